@@ -1,0 +1,1 @@
+"""Findings to incidents to routed, deduplicated notifications to sinks."""

@@ -1,0 +1,1 @@
+"""The versioned state codec, checkpoint compatibility and the ledger."""

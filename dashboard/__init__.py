@@ -1,0 +1,1 @@
+"""What people and machines look at: the findings table, metrics, pages."""

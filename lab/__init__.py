@@ -1,0 +1,1 @@
+"""A real local Kafka cluster, client workloads with faults, and the broker log as ground truth."""
