@@ -1,0 +1,281 @@
+"""Kinds of findings: ONE table with scope, default severity, what drives them and what their details hold.
+
+Code, tests and docs/findings.md are driven from `KINDS`; a kind that is not in it cannot be emitted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Scope(StrEnum):
+    """What a finding is about."""
+
+    GROUP = "group"
+    SHARD = "shard"
+    CLUSTER = "cluster"
+    MONITOR = "monitor"
+
+
+class Severity(StrEnum):
+    """How loud a finding is, before configuration overrides it."""
+
+    INFO = "info"
+    WARNING = "warning"
+    CRITICAL = "critical"
+
+
+class DrivenBy(StrEnum):
+    """What decides a finding: `record` ones are equal under any batching, replay and restart."""
+
+    RECORD = "record"
+    CLOCK = "clock"
+    PROBE = "probe"
+
+
+class Kind(StrEnum):
+    """Every kind of finding."""
+
+    REBALANCE = "rebalance"
+    REBALANCE_FAILED = "rebalance_failed"
+    REBALANCE_IN_PROGRESS = "rebalance_in_progress"
+    REBALANCE_STUCK = "rebalance_stuck"
+    SESSION_TIMEOUT = "session_timeout"
+    POLL_INTERVAL_EXCEEDED = "poll_interval_exceeded"
+    MEMBER_SILENT = "member_silent"
+    STORM = "storm"
+    ROLLING_RESTART = "rolling_restart"
+    STATIC_MEMBER_REPLACED = "static_member_replaced"
+    GROUP_MIGRATED = "group_migrated"
+    GROUP_REMOVED = "group_removed"
+    COORDINATOR_MOVED = "coordinator_moved"
+    GROUP_EMPTY = "group_empty"
+    OFFSETS_EXPIRING = "offsets_expiring"
+    SLOW_SYNC = "slow_sync"
+    ASSIGNMENT_SKEWED = "assignment_skewed"
+    GROUP_TOO_LARGE = "group_too_large"
+    UNREADABLE_RECORDS = "unreadable_records"
+    MONITOR_DEGRADED = "monitor_degraded"
+
+
+@dataclass(frozen=True, slots=True)
+class KindSpec:
+    """One row of the kinds table; `details` maps each key a finding of the kind may carry to its meaning."""
+
+    scope: Scope
+    severity: Severity
+    driven_by: DrivenBy
+    phases: bool
+    what: str
+    details: dict[str, str]
+
+
+def _once(
+    scope: Scope, severity: Severity, driven_by: DrivenBy, what: str, details: dict[str, str]
+) -> KindSpec:
+    return KindSpec(scope, severity, driven_by, phases=False, what=what, details=details)
+
+
+def _phased(
+    scope: Scope, severity: Severity, driven_by: DrivenBy, what: str, details: dict[str, str]
+) -> KindSpec:
+    return KindSpec(scope, severity, driven_by, phases=True, what=what, details=details)
+
+
+_MEMBER_DETAILS = {
+    "silence_ms": "last commit of the member to the end of the join barrier, ms",
+    "session_timeout_ms": "the member's session timeout, ms",
+    "rebalance_timeout_ms": "the member's rebalance timeout (max.poll.interval for most clients), ms",
+    "cadence_ms": "the member's usual time between commits, ms",
+    "rebalance": "id of the rebalance or group_empty finding whose causes contain this one",
+}
+
+KINDS: dict[Kind, KindSpec] = {
+    Kind.REBALANCE: _once(
+        Scope.GROUP,
+        Severity.INFO,
+        DrivenBy.RECORD,
+        "a generation, or a convergence of an epoch-based group, completed",
+        {
+            "joined": "members that were not in the generation before",
+            "left": "members that are gone",
+            "replaced": "members that came back under another member id",
+            "family": "client family most members look like",
+            "bumps": "epoch-based groups: epoch bumps in this convergence",
+            "partial": "1 where the record's assignment could not be read in full",
+        },
+    ),
+    Kind.REBALANCE_FAILED: _once(
+        Scope.GROUP,
+        Severity.INFO,
+        DrivenBy.RECORD,
+        "generations that never produced an assignment; warning when repeated, info at a group's start",
+        {
+            "failed": "generation numbers that were used up without an assignment",
+            "at_start": "1 where the gap is the normal one of members starting together",
+        },
+    ),
+    Kind.REBALANCE_IN_PROGRESS: _phased(
+        Scope.GROUP,
+        Severity.INFO,
+        DrivenBy.PROBE,
+        "the probe sees the group rebalancing; resolved with the measured duration",
+        {"sightings": "looks in which it was rebalancing", "duration_ms": "first to last sighting, ms"},
+    ),
+    Kind.REBALANCE_STUCK: _phased(
+        Scope.GROUP,
+        Severity.CRITICAL,
+        DrivenBy.PROBE,
+        "one unbroken rebalance past the threshold",
+        {
+            "sightings": "looks in which it was rebalancing",
+            "duration_ms": "first to last sighting, ms",
+            "threshold_ms": "duration from which a rebalance is stuck, ms",
+        },
+    ),
+    Kind.SESSION_TIMEOUT: _once(
+        Scope.GROUP,
+        Severity.WARNING,
+        DrivenBy.RECORD,
+        "ONE member was expired by the coordinator; stands beside the rebalance that lost it",
+        _MEMBER_DETAILS,
+    ),
+    Kind.POLL_INTERVAL_EXCEEDED: _once(
+        Scope.GROUP,
+        Severity.WARNING,
+        DrivenBy.RECORD,
+        "ONE member stopped polling for max.poll.interval; stands beside the rebalance that lost it",
+        _MEMBER_DETAILS,
+    ),
+    Kind.MEMBER_SILENT: _phased(
+        Scope.GROUP,
+        Severity.INFO,
+        DrivenBy.CLOCK,
+        "a member that commits when idle passed a deadline and the broker has not confirmed it yet",
+        {
+            "deadline": "session or poll",
+            "deadline_at": "when the deadline passed, ms since epoch",
+            "silence_ms": "last commit to the deadline, ms",
+            "session_timeout_ms": "the member's session timeout, ms",
+            "rebalance_timeout_ms": "the member's rebalance timeout, ms",
+        },
+    ),
+    Kind.STORM: _phased(
+        Scope.GROUP,
+        Severity.CRITICAL,
+        DrivenBy.RECORD,
+        "too many generations, failed generations or sightings of a rebalance in a sliding window",
+        {
+            "count": "completed plus failed generations in the window",
+            "completed": "completed generations in the window",
+            "failed": "failed generations in the window",
+            "window_ms": "length of the window, ms",
+            "threshold": "count from which a group storms",
+            "worst_client": "client id, and host, that took part in most of them",
+            "worst_share": "its share of the generations in the window, 0..1",
+            "total": "generations since the storm opened",
+            "rule": "generations or sightings",
+        },
+    ),
+    Kind.ROLLING_RESTART: _once(
+        Scope.GROUP,
+        Severity.INFO,
+        DrivenBy.RECORD,
+        "every member left cleanly and came back about once",
+        {"restarted": "members that were replaced", "window_ms": "first to last replacement, ms"},
+    ),
+    Kind.STATIC_MEMBER_REPLACED: _once(
+        Scope.GROUP,
+        Severity.INFO,
+        DrivenBy.RECORD,
+        "a static member came back in the same generation: no rebalance",
+        {"instance_id": "the instance id", "previous_member_id": "its member id before"},
+    ),
+    Kind.GROUP_MIGRATED: _once(
+        Scope.GROUP,
+        Severity.INFO,
+        DrivenBy.RECORD,
+        "the group moved between the classic and an epoch-based protocol: neither a deletion nor a rebalance",
+        {"from": "group type before", "to": "group type now"},
+    ),
+    Kind.GROUP_REMOVED: _once(
+        Scope.GROUP,
+        Severity.INFO,
+        DrivenBy.RECORD,
+        "the coordinator deleted the group",
+        {"empty_ms": "how long it had been empty, ms"},
+    ),
+    Kind.COORDINATOR_MOVED: _once(
+        Scope.SHARD,
+        Severity.INFO,
+        DrivenBy.PROBE,
+        "a partition of the offsets topic has a new leader or leader epoch: its groups' deadlines start anew",
+        {"previous_broker": "leader before", "previous_epoch": "leader epoch before"},
+    ),
+    Kind.GROUP_EMPTY: _phased(
+        Scope.GROUP,
+        Severity.INFO,
+        DrivenBy.RECORD,
+        "the last member went; critical for groups matched by always_on; resolved by the next generation",
+        {"ended_by": "leave, session or unknown", "empty_ms": "on resolving: how long it was empty, ms"},
+    ),
+    Kind.OFFSETS_EXPIRING: _phased(
+        Scope.GROUP,
+        Severity.WARNING,
+        DrivenBy.CLOCK,
+        "the group is empty and within 24 h of losing its offsets to retention",
+        {"expires_at": "when the offsets expire, ms since epoch", "retention_ms": "offsets.retention, ms"},
+    ),
+    Kind.SLOW_SYNC: _once(
+        Scope.GROUP,
+        Severity.WARNING,
+        DrivenBy.RECORD,
+        "the leader or assignor held up the generation after all members had joined",
+        {"threshold_ms": "sync time from which it is slow, ms"},
+    ),
+    Kind.ASSIGNMENT_SKEWED: _phased(
+        Scope.GROUP,
+        Severity.WARNING,
+        DrivenBy.RECORD,
+        "partitions are spread worse than another assignor would, or members idle",
+        {
+            "most": "partitions of the busiest member",
+            "least": "partitions of the idlest member",
+            "idle": "members without partitions",
+        },
+    ),
+    Kind.GROUP_TOO_LARGE: _phased(
+        Scope.GROUP,
+        Severity.WARNING,
+        DrivenBy.RECORD,
+        "the group's record nears the offsets topic's max.message.bytes: then no assignment can be stored",
+        {"bytes": "size of the record's value, bytes", "limit": "max.message.bytes, bytes"},
+    ),
+    Kind.UNREADABLE_RECORDS: _phased(
+        Scope.CLUSTER,
+        Severity.WARNING,
+        DrivenBy.RECORD,
+        "records that could not be read, per reason, opened and resolved by rate",
+        {
+            "reason": "why they could not be read",
+            "count": "unreadable records in the window",
+            "window_ms": "length of the window, ms",
+            "sample": "shard/offset of one of them",
+        },
+    ),
+    Kind.MONITOR_DEGRADED: _phased(
+        Scope.MONITOR,
+        Severity.WARNING,
+        DrivenBy.CLOCK,
+        "the monitor itself cannot do its work; critical when blind",
+        {
+            "cause": "which degradation this is",
+            "records": "records behind, missed or lost",
+            "lag_ms": "how far behind, ms",
+            "seen": "groups the probe sees",
+            "expected": "groups the topic says are alive",
+        },
+    ),
+}
+"""kind -> specification; the order is the order of the documentation."""

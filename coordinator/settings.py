@@ -1,0 +1,89 @@
+"""Thresholds of the detection, all of them: what is not here is not configurable.
+
+Patterns are shell patterns over group names (`orders-*`). Durations are milliseconds, sizes bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rebalance_monitor.coordinator.kinds import Kind, Severity
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOverride:
+    """Thresholds for groups whose name matches `pattern`; None keeps the general one. First match wins."""
+
+    pattern: str
+    storm_threshold: int | None = None
+    storm_window_ms: int | None = None
+    storm_quiet_ms: int | None = None
+    stuck_after_ms: int | None = None
+    slow_sync_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SeverityOverride:
+    """Severity of one kind for groups whose name matches `pattern`. First match wins."""
+
+    kind: Kind
+    severity: Severity
+    pattern: str = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class DetectionSettings:
+    """Every threshold with its default; see docs/detection.md for what each one decides."""
+
+    grace_ms: int = 1_500
+    attribution_confidence: float = 0.6
+    storm_threshold: int = 5
+    storm_window_ms: int = 300_000
+    storm_quiet_ms: int = 300_000
+    storm_sightings_share: float = 0.5
+    storm_sightings_window_ms: int = 120_000
+    stuck_after_ms: int = 60_000
+    slow_sync_ms: int = 5_000
+    failed_repeated: int = 2
+    roll_up_groups: int = 5
+    roll_up_window_ms: int = 10_000
+    unreadable_threshold: int = 10
+    unreadable_window_ms: int = 60_000
+    behind_after_ms: int = 60_000
+    offsets_retention_ms: int = 604_800_000
+    offsets_expiring_ms: int = 86_400_000
+    max_message_bytes: int = 1_048_588
+    group_too_large_share: float = 0.8
+    session_timeout_848_ms: int = 45_000
+    always_on: tuple[str, ...] = ()
+    severity_overrides: tuple[SeverityOverride, ...] = ()
+    group_overrides: tuple[GroupOverride, ...] = ()
+    summary_interval_ms: int = 5_000
+    summary_members: int = 50
+    commits_only_ttl_ms: int = 3_600_000
+
+    def for_group(self, group: str) -> DetectionSettings:
+        """Return these settings with the first override whose pattern matches `group` applied."""
+        for override in self.group_overrides:
+            if fnmatchcase(group, override.pattern):
+                return self._with(override)
+        return self
+
+    def severity_of(self, kind: Kind, group: str, default: Severity) -> Severity:
+        """Return the first configured severity for this kind and group, else `default`."""
+        for override in self.severity_overrides:
+            if override.kind is kind and fnmatchcase(group, override.pattern):
+                return override.severity
+        return default
+
+    def is_always_on(self, group: str) -> bool:
+        """Whether an empty `group` is an emergency."""
+        return any(fnmatchcase(group, pattern) for pattern in self.always_on)
+
+    def _with(self, override: GroupOverride) -> DetectionSettings:
+        names = ("storm_threshold", "storm_window_ms", "storm_quiet_ms", "stuck_after_ms", "slow_sync_ms")
+        given = {name: getattr(override, name) for name in names if getattr(override, name) is not None}
+        return replace(self, **given)
