@@ -1,0 +1,101 @@
+"""The thresholds of detection, under the names and with the defaults that the coordinator itself uses.
+
+Times are milliseconds, sizes bytes, shares fractions of one. Patterns are shell patterns over group names
+(`orders-*`): one team's noisy group does not need another monitor.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Severity = Literal["info", "warning", "critical"]
+Milliseconds = Annotated[int, Field(ge=0)]
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class Section(BaseModel):
+    """A part of the configuration: unknown keys are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class GroupOverride(Section):
+    """Thresholds for the groups that `pattern` matches; what is left out stays as it is for all."""
+
+    pattern: str = Field(min_length=1, description="Which groups.")
+    storm_threshold: int | None = Field(default=None, ge=2)
+    storm_window_ms: int | None = Field(default=None, ge=1)
+    storm_quiet_ms: int | None = Field(default=None, ge=1)
+    stuck_after_ms: int | None = Field(default=None, ge=1)
+    slow_sync_ms: int | None = Field(default=None, ge=1)
+
+
+class SeverityOverride(Section):
+    """The severity of one kind of finding, for the groups that `pattern` matches."""
+
+    kind: str = Field(min_length=1, description="A kind of finding.")
+    severity: Severity = Field(description="What it counts as.")
+    pattern: str = Field(default="*", min_length=1, description="Which groups.")
+
+
+class Detection(Section):
+    """When silence, repetition and size become findings."""
+
+    grace_ms: Milliseconds = Field(
+        default=1_500, description="Time from a deadline until it counts as passed."
+    )
+    attribution_confidence: Share = Field(
+        default=0.6, description="Confidence from which one member gets a finding of its own."
+    )
+    storm_threshold: int = Field(default=5, ge=2, description="Rebalances in the window that make a storm.")
+    storm_window_ms: int = Field(default=300_000, ge=1, description="The storm rule's sliding window.")
+    storm_quiet_ms: int = Field(default=300_000, ge=1, description="Quiet time after which a storm is over.")
+    storm_sightings_share: Share = Field(
+        default=0.5,
+        description="Share of the probe's looks that find a rebalance: a storm from here on.",
+    )
+    storm_sightings_window_ms: int = Field(default=120_000, ge=1, description="The window of that share.")
+    stuck_after_ms: int = Field(
+        default=60_000, ge=1, description="How long one unbroken rebalance may last until it is stuck."
+    )
+    slow_sync_ms: int = Field(default=5_000, ge=1, description="A longer wait for the assignment is slow.")
+    failed_repeated: int = Field(default=2, ge=1, description="Failed rebalances in a row that warn.")
+    roll_up_groups: int = Field(default=5, ge=2, description="Groups hit at once that become one finding.")
+    roll_up_window_ms: Milliseconds = Field(default=10_000, description="What counts as at once.")
+    unreadable_threshold: int = Field(
+        default=10, ge=1, description="Unreadable records within the window that raise an alarm."
+    )
+    unreadable_window_ms: int = Field(default=60_000, ge=1, description="The window of unreadable records.")
+    behind_after_ms: int = Field(default=60_000, ge=1, description="A longer lag of the job is reported.")
+    offsets_retention_ms: Milliseconds = Field(
+        default=604_800_000, description="The brokers' offsets.retention.minutes, in milliseconds."
+    )
+    offsets_expiring_ms: Milliseconds = Field(
+        default=86_400_000, description="Time before that retention from which expiry is announced."
+    )
+    max_message_bytes: int = Field(
+        default=1_048_588, ge=1, description="The offsets topic's max.message.bytes; large groups outgrow it."
+    )
+    group_too_large_share: Share = Field(
+        default=0.8, description="Share of max_message_bytes from which a group's record is too large."
+    )
+    session_timeout_848_ms: int = Field(
+        default=45_000, ge=1, description="group.consumer.session.timeout.ms; no record holds it (KIP-848)."
+    )
+    always_on: tuple[str, ...] = Field(
+        default=(), description="Patterns of groups that must never be empty: `group_empty` is critical."
+    )
+    severity_overrides: tuple[SeverityOverride, ...] = Field(
+        default=(),
+        description="Other severities by `kind` and `pattern`; the first match wins.",
+    )
+    group_overrides: tuple[GroupOverride, ...] = Field(
+        default=(), description="Other thresholds by `pattern`; the first match wins."
+    )
+    summary_interval_ms: Milliseconds = Field(
+        default=5_000, description="A group's summary is written at most once in this time."
+    )
+    summary_members: int = Field(default=50, ge=0, description="Members that a summary names.")
+    commits_only_ttl_ms: Milliseconds = Field(
+        default=3_600_000, description="A group that only commits is forgotten after this much silence."
+    )

@@ -1,0 +1,187 @@
+"""Reads the configuration from its layers and says in sentences what is wrong with it.
+
+Layers, strongest first: flags, environment, YAML file, defaults. Every problem names the key, the layer it
+came from and what to do; an unknown key is answered with the nearest known one.
+"""
+
+import difflib
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import get_args
+
+import yaml
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+from pydantic_settings import EnvSettingsSource, SettingsError
+
+from rebalance_monitor.config.errors import ConfigError
+from rebalance_monitor.config.model import ENVIRONMENT_PREFIX, Settings
+from rebalance_monitor.config.secrets import is_secret
+
+CONFIG_VARIABLE = ENVIRONMENT_PREFIX + "CONFIG"
+# Variables with our prefix that are not settings of the monitor.
+OTHER_VARIABLES = frozenset({CONFIG_VARIABLE, ENVIRONMENT_PREFIX + "CACHE"})
+
+# pydantic's words for these name Python types that no YAML file has.
+PLAIN = {
+    "tuple_type": "must be a list",
+    "dict_type": "must hold `key: value` lines",
+    "model_type": "must hold `key: value` lines",
+    "model_attributes_type": "must hold `key: value` lines",
+}
+
+Tree = dict[str, object]
+
+
+def load(path: Path | None = None, flags: Mapping[str, object] | None = None) -> Settings:
+    """Return the settings from the flags, the environment, the YAML file and the defaults.
+
+    `flags` is nested data, or dotted keys (`detection.storm_threshold`); an entry whose value is None is left
+    out. Without `path` the file named by REBALANCE_MONITOR_CONFIG is read, if any. Raises `ConfigError`.
+    """
+    path = path or _file_from_environment()
+    layers = {
+        "on the command line": nested(flags or {}),
+        "in the environment": _environment(),
+        f"in the file {path}": read_yaml(path) if path else {},
+    }
+    merged: Tree = {}
+    for layer in reversed(layers.values()):
+        merged = _merged(merged, layer)
+    try:
+        return Settings(**merged)  # type: ignore[arg-type]  # validated right there
+    except ValidationError as error:
+        raise ConfigError.of([_sentence(detail, layers) for detail in error.errors()]) from None
+
+
+def nested(flat: Mapping[str, object]) -> Tree:
+    """Return the tree of dotted keys, without the entries that are None; property names keep their dots."""
+    tree: Tree = {}
+    for key, value in flat.items():
+        if value is None:
+            continue
+        section, dot, rest = key.partition(".")
+        branch: Tree = {section: value}
+        if dot:
+            whole = section in {"kafka", "spark"}
+            branch = {section: {rest: value} if whole else nested({rest: value})}
+        tree = _merged(tree, branch)
+    return tree
+
+
+def read_yaml(path: Path) -> Tree:
+    """Return the mapping in a YAML file; raises `ConfigError` if it cannot be read or is something else."""
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ConfigError(f"the configuration file {path} cannot be read: {reason}") from error
+    except yaml.YAMLError as error:
+        raise ConfigError(f"the configuration file {path} is not valid YAML: {_place(error)}") from error
+    if data is None:
+        return {}
+    if not isinstance(data, dict):
+        raise ConfigError(
+            f"the configuration file {path} must hold `key: value` lines, not a {type(data).__name__}"
+        )
+    # A section that is written but left empty means its defaults.
+    return {str(key): {} if value is None and _is_section(str(key)) else value for key, value in data.items()}
+
+
+def _place(error: yaml.YAMLError) -> str:
+    mark = getattr(error, "problem_mark", None)
+    problem = getattr(error, "problem", None) or "it cannot be parsed"
+    return f"{problem} in line {mark.line + 1}" if mark else str(problem)
+
+
+def _file_from_environment() -> Path | None:
+    named = os.environ.get(CONFIG_VARIABLE)
+    return Path(named).expanduser() if named else None
+
+
+def _environment() -> Tree:
+    """Return what the environment sets; raises `ConfigError` for a variable of ours that is no setting."""
+    problems = [
+        f"unknown variable {name} in the environment{_nearest(key, Settings)}; unset it or correct its name"
+        for name in sorted(os.environ)
+        if name.upper().startswith(ENVIRONMENT_PREFIX) and name.upper() not in OTHER_VARIABLES
+        if (key := name[len(ENVIRONMENT_PREFIX) :].lower().split("__")[0]) not in Settings.model_fields
+    ]
+    if problems:
+        raise ConfigError.of(problems)
+    try:
+        return dict(EnvSettingsSource(Settings)())
+    except SettingsError as error:
+        raise ConfigError(f"in the environment: {error}; write lists and maps as JSON") from error
+
+
+def _merged(below: Tree, above: Mapping[str, object]) -> Tree:
+    result = dict(below)
+    for key, value in above.items():
+        under = result.get(key)
+        both = isinstance(under, dict) and isinstance(value, Mapping)
+        result[key] = _merged(under, value) if both else value  # type: ignore[arg-type]  # both are mappings
+    return result
+
+
+def _is_section(key: str) -> bool:
+    field = Settings.model_fields.get(key)
+    return field is not None and isinstance(field.default, BaseModel)
+
+
+def _sentence(detail: ErrorDetails, layers: Mapping[str, Tree]) -> str:
+    path = [str(part) for part in detail["loc"]]
+    key = ".".join(path)
+    where = _where(path, layers)
+    if detail["type"] == "extra_forbidden":
+        return f"unknown key `{key}` {where}{_nearest(path[-1], _section(path[:-1]), path[:-1])}"
+    message = PLAIN.get(detail["type"]) or detail["msg"].removeprefix("Value error, ")
+    message = message[0].lower() + message[1:]
+    value = detail["input"]
+    found = isinstance(value, str | int | float) and not is_secret(key) and detail["type"] != "value_error"
+    return f"`{key}` {where}: {message}" + (f", found {value!r}" if found else "")
+
+
+def _where(path: list[str], layers: Mapping[str, Tree]) -> str:
+    return next((name for name, layer in layers.items() if _has(layer, path)), "in the configuration")
+
+
+def _has(layer: Tree, path: list[str]) -> bool:
+    node: object = layer
+    for depth, part in enumerate(path):
+        if not isinstance(node, Mapping):
+            # A validator of the whole section reports a place inside a value.
+            return depth > 0
+        if part not in node:
+            return False
+        node = node[part]
+    return True
+
+
+def _section(path: list[str]) -> type[BaseModel]:
+    model: type[BaseModel] = Settings
+    for part in path:
+        field = model.model_fields.get(part)
+        # An index into a list stands for one of its items: the loop stays with the item's model.
+        model = model if field is None else _model_in(field.annotation) or model
+    return model
+
+
+def _model_in(annotation: object) -> type[BaseModel] | None:
+    """Return the model that a field's annotation is, or is a tuple of."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((model for part in get_args(annotation) if (model := _model_in(part))), None)
+
+
+def _nearest(key: str, section: type[BaseModel], path: list[str] | None = None) -> str:
+    names = list(_names(section))
+    close = difflib.get_close_matches(key.lower(), names, n=1, cutoff=0.6)
+    if close:
+        return f": did you mean `{'.'.join([*(path or []), close[0]])}`?"
+    return f": the keys here are {', '.join(names)}"
+
+
+def _names(section: type[BaseModel]) -> Iterator[str]:
+    yield from section.model_fields

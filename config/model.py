@@ -1,0 +1,132 @@
+"""The configuration: every setting, its default, its unit and what it does.
+
+Flags win over the environment (`REBALANCE_MONITOR_…`, `__` between the levels), which wins over the YAML
+file, which wins over the defaults (`config/load.py`). Unknown keys are refused by name. Secrets never appear
+in a printed configuration (`config/secrets.py`).
+"""
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from rebalance_monitor.config.clients import Kafka, Spark
+from rebalance_monitor.config.detection import Detection, Section
+
+ENVIRONMENT_PREFIX = "REBALANCE_MONITOR_"
+
+
+class Source(Section):
+    """What is read, and how fast."""
+
+    topic: str = Field(default="__consumer_offsets", min_length=1, description="The offsets topic.")
+    starting: Literal["earliest", "latest"] = Field(
+        default="earliest",
+        description="Where a job without a checkpoint begins: `earliest` rebuilds every group's state first.",
+    )
+    max_offsets_per_trigger: int | None = Field(
+        default=None,
+        ge=1,
+        description="Limits a batch while history is read; live batches are never limited. Empty: no limit.",
+    )
+    fetch_max_wait_ms: int = Field(
+        default=5,
+        ge=0,
+        description="Kafka's fetch.max.wait.ms; a long wait dominates a topic of 50 partitions.",
+    )
+    max_poll_records: int = Field(default=50_000, ge=1, description="Kafka's max.poll.records.")
+    refresh_seconds: float = Field(
+        default=30.0, gt=0, description="How often the topic is asked for new partitions."
+    )
+
+
+class Storage(Section):
+    """Where the job keeps its state, ledger and tables."""
+
+    path: Path = Field(
+        default=Path("rebalance-monitor-data"), description="The job's folder; one job owns it at a time."
+    )
+
+
+class Outputs(Section):
+    """Where findings go; each can be switched off."""
+
+    jsonl: bool = Field(
+        default=True, description="`findings.jsonl` in the storage folder, one finding per line."
+    )
+    parquet: bool = Field(default=True, description="`tables/findings`, Parquet partitioned by date.")
+    console: bool = Field(default=True, description="Findings on standard output.")
+    quarantine: bool = Field(
+        default=True, description="`tables/quarantine`: a sample of the records that could not be read."
+    )
+
+
+class Probe(Section):
+    """The thread that asks the brokers what no record says."""
+
+    enabled: bool = Field(default=True, description="Without it only what the records prove is claimed.")
+    interval_seconds: float = Field(
+        default=2.0, gt=0, description="Seconds between two looks at the brokers."
+    )
+
+
+class Settings(BaseSettings):
+    """The whole configuration of one monitor, which watches one cluster."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=ENVIRONMENT_PREFIX,
+        env_nested_delimiter="__",
+        extra="forbid",
+        frozen=True,
+        nested_model_default_partial_update=True,
+    )
+
+    cluster_name: str = Field(
+        default="", description="What people call the cluster; empty means the cluster's own id."
+    )
+    kafka: Kafka = Field(default=Kafka(), description="The cluster to watch, and any Kafka client property.")
+    spark: Spark = Field(default=Spark(), description="Any Spark setting by its own name.")
+    source: Source = Field(default=Source(), description="What is read, and how fast.")
+    storage: Storage = Field(
+        default=Storage(), description="Where the job keeps its state, ledger and tables."
+    )
+    trigger_seconds: float = Field(
+        default=1.0, ge=0, description="Seconds from the start of a batch to the next."
+    )
+    buckets: int = Field(
+        default=1,
+        ge=1,
+        le=64,
+        description="State keys per partition of the offsets topic; fixed once a job has state.",
+    )
+    detection: Detection = Field(
+        default=Detection(), description="When silence, repetition and size become findings."
+    )
+    outputs: Outputs = Field(default=Outputs(), description="Where findings go; each can be switched off.")
+    probe: Probe = Field(default=Probe(), description="The thread that asks the brokers what no record says.")
+    jars: tuple[Path, ...] = Field(
+        default=(), description="Spark's Kafka connector as files, for machines without network."
+    )
+    packages: tuple[str, ...] = Field(
+        default=(),
+        description="Coordinates (`group:artifact:version`) instead of the ones derived from Spark.",
+    )
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],  # noqa: ARG003 - the signature is pydantic-settings' own
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - no .env files: one surprise less
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - `*_file` keys do this by name
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Read arguments first, then the environment; the YAML file is merged by `load`."""
+        return init_settings, env_settings
+
+    def redacted(self) -> dict[str, object]:
+        """Return the effective configuration as plain data that may be printed: secrets are hidden."""
+        plain = self.model_dump(mode="json", exclude={"kafka", "spark"})
+        sections = {"kafka": self.kafka.redacted(), "spark": self.spark.redacted()}
+        return {name: sections.get(name, plain.get(name)) for name in type(self).model_fields}

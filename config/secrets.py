@@ -1,0 +1,57 @@
+"""Which free-form properties are secret, and how values that came from files are read.
+
+A key is secret by its name (Kafka's and Spark's own names for credentials). Such values are kept as
+`SecretStr`, so that no log line, error message or printed configuration can show them by accident. Any
+property `x` may be given as `x_file`: the value is then the content of that file without its line end.
+"""
+
+import re
+from pathlib import Path
+
+from pydantic import SecretStr
+
+SECRET_NAME = re.compile(
+    r"password|passphrase|secret|token|jaas|credential|private|keytab\.content|keystore\.key|basic\.auth",
+    re.IGNORECASE,
+)
+HIDDEN = "**********"
+
+Value = str | SecretStr
+
+
+def is_secret(key: str) -> bool:
+    """Say whether the property's value must never be shown (`sasl.jaas.config`, `ssl.key.password`…)."""
+    return SECRET_NAME.search(key) is not None
+
+
+def held(key: str, value: object) -> Value:
+    """Return the property's value as text, wrapped if its name says that it is a secret.
+
+    Booleans are written as Java properties write them. Raises `ValueError` for anything that is not a scalar.
+    """
+    if isinstance(value, SecretStr):
+        return value
+    if not isinstance(value, str | int | float | bool):
+        # pydantic turns a ValueError, and only that, into a validation problem.
+        raise ValueError(f"`{key}` must be a text, a number or a boolean")  # noqa: TRY004
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return SecretStr(text) if is_secret(key) else text
+
+
+def read_secret(key: str, path: object) -> SecretStr:
+    """Return what the file of a `<key>_file` holds, without its line end; `ValueError` if unreadable."""
+    try:
+        return SecretStr(Path(str(path)).expanduser().read_text(encoding="utf-8").rstrip("\r\n"))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ValueError(f"`{key}_file` names {path}, which cannot be read: {reason}") from error
+
+
+def revealed(value: Value) -> str:
+    """Return the plain text of a value, for the client that needs it and nobody else."""
+    return value.get_secret_value() if isinstance(value, SecretStr) else value
+
+
+def shown(value: Value) -> str:
+    """Return the value as it may be printed."""
+    return HIDDEN if isinstance(value, SecretStr) else value

@@ -1,0 +1,146 @@
+"""The layers of the configuration, and the sentences about what is wrong with it."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from rebalance_monitor.config.errors import ConfigError
+from rebalance_monitor.config.load import load, nested
+from rebalance_monitor.config.model import Settings
+
+
+@pytest.fixture(autouse=True)
+def _no_variables_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("REBALANCE_MONITOR_")]:
+        monkeypatch.delenv(name)
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "monitor.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def problems(path: Path | None = None, **flags: object) -> str:
+    with pytest.raises(ConfigError) as caught:
+        load(path, flags)
+    return str(caught.value)
+
+
+def test_without_any_layer_the_defaults_hold() -> None:
+    assert load() == Settings()
+
+
+def test_flags_win_over_environment_over_file_over_defaults(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = written(
+        tmp_path, "detection: {storm_threshold: 6, grace_ms: 7, slow_sync_ms: 8}\ncluster_name: from-file\n"
+    )
+    monkeypatch.setenv("REBALANCE_MONITOR_DETECTION__GRACE_MS", "70")
+    monkeypatch.setenv("REBALANCE_MONITOR_DETECTION__SLOW_SYNC_MS", "80")
+
+    settings = load(path, {"detection.slow_sync_ms": 800})
+
+    chosen = settings.detection
+    assert (chosen.storm_threshold, chosen.grace_ms, chosen.slow_sync_ms) == (6, 70, 800)
+    assert chosen.stuck_after_ms == Settings().detection.stuck_after_ms
+    assert settings.cluster_name == "from-file"
+
+
+def test_the_file_named_in_the_environment_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REBALANCE_MONITOR_CONFIG", str(written(tmp_path, "buckets: 4\n")))
+    assert load().buckets == 4
+
+
+def test_a_flag_without_a_value_changes_nothing() -> None:
+    assert load(None, {"buckets": None, "source.starting": None}) == Settings()
+
+
+def test_an_empty_file_and_an_empty_section_mean_the_defaults(tmp_path: Path) -> None:
+    assert load(written(tmp_path, "")) == Settings()
+    assert load(written(tmp_path, "kafka:\ndetection:\n")) == Settings()
+
+
+def test_property_names_keep_their_dots() -> None:
+    assert nested({"kafka.sasl.mechanism": "PLAIN", "source.topic": "t"}) == {
+        "kafka": {"sasl.mechanism": "PLAIN"},
+        "source": {"topic": "t"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        ({"detecton": {}}, "unknown key `detecton` on the command line: did you mean `detection`?"),
+        (
+            {"detection.storm_treshold": 3},
+            "unknown key `detection.storm_treshold` on the command line: did you mean `detection.storm_thr",
+        ),
+        (
+            {"detection.group_overrides": [{"pattern": "a*", "storm_treshold": 9}]},
+            "`detection.group_overrides.0.storm_treshold` on the command line: did you mean `detection.group",
+        ),
+        (
+            {"probe.wings": 2},
+            "unknown key `probe.wings` on the command line: the keys here are enabled, interval",
+        ),
+        (
+            {"buckets": 0},
+            "`buckets` on the command line: input should be greater than or equal to 1, found 0",
+        ),
+        ({"detection": 3}, "`detection` on the command line: must hold `key: value` lines, found 3"),
+        ({"kafka.group.id": "g"}, "`group.id` may not be set: the monitor never joins a consumer group"),
+        (
+            {"kafka.bootstrap_servers": "nowhere"},
+            "`bootstrap_servers` has the entry 'nowhere', which is not `host:port`",
+        ),
+        ({"spark.master": "local"}, "`master` is no Spark setting: its name must begin with `spark.`"),
+        ({"kafka.acks": [1]}, "`acks` must be a text, a number or a boolean"),
+    ],
+)
+def test_a_problem_names_key_and_place(flags: dict[str, object], sentence: str) -> None:
+    assert sentence in problems(None, **flags)
+
+
+def test_the_sentence_names_the_layer_that_holds_the_wrong_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = written(tmp_path, "buckts: 2\n")
+    assert f"unknown key `buckts` in the file {path}: did you mean `buckets`?" in problems(path)
+    monkeypatch.setenv("REBALANCE_MONITOR_BUCKETS", "many")
+    assert "`buckets` in the environment" in problems()
+
+
+def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
+    text = problems(written(tmp_path, "buckets: 0\nsource: {starting: somewhere}\nextra: 1\n"))
+    assert len(text.splitlines()) == 3
+
+
+def test_an_unknown_variable_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REBALANCE_MONITOR_KAFKAA__BOOTSTRAP_SERVERS", "a:1")
+    assert "unknown variable REBALANCE_MONITOR_KAFKAA__BOOTSTRAP_SERVERS" in problems()
+    assert "did you mean `kafka`?" in problems()
+
+
+def test_a_list_in_the_environment_is_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REBALANCE_MONITOR_PACKAGES", '["a:b:1"]')
+    assert load().packages == ("a:b:1",)
+    monkeypatch.setenv("REBALANCE_MONITOR_PACKAGES", "a:b:1")
+    assert "write lists and maps as JSON" in problems()
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("a: [1\n", "is not valid YAML"),
+        ("- 1\n", "must hold `key: value` lines, not a list"),
+    ],
+)
+def test_a_file_of_another_shape_is_refused(tmp_path: Path, text: str, sentence: str) -> None:
+    assert sentence in problems(written(tmp_path, text))
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    assert f"{tmp_path / 'none.yaml'} cannot be read: No such file" in problems(tmp_path / "none.yaml")

@@ -1,0 +1,52 @@
+"""The generated reference is current, complete and loads as the defaults."""
+
+from dataclasses import fields
+from pathlib import Path
+
+import yaml
+
+from rebalance_monitor.config.detection import Detection, GroupOverride, SeverityOverride
+from rebalance_monitor.config.load import load
+from rebalance_monitor.config.model import Settings
+from rebalance_monitor.config.reference import reference_markdown, reference_yaml
+from rebalance_monitor.coordinator import settings as coordinator
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_the_committed_reference_file_is_current() -> None:
+    assert (ROOT / "config" / "reference.yaml").read_text(encoding="utf-8") == reference_yaml(), (
+        "run make docs"
+    )
+
+
+def test_the_committed_reference_page_is_current() -> None:
+    page = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
+    assert page == reference_markdown(), "run make docs"
+
+
+def test_the_reference_file_means_the_defaults() -> None:
+    assert load(ROOT / "config" / "reference.yaml") == Settings()
+
+
+def test_the_reference_file_names_every_key() -> None:
+    tree = yaml.safe_load(reference_yaml())
+    assert set(tree) == set(Settings.model_fields)
+    assert set(tree["detection"]) == set(Detection.model_fields)
+
+
+def test_every_key_is_described() -> None:
+    assert "| None |" not in reference_markdown()
+
+
+def test_detection_has_the_names_and_defaults_of_the_coordinator() -> None:
+    theirs = {field.name: field.default for field in fields(coordinator.DetectionSettings)}
+    assert dict(Detection()) == theirs
+
+
+def test_overrides_have_the_names_of_the_coordinator() -> None:
+    for ours, theirs in (
+        (GroupOverride, coordinator.GroupOverride),
+        (SeverityOverride, coordinator.SeverityOverride),
+    ):
+        assert set(ours.model_fields) == {field.name for field in fields(theirs)}

@@ -1,0 +1,67 @@
+"""Secrets reach the clients and nothing else; free-form properties pass through unchanged."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rebalance_monitor.config.clients import Kafka, Spark
+from rebalance_monitor.config.errors import ConfigError
+from rebalance_monitor.config.load import load
+
+HUSH = "correct-horse-battery"
+SECRET_KEYS = ["sasl.jaas.config", "ssl.key.password", "ssl.keystore.key", "sasl.oauthbearer.client.secret"]
+
+
+@pytest.mark.parametrize("key", SECRET_KEYS)
+def test_a_secret_is_in_no_text_form_of_the_settings(key: str) -> None:
+    settings = load(flags={f"kafka.{key}": HUSH, "spark.spark.ssl.keyPassword": HUSH})
+    assert settings.kafka.client_properties()[key] == HUSH
+    for text in (repr(settings), str(settings), settings.model_dump_json(), str(settings.redacted())):
+        assert HUSH not in text
+
+
+@given(st.text(min_size=8).filter(lambda text: text.strip("*") != ""))
+def test_no_value_of_a_secret_key_is_shown(value: str) -> None:
+    kafka = Kafka.model_validate({"sasl.jaas.config": value})
+    assert kafka.redacted()["sasl.jaas.config"] == "**********"
+    assert kafka.properties()["sasl.jaas.config"] == value
+
+
+def test_a_secret_that_is_refused_is_not_in_the_message(tmp_path: Path) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text(f"kafka:\n  sasl.password: [{HUSH}]\n  bootstrap_servers: nowhere\n", encoding="utf-8")
+    with pytest.raises(ConfigError) as caught:
+        load(path)
+    assert HUSH not in str(caught.value)
+
+
+def test_a_value_comes_from_the_file_that_its_key_names(tmp_path: Path) -> None:
+    (tmp_path / "jaas").write_text(HUSH + "\n", encoding="utf-8")
+    kafka = load(flags={"kafka.sasl.jaas.config_file": str(tmp_path / "jaas")}).kafka
+    assert kafka.client_properties()["sasl.jaas.config"] == HUSH
+    assert "sasl.jaas.config_file" not in kafka.client_properties()
+
+
+def test_a_secret_file_that_is_missing_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"`sasl\.password_file` names .*/none, which cannot be read"):
+        load(flags={"kafka.sasl.password_file": str(tmp_path / "none")})
+
+
+def test_the_environment_writes_underscores_for_dots(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REBALANCE_MONITOR_KAFKA__SECURITY_PROTOCOL", "SASL_SSL")
+    monkeypatch.setenv("REBALANCE_MONITOR_KAFKA__BOOTSTRAP_SERVERS", "a:1,b:2")
+    assert load().kafka.client_properties() == {
+        "bootstrap.servers": "a:1,b:2",
+        "security.protocol": "SASL_SSL",
+    }
+
+
+def test_both_spellings_and_lists_of_bootstrap_servers_are_understood() -> None:
+    assert Kafka.model_validate({"bootstrap.servers": ["a:1", "b:2"]}).bootstrap_servers == "a:1,b:2"
+
+
+def test_numbers_and_booleans_become_what_java_properties_hold() -> None:
+    spark = Spark.model_validate({"spark.a": 2, "spark.b": True, "spark.c": 1.5})
+    assert spark.properties() == {"spark.a": "2", "spark.b": "true", "spark.c": "1.5"}

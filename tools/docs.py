@@ -1,0 +1,40 @@
+"""Writes every page and file that is generated from the code; `--check` only says which are out of date.
+
+Run by `make docs`. A generator is a function without arguments that returns the whole text.
+"""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from rebalance_monitor.config.reference import reference_markdown, reference_yaml
+
+ROOT = Path(__file__).resolve().parent.parent
+GENERATED: dict[str, Callable[[], str]] = {
+    "config/reference.yaml": reference_yaml,
+    "docs/configuration.md": reference_markdown,
+}
+
+
+def stale() -> list[str]:
+    """Return the generated files whose committed text is not what the code gives."""
+    return [name for name, text in GENERATED.items() if _committed(name) != text()]
+
+
+def main(arguments: list[str]) -> int:
+    """Write what is out of date, or with `--check` only name it (exit code 1)."""
+    names = stale()
+    for name in names:
+        print(f"{'out of date' if '--check' in arguments else 'written'}: {name}")
+        if "--check" not in arguments:
+            (ROOT / name).write_text(GENERATED[name](), encoding="utf-8")
+    return 1 if names and "--check" in arguments else 0
+
+
+def _committed(name: str) -> str:
+    path = ROOT / name
+    return path.read_text(encoding="utf-8") if path.exists() else ""
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
