@@ -1,0 +1,54 @@
+"""The entry point: `rebalance-monitor VERB …`.
+
+Data goes to stdout, logs and errors to stderr. Nothing heavy is imported before a verb asks for it.
+Errors that somebody must act on become one message and an exit code (`cli/exit_codes.py`); a bug of ours
+keeps its traceback.
+"""
+
+import sys
+from collections.abc import Sequence
+
+import click
+
+from rebalance_monitor.cli.exit_codes import ExitCode, exit_code_of
+from rebalance_monitor.cli.logs import LEVELS, configure
+from rebalance_monitor.cli.verbs import LazyGroup
+
+PROGRAM = "rebalance-monitor"
+CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+
+@click.group(cls=LazyGroup, context_settings=CONTEXT)
+@click.version_option(package_name=PROGRAM, prog_name=PROGRAM)
+@click.option(
+    "--log-level", type=click.Choice(LEVELS), default="info", show_default=True, help="What stderr gets."
+)
+def cli(log_level: str) -> None:
+    """Say which Kafka consumer group is rebalancing, why, whose fault it is, and when it is over."""
+    configure(log_level)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line and return its exit code; verbs return one, or None for fine."""
+    try:
+        result = cli.main(list(arguments), prog_name=PROGRAM, standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        return ExitCode.USAGE
+    except (Exception, KeyboardInterrupt) as error:
+        code = exit_code_of(error)
+        if code is None:
+            raise
+        _tell(error, code)
+        return code
+    return int(result or ExitCode.FINE)
+
+
+def _tell(error: BaseException, code: ExitCode) -> None:
+    text = "interrupted" if code is ExitCode.INTERRUPTED else str(error)
+    click.secho(f"{PROGRAM}: {text}", err=True, fg="red" if sys.stderr.isatty() else None)
+
+
+def main() -> None:
+    """Run the command line of this process."""
+    sys.exit(run(sys.argv[1:]))

@@ -1,0 +1,58 @@
+"""The options that every verb with a configuration has: `--config FILE` and `--set KEY=VALUE`.
+
+Values of `--set` are read as YAML, so numbers, booleans and lists are what they look like.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from rebalance_monitor.config.model import Settings
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def config_options(function: Callable[P, R]) -> Callable[P, R]:
+    """Add `--config` (`config: Path | None`) and `--set` (`assignments: tuple[str, ...]`)."""
+    function = click.option(
+        "--set",
+        "assignments",
+        metavar="KEY=VALUE",
+        multiple=True,
+        help="Set one configuration key.",
+    )(function)
+    return click.option(
+        "-c",
+        "--config",
+        type=click.Path(path_type=Path, dir_okay=False),
+        help="The YAML configuration file (default: $REBALANCE_MONITOR_CONFIG).",
+    )(function)
+
+
+def load_settings(
+    config: Path | None, assignments: tuple[str, ...] = (), flags: Mapping[str, object] | None = None
+) -> "Settings":
+    """Return the settings of a command line.
+
+    `flags` are the verb's own options under their dotted keys (`kafka.bootstrap_servers`); None entries are
+    left out, and `--set` wins over them. Raises `ConfigError`.
+    """
+    from rebalance_monitor.config.load import load
+
+    return load(config, {**(flags or {}), **dict(_assignment(text) for text in assignments)})
+
+
+def _assignment(text: str) -> tuple[str, object]:
+    import yaml
+
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise click.BadParameter(f"{text!r} is not KEY=VALUE", param_hint="--set")
+    try:
+        return key, yaml.safe_load(value)
+    except yaml.YAMLError as error:
+        raise click.BadParameter(f"the value of {text!r} is not valid YAML", param_hint="--set") from error

@@ -1,0 +1,176 @@
+"""The entry point: quick help, exit codes by error, data and messages on the right stream."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import pytest
+import yaml
+
+from rebalance_monitor.cli import verbs
+from rebalance_monitor.cli.exit_codes import ExitCode
+from rebalance_monitor.cli.main import cli, run
+from rebalance_monitor.cluster.errors import BrokerUnreachableError, DependencyError
+from rebalance_monitor.config.errors import ConfigError
+
+ROOT = Path(__file__).resolve().parents[2]
+HELPERS = {"__init__", "exit_codes", "logs", "main", "options", "output", "verbs"}
+HEAVY = {
+    "confluent_kafka",
+    "great_expectations",
+    "kafka",
+    "numpy",
+    "pandas",
+    "pyarrow",
+    "pydantic",
+    "pyspark",
+    "rich",
+    "structlog",
+    "yaml",
+}
+
+
+def in_a_new_process(code: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    return done.stdout
+
+
+def test_help_imports_nothing_heavy() -> None:
+    printed = in_a_new_process(
+        "import sys\n"
+        "from rebalance_monitor.cli.main import run\n"
+        "run(['--help'])\n"
+        "print('|'.join(sorted({name.partition('.')[0] for name in sys.modules})))\n"
+    )
+    loaded = set(printed.stdout.splitlines()[-1].split("|"))
+    assert "click" in loaded
+    assert loaded & HEAVY == set()
+
+
+def test_help_names_every_verb_with_its_summary(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--help"]) == ExitCode.FINE
+    printed = capsys.readouterr().out
+    for verb, summary in verbs.VERBS.items():
+        assert f"  {verb} " in printed
+        assert summary.split()[0] in printed
+
+
+def test_every_file_of_the_folder_is_a_verb_of_the_table_or_a_helper() -> None:
+    files = {path.stem for path in (ROOT / "cli").glob("*.py")}
+    assert files - HELPERS == set(verbs.VERBS)
+
+
+@pytest.mark.parametrize("verb", verbs.VERBS)
+def test_every_verb_exposes_a_command_with_help(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([verb, "--help"]) == ExitCode.FINE
+    assert "Usage: rebalance-monitor " + verb in capsys.readouterr().out
+
+
+def test_version_is_the_one_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--version"]) == ExitCode.FINE
+    assert capsys.readouterr().out.startswith("rebalance-monitor, version ")
+
+
+def failing_with(error: BaseException) -> Callable[[], None]:
+    def fail() -> None:
+        raise error
+
+    return fail
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (ConfigError("no such key"), 2),
+        (click.UsageError("no such option"), 2),
+        (DependencyError("no Java", "Install it."), 3),
+        (BrokerUnreachableError("no broker"), 3),
+        (KeyboardInterrupt(), 130),
+        (click.Abort(), 130),
+        (SystemExit(1), 1),
+    ],
+)
+def test_the_exit_code_says_who_must_act(
+    error: BaseException, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = click.Command("broken", callback=failing_with(error))
+    monkeypatch.setattr(cli, "get_command", lambda _context, _name: command)
+    if isinstance(error, SystemExit):
+        with pytest.raises(SystemExit) as caught:
+            run(["broken"])
+        assert caught.value.code == code
+    else:
+        assert run(["broken"]) == code
+        printed = capsys.readouterr()
+        assert printed.out == ""
+        assert printed.err != ""
+
+
+def test_a_bug_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    command = click.Command("broken", callback=failing_with(ZeroDivisionError()))
+    monkeypatch.setattr(cli, "get_command", lambda _context, _name: command)
+    with pytest.raises(ZeroDivisionError):
+        run(["broken"])
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_a_verb_says_its_exit_code_by_its_result(code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = click.Command("fine", callback=lambda: code)
+    monkeypatch.setattr(cli, "get_command", lambda _context, _name: command)
+    assert run(["fine"]) == code
+
+
+def test_a_reader_that_goes_away_gets_no_traceback() -> None:
+    code = "import sys; from rebalance_monitor.cli.main import run; sys.exit(run(['config', 'reference']))"
+    command = [sys.executable, "-c", code]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.stderr is not None
+    assert process.stderr.read() == ""
+    process.stderr.close()
+    process.wait(60)
+
+
+def test_logs_off_a_terminal_are_json_on_stderr() -> None:
+    code = (
+        "from rebalance_monitor.cli.logs import configure; import structlog, logging\n"
+        "configure('info'); log = structlog.get_logger()\n"
+        "log.debug('quiet'); log.info('batch', rows=3); logging.getLogger('kafka').warning('lost %s', 'x')\n"
+        "logging.getLogger('kafka').info('chatter')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    lines = [json.loads(line) for line in done.stderr.splitlines()]
+    assert done.stdout == ""
+    assert [(line["event"], line["level"]) for line in lines] == [("batch", "info"), ("lost x", "warning")]
+    assert lines[0]["rows"] == 3
+
+
+def test_config_show_prints_what_is_in_force_without_secrets(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["config", "show", "--set", "buckets=3", "--set", "kafka.sasl.password=hush"]) == ExitCode.FINE
+    printed = capsys.readouterr().out
+    assert yaml.safe_load(printed)["buckets"] == 3
+    assert "hush" not in printed
+
+
+def test_config_check_says_what_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["config", "check", "--set", "bucket=3"]) == ExitCode.USAGE
+    assert "did you mean `buckets`?" in capsys.readouterr().err
+    assert run(["config", "check"]) == ExitCode.FINE
+
+
+@pytest.mark.parametrize("assignment", ["buckets", "=3", "buckets=[1"])
+def test_a_malformed_assignment_is_a_usage_error(assignment: str) -> None:
+    assert run(["config", "check", "--set", assignment]) == ExitCode.USAGE
+
+
+def test_config_reference_prints_the_committed_file(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["config", "reference"]) == ExitCode.FINE
+    assert capsys.readouterr().out == (ROOT / "config" / "reference.yaml").read_text(encoding="utf-8")

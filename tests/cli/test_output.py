@@ -1,0 +1,42 @@
+"""The three forms of data on stdout."""
+
+import io
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rebalance_monitor.cli.output import Form, write_rows
+
+VALUES = st.none() | st.booleans() | st.integers() | st.text() | st.lists(st.integers(), max_size=3)
+ROWS = st.lists(st.dictionaries(st.text(min_size=1), VALUES, max_size=4), max_size=4)
+
+
+def written(rows: list[dict[str, object]], form: Form, columns: list[str] | None = None) -> str:
+    stream = io.StringIO()
+    write_rows(rows, form, columns, stream)
+    return stream.getvalue()
+
+
+@given(ROWS)
+def test_json_lines_read_back_one_row_a_line(rows: list[dict[str, object]]) -> None:
+    lines = written(rows, Form.JSONL).split("\n")
+    assert lines.pop() == ""
+    assert [json.loads(line) for line in lines] == rows
+
+
+@given(ROWS)
+def test_json_reads_back_as_one_document(rows: list[dict[str, object]]) -> None:
+    assert json.loads(written(rows, Form.JSON)) == rows
+
+
+def test_a_table_off_a_terminal_cuts_nothing_and_reads_no_markup() -> None:
+    rows: list[dict[str, object]] = [{"group": "g" * 300, "members": ["[red]a"], "note": None}]
+    printed = written(rows, Form.TABLE, ["group", "members", "note"])
+    head, row = printed.splitlines()
+    assert head.split() == ["group", "members", "note"]
+    assert row.split() == ["g" * 300, '["[red]a"]']
+
+
+def test_no_rows_make_a_table_with_a_head_only() -> None:
+    assert written([], Form.TABLE, ["group"]).split() == ["group"]
