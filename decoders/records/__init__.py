@@ -1,0 +1,1 @@
+"""The layouts of every record type, by family."""

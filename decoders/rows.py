@@ -1,0 +1,209 @@
+"""The rows that cross from the decode stage to the coordinator: one Arrow schema, four kinds of row.
+
+- `commit_run`: adjacent commits (types 0, 1, with a value) of one group with one commit timestamp, which one
+  OffsetCommit request writes. Kept: group, commit and record time, first and last offset, every topic,
+  partition and committed offset. Dropped: leader epoch, metadata, expiry and topic id of each commit.
+- `record`: any other readable record, whole: key and value bytes.
+- `failure`: an unreadable record: why, where, and its bytes, each cut at 64 KiB.
+- `clock`: no record at all; it reaches every key once per batch.
+
+All columns are non-null, with -1 or "" for absent. Bodies start with a version byte; integers are big endian.
+"""
+
+import base64
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from struct import Struct, pack, unpack_from
+
+import pyarrow as pa
+
+BODY_VERSION = 1
+COMMIT_RUN, RECORD, FAILURE, CLOCK = "commit_run", "record", "failure", "clock"
+# Of an unreadable record at most this much of the key and of the value is kept.
+RAW_LIMIT = 64 * 1024
+SAME_TOPIC = 0xFFFF
+
+ROW_SCHEMA = pa.schema(
+    [
+        pa.field("shard", pa.int32(), nullable=False),
+        pa.field("bucket", pa.int32(), nullable=False),
+        pa.field("row_kind", pa.string(), nullable=False),
+        pa.field("first_offset", pa.int64(), nullable=False),
+        pa.field("last_offset", pa.int64(), nullable=False),
+        pa.field("record_ts", pa.int64(), nullable=False),
+        pa.field("group", pa.string(), nullable=False),
+        pa.field("commit_ts", pa.int64(), nullable=False),
+        pa.field("count", pa.int32(), nullable=False),
+        pa.field("body", pa.binary(), nullable=False),
+    ]
+)
+
+_RUN_HEAD = Struct(">BI")
+_RECORD_HEAD = Struct(">BI")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row; fields as in `ROW_SCHEMA`, timestamps in ms."""
+
+    shard: int
+    bucket: int
+    row_kind: str
+    first_offset: int
+    last_offset: int
+    record_ts: int
+    group: str
+    commit_ts: int
+    count: int
+    body: bytes
+
+
+class RowError(ValueError):
+    """A row body that this version of the code did not write."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRun:
+    """The commits of one `commit_run` row.
+
+    `partitions_bytes` (T) equal to the run before: the same partitions; `offsets_bytes` (O) equal too:
+    nothing advanced. `record_ts` is the first record's.
+    """
+
+    group: str
+    commit_ts: int
+    record_ts: int
+    first_offset: int
+    last_offset: int
+    count: int
+    partitions_bytes: bytes
+    offsets_bytes: bytes
+
+    def partitions(self) -> Iterator[tuple[str, int]]:
+        """Yield (topic, partition) of each commit, in record order."""
+        at, topic, body = 0, "", self.partitions_bytes
+        while at < len(body):
+            (length,) = unpack_from(">H", body, at)
+            at += 2
+            if length != SAME_TOPIC:
+                topic = body[at : at + length].decode()
+                at += length
+            yield topic, unpack_from(">i", body, at)[0]
+            at += 4
+
+    def offsets(self) -> tuple[int, ...]:
+        """Return the committed offset of each commit, in record order."""
+        return unpack_from(f">{self.count}q", self.offsets_bytes)
+
+    def entries(self) -> tuple[tuple[str, int, int], ...]:
+        """Return (topic, partition, committed offset) of each commit, in record order."""
+        return tuple((t, p, o) for (t, p), o in zip(self.partitions(), self.offsets(), strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class FailureRow:
+    """The content of a `failure` row; `raw_key` and `raw_value` are None where the record had none."""
+
+    reason: str
+    part: str
+    at: int
+    field: str
+    type: int | None
+    raw_key: bytes | None
+    raw_value: bytes | None
+
+
+def clock_row(shard: int, bucket: int) -> Row:
+    """Make the clock row of one state key."""
+    return Row(shard, bucket, CLOCK, -1, -1, -1, "", -1, 0, b"")
+
+
+def run_body(partitions: bytes, offsets: bytes) -> bytes:
+    """Make the body of a `commit_run` row from T and O."""
+    return _RUN_HEAD.pack(BODY_VERSION, len(partitions)) + partitions + offsets
+
+
+def partition_entry(topic: bytes | None, partition: int) -> bytes:
+    """Make one entry of T; `topic` None says "as the one before"."""
+    if topic is None:
+        return pack(">Hi", SAME_TOPIC, partition)
+    return pack(">H", len(topic)) + topic + pack(">i", partition)
+
+
+def commit_run(row: Row) -> CommitRun:
+    """Open a `commit_run` row. Raises `RowError` for another version's body."""
+    body = bytes(row.body)
+    _check(row, COMMIT_RUN, body)
+    start = _RUN_HEAD.size
+    end = start + _RUN_HEAD.unpack_from(body)[1]
+    return CommitRun(
+        row.group,
+        row.commit_ts,
+        row.record_ts,
+        row.first_offset,
+        row.last_offset,
+        row.count,
+        body[start:end],
+        body[end:],
+    )
+
+
+def record_body(key: bytes, value: bytes | None) -> bytes:
+    """Make the body of a `record` row."""
+    head = _RECORD_HEAD.pack(BODY_VERSION, len(key))
+    return b"".join((head, key, b"\0" if value is None else b"\1", value or b""))
+
+
+def record(row: Row) -> tuple[bytes, bytes | None]:
+    """Open a `record` row: (key, value or None). Raises `RowError` for another version's body."""
+    body = bytes(row.body)
+    _check(row, RECORD, body)
+    start = _RECORD_HEAD.size
+    end = start + _RECORD_HEAD.unpack_from(body)[1]
+    return body[start:end], body[end + 1 :] if body[end] else None
+
+
+def failure_body(found: FailureRow) -> bytes:
+    """Make the body of a `failure` row."""
+    content = {
+        "reason": found.reason,
+        "part": found.part,
+        "at": found.at,
+        "field": found.field,
+        "type": found.type,
+        "key": _raw(found.raw_key),
+        "value": _raw(found.raw_value),
+    }
+    return bytes((BODY_VERSION,)) + json.dumps(content, separators=(",", ":")).encode()
+
+
+def failure(row: Row) -> FailureRow:
+    """Open a `failure` row. Raises `RowError` for another version's body."""
+    body = bytes(row.body)
+    _check(row, FAILURE, body)
+    content = json.loads(body[1:])
+    return FailureRow(
+        content["reason"],
+        content["part"],
+        content["at"],
+        content["field"],
+        content["type"],
+        _unraw(content["key"]),
+        _unraw(content["value"]),
+    )
+
+
+def _raw(data: bytes | None) -> str | None:
+    return None if data is None else base64.b64encode(data[:RAW_LIMIT]).decode()
+
+
+def _unraw(text: str | None) -> bytes | None:
+    return None if text is None else base64.b64decode(text)
+
+
+def _check(row: Row, kind: str, body: bytes) -> None:
+    if row.row_kind != kind:
+        raise RowError(f"a {row.row_kind} row was opened as {kind}")
+    if not body or body[0] != BODY_VERSION:
+        raise RowError(f"{kind} row with body version {body[:1].hex() or 'none'}; known: {BODY_VERSION}")
