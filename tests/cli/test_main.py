@@ -33,11 +33,9 @@ HEAVY = {
 }
 
 
-def in_a_new_process(code: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
-    )
-    return done.stdout
+def in_a_new_process(code: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
 
 
 def test_help_imports_nothing_heavy() -> None:
@@ -144,9 +142,7 @@ def test_logs_off_a_terminal_are_json_on_stderr() -> None:
         "log.debug('quiet'); log.info('batch', rows=3); logging.getLogger('kafka').warning('lost %s', 'x')\n"
         "logging.getLogger('kafka').info('chatter')\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
-    )
+    done = in_a_new_process(code)
     lines = [json.loads(line) for line in done.stderr.splitlines()]
     assert done.stdout == ""
     assert [(line["event"], line["level"]) for line in lines] == [("batch", "info"), ("lost x", "warning")]
