@@ -1,0 +1,101 @@
+"""The ledger: what has been told, and the state of everything that tells it (docs/architecture.md).
+
+Spark runs a batch again when the process died before the batch was committed. Every effect on the driver is
+therefore keyed by (query id, batch id): sinks write first, the ledger commits last, and what a sink wrote
+without a commit is forgotten at the next start. One snapshot file, replaced as a whole, so the last batch,
+the length of the JSON-lines file and the states of roll-up and live always belong together.
+Refuses a snapshot of another format: guessing what has been told would lose or double findings.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from rebalance_monitor.checkpoints.files import replace_file
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+FORMAT = 1
+JsonState = dict[str, Any]
+
+
+class LedgerError(Exception):
+    """The snapshot cannot be read; the message says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everything that has to agree after a crash.
+
+    batches: query id -> last batch applied. positions: shard -> last offset whose findings have been told,
+    of the topic `topic_id` (a recreated topic counts its offsets anew). jsonl_bytes: committed length of
+    findings.jsonl. now: the last batch's timestamp (ms). rollup, live: states of the driver's pure parts.
+    """
+
+    batches: dict[str, int] = field(default_factory=dict)
+    topic_id: str = ""
+    positions: dict[int, int] = field(default_factory=dict)
+    jsonl_bytes: int = 0
+    now: int = -1
+    rollup: JsonState = field(default_factory=dict)
+    live: JsonState = field(default_factory=dict)
+
+    def has(self, query_id: str, batch_id: int) -> bool:
+        """Whether this batch has been told already."""
+        return batch_id <= self.batches.get(query_id, -1)
+
+    def told(self, shard: int, offset: int) -> bool:
+        """Whether the record at `offset` of `shard` has been told about by any query before."""
+        return offset <= self.positions.get(shard, -1)
+
+    def on_topic(self, topic_id: str) -> Snapshot:
+        """Return the snapshot for a start on `topic_id`: positions of another topic mean nothing there."""
+        if topic_id == self.topic_id:
+            return self
+        return replace(self, topic_id=topic_id, positions={})
+
+    def after(self, query_id: str, batch_id: int, now: int, positions: Mapping[int, int]) -> Snapshot:
+        """Return the snapshot in which this batch has been applied; `positions`: its last offset per shard."""
+        furthest = dict(self.positions)
+        for shard, offset in positions.items():
+            furthest[shard] = max(offset, furthest.get(shard, -1))
+        batches = {**self.batches, query_id: batch_id}
+        return replace(self, batches=batches, positions=furthest, now=max(now, self.now))
+
+
+class Ledger:
+    """Reads and replaces the snapshot in `folder`. Not safe for several processes: see `files.locked`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "snapshot.json"
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def load(self) -> Snapshot:
+        """Return the last committed snapshot, an empty one at the very first start. Raises LedgerError."""
+        try:
+            text = self._path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return Snapshot()
+        try:
+            return _from_json(json.loads(text))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise LedgerError(
+                f"{self._path} cannot be read ({error}). It was written by another version or is damaged: "
+                "restore it from a backup, or move the whole storage folder away and start afresh."
+            ) from error
+
+    def commit(self, snapshot: Snapshot) -> None:
+        """Make `snapshot` the last one, durably. Blocks for the disk; raises OSError."""
+        body = {"format": FORMAT, **asdict(snapshot)}
+        replace_file(self._path, json.dumps(body, separators=(",", ":")).encode())
+
+
+def _from_json(body: dict[str, Any]) -> Snapshot:
+    if body.pop("format") != FORMAT:
+        raise ValueError("unknown format")
+    body["positions"] = {int(shard): int(offset) for shard, offset in body["positions"].items()}
+    return Snapshot(**body)

@@ -1,0 +1,148 @@
+"""The manifest: what a checkpoint was made of, compared before Spark touches it.
+
+Spark would resume on anything whose schema fits: on another cluster, on a recreated topic, with another
+number of buckets; the result would be wrong without an error. The topic is compacted, so state can always be
+rebuilt from it: each mismatch is one sentence, and `--rebuild-state` is the way out. Growth of the topic is
+no mismatch (new partitions are simply read), neither is another product version by itself.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from rebalance_monitor.checkpoints.files import replace_file
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+FORMAT = 1
+
+
+class ManifestError(Exception):
+    """The checkpoint does not fit what the job found; the message says how and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What state depends on. shards: partitions of the topic. An empty id means the broker did not tell."""
+
+    product_version: str
+    codec_version: int
+    buckets: int
+    shards: int
+    topic_id: str
+    cluster_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What the state of `generation` (folder `state/<generation>`) was started with.
+
+    catching_up: shard -> end offset found when this state was started; what lies before it is history.
+    It is part of the manifest because a batch that is run again must see the same history.
+    """
+
+    identity: Identity
+    generation: int
+    catching_up: dict[int, int]
+
+    def grown(self, identity: Identity) -> Manifest:
+        """Return the manifest once the job resumes on `identity`: new partitions are live from the start."""
+        return replace(self, identity=identity)
+
+
+def mismatches(stored: Identity, found: Identity) -> list[str]:
+    """One sentence per reason why state of `stored` must not be used on `found`; empty = go on."""
+    return [sentence for sentence in (check(stored, found) for check in _CHECKS) if sentence]
+
+
+def require_match(stored: Identity, found: Identity) -> None:
+    """Raise ManifestError with every mismatch and what to do about it."""
+    found_mismatches = mismatches(stored, found)
+    if found_mismatches:
+        raise ManifestError(
+            " ".join(found_mismatches)
+            + " Start once with --rebuild-state: state is rebuilt from the compacted "
+            "topic in a new folder; findings, tables and ledger are kept."
+        )
+
+
+def read_manifest(path: Path) -> Manifest | None:
+    """Return the manifest at `path`, None where there is none yet. Raises ManifestError on any other file."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    try:
+        return _from_json(json.loads(text))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ManifestError(
+            f"{path} cannot be read ({error}): it was written by another version or is damaged. "
+            "Start once with --rebuild-state."
+        ) from error
+
+
+def write_manifest(path: Path, manifest: Manifest) -> None:
+    """Replace the manifest at `path`, durably. Raises OSError."""
+    replace_file(path, json.dumps({"format": FORMAT, **asdict(manifest)}, indent=1).encode())
+
+
+def next_generation(state_folder: Path) -> int:
+    """Return the first number above every state folder there is, so that no start meets an old checkpoint."""
+    numbers = [int(child.name) for child in state_folder.glob("*") if child.name.isdigit()]
+    return max(numbers, default=0) + 1
+
+
+def _from_json(body: Mapping[str, Any]) -> Manifest:
+    if body["format"] != FORMAT:
+        raise ValueError(f"unknown format {body['format']}")
+    return Manifest(
+        identity=Identity(**body["identity"]),
+        generation=int(body["generation"]),
+        catching_up={int(shard): int(end) for shard, end in body["catching_up"].items()},
+    )
+
+
+def _codec(stored: Identity, found: Identity) -> str | None:
+    if stored.codec_version <= found.codec_version:
+        return None
+    return (
+        f"The state was written by a newer version of the product ({stored.product_version}, state "
+        f"format {stored.codec_version}); this one ({found.product_version}) knows formats up to "
+        f"{found.codec_version}."
+    )
+
+
+def _buckets(stored: Identity, found: Identity) -> str | None:
+    if stored.buckets == found.buckets:
+        return None
+    return (
+        f"The state has {stored.buckets} bucket(s) per partition, the configuration asks for {found.buckets}."
+    )
+
+
+def _shards(stored: Identity, found: Identity) -> str | None:
+    if stored.shards <= found.shards:
+        return None
+    return (
+        f"__consumer_offsets had {stored.shards} partitions and now has {found.shards}: "
+        "partitions never go away, so this is another topic."
+    )
+
+
+def _topic(stored: Identity, found: Identity) -> str | None:
+    if stored.topic_id == found.topic_id or not stored.topic_id or not found.topic_id:
+        return None
+    return f"__consumer_offsets was recreated (topic id {stored.topic_id}, now {found.topic_id})."
+
+
+def _cluster(stored: Identity, found: Identity) -> str | None:
+    if stored.cluster_id == found.cluster_id or not stored.cluster_id or not found.cluster_id:
+        return None
+    return f"The state is of Kafka cluster {stored.cluster_id}, the brokers belong to {found.cluster_id}."
+
+
+_CHECKS = (_cluster, _topic, _shards, _buckets, _codec)

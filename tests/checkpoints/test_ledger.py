@@ -1,0 +1,114 @@
+"""The ledger: what has been told survives any death of the process, whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rebalance_monitor.checkpoints.files import FolderInUseError, locked, replace_file
+from rebalance_monitor.checkpoints.ledger import Ledger, LedgerError, Snapshot
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+OFFSETS = st.dictionaries(st.integers(0, 49), st.integers(0, 2**62), max_size=8)
+JSON = st.dictionaries(st.text(max_size=5), st.integers() | st.text(max_size=5) | st.lists(st.integers()))
+SNAPSHOTS = st.builds(
+    Snapshot,
+    batches=st.dictionaries(st.uuids().map(str), st.integers(0, 2**40), max_size=3),
+    topic_id=st.text(max_size=22),
+    positions=OFFSETS,
+    jsonl_bytes=st.integers(0, 2**60),
+    now=st.integers(-1, 2**50),
+    rollup=JSON,
+    live=JSON,
+)
+
+
+@given(SNAPSHOTS)
+def test_a_committed_snapshot_is_loaded_as_it_was(
+    tmp_path_factory: pytest.TempPathFactory, snapshot: Snapshot
+) -> None:
+    ledger = Ledger(tmp_path_factory.mktemp("ledger"))
+    ledger.commit(snapshot)
+    assert ledger.load() == snapshot
+
+
+def test_the_very_first_start_finds_an_empty_snapshot(tmp_path: Path) -> None:
+    assert Ledger(tmp_path / "ledger").load() == Snapshot()
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"format":99}', '{"format":1,"surprise":1}'])
+def test_a_snapshot_that_cannot_be_read_is_refused_with_a_way_out(tmp_path: Path, text: str) -> None:
+    (tmp_path / "snapshot.json").write_text(text)
+    with pytest.raises(LedgerError, match="restore it from a backup"):
+        Ledger(tmp_path).load()
+
+
+@given(st.lists(st.integers(0, 30), min_size=1))
+def test_a_batch_is_told_once_however_often_it_runs(batches: list[int]) -> None:
+    snapshot, told = Snapshot(), []
+    for batch in sorted(batches):
+        if not snapshot.has("q", batch):
+            told.append(batch)
+            snapshot = snapshot.after("q", batch, now=batch, positions={})
+    assert told == sorted(set(batches))
+
+
+def test_batch_numbers_of_a_rebuilt_state_begin_anew() -> None:
+    snapshot = Snapshot().after("old", 7, now=1, positions={})
+    assert snapshot.has("old", 7)
+    assert not snapshot.has("new", 0)
+
+
+@given(st.lists(OFFSETS))
+def test_positions_never_go_back(batches: list[dict[int, int]]) -> None:
+    snapshot = Snapshot()
+    for number, positions in enumerate(batches):
+        snapshot = snapshot.after("q", number, now=0, positions=positions)
+        assert all(snapshot.told(shard, offset) for shard, offset in positions.items())
+    furthest = {shard: max(b.get(shard, -1) for b in batches) for b in batches for shard in b}
+    assert snapshot.positions == furthest
+
+
+def test_a_recreated_topic_has_been_told_nothing_about() -> None:
+    snapshot = Snapshot().on_topic("one").after("q", 0, now=0, positions={3: 100})
+    assert snapshot.on_topic("one").told(3, 100)
+    assert not snapshot.on_topic("two").told(3, 0)
+
+
+def test_a_failed_replacement_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "file"
+    replace_file(path, b"old")
+
+    def full(_descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        replace_file(path, b"new")
+    assert path.read_bytes() == b"old"
+
+
+def test_a_second_monitor_on_one_folder_is_refused(tmp_path: Path) -> None:
+    with locked(tmp_path), pytest.raises(FolderInUseError, match="in use"), locked(tmp_path):
+        pass
+
+
+def test_the_lock_goes_with_the_process_that_held_it(tmp_path: Path) -> None:
+    script = (
+        "import os, signal, sys, pathlib\n"
+        "from rebalance_monitor.checkpoints.files import locked\n"
+        "with locked(pathlib.Path(sys.argv[1])):\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=False)
+    assert done.returncode == -9
+    with locked(tmp_path):
+        pass

@@ -1,0 +1,98 @@
+"""The manifest: a checkpoint is resumed only on what it was made of."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rebalance_monitor.checkpoints.manifest import (
+    Identity,
+    Manifest,
+    ManifestError,
+    mismatches,
+    next_generation,
+    read_manifest,
+    require_match,
+    write_manifest,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+IDENTITY = Identity(
+    product_version="0.1.0", codec_version=1, buckets=1, shards=50, topic_id="topic-a", cluster_id="cluster-a"
+)
+
+
+@given(st.dictionaries(st.integers(0, 99), st.integers(0, 2**62)), st.integers(1, 1000))
+def test_a_manifest_is_read_as_it_was_written(
+    tmp_path_factory: pytest.TempPathFactory, catching_up: dict[int, int], generation: int
+) -> None:
+    path = tmp_path_factory.mktemp("job") / "manifest.json"
+    manifest = Manifest(IDENTITY, generation, catching_up)
+    write_manifest(path, manifest)
+    assert read_manifest(path) == manifest
+
+
+def test_a_new_job_has_no_manifest(tmp_path: Path) -> None:
+    assert read_manifest(tmp_path / "manifest.json") is None
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"format":2}', '{"format":1,"identity":{}}'])
+def test_a_manifest_that_cannot_be_read_names_the_way_out(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "manifest.json"
+    path.write_text(text)
+    with pytest.raises(ManifestError, match="--rebuild-state"):
+        read_manifest(path)
+
+
+@pytest.mark.parametrize(
+    ("found", "sentence"),
+    [
+        (replace(IDENTITY, cluster_id="cluster-b"), "Kafka cluster cluster-a"),
+        (replace(IDENTITY, topic_id="topic-b"), "recreated"),
+        (replace(IDENTITY, shards=25), "partitions never go away"),
+        (replace(IDENTITY, buckets=4), "the configuration asks for 4"),
+        (replace(IDENTITY, codec_version=0), "newer version of the product"),
+    ],
+)
+def test_each_mismatch_is_one_sentence_and_a_way_out(found: Identity, sentence: str) -> None:
+    assert len(mismatches(IDENTITY, found)) == 1
+    with pytest.raises(ManifestError, match=sentence) as raised:
+        require_match(IDENTITY, found)
+    assert "--rebuild-state" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        IDENTITY,
+        replace(IDENTITY, shards=60),
+        replace(IDENTITY, product_version="9.9.9", codec_version=2),
+        replace(IDENTITY, topic_id="", cluster_id=""),
+    ],
+)
+def test_growth_an_upgrade_and_a_silent_broker_are_no_mismatch(found: Identity) -> None:
+    require_match(IDENTITY, found)
+
+
+def test_all_mismatches_are_told_at_once() -> None:
+    other = replace(IDENTITY, cluster_id="cluster-b", topic_id="topic-b", buckets=2)
+    assert len(mismatches(IDENTITY, other)) == 3
+
+
+def test_a_rebuild_never_meets_an_old_checkpoint(tmp_path: Path) -> None:
+    assert next_generation(tmp_path) == 1
+    for name in ("1", "7", "notes"):
+        (tmp_path / name).mkdir()
+    assert next_generation(tmp_path) == 8
+
+
+def test_growth_keeps_the_history_of_the_partitions_there_were() -> None:
+    grown = Manifest(IDENTITY, 1, {0: 10}).grown(replace(IDENTITY, shards=51))
+    assert grown.catching_up == {0: 10}
+    assert grown.identity.shards == 51
