@@ -10,7 +10,7 @@ from functools import cache
 from struct import Struct
 
 from rebalance_monitor.decoders import wire
-from rebalance_monitor.decoders.errors import BadText, DecodeError, Truncated, first_missing
+from rebalance_monitor.decoders.errors import BadTextError, DecodeError, TruncatedError, first_missing
 from rebalance_monitor.decoders.schema import FIXED, Field, Wire, fields_of
 from rebalance_monitor.decoders.wire import Reader
 
@@ -90,8 +90,8 @@ def locate(error: Exception, run: _Run, size: int, at: int) -> DecodeError:
         # A tagged field names itself.
         return error if error.path and name == "tags" else error.under(name)
     if isinstance(error, UnicodeDecodeError):
-        return BadText(at + error.start, name)
-    return first_missing(run, at, size) if run else Truncated(at)
+        return BadTextError(at + error.start, name)
+    return first_missing(run, at, size) if run else TruncatedError(at)
 
 
 class _Compilation:

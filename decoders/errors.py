@@ -33,25 +33,25 @@ class DecodeError(Exception):
         return ".".join(self.path).replace(".[", "[")
 
 
-class Truncated(DecodeError):
+class TruncatedError(DecodeError):
     """The bytes end before the field does."""
 
     reason = "truncated"
 
 
-class BadLength(DecodeError):
+class BadLengthError(DecodeError):
     """A length or count that is negative, or larger than what is left to read."""
 
     reason = "bad_length"
 
 
-class BadVarint(DecodeError):
+class BadVarintError(DecodeError):
     """A variable-length integer of more than five bytes, or beyond 32 bits."""
 
     reason = "bad_varint"
 
 
-class BadText(DecodeError):
+class BadTextError(DecodeError):
     """A string that is not UTF-8; `at` is the first offending byte.
 
     Kafka's Java readers put U+FFFD in its place; a monitor that did so could merge two groups into one.
@@ -60,53 +60,53 @@ class BadText(DecodeError):
     reason = "bad_text"
 
 
-class BadTags(DecodeError):
+class BadTagsError(DecodeError):
     """Tagged fields out of order, given twice, or of another size than announced (KIP-482)."""
 
     reason = "bad_tags"
 
 
-class BadMarker(DecodeError):
+class BadMarkerError(DecodeError):
     """The byte that says whether an optional structure follows is neither "null" nor "present"."""
 
     reason = "bad_marker"
 
 
-class UnknownType(DecodeError):
+class UnknownTypeError(DecodeError):
     """A record type that no release of Kafka up to 4.4 has."""
 
     reason = "unknown_type"
 
 
-class UnknownVersion(DecodeError):
+class UnknownVersionError(DecodeError):
     """A value version newer (or lower) than every known one: Kafka allows no guess about its layout."""
 
     reason = "unknown_version"
 
 
-class NullKey(DecodeError):
+class NullKeyError(DecodeError):
     """A record without a key: nothing says what it is."""
 
     reason = "null_key"
 
 
 REASONS: tuple[type[DecodeError], ...] = (
-    Truncated,
-    BadLength,
-    BadVarint,
-    BadText,
-    BadTags,
-    BadMarker,
-    UnknownType,
-    UnknownVersion,
-    NullKey,
+    TruncatedError,
+    BadLengthError,
+    BadVarintError,
+    BadTextError,
+    BadTagsError,
+    BadMarkerError,
+    UnknownTypeError,
+    UnknownVersionError,
+    NullKeyError,
 )
 
 
-def first_missing(run: Sequence[tuple[str, int]], at: int, size: int) -> Truncated:
+def first_missing(run: Sequence[tuple[str, int]], at: int, size: int) -> TruncatedError:
     """Name the first field of a run of (name, bytes) starting at `at` that `size` bytes cannot hold."""
     for name, width in run:
         if at + width > size:
-            return Truncated(at, name)
+            return TruncatedError(at, name)
         at += width
-    return Truncated(at, run[-1][0])
+    return TruncatedError(at, run[-1][0])

@@ -6,7 +6,7 @@ not `hash & 0x7fffffff`, which is wrong for half of all groups.
 
 from functools import lru_cache
 
-_MIN_INT = -(2**31)
+_MIN_INT, _MAX_INT = -(2**31), 2**31 - 1
 
 
 def java_hash(text: str) -> int:
@@ -19,7 +19,7 @@ def java_hash(text: str) -> int:
     value = 0
     for at in range(0, len(units), 2):
         value = (31 * value + (units[at] << 8 | units[at + 1])) & 0xFFFFFFFF
-    return value - 2**32 if value > 0x7FFFFFFF else value
+    return value - 2**32 if value > _MAX_INT else value
 
 
 def coordinator_partition(group: str, partitions: int) -> int:

@@ -5,12 +5,19 @@ Every type and version in `registry` is read. Refused: types and value versions 
 Trailing bytes and unknown tagged fields are allowed and noted. Nothing here raises on any bytes.
 """
 
+import struct
 from dataclasses import dataclass
 from struct import unpack_from
 from typing import Literal, Protocol
 
 from rebalance_monitor.decoders import compiler
-from rebalance_monitor.decoders.errors import DecodeError, NullKey, Truncated, UnknownType, UnknownVersion
+from rebalance_monitor.decoders.errors import (
+    DecodeError,
+    NullKeyError,
+    TruncatedError,
+    UnknownTypeError,
+    UnknownVersionError,
+)
 from rebalance_monitor.decoders.registry import RECORD_TYPES, RecordType
 from rebalance_monitor.decoders.wire import note
 
@@ -67,11 +74,11 @@ def decode_record(key: bytes | None, value: bytes | None) -> Decoded | Failure:
     kind: int | None = None
     try:
         if key is None:
-            raise NullKey(0)
+            raise NullKeyError(0)
         kind = _int16(key, "type")
         record = RECORD_TYPES.get(kind)
         if record is None:
-            raise UnknownType(0, "type")
+            raise UnknownTypeError(0, "type")
         read_key = _read_key(record, key, notes)
     except DecodeError as error:
         return Failure(error.reason, "key", error.at, error.field, kind)
@@ -94,7 +101,7 @@ def _read_key(record: RecordType, key: bytes, notes: list[str]) -> Key:
 def _read_value(record: RecordType, value: bytes, notes: list[str]) -> tuple[int, object]:
     version = _int16(value, "version")
     if not 0 <= version <= record.newest or record.value is None:
-        raise UnknownVersion(0, "version")
+        raise UnknownVersionError(0, "version")
     read = compiler.reader(record.value, version, flexible=version >= record.flexible)
     found, end = read(value, 2, notes)
     if end != len(value):
@@ -103,7 +110,8 @@ def _read_value(record: RecordType, value: bytes, notes: list[str]) -> tuple[int
 
 
 def _int16(buffer: bytes, name: str) -> int:
-    if len(buffer) < 2:
-        raise Truncated(0, name)
-    found: int = unpack_from(">h", buffer)[0]
+    try:
+        found: int = unpack_from(">h", buffer)[0]
+    except struct.error:
+        raise TruncatedError(0, name) from None
     return found

@@ -6,26 +6,28 @@ buffer. `notes` is the caller's list of what was legal but unexpected. What cann
 Every count is checked against the bytes that are left before anything is allocated.
 """
 
+import struct
 from struct import Struct, calcsize, unpack_from
-from struct import error as StructError
 from typing import Protocol
 
 from rebalance_monitor.decoders.errors import (
-    BadLength,
-    BadMarker,
-    BadTags,
-    BadText,
-    BadVarint,
+    BadLengthError,
+    BadMarkerError,
+    BadTagsError,
+    BadTextError,
+    BadVarintError,
     DecodeError,
-    Truncated,
+    TruncatedError,
 )
 
 # Kafka's own reader refuses longer strings.
 MAX_STRING = 32767
 _MAX_INT = 2**31 - 1
 # What Python raises when a read runs over the end of the buffer.
-ENDED = (IndexError, StructError)
+ENDED = (IndexError, struct.error)
 _MAX_NOTES = 16
+# A varint byte without the bit that says another one follows.
+_LAST_SEVEN = 0x7F
 
 
 class Reader(Protocol):
@@ -36,16 +38,16 @@ class Reader(Protocol):
 
 
 def uvarint(buffer: bytes, at: int) -> tuple[int, int]:
-    """Read an unsigned varint of up to five bytes; longer or beyond 31 bits is `BadVarint`."""
+    """Read an unsigned varint of up to five bytes; longer or beyond 31 bits is `BadVarintError`."""
     value = 0
     for place in range(5):
         byte = buffer[at + place]
-        value |= (byte & 0x7F) << (7 * place)
-        if byte < 0x80:
+        value |= (byte & _LAST_SEVEN) << (7 * place)
+        if byte <= _LAST_SEVEN:
             if value > _MAX_INT:
                 break
             return value, at + place + 1
-    raise BadVarint(at)
+    raise BadVarintError(at)
 
 
 def note(notes: list[str], text: str) -> None:
@@ -57,8 +59,8 @@ def note(notes: list[str], text: str) -> None:
 def bad_length(length: int, at: int, *, text: bool) -> DecodeError:
     """Say why a string (`text`) or bytes field of `length` at `at` could not be taken."""
     if length < 0 or (text and length > MAX_STRING):
-        return BadLength(at)
-    return Truncated(at)
+        return BadLengthError(at)
+    return TruncatedError(at)
 
 
 def fixed(code: str) -> Reader:
@@ -84,7 +86,7 @@ def text(*, compact: bool, nullable: bool) -> Reader:
         try:
             return buffer[start:end].decode(), end
         except UnicodeDecodeError as error:
-            raise BadText(start + error.start) from None
+            raise BadTextError(start + error.start) from None
 
     return read
 
@@ -119,9 +121,9 @@ def count(buffer: bytes, at: int, *, compact: bool, width: int) -> tuple[int, in
     else:
         found, start = unpack_from(">i", buffer, at)[0], at + 4
     if found < -1:
-        raise BadLength(at)
+        raise BadLengthError(at)
     if found * width > len(buffer) - start:
-        raise Truncated(at)
+        raise TruncatedError(at)
     return found, start
 
 
@@ -152,7 +154,7 @@ def sequence(element: Reader, width: int, *, compact: bool, nullable: bool) -> R
         except DecodeError as error:
             raise error.under(f"[{len(items)}]") from None
         except ENDED:
-            raise Truncated(at_element, f"[{len(items)}]") from None
+            raise TruncatedError(at_element, f"[{len(items)}]") from None
         return tuple(items), at_element
 
     return read
@@ -168,7 +170,7 @@ def optional(structure: Reader, *, tagged: bool) -> Reader:
             return structure(buffer, at + 1, notes)
         if marker == absent:
             return None, at + 1
-        raise BadMarker(at)
+        raise BadMarkerError(at)
 
     return read
 
@@ -179,7 +181,7 @@ def tags(
     """Read a tagged-field section; unknown tags are skipped by size and noted."""
     found, at = uvarint(buffer, at)
     if found * 2 > len(buffer) - at:
-        raise Truncated(at)
+        raise TruncatedError(at)
     values: dict[int, object] = {}
     previous = -1
     for _ in range(found):
@@ -187,9 +189,9 @@ def tags(
         tag, at = uvarint(buffer, at)
         size, at = uvarint(buffer, at)
         if tag <= previous:
-            raise BadTags(start)
+            raise BadTagsError(start)
         if size > len(buffer) - at:
-            raise Truncated(start)
+            raise TruncatedError(start)
         previous, end = tag, at + size
         if tag in known:
             values[tag] = _tagged(buffer, at, end, notes, known[tag])
@@ -206,13 +208,13 @@ def _tagged(buffer: bytes, at: int, end: int, notes: list[str], known: tuple[str
     except DecodeError as error:
         raise error.under(name) from None
     except ENDED:
-        raise Truncated(at, name) from None
+        raise TruncatedError(at, name) from None
     if after != end:
-        raise BadTags(at, name)
+        raise BadTagsError(at, name)
     return value
 
 
 def _null(at: int, after: int, *, nullable: bool) -> tuple[None, int]:
     if not nullable:
-        raise BadLength(at)
+        raise BadLengthError(at)
     return None, after

@@ -40,7 +40,7 @@ class _Assignment:
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What a member asked for. `owned_partitions` from v1, `generation_id` from v2 (-1), `rack_id` from v3."""
+    """What a member asked for: `owned_partitions` since v1, `generation_id` (else -1) v2, `rack_id` v3."""
 
     version: int
     topics: tuple[str, ...]

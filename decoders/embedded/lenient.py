@@ -6,10 +6,10 @@ A version above the newest known is read as the newest, and what follows is note
 
 from functools import cache
 from struct import unpack_from
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from rebalance_monitor.decoders import compiler
-from rebalance_monitor.decoders.errors import DecodeError, Truncated, UnknownVersion
+from rebalance_monitor.decoders.errors import DecodeError, TruncatedError, UnknownVersionError
 from rebalance_monitor.decoders.schema import fields_of
 from rebalance_monitor.decoders.wire import ENDED, Reader
 
@@ -28,10 +28,10 @@ def _readers(layout: type, version: int) -> tuple[tuple[str, str, Reader], ...]:
 def read_prefix(layout: type[T], data: bytes, newest: int, start: int = 0) -> tuple[int, T, tuple[str, ...]]:
     """Read (version, structure, notes) from `data` at `start`; raises `DecodeError`."""
     if len(data) < start + 2:
-        raise Truncated(start, "version")
+        raise TruncatedError(start, "version")
     version = unpack_from(">h", data, start)[0]
     if version < 0:
-        raise UnknownVersion(start, "version")
+        raise UnknownVersionError(start, "version")
     found, end, notes = read_fields(layout, data, min(version, newest), start + 2)
     if end < len(data):
         notes.append(f"{len(data) - end} bytes after the fields of version {min(version, newest)}")
@@ -42,7 +42,7 @@ def read_fields(layout: type[T], data: bytes, version: int, at: int) -> tuple[T,
     """Read the fields of one known version up to the end of `data`; the first must be there."""
     notes: list[str] = []
     values: dict[str, object] = {}
-    readers = _readers(layout, version)
+    readers = _readers(cast("type", layout), version)
     for attribute, name, read in readers:
         if at == len(data) and values:
             notes.append(f"version {version} ends before {name}")
@@ -52,5 +52,5 @@ def read_fields(layout: type[T], data: bytes, version: int, at: int) -> tuple[T,
         except DecodeError as error:
             raise error.under(name) from None
         except ENDED:
-            raise Truncated(at, name) from None
+            raise TruncatedError(at, name) from None
     return layout(**values), at, notes
