@@ -10,12 +10,14 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from rebalance_monitor.config.errors import ConfigError
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
 
-class FolderInUseError(Exception):
+class FolderInUseError(ConfigError):
     """Another process works on this folder."""
 
 

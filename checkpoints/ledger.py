@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.checkpoints.files import replace_file
+from rebalance_monitor.config.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,7 +24,7 @@ FORMAT = 1
 JsonState = dict[str, Any]
 
 
-class LedgerError(Exception):
+class LedgerError(ConfigError):
     """The snapshot cannot be read; the message says what to do."""
 
 
@@ -59,7 +60,7 @@ class Snapshot:
         return replace(self, topic_id=topic_id, positions={})
 
     def after(self, query_id: str, batch_id: int, now: int, positions: Mapping[int, int]) -> Snapshot:
-        """Return the snapshot in which this batch has been applied; `positions`: its last offset per shard."""
+        """Return the snapshot in which this batch has been applied; `positions`: last offset per shard."""
         furthest = dict(self.positions)
         for shard, offset in positions.items():
             furthest[shard] = max(offset, furthest.get(shard, -1))

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.checkpoints.files import replace_file
+from rebalance_monitor.config.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 FORMAT = 1
 
 
-class ManifestError(Exception):
+class ManifestError(ConfigError):
     """The checkpoint does not fit what the job found; the message says how and what to do."""
 
 
