@@ -1,0 +1,96 @@
+"""The findings table: every finding with its own fields (docs/findings.md), partitioned by the date of `at`.
+
+Columns stand in the order of the finding's fields; times are ms since epoch, `details` is a JSON string.
+Batches are written once, see `table_files`.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from rebalance_monitor.coordinator.findings import FIELDS, Finding, to_dict
+from rebalance_monitor.dashboard.table_files import file_name, write_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+_TEXT, _INT, _LONG, _REAL, _FLAG = pa.string(), pa.int32(), pa.int64(), pa.float64(), pa.bool_()
+
+_CAUSE = pa.struct(
+    {
+        "cause": _TEXT,
+        "confidence": _REAL,
+        "why": _TEXT,
+        "member_id": _TEXT,
+        "client_id": _TEXT,
+        "host": _TEXT,
+        "instance_id": _TEXT,
+    }
+)
+_MEMBER = pa.struct(
+    {
+        "member_id": _TEXT,
+        "instance_id": _TEXT,
+        "client_id": _TEXT,
+        "host": _TEXT,
+        "host_is_stale": _FLAG,
+        "role": _TEXT,
+        "session_timeout_ms": _INT,
+        "rebalance_timeout_ms": _INT,
+        "last_seen": _LONG,
+        "silence_ms": _LONG,
+        "partitions": _INT,
+    }
+)
+_COORDINATOR = pa.struct({"broker": _INT, "leader_epoch": _INT})
+
+# Every field that is not text.
+_TYPES: dict[str, pa.DataType] = {
+    "schema": _INT,
+    "confidence": _REAL,
+    "history": _FLAG,
+    "late": _FLAG,
+    "groups": pa.list_(_TEXT),
+    "groups_total": _INT,
+    "shard": _INT,
+    "offset": _LONG,
+    "generation": _INT,
+    "previous_generation": _INT,
+    "coordinator": _COORDINATOR,
+    "topics": pa.list_(_TEXT),
+    "topics_total": _INT,
+    "at": _LONG,
+    "detected_at": _LONG,
+    "started_at_min": _LONG,
+    "started_at_max": _LONG,
+    "join_ms_min": _LONG,
+    "join_ms_max": _LONG,
+    "sync_ms": _LONG,
+    "stopped_ms_min": _LONG,
+    "stopped_ms_max": _LONG,
+    "members_total": _INT,
+    "members_affected": _INT,
+    "partitions_affected": _INT,
+    "causes": pa.list_(_CAUSE),
+    "members": pa.list_(_MEMBER),
+    "opened_at": _LONG,
+}
+
+FINDINGS_SCHEMA = pa.schema([(name, _TYPES.get(name, _TEXT)) for name in FIELDS])
+
+
+def finding_row(finding: Finding) -> dict[str, Any]:
+    """Return the row of one finding."""
+    row = to_dict(finding)
+    row["details"] = json.dumps(finding.details, ensure_ascii=False, separators=(",", ":"))
+    return row
+
+
+def write_findings(folder: Path, findings: Iterable[Finding], query_id: str, batch_id: int) -> list[Path]:
+    """Write a batch's findings below `folder`; nothing for none. Returns the files; raises OSError."""
+    rows = ((finding.at, finding_row(finding)) for finding in findings)
+    return write_rows(folder, FINDINGS_SCHEMA, rows, file_name(query_id, batch_id))

@@ -1,0 +1,77 @@
+"""The quarantine table: a bounded sample, newest kept, of the records that could not be read.
+
+It exists to answer "what are these records?"; how many there are is what `unreadable_records` findings
+count. The table keeps at most `limit` rows: whole files go, oldest first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rebalance_monitor.dashboard.table_files import file_name, files, write_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+ROWS_KEPT = 10_000
+
+QUARANTINE_SCHEMA = pa.schema(
+    [
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.int64()),
+        ("group", pa.string()),
+        ("reason", pa.string()),
+        ("part", pa.string()),
+        ("at", pa.int32()),
+        ("field", pa.string()),
+        ("type", pa.int32()),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """One record that could not be read. `timestamp` is the record's (ms), `at` the byte that failed.
+
+    key and value are the raw bytes, None for null, each cut at 64 KiB; `group` is "" where unknown.
+    """
+
+    partition: int
+    offset: int
+    timestamp: int
+    group: str
+    reason: str
+    part: str
+    at: int
+    field: str
+    type: int | None
+    key: bytes | None
+    value: bytes | None
+
+
+def write_quarantine(
+    folder: Path, sample: Sequence[Unreadable], query_id: str, batch_id: int, limit: int = ROWS_KEPT
+) -> list[Path]:
+    """Write a batch's sample below `folder`, then delete the oldest files past `limit` rows."""
+    newest_first = sorted(sample, key=lambda row: (row.timestamp, row.offset), reverse=True)
+    rows = ((row.timestamp, asdict(row)) for row in newest_first[:limit])
+    written = write_rows(folder, QUARANTINE_SCHEMA, rows, file_name(query_id, batch_id))
+    if written:
+        _prune(folder, limit)
+    return written
+
+
+def _prune(folder: Path, limit: int) -> None:
+    kept = 0
+    for path in sorted(files(folder), key=lambda path: path.stat().st_mtime_ns, reverse=True):
+        kept += pq.read_metadata(path).num_rows
+        if kept > limit:
+            path.unlink()

@@ -1,0 +1,77 @@
+"""Parquet tables written batch by batch, each batch exactly once.
+
+A table is a folder with Hive partitions `date=YYYY-MM-DD` (UTC). A batch writes at most one file per date,
+named by (query id, batch id), which appears by rename: a batch that runs again replaces its own files, and
+what a batch wrote that was never committed goes at the next start. Readers see whole files only.
+Refuses nothing; raises OSError as the file system gives it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
+
+SUFFIX = ".parquet"
+
+
+def date_of(at: int) -> str:
+    """Return the UTC date of `at` (ms since epoch); times no calendar has (broken records) are 1970-01-01."""
+    try:
+        return datetime.fromtimestamp(at / 1000, UTC).date().isoformat()
+    except (ValueError, OverflowError, OSError):
+        return "1970-01-01"
+
+
+def file_name(query_id: str, batch_id: int) -> str:
+    """Return the name that makes a batch's file its own."""
+    return f"{query_id}-{batch_id:010d}{SUFFIX}"
+
+
+def write_rows(
+    folder: Path, schema: pa.Schema, rows: Iterable[tuple[int, dict[str, Any]]], name: str
+) -> list[Path]:
+    """Write rows, each with its time (ms), to one file `name` per date; return the files."""
+    by_date: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+    for at, row in rows:
+        by_date[date_of(at)].append(row)
+    return [_write(folder / f"date={date}", schema, found, name) for date, found in sorted(by_date.items())]
+
+
+def forget_uncommitted(folder: Path, batches: Mapping[str, int]) -> list[Path]:
+    """Delete what no committed batch wrote: drafts, and files past `batches` (query id -> last batch)."""
+    gone = list(folder.glob("date=*/.*.draft"))
+    gone += [path for path in files(folder) if not _is_committed(path, batches)]
+    for path in gone:
+        path.unlink(missing_ok=True)
+    return gone
+
+
+def files(folder: Path) -> Iterator[Path]:
+    """Yield the files of the table in `folder`, in no order."""
+    return folder.glob(f"date=*/[!.]*{SUFFIX}")
+
+
+def _is_committed(path: Path, batches: Mapping[str, int]) -> bool:
+    query_id, _, batch = path.name.removesuffix(SUFFIX).rpartition("-")
+    # A file that no batch named (compacted by hand, say) is none of ours to delete.
+    return not batch.isdigit() or int(batch) <= batches.get(query_id, -1)
+
+
+def _write(folder: Path, schema: pa.Schema, rows: list[dict[str, Any]], name: str) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    draft, path = folder / f".{name}.draft", folder / name
+    with draft.open("wb") as file:
+        pq.write_table(pa.Table.from_pylist(rows, schema=schema), file, compression="zstd")
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)
+    return path
