@@ -20,5 +20,9 @@ class BrokerUnreachableError(DependencyError):
     """No Kafka broker answered at the given addresses."""
 
 
+class AccessDeniedError(DependencyError):
+    """The brokers refuse our credentials, or a permission is missing; `what` names it."""
+
+
 class DownloadError(DependencyError):
     """A jar could not be fetched; `what` names the artifact."""

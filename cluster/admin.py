@@ -1,0 +1,255 @@
+"""What the brokers say about the offsets topic and the cluster: a thin wrapper over kafka-python's admin.
+
+Every call names one thing that the monitor needs. What cannot be reached is a BrokerUnreachableError, what
+may not be read an AccessDeniedError, both with a sentence and a remedy. Values that brokers need not have
+(a group's session timeout, a retention) are None where they cannot be told: the caller assumes and says so.
+Needs Describe on the topic and the cluster; DescribeConfigs for the configuration values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from rebalance_monitor.cluster.errors import AccessDeniedError, BrokerUnreachableError, DependencyError
+from rebalance_monitor.cluster.properties import admin_arguments
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from types import TracebackType
+
+T = TypeVar("T")
+OFFSETS_TOPIC = "__consumer_offsets"
+TIMEOUT_MS = 10_000
+MINUTE_MS = 60_000
+CLIENT_ID = "rebalance-monitor"
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """One broker as the cluster's metadata names it."""
+
+    id: int
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLeader:
+    """Who leads one partition, in which leader epoch; broker -1 while there is no leader."""
+
+    partition: int
+    broker: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic: its id (a UUID as text, "" before Kafka 2.8) and its partitions by number."""
+
+    name: str
+    id: str
+    leaders: tuple[PartitionLeader, ...]
+
+    @property
+    def partitions(self) -> int:
+        """The number of partitions."""
+        return len(self.leaders)
+
+
+class ClusterAdmin:
+    """One connection to a cluster; safe to share between threads; use as a context manager.
+
+    `properties` are Kafka client properties by their Java names; `timeout_ms` bounds every request. Raises
+    BrokerUnreachableError when no broker answers, ConfigError for properties that cannot be mapped.
+    """
+
+    def __init__(self, properties: Mapping[str, str], timeout_ms: int = TIMEOUT_MS) -> None:
+        from kafka.admin import KafkaAdminClient  # noqa: PLC0415 - 0.15 s that `--help` need not wait for
+
+        self.servers = properties.get("bootstrap.servers", "localhost:9092")
+        arguments = {"client_id": CLIENT_ID, "request_timeout_ms": timeout_ms, **admin_arguments(properties)}
+        arguments["bootstrap_servers"] = [part.strip() for part in self.servers.split(",")]
+        self._client = self._told(lambda: KafkaAdminClient(bootstrap_timeout_ms=timeout_ms, **arguments))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def cluster_id(self) -> str:
+        """Give the cluster's id, "" where it has none."""
+        return str(self._cluster()["cluster_id"] or "")
+
+    def brokers(self) -> tuple[Broker, ...]:
+        """Give the brokers that the cluster's metadata names, by id."""
+        found = (Broker(b["broker_id"], b["host"], b["port"]) for b in self._cluster()["brokers"])
+        return tuple(sorted(found, key=lambda broker: broker.id))
+
+    def broker_version(self) -> str:
+        """Give the version that one broker's API versions amount to, e.g. "4.1"."""
+        first = self.brokers()[0].id
+        return str(self._told(lambda: self._client.get_broker_version_data(first).broker_version_str))
+
+    def cluster_operations(self) -> frozenset[str]:
+        """Give the operations that we may do on the cluster, e.g. "DESCRIBE"; empty where not told."""
+        return frozenset(self._cluster().get("authorized_operations") or ())
+
+    def topic(self, name: str = OFFSETS_TOPIC) -> Topic | None:
+        """Give the topic, or None where it does not exist (yet). AccessDeniedError without Describe on it."""
+        answer = self._topic(name)
+        if answer is None:
+            return None
+        leaders = (
+            PartitionLeader(p["partition_index"], p["leader_id"], p.get("leader_epoch", -1))
+            for p in answer["partitions"]
+        )
+        ordered = tuple(sorted(leaders, key=lambda leader: leader.partition))
+        return Topic(name, str(answer.get("topic_id") or ""), ordered)
+
+    def topic_operations(self, name: str = OFFSETS_TOPIC) -> frozenset[str]:
+        """Give the operations that we may do on the topic, e.g. "READ"; empty where not told."""
+        answer = self._topic(name)
+        return frozenset(answer.get("authorized_operations") or ()) if answer else frozenset()
+
+    def partition_count(self, name: str = OFFSETS_TOPIC) -> int:
+        """Give the number of partitions, 0 where the topic does not exist."""
+        topic = self.topic(name)
+        return topic.partitions if topic else 0
+
+    def begin_offsets(self, name: str = OFFSETS_TOPIC) -> dict[int, int]:
+        """Give the first offset of each partition."""
+        return self._offsets(name, -2)
+
+    def end_offsets(self, name: str = OFFSETS_TOPIC) -> dict[int, int]:
+        """Give the offset that the next record of each partition will have."""
+        return self._offsets(name, -1)
+
+    def offsets_at(self, timestamp: int, name: str = OFFSETS_TOPIC) -> dict[int, int]:
+        """Give each partition's first offset written at or after `timestamp` (ms); its end where none is."""
+        ends = self.end_offsets(name)
+        found = self._offsets(name, timestamp)
+        return {p: found[p] if found.get(p, -1) >= 0 else end for p, end in ends.items()}
+
+    def topic_configs(self, name: str = OFFSETS_TOPIC) -> dict[str, str | None]:
+        """Give the topic's configuration; empty without DescribeConfigs on it."""
+        return self._configs("TOPIC", name, None)
+
+    def max_message_bytes(self, name: str = OFFSETS_TOPIC) -> int | None:
+        """Give the topic's `max.message.bytes`, None where it is not told."""
+        return _number(self.topic_configs(name).get("max.message.bytes"))
+
+    def broker_configs(self, keys: Sequence[str]) -> dict[str, str | None]:
+        """Give these configuration values of the first broker; empty without DescribeConfigs on it."""
+        return self._configs("BROKER", str(self.brokers()[0].id), list(keys))
+
+    def offsets_retention_ms(self) -> int | None:
+        """Give `offsets.retention.minutes` in ms, None where it is not told."""
+        minutes = _number(self.broker_configs(["offsets.retention.minutes"]).get("offsets.retention.minutes"))
+        return None if minutes is None else minutes * MINUTE_MS
+
+    def session_timeout_848_ms(self) -> int | None:
+        """Give the brokers' `group.consumer.session.timeout.ms`, None before Kafka 3.7."""
+        name = "group.consumer.session.timeout.ms"
+        return _number(self.broker_configs([name]).get(name))
+
+    def group_session_timeouts(self, groups: Iterable[str]) -> dict[str, int]:
+        """Give the KIP-848 session timeout (ms) of each group that the brokers tell it for (Kafka 4.0+)."""
+        name = "consumer.session.timeout.ms"
+        answers = {group: self._configs("GROUP", group, [name]).get(name) for group in groups}
+        return {group: number for group, text in answers.items() if (number := _number(text)) is not None}
+
+    def list_groups(self, broker: int, states: Sequence[str] = ()) -> list[dict[str, Any]]:
+        """Give the groups that one broker coordinates, of these states only (Kafka 2.6+) or all.
+
+        Keys: group_id, protocol_type, group_state and group_type where the broker tells them.
+        """
+        wanted = list(states) or None
+        return self._told(lambda: list(self._client.list_groups(broker_ids=[broker], states_filter=wanted)))
+
+    def describe_groups(self, groups: Sequence[str], broker: int) -> dict[str, dict[str, Any]]:
+        """Describe classic groups that `broker` coordinates; keys of an answer: group_state, members, ..."""
+        return self._told(
+            lambda: dict(self._client.describe_groups(list(groups), group_coordinator_id=broker))
+        )
+
+    def _cluster(self) -> dict[str, Any]:
+        return self._told(lambda: dict(self._client.describe_cluster()))
+
+    def _topic(self, name: str) -> dict[str, Any] | None:
+        from kafka.errors import TopicAuthorizationFailedError, UnknownTopicOrPartitionError  # noqa: PLC0415
+
+        answer: dict[str, Any] = self._told(lambda: self._client.describe_topics([name])[0])
+        if answer["error_code"] == UnknownTopicOrPartitionError.errno:
+            return None
+        if answer["error_code"] == TopicAuthorizationFailedError.errno:
+            raise AccessDeniedError(
+                f"The topic {name} may not be described.", f"Grant Describe and Read on the topic {name}."
+            )
+        return answer
+
+    def _offsets(self, name: str, spec: int) -> dict[int, int]:
+        from kafka import TopicPartition  # noqa: PLC0415
+
+        topic = self.topic(name)
+        wanted = {TopicPartition(name, leader.partition): spec for leader in topic.leaders} if topic else {}
+        found = self._told(lambda: self._client.list_partition_offsets(wanted)) if wanted else {}
+        return {place.partition: answer.offset for place, answer in sorted(found.items())}
+
+    def _configs(self, kind: str, name: str, keys: list[str] | None) -> dict[str, str | None]:
+        from kafka.admin import ConfigResource  # noqa: PLC0415
+
+        resource = ConfigResource(kind, name, keys)
+        answer = self._told(lambda: self._client.describe_configs([resource], config_filter="all"))
+        values = answer.get(kind.lower(), {}).get(name, {})
+        return {key: entry["value"] for key, entry in values.items()}
+
+    def _told(self, ask: Callable[[], T]) -> T:
+        """Ask, and turn the client's errors into sentences."""
+        from kafka.errors import KafkaError  # noqa: PLC0415
+
+        try:
+            return ask()
+        except (KafkaError, OSError) as error:
+            raise _sentence(error, self.servers) from error
+
+
+def _sentence(error: Exception, servers: str) -> DependencyError:
+    from kafka.errors import (  # noqa: PLC0415
+        AuthorizationError,
+        IncompatibleBrokerVersion,
+        RetriableError,
+        SaslAuthenticationFailedError,
+    )
+
+    if isinstance(error, SaslAuthenticationFailedError):
+        return AccessDeniedError(
+            f"The brokers at {servers} refuse our credentials: {error}.",
+            "Correct `sasl.*` under `kafka:` in the configuration.",
+        )
+    if isinstance(error, AuthorizationError):
+        return AccessDeniedError(
+            f"The brokers at {servers} do not allow it: {error}.",
+            "`rebalance-monitor doctor` names the missing permissions.",
+        )
+    if isinstance(error, IncompatibleBrokerVersion):
+        return DependencyError(
+            f"The brokers at {servers} are too old: {error}.", "Kafka 2.6 is the oldest known."
+        )
+    if isinstance(error, RetriableError | OSError):
+        return BrokerUnreachableError(
+            f"No Kafka broker answers at {servers} ({error}).",
+            "Check `kafka.bootstrap_servers`, the network, and `security.protocol`.",
+        )
+    return DependencyError(f"The brokers at {servers} answer with an error: {error}.", "")
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and text.lstrip("-").isdigit() else None

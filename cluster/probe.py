@@ -1,0 +1,201 @@
+"""The live probe: asks every broker, once a second, which groups are rebalancing right now.
+
+No record says when a rebalance starts or that it hangs; ListGroups with a filter of states does (Kafka 2.6+,
+KIP-518) and costs one small request per broker. Only the groups it reports are described. The leaders of the
+offsets topic are the coordinators; their epochs show that coordinators moved. Nothing here raises: a broker
+that fails is said in the sighting. Kafka's answers carry no broker time, so clock skew is not measured here.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from rebalance_monitor.cluster.admin import OFFSETS_TOPIC, ClusterAdmin
+from rebalance_monitor.cluster.errors import DependencyError
+from rebalance_monitor.cluster.sightings import Sighting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from rebalance_monitor.cluster.admin import Broker, Topic
+
+# kafka-python's enum has all of these; brokers ignore states that they do not know.
+REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
+TIMEOUT_MS = 3_000
+QUEUE_LIMIT = 600
+DESCRIBED_GROUPS = 50
+DESCRIBED_MEMBERS = 200
+CLASSIC = {"", "classic"}
+METADATA = -1
+
+
+class Admin(Protocol):
+    """What the probe needs of ClusterAdmin."""
+
+    def brokers(self) -> tuple[Broker, ...]:
+        """Give the brokers of the cluster."""
+
+    def topic(self, name: str = OFFSETS_TOPIC) -> Topic | None:
+        """Give the topic with its leaders."""
+
+    def list_groups(self, broker: int, states: Sequence[str] = ()) -> list[dict[str, Any]]:
+        """Give one broker's groups of these states."""
+
+    def describe_groups(self, groups: Sequence[str], broker: int) -> dict[str, dict[str, Any]]:
+        """Describe groups of one broker."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What one broker said: rebalancing groups, their members, or why it said nothing."""
+
+    broker: int
+    groups: tuple[tuple[str, str, str, str], ...] = ()
+    members: tuple[tuple[str, tuple[tuple[str, str, str, str], ...]], ...] = ()
+    failure: str = ""
+
+
+def look(admin: Admin, pool: ThreadPoolExecutor, at: int, timeout_s: float = TIMEOUT_MS / 1000) -> Sighting:
+    """Take one look at the cluster; `at` in ms. Brokers are asked side by side; never raises on their part."""
+    failures: dict[int, str] = {}
+    leaders: tuple[tuple[int, int, int], ...] = ()
+    brokers: tuple[Broker, ...] = ()
+    try:
+        brokers = admin.brokers()
+        topic = admin.topic()
+        leaders = tuple((p.partition, p.broker, p.epoch) for p in topic.leaders) if topic else ()
+    except DependencyError as error:
+        failures[METADATA] = error.what
+    answers = _ask_all(admin, pool, [broker.id for broker in brokers], timeout_s)
+    failures |= {answer.broker: answer.failure for answer in answers if answer.failure}
+    return Sighting(
+        at=at,
+        groups=tuple(group for answer in answers for group in answer.groups),
+        leaders=leaders,
+        brokers=tuple((answer.broker, not answer.failure) for answer in answers),
+        members={group: seen for answer in answers for group, seen in answer.members},
+        failures=failures,
+    )
+
+
+def _ask_all(
+    admin: Admin, pool: ThreadPoolExecutor, brokers: Sequence[int], timeout_s: float
+) -> list[Answer]:
+    asked = [(broker, pool.submit(_ask, admin, broker)) for broker in brokers]
+    deadline = time.monotonic() + timeout_s
+    answers: list[Answer] = []
+    for broker, future in asked:
+        try:
+            answers.append(future.result(max(0.0, deadline - time.monotonic())))
+        except FutureTimeoutError:
+            future.cancel()
+            answers.append(Answer(broker, failure=f"Broker {broker} did not answer in {timeout_s:.0f} s."))
+    return answers
+
+
+def _ask(admin: Admin, broker: int) -> Answer:
+    try:
+        found = admin.list_groups(broker, REBALANCING)
+        groups = tuple(_group(entry) for entry in found)
+        classic = [name for name, _state, kind, _protocol in groups if kind in CLASSIC][:DESCRIBED_GROUPS]
+        described = admin.describe_groups(classic, broker) if classic else {}
+    except DependencyError as error:
+        return Answer(broker, failure=error.what)
+    members = tuple((name, _members(answer)) for name, answer in described.items() if answer["members"])
+    return Answer(broker, groups, members)
+
+
+def _group(entry: Mapping[str, Any]) -> tuple[str, str, str, str]:
+    kind = str(entry.get("group_type") or "").lower()
+    return entry["group_id"], str(entry.get("group_state") or ""), kind, entry["protocol_type"] or ""
+
+
+def _members(answer: Mapping[str, Any]) -> tuple[tuple[str, str, str, str], ...]:
+    return tuple(
+        (m["member_id"], m.get("group_instance_id") or "", m["client_id"], m["client_host"])
+        for m in answer["members"][:DESCRIBED_MEMBERS]
+    )
+
+
+class ProbeThread:
+    """Looks at the cluster every `interval_s` seconds in a thread of its own; use as a context manager.
+
+    Sightings wait in a queue of at most 600; when nobody drains it the oldest are dropped and counted in
+    `dropped`. `properties` are Kafka client properties. Starting never raises for a cluster that is away.
+    """
+
+    def __init__(
+        self,
+        properties: Mapping[str, str],
+        interval_s: float = 1.0,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._properties = properties
+        self._interval_s = interval_s
+        self._clock = clock
+        self._queue: queue.Queue[Sighting] = queue.Queue(QUEUE_LIMIT)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="rebalance-monitor-probe", daemon=True)
+        self.dropped = 0
+
+    def start(self) -> None:
+        """Start looking."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop and wait for the look under way, at most a few seconds."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(2 * TIMEOUT_MS / 1000)
+
+    def __enter__(self) -> ProbeThread:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def drain(self) -> list[Sighting]:
+        """Take all sightings since the last call, oldest first; never blocks."""
+        found: list[Sighting] = []
+        while True:
+            try:
+                found.append(self._queue.get_nowait())
+            except queue.Empty:
+                return found
+
+    def _run(self) -> None:
+        admin: ClusterAdmin | None = None
+        with ThreadPoolExecutor(max_workers=8, thread_name_prefix="rebalance-monitor-probe") as pool:
+            while not self._stop.is_set():
+                began = time.monotonic()
+                at = int(self._clock() * 1000)
+                admin, failure = (admin, "") if admin else self._connected()
+                sighting = look(admin, pool, at) if admin else Sighting(at, failures={METADATA: failure})
+                self._offer(sighting)
+                self._stop.wait(max(0.0, self._interval_s - (time.monotonic() - began)))
+        if admin:
+            admin.close()
+
+    def _connected(self) -> tuple[ClusterAdmin | None, str]:
+        try:
+            return ClusterAdmin(self._properties, TIMEOUT_MS), ""
+        except DependencyError as error:
+            return None, error.what
+
+    def _offer(self, sighting: Sighting) -> None:
+        while True:
+            try:
+                self._queue.put_nowait(sighting)
+            except queue.Full:
+                self._queue.get_nowait()
+                self.dropped += 1
+            else:
+                return

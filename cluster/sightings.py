@@ -1,0 +1,41 @@
+"""What one look of the probe saw, as plain data, and its JSON-line form (`sightings.jsonl` of a capture).
+
+The line's `at`, `groups`, `leaders` and `brokers` are what the coordinator parses. `members` and `failures`
+stand beside them where there is something to say: who was in a rebalancing group, why a broker gave nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """One look at `at` (ms since epoch).
+
+    groups: (group, state, type, protocol type), only rebalancing ones; leaders: (partition, broker, epoch);
+    brokers: (broker, answered); members: group -> (member id, instance id, client id, host) of classic
+    groups; failures: broker -> one sentence, broker -1 for the cluster's metadata.
+    """
+
+    at: int
+    groups: tuple[tuple[str, str, str, str], ...] = ()
+    leaders: tuple[tuple[int, int, int], ...] = ()
+    brokers: tuple[tuple[int, bool], ...] = ()
+    members: dict[str, tuple[tuple[str, str, str, str], ...]] = field(default_factory=dict)
+    failures: dict[int, str] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        """Give the sighting as one line without a line break."""
+        body: dict[str, object] = {
+            "at": self.at,
+            "groups": self.groups,
+            "leaders": self.leaders,
+            "brokers": self.brokers,
+        }
+        if self.members:
+            body["members"] = self.members
+        if self.failures:
+            body["failures"] = self.failures
+        return json.dumps(body, ensure_ascii=False, separators=(",", ":"))
