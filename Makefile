@@ -1,12 +1,65 @@
-# The lead's bootstrap: the set-up engineer completes it.
-PY := .venv/bin/python
-PARTS := alerts checkpoints cli cluster config coordinator dashboard decoders lab streaming
-.PHONY: typed typecheck lint
-typed:
-	@mkdir -p build/typed/rebalance_monitor
-	@for part in $(PARTS); do ln -sfn ../../../$$part build/typed/rebalance_monitor/$$part; done
-typecheck: typed
-	.venv/bin/mypy -p rebalance_monitor
-lint:
-	.venv/bin/ruff check .
-	.venv/bin/ruff format --check .
+# The two commands: `make demo` and `make test`. Both prepare everything they need (tools/setup.sh).
+# A Python of your own choice: make PYTHON=/path/to/python3.12 …
+
+SHELL := /bin/sh
+PYTHON ?=
+VENV := .venv/bin
+PARTS := $(patsubst %/py.typed,%,$(wildcard */py.typed))
+UNIT := not broker and not spark and not slow
+QUICK := not slow
+export PYTHON
+
+.DEFAULT_GOAL := help
+.PHONY: help setup setup-demo demo test check test-slow deps-ci lint typecheck format docs lock clean
+
+help: ## Say what there is.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: setup-demo ## A local Kafka, consumers with faults, and what the monitor says (ARGS="--duration 60").
+	@$(VENV)/rebalance-monitor demo $(ARGS)
+
+test: setup lint typecheck ## Everything that needs Python and Java only; ends with what did not run and why.
+	@$(VENV)/python -m pytest -m "$(QUICK)" $(ARGS)
+
+check: setup lint typecheck ## The quick part: no broker, no Spark.
+	@$(VENV)/python -m pytest -q -m "$(UNIT)" $(ARGS)
+
+test-slow: setup ## The long tests, and those that need what deps-ci installs.
+	@$(VENV)/python -m pytest -m slow $(ARGS)
+
+deps-ci: ## Install the system packages that test-slow uses (Debian, Ubuntu).
+	@sh tools/deps-ci.sh
+
+lint: setup
+	@$(VENV)/ruff check .
+	@$(VENV)/ruff format --check .
+
+typecheck: setup
+	@$(VENV)/mypy $(foreach part,$(PARTS),-p rebalance_monitor.$(part))
+	@$(VENV)/mypy tools
+
+format: setup ## Let ruff mend what it can.
+	@$(VENV)/ruff check --fix .
+	@$(VENV)/ruff format .
+
+docs: setup ## Write the generated pages again.
+	@$(VENV)/python tools/docs.py
+
+setup: ## Prepare .venv with everything for development.
+	@sh tools/setup.sh test
+
+setup-demo:
+	@sh tools/setup.sh demo
+
+LOCK := uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-emit-find-links \
+	--no-header --no-annotate --python-version 3.11 pyproject.toml requirements/build.in requirements/demo.in \
+	--extra spark --extra lab
+
+lock: ## Pin the newest fitting requirements again (needs uv).
+	@uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-emit-find-links \
+		--no-header --no-annotate --python-version 3.11 requirements/build.in -o requirements/build.txt
+	@$(LOCK) --extra quality --group dev -o requirements/test.txt
+	@$(LOCK) -c requirements/test.txt -o requirements/demo.txt
+
+clean: ## Remove what was built, but not .venv.
+	@rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache spark-warehouse
