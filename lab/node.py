@@ -63,6 +63,9 @@ class Node:
         (self.folder / "server.properties").write_text(text, encoding="utf-8")
         if not (self.data / "meta.properties").exists():
             self._format(cluster_id)
+        # It holds the voters' addresses, and the ports of an earlier start may have been others.
+        for quorum in self.data.glob("*metadata-0/quorum-state"):
+            quorum.unlink()
 
     def _format(self, cluster_id: str) -> None:
         config = str(self.folder / "server.properties")

@@ -1,0 +1,130 @@
+"""A worker on aiokafka: classic groups only.
+
+Its event loop runs in a thread, so a stalled application does not stall it: it goes on committing and
+heartbeating, as in a service that awaits something slow.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from typing import TYPE_CHECKING, TypeVar
+
+from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
+from aiokafka.coordinator.assignors.range import RangePartitionAssignor
+from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
+from aiokafka.errors import KafkaError
+
+from rebalance_monitor.lab.workers.flags import parse
+from rebalance_monitor.lab.workers.loop import Journal, Worker
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Iterable
+
+    from aiokafka import TopicPartition
+
+    from rebalance_monitor.lab.workers.flags import Flags
+
+T = TypeVar("T")
+ASSIGNORS = {
+    "range": RangePartitionAssignor,
+    "roundrobin": RoundRobinPartitionAssignor,
+    "sticky": StickyPartitionAssignor,
+}
+
+
+class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # the library is untyped
+    """Tells the journal of every assignment."""
+
+    def __init__(self, client: AioClient, journal: Journal) -> None:
+        self._client = client
+        self._journal = journal
+
+    def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
+        """Tell what came."""
+        self._tell("assigned", assigned)
+
+    def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
+        """Tell what went."""
+        self._tell("revoked", revoked)
+
+    def _tell(self, event: str, parts: Iterable[TopicPartition]) -> None:
+        names = sorted(f"{part.topic}-{part.partition}" for part in parts)
+        self._journal.tell(event, member=self._client.member(), partitions=names)
+
+
+class AioClient:
+    """aiokafka behind the worker's `Client`."""
+
+    def __init__(self, flags: Flags, journal: Journal) -> None:
+        self._journal = journal
+        self._loop = asyncio.new_event_loop()
+        threading.Thread(target=self._loop.run_forever, daemon=True).start()
+        self._consumer = self._await(self._build(flags))
+        self.subscribe(flags.topic_list)
+        self._await(self._consumer.start())
+
+    @staticmethod
+    async def _build(flags: Flags) -> AIOKafkaConsumer:
+        optional = {"client_id": flags.client_id, "group_instance_id": flags.instance_id}
+        return AIOKafkaConsumer(
+            bootstrap_servers=flags.bootstrap,
+            group_id=flags.group,
+            enable_auto_commit=flags.commit == "auto",
+            auto_commit_interval_ms=flags.commit_ms,
+            auto_offset_reset="earliest",
+            session_timeout_ms=flags.session_ms,
+            heartbeat_interval_ms=flags.heartbeat_ms,
+            max_poll_interval_ms=flags.poll_ms,
+            partition_assignment_strategy=[ASSIGNORS[flags.assignor]],
+            metadata_max_age_ms=5_000,
+            **{key: value for key, value in optional.items() if value},
+        )
+
+    def _await(self, what: Coroutine[object, object, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(what, self._loop).result()
+
+    def subscribe(self, topics: list[str]) -> None:
+        """Subscribe to topics, or to one pattern."""
+        listener = _Listener(self, self._journal)
+        if topics[0].startswith("^"):
+            self._consumer.subscribe(pattern=topics[0], listener=listener)
+        else:
+            self._consumer.subscribe(topics=topics, listener=listener)
+
+    def poll(self, timeout_s: float) -> int:
+        """Take what is there."""
+        found = self._await(self._consumer.getmany(timeout_ms=int(timeout_s * 1000)))
+        return sum(map(len, found.values()))
+
+    def commit(self) -> None:
+        """Commit positions; what the broker refuses is told, not raised."""
+        try:
+            self._await(self._consumer.commit())
+        except KafkaError as error:
+            self._journal.tell("commit_refused", error=str(error), member=self.member())
+
+    def unsubscribe(self) -> None:
+        """Leave the group."""
+        self._loop.call_soon_threadsafe(self._consumer.unsubscribe)
+
+    def member(self) -> str:
+        """Give the member id; the library offers no public way."""
+        return str(getattr(getattr(self._consumer, "_coordinator", None), "member_id", "") or "")
+
+    def close(self) -> None:
+        """Leave and close."""
+        self._await(self._consumer.stop())
+
+
+def main() -> None:
+    """Run one worker."""
+    flags, journal = parse(), Journal()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    Worker(AioClient(flags, journal), flags, journal).run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,134 @@
+"""The life of a worker: poll, process, commit, obey commands, tell it all as JSON lines on stdout.
+
+Commands come as lines on stdin: `stall SECONDS` (process for so long), `subscribe TOPICS`, `unsubscribe`,
+`commit`, `close`. When stdin ends the worker closes: one whose runner died never stays behind.
+"""
+
+from __future__ import annotations
+
+import json
+import queue
+import signal
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from rebalance_monitor.lab.workers.flags import Flags
+
+POLL_S = 0.2
+
+
+class Client(Protocol):
+    """What a client library must be able to do for a worker."""
+
+    def poll(self, timeout_s: float) -> int:
+        """Poll once, waiting at most `timeout_s`; give the number of records."""
+
+    def commit(self) -> None:
+        """Commit what was read, and wait for the answer."""
+
+    def subscribe(self, topics: list[str]) -> None:
+        """Change the subscription."""
+
+    def unsubscribe(self) -> None:
+        """Leave the group without closing."""
+
+    def member(self) -> str:
+        """Give the current member id, "" before there is one."""
+
+    def close(self) -> None:
+        """Leave the group and end."""
+
+
+class Journal:
+    """Writes what happens to the worker, one JSON line each, with the time in ms."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def tell(self, event: str, **fields: object) -> None:
+        """Write one event."""
+        line = json.dumps({"at": int(time.time() * 1000), "event": event, **fields})
+        with self._lock:
+            sys.stdout.write(line + "\n")
+            sys.stdout.flush()
+
+
+class Commands:
+    """The commands still to obey, fed from stdin and by SIGTERM and SIGINT (which mean `close`)."""
+
+    def __init__(self) -> None:
+        self._queue: queue.SimpleQueue[list[str]] = queue.SimpleQueue()
+        self.closing = threading.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: self._close())
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _close(self) -> None:
+        self.closing.set()
+
+    def _read(self) -> None:
+        for line in sys.stdin:
+            if line.strip() == "close":
+                break
+            self._queue.put(line.split())
+        self._close()
+
+    def next(self) -> list[str]:
+        """Give the next command, [] when there is none."""
+        try:
+            return self._queue.get_nowait()
+        except queue.Empty:
+            return []
+
+
+class Worker:
+    """Drives one client until it is told to close or its lifetime is over."""
+
+    def __init__(self, client: Client, flags: Flags, journal: Journal) -> None:
+        self.client = client
+        self.flags = flags
+        self.journal = journal
+        self.commands = Commands()
+
+    def run(self) -> None:
+        """Live; ends with a clean close."""
+        self.journal.tell("started", group=self.flags.group, client_id=self.flags.client_id)
+        end = time.monotonic() + (self.flags.lifetime_s or float("inf"))
+        while not self.commands.closing.is_set() and time.monotonic() < end:
+            self._obey(self.commands.next())
+            self._turn()
+        self.journal.tell("closing", member=self.client.member())
+        self.client.close()
+        self.journal.tell("closed")
+
+    def _turn(self) -> None:
+        if self.client.poll(POLL_S) == 0:
+            return
+        if self.flags.processing_s:
+            self.commands.closing.wait(self.flags.processing_s)
+        if self.flags.commit == "manual":
+            self.client.commit()
+
+    def _obey(self, command: list[str]) -> None:
+        match command:
+            case []:
+                return
+            case ["stall", seconds]:
+                self._stall(float(seconds))
+            case ["subscribe", topics]:
+                self.client.subscribe(topics.split(","))
+            case ["unsubscribe"]:
+                self.client.unsubscribe()
+            case ["commit"]:
+                self.client.commit()
+            case _:
+                self.journal.tell("error", error=f"unknown command {' '.join(command)}")
+        self.journal.tell("obeyed", command=" ".join(command))
+
+    def _stall(self, seconds: float) -> None:
+        limit = self.flags.poll_ms
+        self.journal.tell("processing", seconds=seconds, limit_ms=limit, member=self.client.member())
+        self.commands.closing.wait(seconds)
