@@ -18,6 +18,7 @@ from rebalance_monitor.decoders.errors import (
     UnknownTypeError,
     UnknownVersionError,
 )
+from rebalance_monitor.decoders.records.common import RetiredValue
 from rebalance_monitor.decoders.registry import RECORD_TYPES, RecordType
 from rebalance_monitor.decoders.wire import note
 
@@ -100,7 +101,10 @@ def _read_key(record: RecordType, key: bytes, notes: list[str]) -> Key:
 
 def _read_value(record: RecordType, value: bytes, notes: list[str]) -> tuple[int, object]:
     version = _int16(value, "version")
-    if not 0 <= version <= record.newest or record.value is None:
+    if record.value is None:
+        note(notes, f"{record.name} (type {record.id}) is retired: its value is not read")
+        return version, RetiredValue(value[2:])
+    if not 0 <= version <= record.newest:
         raise UnknownVersionError(0, "version")
     read = compiler.reader(record.value, version, flexible=version >= record.flexible)
     found, end = read(value, 2, notes)

@@ -98,9 +98,10 @@ def fields_of(layout: type) -> tuple[Field, ...]:
     found = []
     for field in dataclasses.fields(layout):
         spec: Wire = field.metadata["wire"]
-        found.append(Field(field.name, spec.name or _camel(field.name), spec))
+        found.append(Field(field.name, spec.name or camel(field.name), spec))
     return tuple(found)
 
 
-def _camel(attribute: str) -> str:
+def camel(attribute: str) -> str:
+    """Return the JSON name of an attribute: `member_id` is `memberId`."""
     return re.sub(r"_([a-z0-9])", lambda m: m.group(1).upper(), attribute)
