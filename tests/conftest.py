@@ -1,0 +1,105 @@
+"""What all tests share: a real broker, a real Spark session, and an honest account of what did not run.
+
+A run ends with a table of the tests that were skipped or left out, and why. With REQUIRE_ALL=1 a skip is a
+failure: continuous integration must not pass because something was missing.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from rebalance_monitor.lab.broker import LabBroker
+
+REQUIRE_ALL = os.environ.get("REQUIRE_ALL") == "1"
+# Why a marker's tests were left out: the command that runs them.
+LEFT_OUT = {
+    "slow": "make test-slow",
+    "spark": "make test (starts Spark)",
+    "broker": "make test (starts a Kafka broker)",
+}
+_left_out: Counter[str] = Counter()
+
+
+@pytest.fixture(scope="session")
+def lab_broker() -> Iterator["LabBroker"]:
+    """A running single-node Kafka for the whole session; `lab_broker.bootstrap` is where it listens."""
+    from rebalance_monitor.lab.broker import LabBroker
+
+    with LabBroker() as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator["SparkSession"]:
+    """A Spark session on two local threads with the Kafka connector, for the whole session."""
+    import sys
+
+    from pyspark.sql import SparkSession
+
+    from rebalance_monitor.cluster.jars import installed_spark, resolve_spark_kafka
+    from rebalance_monitor.cluster.java import find_java
+
+    os.environ.update(JAVA_HOME=str(find_java().home), PYSPARK_PYTHON=sys.executable)
+    builder: SparkSession.Builder = SparkSession.builder
+    session = (
+        builder.master("local[2]")
+        .appName("rebalance-monitor-tests")
+        .config("spark.jars", ",".join(str(jar) for jar in resolve_spark_kafka(*installed_spark())))
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.session.timeZone", "UTC")
+        .getOrCreate()
+    )
+    yield session
+    session.stop()
+
+
+def pytest_deselected(items: list[pytest.Item]) -> None:
+    """Count what the marker expression left out, by the first marker that explains it."""
+    for item in items:
+        marks = {mark.name for mark in item.iter_markers()}
+        reason = next((command for name, command in LEFT_OUT.items() if name in marks), "not selected")
+        _left_out[reason] += 1
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Iterator[None]:
+    """With REQUIRE_ALL=1 a test that skips itself fails."""
+    return _required((yield))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Iterator[None]:
+    """With REQUIRE_ALL=1 a module that skips itself fails."""
+    return _required((yield))
+
+
+def _required(report: pytest.TestReport | pytest.CollectReport) -> pytest.TestReport | pytest.CollectReport:
+    if REQUIRE_ALL and report.outcome == "skipped" and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped although REQUIRE_ALL=1: {_reason(report)}"
+    return report
+
+
+def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:
+    text = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    return text.removeprefix("Skipped: ")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Write the table of what did not run and why."""
+    skipped = Counter(_reason(report) for report in terminalreporter.stats.get("skipped", []))
+    rows = [*skipped.most_common(), *_left_out.most_common()]
+    terminalreporter.section("did not run")
+    if not rows:
+        terminalreporter.line("everything ran")
+    for reason, count in rows:
+        terminalreporter.line(f"{count:>6}  {reason}")

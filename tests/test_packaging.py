@@ -1,0 +1,118 @@
+"""What is built and installed: nothing outside rebalance_monitor/, every module and data file inside it."""
+
+import re
+import subprocess
+import sys
+import tarfile
+import tomllib
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PARTS = sorted(path.parent.name for path in ROOT.glob("*/py.typed"))
+REQUIREMENTS = sorted((ROOT / "requirements").glob("*.txt"))
+INDEX_ADDRESS = re.compile(r"https?://|--index-url|--extra-index-url|--find-links|--trusted-host")
+
+
+def tracked(*patterns: str) -> set[str]:
+    """Return the files of the parts that git knows, or would add, so that build leftovers do not count."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *patterns]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return {name for name in done.stdout.splitlines() if (ROOT / name).is_file()}
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the sdist and the wheel, built without network from a clean copy of the tree."""
+    source = tmp_path_factory.mktemp("source")
+    names = tracked(*PARTS, "pyproject.toml", "README.md", "LICENSE", "MANIFEST.in")
+    for name in names:
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        (source / name).write_bytes((ROOT / name).read_bytes())
+    folder = tmp_path_factory.mktemp("dist")
+    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), str(source)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return folder
+
+
+def wheel_of(built: Path) -> Path:
+    (wheel,) = built.glob("*.whl")
+    return wheel
+
+
+def test_the_wheel_holds_every_file_of_the_parts_and_nothing_else(built: Path) -> None:
+    with zipfile.ZipFile(wheel_of(built)) as archive:
+        names = {name for name in archive.namelist() if not name.endswith("/")}
+    metadata = {name for name in names if name.split("/")[0].endswith(".dist-info")}
+    assert names - metadata == {f"rebalance_monitor/{name}" for name in tracked(*PARTS)}
+    assert any(name.endswith("licenses/LICENSE") for name in metadata)
+
+
+def test_the_wheel_of_the_sdist_is_the_same(built: Path) -> None:
+    (sdist,) = built.glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert tracked(*PARTS) <= names
+
+
+def test_an_installed_wheel_runs_and_puts_nothing_elsewhere(built: Path, tmp_path: Path) -> None:
+    venv.create(tmp_path / "v", with_pip=True, symlinks=True)
+    (site,) = (tmp_path / "v").glob("lib/python3*/site-packages")
+    before = {path.name for path in site.iterdir()}
+    python = tmp_path / "v" / "bin" / "python"
+
+    pip = [str(python), "-m", "pip", "install", "--no-deps", "--no-index", str(wheel_of(built))]
+    subprocess.run(pip, check=True, capture_output=True, cwd=tmp_path, timeout=120)
+
+    added = {path.name for path in site.iterdir()} - before
+    metadata = {name for name in added if name.endswith(".dist-info")}
+    assert added - metadata == {"rebalance_monitor"}
+
+    click = Path(sys.modules["pytest"].__file__ or "").parents[1]
+    code = (
+        f"import sys; sys.path.append({str(click)!r})\n"
+        "from rebalance_monitor.cli import main; print(main.__file__)\n"
+        "sys.exit(main.run(['--version']))\n"
+    )
+    command = [str(python), "-I", "-c", code]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=tmp_path, timeout=60)
+    module, version = done.stdout.splitlines()
+    assert Path(module).is_relative_to(site)
+    assert version == f"rebalance-monitor, version {PROJECT['project']['version']}"
+
+
+def test_every_folder_with_modules_is_a_listed_package() -> None:
+    modules = {Path(name).parent for name in tracked(*PARTS) if name.endswith(".py")}
+    listed = PROJECT["tool"]["setuptools"]["packages"]
+    assert sorted(listed) == sorted("rebalance_monitor." + ".".join(folder.parts) for folder in modules)
+
+
+def test_every_part_maps_to_its_folder() -> None:
+    mapped = PROJECT["tool"]["setuptools"]["package-dir"]
+    assert mapped == {f"rebalance_monitor.{part}": part for part in PARTS}
+
+
+@pytest.mark.parametrize("file", REQUIREMENTS, ids=lambda file: file.name)
+def test_requirements_are_pinned_by_hash_and_name_no_index(file: Path) -> None:
+    text = file.read_text(encoding="utf-8")
+    assert INDEX_ADDRESS.search(text) is None
+    entries = re.split(r"(?<!\\)\n", text.strip())
+    assert entries
+    for entry in entries:
+        assert re.match(r"[a-z0-9._-]+(\[[a-z,]+\])?==\S+ ", entry), entry
+        assert "--hash=sha256:" in entry
+
+
+def test_the_demo_and_the_tests_use_the_same_versions() -> None:
+    pins = [
+        dict(re.findall(r"^([a-z0-9._-]+)==(\S+)", (ROOT / "requirements" / name).read_text(), re.MULTILINE))
+        for name in ("build.txt", "demo.txt", "test.txt")
+    ]
+    build, demo, test = pins
+    assert build.items() <= demo.items() <= test.items()
+    assert demo["pyspark"] == "4.0.5"
