@@ -1,0 +1,1 @@
+"""Renderers: functions from a message to one medium each."""

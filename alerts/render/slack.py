@@ -1,0 +1,97 @@
+"""A message as Slack Block Kit, within its limits.
+
+Everything that may hold a foreign name is a `rich_text` element: Slack shows its text and interprets nothing
+in it, so `<!channel>` or a link in a group id stays letters. Only the notification text is mrkdwn; it is
+escaped. Limits: 50 blocks, header 150 characters, and 3 000 characters of text in one rich text section.
+"""
+
+from __future__ import annotations
+
+from typing import Any, assert_never
+
+from rebalance_monitor.alerts.blocks import (
+    Block,
+    Bullets,
+    Fields,
+    Line,
+    Message,
+    Paragraph,
+    Span,
+    Style,
+    Tone,
+)
+from rebalance_monitor.alerts.text import cut
+
+COLOURS = {Tone.CRITICAL: "#d92d20", Tone.WARNING: "#f79009", Tone.INFO: "#2e90fa", Tone.RESOLVED: "#12b76a"}
+MARKS = {Tone.CRITICAL: "🔴", Tone.WARNING: "🟠", Tone.INFO: "🔵", Tone.RESOLVED: "🟢"}
+MAX_BLOCKS = 50
+MAX_HEADER = 150
+MAX_SECTION = 3_000
+_STYLES: dict[Style, dict[str, bool]] = {
+    Style.BOLD: {"bold": True},
+    Style.CODE: {"code": True},
+    Style.FAINT: {"italic": True},
+}
+
+Json = dict[str, Any]
+
+
+def render(message: Message) -> Json:
+    """Return the arguments of `chat.postMessage` and `chat.update` but for channel and thread."""
+    title = cut(f"{MARKS[message.tone]} {message.title}", MAX_HEADER)
+    header: Json = {"type": "header", "text": {"type": "plain_text", "text": title, "emoji": True}}
+    blocks = [_block(block) for block in message.blocks]
+    return {
+        "text": escape(title),
+        "attachments": [{"color": COLOURS[message.tone], "blocks": [header, *blocks][:MAX_BLOCKS]}],
+        "unfurl_links": False,
+        "unfurl_media": False,
+    }
+
+
+def escape(text: str) -> str:
+    """Return `text` so that Slack's mrkdwn interprets no mention or link in it."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _block(block: Block) -> Json:
+    match block:
+        case Paragraph(line):
+            return _rich(_section(line))
+        case Fields(rows):
+            return _rich(_list([(Span(f"{label}: ", Style.BOLD), *line) for label, line in rows]))
+        case Bullets(items, more):
+            tail: list[Line] = [(Span(f"+{more:,} more", Style.FAINT),)] if more > 0 else []
+            return _rich(_list([*items, *tail]))
+        case _:
+            assert_never(block)
+
+
+def _rich(element: Json) -> Json:
+    return {"type": "rich_text", "elements": [element]}
+
+
+def _list(lines: list[Line]) -> Json:
+    return {"type": "rich_text_list", "style": "bullet", "elements": [_section(line) for line in lines]}
+
+
+def _section(line: Line) -> Json:
+    elements: list[Json] = []
+    room = MAX_SECTION
+    for span in line:
+        if room <= 0:
+            break
+        shown = cut(span.text, room)
+        room -= len(shown)
+        if shown:
+            elements.append(_element(span, shown))
+    return {"type": "rich_text_section", "elements": elements}
+
+
+def _element(span: Span, shown: str) -> Json:
+    if span.link:
+        return {"type": "link", "url": span.link, "text": shown}
+    element: Json = {"type": "text", "text": shown}
+    if span.style in _STYLES:
+        element["style"] = _STYLES[span.style]
+    return element
