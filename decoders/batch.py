@@ -2,148 +2,149 @@
 
 Commits (types 0, 1 with a value) are folded to runs; other readable records travel whole; unreadable ones
 become `failure` rows. Rows come out by partition, within a partition in record order. Runs never cross
-partitions or the border of a batch. Nothing here raises on any bytes.
+partitions or the border of a batch. Nothing here raises on any bytes; memory stays within a small multiple of
+the batch's own. The numpy kernel takes the commits it is certain of, the readable parser all the rest.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+import dataclasses
+from dataclasses import dataclass
+from functools import partial
 
+import numpy as np
 import pyarrow as pa
 
 from rebalance_monitor.decoders import rows
+from rebalance_monitor.decoders.columns import Cells, Ints, cells
+from rebalance_monitor.decoders.folding import Source, as_commit, fold, single
 from rebalance_monitor.decoders.hashing import bucket_of
-from rebalance_monitor.decoders.record import Decoded, Failure, decode_record
-from rebalance_monitor.decoders.records.classic import OffsetCommitKey, OffsetCommitValue
+from rebalance_monitor.decoders.kernel import Commits, scan
+from rebalance_monitor.decoders.record import decode_record
 from rebalance_monitor.decoders.rows import ROW_SCHEMA, Row
+from rebalance_monitor.decoders.runs import Runs, assemble, borders, unreadable_names
 
-
-@dataclass(slots=True)
-class _Run:
-    """A commit run that may still grow."""
-
-    group: str
-    commit_ts: int
-    record_ts: int
-    first_offset: int
-    last_offset: int
-    topic: str = ""
-    partitions: list[bytes] = field(default_factory=list)
-    offsets: list[bytes] = field(default_factory=list)
-
-    def add(self, key: OffsetCommitKey, value: OffsetCommitValue, offset: int) -> None:
-        same = bool(self.partitions) and key.topic == self.topic
-        self.partitions.append(rows.partition_entry(None if same else key.topic.encode(), key.partition))
-        self.offsets.append(value.offset.to_bytes(8, "big", signed=True))
-        self.topic, self.last_offset = key.topic, offset
-
-    def row(self, shard: int, buckets: int) -> Row:
-        return Row(
-            shard,
-            bucket_of(self.group, buckets),
-            rows.COMMIT_RUN,
-            self.first_offset,
-            self.last_offset,
-            self.record_ts,
-            self.group,
-            self.commit_ts,
-            len(self.offsets),
-            rows.run_body(b"".join(self.partitions), b"".join(self.offsets)),
-        )
+# Below this many records numpy's fixed cost per batch is more than the readable parser's.
+SMALL = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """One record as the Kafka source gives it; `timestamp` in ms."""
+class _Records:
+    """The source columns of a batch, rows in partition and offset order; timestamps in ms."""
 
-    partition: int
-    offset: int
-    timestamp: int
-    key: bytes | None
-    value: bytes | None
+    keys: Cells
+    values: Cells
+    partition: Ints
+    offset: Ints
+    timestamp: Ints
+
+    def source(self, row: int) -> Source:
+        at = (int(self.partition[row]), int(self.offset[row]), int(self.timestamp[row]))
+        return Source(*at, self.keys.cell(row), self.values.cell(row))
 
 
 def decode_batch(batch: pa.RecordBatch, buckets: int = 1) -> pa.RecordBatch:
     """Turn a batch with the Kafka source's columns into rows of `ROW_SCHEMA`.
 
-    Needs `key`, `value` (binary), `partition` (int32), `offset` (int64) and `timestamp` (timestamp or ms as
-    int64); other columns are ignored. `buckets` is the number of state keys per partition.
+    Needs `key`, `value` (binary or large_binary), `partition` (int32), `offset` (int64) and `timestamp` (a
+    timestamp of any unit, or int64 ms); other columns are ignored. `buckets` is the number of state keys per
+    partition. Keys and values of one batch together must stay below 2 GiB (Arrow's 32-bit offsets).
     """
-    found: list[Row] = []
-    by_partition: dict[int, list[Source]] = {}
-    for source in sources(batch):
-        by_partition.setdefault(source.partition, []).append(source)
-    for shard in sorted(by_partition):
-        found.extend(fold(sorted(by_partition[shard], key=lambda s: s.offset), shard, buckets))
-    return to_batch(found)
+    records = _records(batch)
+    if batch.num_rows < SMALL:
+        return _to_batch(list(fold(map(records.source, range(batch.num_rows)), buckets)))
+    found = scan(records.keys, records.values)
+    singles = _read_rest(records, found, np.flatnonzero(~found.is_commit), buckets)
+    cut = borders(records.keys, found, records.partition)
+    wrong = unreadable_names(records.keys, found, cut)
+    if len(wrong):
+        found.is_commit[wrong] = False
+        singles |= _read_rest(records, found, wrong, buckets)
+        cut = borders(records.keys, found, records.partition)
+    runs = assemble(records.keys, records.values, found, cut)
+    return _merge(records, found, runs, singles, buckets)
 
 
-def sources(batch: pa.RecordBatch) -> Iterator[Source]:
-    """Yield the records of a batch in its own order."""
+def _records(batch: pa.RecordBatch) -> _Records:
     columns = (
-        batch.column("partition").to_pylist(),
-        batch.column("offset").to_pylist(),
-        milliseconds(batch.column("timestamp")).to_pylist(),
-        batch.column("key").to_pylist(),
-        batch.column("value").to_pylist(),
+        _ints(batch.column("partition")),
+        _ints(batch.column("offset")),
+        _ints(_milliseconds(batch.column("timestamp"))),
     )
-    return (Source(*row) for row in zip(*columns, strict=True))
+    partition, offset, _ = columns
+    keys, values = cells(batch.column("key")), cells(batch.column("value"))
+    step, ahead = np.diff(partition), np.diff(offset) > 0
+    if ((step > 0) | ((step == 0) & ahead)).all():
+        return _Records(keys, values, *columns)
+    order = np.lexsort((offset, partition))
+    return _Records(keys.take(order), values.take(order), *(column[order] for column in columns))
 
 
-def milliseconds(column: pa.Array) -> pa.Array:
-    """Return a timestamp column (any unit and zone, or integers) as int64 ms, -1 for null."""
-    if pa.types.is_timestamp(column.type):
-        column = column.cast(pa.timestamp("ms", tz=column.type.tz), safe=False).view(pa.int64())
-    return column.cast(pa.int64()).fill_null(-1)
+def _ints(column: pa.Array) -> Ints:
+    found: Ints = column.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+    return found
 
 
-def fold(records: list[Source], shard: int, buckets: int) -> Iterator[Row]:
-    """Fold the records of one partition, in order, to rows: the definition the kernel is held against."""
-    run: _Run | None = None
-    for source in records:
+def _milliseconds(column: pa.Array) -> pa.Array:
+    if not pa.types.is_timestamp(column.type):
+        return column
+    return column.cast(pa.timestamp("ms", tz=column.type.tz), safe=False).view(pa.int64())
+
+
+def _read_rest(records: _Records, found: Commits, which: Ints, buckets: int) -> dict[int, Row]:
+    """Read rows with the readable parser: commits are added to `found`, others returned by row."""
+    singles: dict[int, Row] = {}
+    for row in which.tolist():
+        source = records.source(row)
         decoded = decode_record(source.key, source.value)
-        if isinstance(decoded, Decoded) and isinstance(decoded.value, OffsetCommitValue):
-            key, value = decoded.key, decoded.value
-            if run is None or (run.group, run.commit_ts) != (key.group, value.commit_timestamp):
-                if run is not None:
-                    yield run.row(shard, buckets)
-                stamp = value.commit_timestamp
-                run = _Run(key.group, stamp, source.timestamp, source.offset, source.offset)
-            run.add(key, value, source.offset)  # type: ignore[arg-type] # such a value has such a key
+        commit = as_commit(decoded)
+        if commit is None:
+            singles[row] = single(source, decoded, buckets)
             continue
-        if run is not None:
-            yield run.row(shard, buckets)
-            run = None
-        yield single(source, decoded, buckets)
-    if run is not None:
-        yield run.row(shard, buckets)
+        key, value = commit
+        found.is_commit[row] = True
+        found.group_size[row] = len(key.group.encode())
+        found.topic_size[row] = len(key.topic.encode())
+        found.commit_ts[row] = value.commit_timestamp
+    return singles
 
 
-def single(source: Source, decoded: Decoded | Failure, buckets: int) -> Row:
-    """Make the row of a record that belongs to no run."""
-    if isinstance(decoded, Failure):
-        group = decoded.key.group if decoded.key is not None else ""
-        kind = rows.FAILURE
-        body = rows.failure_body(
-            rows.FailureRow(
-                decoded.reason,
-                decoded.part,
-                decoded.at,
-                decoded.field,
-                decoded.type,
-                source.key,
-                source.value,
-            )
-        )
-    else:
-        group, kind = decoded.key.group, rows.RECORD
-        body = rows.record_body(source.key or b"", source.value)
-    at = source.offset
-    bucket = bucket_of(group, buckets)
-    return Row(source.partition, bucket, kind, at, at, source.timestamp, group, -1, 1, body)
+def _merge(
+    records: _Records, found: Commits, runs: Runs, singles: dict[int, Row], buckets: int
+) -> pa.RecordBatch:
+    batch = _run_batch(records, found, runs, buckets)
+    if not singles:
+        return batch
+    others = _to_batch([singles[row] for row in sorted(singles)])
+    order = np.argsort(np.concatenate([runs.first, np.array(sorted(singles))]), kind="stable")
+    return pa.Table.from_batches([batch, others]).combine_chunks().take(order).to_batches()[0]
 
 
-def to_batch(found: list[Row]) -> pa.RecordBatch:
-    """Lay rows out as Arrow."""
-    columns = [[getattr(row, name) for row in found] for name in ROW_SCHEMA.names]
+def _run_batch(records: _Records, found: Commits, runs: Runs, buckets: int) -> pa.RecordBatch:
+    kind = pa.array([rows.COMMIT_RUN]).take(pa.array(np.zeros(len(runs.first), np.int8)))
+    columns = {
+        "shard": records.partition[runs.first].astype(np.int32),
+        "bucket": _buckets(runs.group, buckets),
+        "row_kind": kind,
+        "first_offset": records.offset[runs.first],
+        "last_offset": records.offset[runs.last],
+        "record_ts": records.timestamp[runs.first],
+        "group": runs.group,
+        "commit_ts": found.commit_ts[runs.first],
+        "count": runs.count.astype(np.int32),
+        "body": runs.body,
+    }
+    arrays = [pa.array(columns[field.name], field.type) for field in ROW_SCHEMA]
+    return pa.RecordBatch.from_arrays(arrays, schema=ROW_SCHEMA)
+
+
+def _buckets(groups: pa.Array, buckets: int) -> pa.Array:
+    if buckets <= 1:
+        return pa.array(np.zeros(len(groups), np.int32))
+    encoded = groups.dictionary_encode()
+    numbers = map(partial(bucket_of, buckets=buckets), encoded.dictionary.to_pylist())
+    return pa.array(list(numbers), pa.int32()).take(encoded.indices)
+
+
+def _to_batch(found: list[Row]) -> pa.RecordBatch:
+    columns = [[getattr(row, field.name) for row in found] for field in dataclasses.fields(Row)]
     arrays = [pa.array(c, f.type) for c, f in zip(columns, ROW_SCHEMA, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=ROW_SCHEMA)

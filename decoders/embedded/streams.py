@@ -1,7 +1,7 @@
 """User data of classic Kafka Streams members (protocol "stream"): subscription, assignment, v1 to v11.
 
-Layouts begin with an int32 version. What the monitor is after: which process a member belongs to, error
-code 4 (shutdown requested), and the announced time of the next probing rebalance. A version above 11 is refused:
+Layouts begin with an int32 version. What the monitor is after: the process of a member, error code 4
+(shutdown requested), and the announced time of the next probing rebalance. A version above 11 is refused:
 Streams itself reads only a version it knows. Strings are Java's modified UTF-8, equal to UTF-8 for names that
 Kafka allows.
 """
