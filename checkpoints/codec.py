@@ -1,0 +1,158 @@
+"""The state blob of one state key: versioned, compressed, one length-framed entry per group.
+
+Blob: `u8 version | u32 size | zstd(u32 length | header | frames)`; size and length in bytes, integers big
+endian. Frame: `u32 length | u16 length, group utf-8 | i64 next wake, ms | u8 version | body`. Header and
+bodies are JSON arrays in the order of the dataclass fields: C-speed both ways, and the zstd around it makes
+it small. Frames are decoded on first touch only; what was not touched is written back byte for byte. An
+unknown version is refused with `StateVersionError`; corrupt bytes raise `StateCorruptError`.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from operator import attrgetter
+from struct import Struct, error
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from rebalance_monitor.coordinator.state import GroupState, Member, PendingRemoval, ShardState, StormState
+from rebalance_monitor.coordinator.store import GroupStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+CODEC_VERSION = 1
+"""Version of the blob; goes up with any change to it or to the header's fields."""
+
+FRAME_VERSION = 1
+"""Version of a group's body; goes up with any change to the fields of a group, member or storm."""
+
+_BLOB = Struct(">BI")
+_LENGTH = Struct(">I")
+_NAME = Struct(">H")
+_WAKE = Struct(">qB")
+
+
+class StateVersionError(ValueError):
+    """State written by another version of the codec; `found` and `known` are version numbers."""
+
+    def __init__(self, found: int, known: int) -> None:
+        self.found, self.known = found, known
+        super().__init__(
+            f"the checkpoint holds state of version {found}, this release reads version {known}: start with "
+            "--rebuild-state to rebuild the state from the topic (findings and notifications survive)"
+        )
+
+
+class StateCorruptError(ValueError):
+    """State that no version of the codec wrote."""
+
+
+def encode_state(state: ShardState) -> bytes:
+    """Return the blob of `state`; the state stays usable."""
+    head = _text(_header(state))
+    body = b"".join((_LENGTH.pack(len(head)), head, *_frames(state.groups)))
+    packed: bytes = pa.compress(body, codec="zstd", asbytes=True)
+    return _BLOB.pack(CODEC_VERSION, len(body)) + packed
+
+
+def decode_state(blob: bytes) -> ShardState:
+    """Return the state of `blob` with all groups still frozen.
+
+    Raises `StateVersionError` for another version and `StateCorruptError` for what is no state at all.
+    """
+    if not blob:
+        raise StateCorruptError("the state is empty")
+    if blob[0] != CODEC_VERSION:
+        raise StateVersionError(blob[0], CODEC_VERSION)
+    try:
+        _, size = _BLOB.unpack_from(blob)
+        body = pa.decompress(blob[_BLOB.size :], decompressed_size=size, codec="zstd", asbytes=True)
+        (length,) = _LENGTH.unpack_from(body)
+        end = _LENGTH.size + length
+        return _state(json.loads(body[_LENGTH.size : end]), dict(_thawable(body, end)))
+    except (error, IndexError, OSError, pa.ArrowException) as found:
+        raise StateCorruptError(f"the state of {len(blob)} bytes cannot be read: {found}") from found
+
+
+def encode_group(state: GroupState) -> bytes:
+    """Return the body of one group's frame."""
+    return _text(_plain(state))
+
+
+def decode_group(body: bytes) -> GroupState:
+    """Inverse of `encode_group`."""
+    return _group(json.loads(body))
+
+
+_HEADER = tuple(item.name for item in fields(ShardState) if item.name != "groups")
+_GROUP = tuple(item.name for item in fields(GroupState))
+_MEMBERS = _GROUP.index("members")
+_STORM = _GROUP.index("storm")
+_member = attrgetter(*(item.name for item in fields(Member)))
+_storm = attrgetter(*(item.name for item in fields(StormState)))
+_group_fields = attrgetter(*_GROUP)
+
+
+def _plain(state: GroupState) -> list[Any]:
+    values = list(_group_fields(state))
+    values[_MEMBERS] = [_member(member) for member in state.members]
+    values[_STORM] = _storm(state.storm)
+    return values
+
+
+def _group(values: list[Any]) -> GroupState:
+    values[_MEMBERS] = [Member(*member) for member in values[_MEMBERS]]
+    values[_STORM] = StormState(*values[_STORM])
+    return GroupState(*values)
+
+
+def _header(state: ShardState) -> list[Any]:
+    values = {name: getattr(state, name) for name in _HEADER}
+    held = state.pending
+    if held is not None:
+        values["pending"] = [held.group, held.offset, held.ts, held.history, _plain(held.state)]
+    return list(values.values())
+
+
+def _state(values: list[Any], frozen: dict[str, tuple[int, bytes]]) -> ShardState:
+    header = dict(zip(_HEADER, values, strict=True))
+    if header["pending"] is not None:
+        name, offset, ts, history, group = header["pending"]
+        header["pending"] = PendingRemoval(name, offset, ts, history, _group(group))
+    return ShardState(groups=GroupStore(frozen, decode_group), **header)
+
+
+def _frames(groups: GroupStore) -> Iterator[bytes]:
+    for group, (wake, body) in groups.frozen.items():
+        yield _frame(group, wake, body)
+    for group, state in groups.live.items():
+        yield _frame(group, state.wake, encode_group(state))
+
+
+def _frame(group: str, wake: int, body: bytes) -> bytes:
+    name = group.encode(errors="surrogatepass")
+    length = _NAME.size + len(name) + _WAKE.size + len(body)
+    return b"".join(
+        (_LENGTH.pack(length), _NAME.pack(len(name)), name, _WAKE.pack(wake, FRAME_VERSION), body)
+    )
+
+
+def _thawable(body: bytes, at: int) -> Iterable[tuple[str, tuple[int, bytes]]]:
+    while at < len(body):
+        (length,) = _LENGTH.unpack_from(body, at)
+        at += _LENGTH.size
+        (size,) = _NAME.unpack_from(body, at)
+        name = at + _NAME.size
+        wake, version = _WAKE.unpack_from(body, name + size)
+        if version != FRAME_VERSION:
+            raise StateVersionError(version, FRAME_VERSION)
+        start = name + size + _WAKE.size
+        yield body[name : name + size].decode(errors="surrogatepass"), (wake, body[start : at + length])
+        at += length
+
+
+def _text(values: list[Any]) -> bytes:
+    return json.dumps(values, separators=(",", ":")).encode()

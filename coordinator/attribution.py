@@ -1,0 +1,193 @@
+"""Why a member went: silence windows turned into a set of causes with confidences.
+
+Nothing on the topic says why a member left. What can be measured is its silence, from its last commit to
+the end of the join barrier that dropped it. Each explanation predicts a window for that silence (S =
+session timeout, P = rebalance timeout of the member, c = its commit cadence, J = the survivors' wait before
+they rejoined):
+
+- session expiry: S after the last sign of life, so S to S + c + J;
+- poll breach, enforced by the client: P after the last poll, so P to P + c + J, for a static member P + S;
+- clean leave: 0 to J, or to c + J for clients that do not commit on close.
+
+The sum of two uniform waits is a trapezoid; its height at the measured silence is the likelihood, priors come
+from the client family, and what no window explains goes to `unknown`. Where silence means nothing (the member
+does not commit when idle and had no steady traffic) no timeout may be claimed above one half.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rebalance_monitor.coordinator.causes import Cause
+
+MAX_HEARTBEAT_MS = 3_000
+"""Default heartbeat interval; no record holds the configured one."""
+
+_SLACK_MS = 60
+_CLOSE_MS = 300
+_CAP_WITHOUT_MEANING = 0.5
+_MIN_REPORTED = 0.1
+_BARRIER_HELD = 0.9
+_PRIORS_DYNAMIC = {
+    Cause.MEMBER_LEFT: 0.45,
+    Cause.SESSION_TIMEOUT: 0.3,
+    Cause.POLL_INTERVAL_EXCEEDED: 0.22,
+    Cause.UNKNOWN: 0.03,
+}
+_PRIORS_STATIC = {
+    Cause.STATIC_MEMBER_EXPIRED: 0.55,
+    Cause.POLL_INTERVAL_EXCEEDED: 0.3,
+    Cause.MEMBER_REMOVED_BY_ADMIN: 0.1,
+    Cause.UNKNOWN: 0.05,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """What was measured about one member that went; all durations in ms.
+
+    `silence` runs from the last sign of life to the end of the barrier; `elapsed` from the generation
+    before. `held` is the least time the barrier was held, `emptied`: nobody was left to wait for; `means`
+    whether silence of this member says anything; `committed` whether it committed in the generation at all;
+    `poll` whether its client enforces max.poll.interval (None: not known), `goodbye` whether it sends
+    LeaveGroup.
+    """
+
+    session: int
+    rebalance: int
+    silence: int
+    elapsed: int
+    cadence: int
+    held: int
+    emptied: bool
+    static: bool
+    means: bool
+    committed: bool
+    poll: bool | None
+    goodbye: bool
+    poll_early: float = 0.0
+    poll_late: int = 0
+    aborted: int = 0
+
+
+def attribute(seen: Silence) -> list[tuple[Cause, float]]:
+    """Causes with confidences, likeliest first; they sum up to at most 1."""
+    if not seen.committed and not seen.means:
+        return _censored(seen)
+    scores = _static(seen) if seen.static else _dynamic(seen)
+    total = sum(scores.values())
+    shares = {cause: score / total for cause, score in scores.items()}
+    if not seen.means:
+        shares = _capped(shares)
+    ranked = sorted(shares.items(), key=lambda item: -item[1])
+    return [(cause, round(share, 2)) for cause, share in ranked if share >= _MIN_REPORTED]
+
+
+def _dynamic(seen: Silence) -> dict[Cause, float]:
+    prior = dict(_PRIORS_DYNAMIC)
+    if seen.poll is False:
+        prior[Cause.POLL_INTERVAL_EXCEEDED] = 0.0
+    elif seen.poll is None:
+        prior[Cause.POLL_INTERVAL_EXCEEDED] /= 2
+    if not seen.goodbye:
+        prior[Cause.MEMBER_LEFT] /= 20
+    early = int(seen.poll_early * seen.cadence)
+    likelihood = {
+        Cause.MEMBER_LEFT: _leave(seen),
+        Cause.SESSION_TIMEOUT: _expiry(seen, seen.session),
+        Cause.POLL_INTERVAL_EXCEEDED: _breach(seen, seen.rebalance - early, early),
+        Cause.UNKNOWN: 1 / max(seen.elapsed, seen.session + seen.rebalance),
+    }
+    scores = {cause: prior[cause] * likelihood[cause] for cause in prior}
+    if seen.held >= _BARRIER_HELD * seen.rebalance and not seen.emptied:
+        scores[Cause.JOIN_DEADLINE_MISSED] = 0.3 / 2_000
+    return scores
+
+
+def _static(seen: Silence) -> dict[Cause, float]:
+    """Score a static member: without a goodbye it expires S after a crash, P + S after a stall."""
+    beat = _heartbeat(seen)
+    likelihood = {
+        Cause.STATIC_MEMBER_EXPIRED: _expiry(seen, seen.session),
+        Cause.POLL_INTERVAL_EXCEEDED: _breach(seen, seen.rebalance + seen.session - beat, beat),
+        Cause.MEMBER_REMOVED_BY_ADMIN: 1 / max(seen.elapsed, seen.session),
+        Cause.UNKNOWN: 1 / max(seen.elapsed, seen.session + seen.rebalance),
+    }
+    prior = dict(_PRIORS_STATIC)
+    if seen.poll is False:
+        prior[Cause.POLL_INTERVAL_EXCEEDED] = 0.0
+    return {cause: prior[cause] * likelihood[cause] for cause in prior}
+
+
+def _censored(seen: Silence) -> list[tuple[Cause, float]]:
+    """Say what the elapsed time alone rules out: it never committed in the generation."""
+    if seen.static:
+        return [(Cause.STATIC_MEMBER_EXPIRED, 0.5), (Cause.UNKNOWN, 0.4)]
+    if seen.elapsed < seen.session - _CLOSE_MS and seen.goodbye:
+        return [(Cause.MEMBER_LEFT, 0.7), (Cause.UNKNOWN, 0.3)]
+    shares = [(Cause.UNKNOWN, 0.5), (Cause.MEMBER_LEFT, 0.2), (Cause.SESSION_TIMEOUT, 0.2)]
+    if seen.elapsed >= seen.rebalance and seen.poll is not False:
+        shares.append((Cause.POLL_INTERVAL_EXCEEDED, 0.1))
+    if seen.rebalance <= seen.elapsed <= seen.rebalance + MAX_HEARTBEAT_MS:
+        shares.insert(1, (Cause.SYNC_DEADLINE_MISSED, 0.3))
+        shares[0] = (Cause.UNKNOWN, 0.3)
+    return shares
+
+
+def _capped(shares: dict[Cause, float]) -> dict[Cause, float]:
+    """Move what timeouts may not claim to `unknown`."""
+    timeouts = {Cause.SESSION_TIMEOUT, Cause.POLL_INTERVAL_EXCEEDED}
+    over = max((share for cause, share in shares.items() if cause in timeouts), default=0.0)
+    if over <= _CAP_WITHOUT_MEANING:
+        return shares
+    scale = _CAP_WITHOUT_MEANING / over
+    out = {cause: share * scale if cause in timeouts else share for cause, share in shares.items()}
+    out[Cause.UNKNOWN] = out.get(Cause.UNKNOWN, 0.0) + 1 - sum(out.values())
+    return out
+
+
+def _expiry(seen: Silence, due: int) -> float:
+    return _arrival(seen, seen.silence - due, max(seen.cadence, _CLOSE_MS))
+
+
+def _breach(seen: Silence, due: int, early: int) -> float:
+    spread = max(seen.cadence, _CLOSE_MS) + early + seen.poll_late
+    return _arrival(seen, seen.silence - due, spread)
+
+
+def _leave(seen: Silence) -> float:
+    """Most clients commit on close; others leave up to one cadence after their last commit."""
+    if not seen.means:
+        return max(1 / max(seen.elapsed, 1), 0.8 * _arrival(seen, seen.silence, _CLOSE_MS))
+    cadence = max(seen.cadence, _CLOSE_MS)
+    return 0.75 * _arrival(seen, seen.silence, _CLOSE_MS) + 0.25 * _arrival(seen, seen.silence, cadence)
+
+
+def _arrival(seen: Silence, late: int, spread: int) -> float:
+    """Likelihood (per ms) that the barrier ended `late` ms after the earliest moment the explanation allows.
+
+    The removal either started the barrier, which then took up to a heartbeat, or ended one that others had
+    begun; a short heartbeat is the likelier one, because short session timeouts come with it.
+    """
+    if seen.emptied:
+        return _trapezoid(late, spread, _CLOSE_MS // 3)
+    beat = _heartbeat(seen)
+    short = min(beat, 1_000)
+    fresh = 0.65 * _trapezoid(late, spread, short) + 0.35 * _trapezoid(late, spread, beat)
+    if seen.held <= 0:
+        return fresh
+    return 0.5 * fresh + 0.5 * _trapezoid(late - seen.held, spread, beat)
+
+
+def _heartbeat(seen: Silence) -> int:
+    return min(MAX_HEARTBEAT_MS, max(seen.session // 3, 1)) * (1 + seen.aborted)
+
+
+def _trapezoid(at: int, first: int, second: int) -> float:
+    """Density (per ms) at `at` of the sum of two uniform waits of up to `first` and `second` ms."""
+    short, wide = sorted((first + _SLACK_MS, second + _SLACK_MS))
+    x = at + _SLACK_MS
+    if x < 0 or x > short + wide:
+        return 0.0
+    rising = min(x, short, short + wide - x)
+    return rising / (short * wide)

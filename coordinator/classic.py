@@ -1,0 +1,236 @@
+"""Classic groups: GroupMetadata records (type 2) into state and findings.
+
+One record is one completed generation, a static member's rewrite of the same generation, the moment the
+group became empty, the placeholder of a brand-new group (generation 0), or a tombstone. A generation number
+is used up by every completed join phase, so a hole between two records that were both read live counts
+rebalances that failed. Holes that touch history, a tombstone or a change of group type say nothing and are
+not reported.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.coordinator import membership, reasons, report, silence, storms
+from rebalance_monitor.coordinator.causes import Cause
+from rebalance_monitor.coordinator.kinds import Kind, Severity
+from rebalance_monitor.coordinator.state import begin_anew
+from rebalance_monitor.coordinator.transitions import Event, transition
+
+if TYPE_CHECKING:
+    from rebalance_monitor.coordinator.findings import CauseEntry, Finding
+    from rebalance_monitor.coordinator.membership import Membership
+    from rebalance_monitor.coordinator.reasons import Departure
+    from rebalance_monitor.coordinator.scene import Scene
+    from rebalance_monitor.coordinator.state import GroupState
+    from rebalance_monitor.decoders import GroupMetadataValue
+
+CLASSIC = "classic"
+START_MS = 30_000
+"""For this long after a group's first generation its members are still starting: gaps are normal."""
+
+_ENDED_BY = {
+    Cause.MEMBER_LEFT: "leave",
+    Cause.POLL_INTERVAL_EXCEEDED: "leave",
+    Cause.SESSION_TIMEOUT: "session",
+    Cause.STATIC_MEMBER_EXPIRED: "session",
+}
+
+
+def on_value(state: GroupState, value: GroupMetadataValue, scene: Scene, size: int) -> list[Finding]:
+    """Take one GroupMetadata value of `size` bytes into `state`; returns findings in a fixed order."""
+    event = _event(state, value)
+    edge = transition(state.status, event)
+    if state.group_type != CLASSIC or edge is None:
+        begin_anew(state, CLASSIC)
+        edge = transition(state.status, event)
+    status = state.status if edge is None else edge.after
+    before = copy(state)
+    after = membership.read(state, value)
+    _store(state, value, after, scene, status)
+    if event is Event.PLACEHOLDER:
+        return []
+    if event is Event.STATIC_REWRITE:
+        return _rewritten(before, state, after, scene)
+    found = _gap(before, state, scene)
+    if event is Event.EMPTIED:
+        return found + _emptied(before, state, scene)
+    return found + _completed(before, state, after, scene) + _size(state, scene, size)
+
+
+def _event(state: GroupState, value: GroupMetadataValue) -> Event:
+    if value.members:
+        same = value.generation == state.generation and state.members and state.group_type == CLASSIC
+        return Event.STATIC_REWRITE if same else Event.GENERATION
+    return Event.PLACEHOLDER if value.generation == 0 else Event.EMPTIED
+
+
+def _store(
+    state: GroupState, value: GroupMetadataValue, after: Membership, scene: Scene, status: str
+) -> None:
+    cst = value.current_state_timestamp
+    if value.members and not state.members:
+        state.started_at = scene.ts
+    if value.members:
+        state.topics, state.totals = after.topics, after.totals
+    state.status = status
+    state.protocol_type = value.protocol_type
+    state.protocol = value.protocol or ""
+    state.generation = value.generation
+    state.leader = value.leader or ""
+    state.cst = cst if cst > 0 else scene.ts
+    state.ts, state.offset, state.live = scene.ts, scene.offset, not scene.history
+    state.members, state.probing_at = after.members, after.probing_at
+    state.dirty = True
+
+
+def _gap(before: GroupState, state: GroupState, scene: Scene) -> list[Finding]:
+    count = state.generation - before.generation - 1
+    if before.offset < 0 or count <= 0 or not (before.live and state.live):
+        return []
+    at_start = not before.members or scene.ts - before.started_at <= START_MS
+    found = report.failed(state, before, scene, count, at_start=at_start)
+    if at_start:
+        return [found]
+    since = scene.ts - scene.settings.storm_window_ms
+    state.failed = [at for at in before.failed if at > since] + [scene.ts]
+    return [found, *storms.note_failed(state, scene, count, scene.ts)]
+
+
+def _completed(before: GroupState, state: GroupState, after: Membership, scene: Scene) -> list[Finding]:
+    """Report a generation with members: what changed, why, and who."""
+    aborted = max(0, state.generation - before.generation - 1)
+    change = membership.compare(before.members, after.members)
+    gone = reasons.departures(before, change, state.cst, aborted)
+    if before.members:
+        causes = reasons.causes_of(before, after, change, gone, state.protocol, state.cst)
+    else:
+        causes = reasons.started(before, state.cst, state.generation)
+    _remember(state, causes)
+    found = [report.rebalance(before, state, scene, change, gone, causes)]
+    found += _beside(before, state, scene, gone, found[0].id)
+    found += _refilled(state, scene)
+    if causes and causes[0].cause is not Cause.COOPERATIVE_FOLLOW_UP and before.offset >= 0:
+        found += storms.note_generation(state, scene, change, state.cst, causes)
+    return found + _slow(state, scene)
+
+
+def _beside(
+    before: GroupState, state: GroupState, scene: Scene, gone: list[Departure], beside: str
+) -> list[Finding]:
+    resolved = silence.resolve_departed(before, state, scene, gone)
+    return report.departed(state, scene, gone, beside, before) + resolved
+
+
+def _emptied(before: GroupState, state: GroupState, scene: Scene) -> list[Finding]:
+    """Report that the last member went; the record's time is exact because nobody was left to wait for."""
+    if not before.members:
+        return []
+    change = membership.compare(before.members, [])
+    gone = reasons.departures(before, change, state.cst, max(0, state.generation - before.generation - 1))
+    causes = reasons.ranked([cause for departure in gone for cause in departure.causes])
+    _remember(state, causes)
+    critical = Severity.CRITICAL if scene.settings.is_always_on(scene.group) else None
+    empty = scene.find(
+        Kind.GROUP_EMPTY,
+        state,
+        at=state.cst,
+        phase="opened",
+        severity=critical,
+        protocol=before.protocol or None,
+        previous_generation=before.generation,
+        previous_leader=before.leader or None,
+        members_affected=len(before.members),
+        partitions_affected=sum(len(member.offsets) for member in before.members),
+        causes=causes,
+        members=report.member_entries(change, gone),
+        incident=scene.identify(Kind.GROUP_EMPTY, phase="opened"),
+        opened_at=state.cst,
+        details={"ended_by": _ended_by(causes[0].cause, causes[0].confidence)},
+    )
+    state.empty_id, state.empty_at = empty.id, state.cst
+    found = [empty, *_beside(before, state, scene, gone, empty.id)]
+    return found + storms.note_generation(state, scene, change, state.cst, causes)
+
+
+def _ended_by(cause: Cause, confidence: float) -> str:
+    return _ENDED_BY.get(cause, "unknown") if confidence >= reasons.MAJORITY else "unknown"
+
+
+def _refilled(state: GroupState, scene: Scene) -> list[Finding]:
+    """Close what an empty group had open."""
+    if not state.empty_id:
+        return silence.resolve_expiring(state, scene, "withdrawn")
+    found = scene.find(
+        Kind.GROUP_EMPTY,
+        state,
+        at=state.ts,
+        phase="resolved",
+        incident=state.empty_id,
+        opened_at=state.empty_at,
+        resolution="completed",
+        severity=Severity.INFO,
+        details={"empty_ms": max(0, state.cst - state.empty_at)},
+    )
+    state.empty_id, state.empty_at = "", -1
+    return [found, *silence.resolve_expiring(state, scene, "withdrawn")]
+
+
+def _rewritten(before: GroupState, state: GroupState, after: Membership, scene: Scene) -> list[Finding]:
+    """Take a record of the same generation: static members came back, or a sync was written twice."""
+    change = membership.compare(before.members, after.members)
+    state.cst, state.started_at = before.cst, before.started_at
+    found = []
+    for old, now in change.replaced:
+        now.host_stale, now.cadence, now.idle, now.joined_at = True, old.cadence, old.idle, scene.ts
+        found.append(
+            scene.find(
+                Kind.STATIC_MEMBER_REPLACED,
+                state,
+                at=scene.ts,
+                member=now.member_id,
+                members=(report.member_entry(now, "replaced"),),
+                members_affected=1,
+                causes=(),
+                details={"instance_id": now.instance_id or "", "previous_member_id": old.member_id},
+            )
+        )
+    return found
+
+
+def _slow(state: GroupState, scene: Scene) -> list[Finding]:
+    took, limit = state.ts - state.cst, scene.settings.slow_sync_ms
+    if took < limit:
+        return []
+    return [
+        scene.find(
+            Kind.SLOW_SYNC, state, at=state.ts, evidence="read", sync_ms=took, details={"threshold_ms": limit}
+        )
+    ]
+
+
+def _size(state: GroupState, scene: Scene, size: int) -> list[Finding]:
+    limit = scene.settings.max_message_bytes
+    large = size >= limit * scene.settings.group_too_large_share
+    if large == bool(state.large_id):
+        return []
+    phase = "opened" if large else "resolved"
+    incident = state.large_id or scene.identify(Kind.GROUP_TOO_LARGE, phase="opened")
+    state.large_id = incident if large else ""
+    return [
+        scene.find(
+            Kind.GROUP_TOO_LARGE,
+            state,
+            at=state.ts,
+            phase=phase,
+            incident=incident,
+            resolution=None if large else "withdrawn",
+            details={"bytes": size, "limit": limit},
+        )
+    ]
+
+
+def _remember(state: GroupState, causes: tuple[CauseEntry, ...]) -> None:
+    state.rebalance_at = state.ts
+    state.causes = [[cause.cause.value, cause.confidence] for cause in causes[:3]]

@@ -1,0 +1,101 @@
+"""Client families: what a member's silence means depends on the client library it runs.
+
+The default client id, the pair of timeouts, the protocol name and the shape of the subscription hint at the
+family; users override the first, so a family is a prior and never evidence. The behaviour comes from the
+clients' sources and from captures of ten families (docs/detection.md). An unknown family claims less, never
+more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rebalance_monitor.decoders.embedded.consumer import Subscription
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Behaviour of one client library.
+
+    `commits_idle`: auto-commit repeats unchanged offsets (None: not known). `enforces_poll`: leaves the
+    group when the application stops polling. `says_goodbye`: sends LeaveGroup on close. `poll_early`: a
+    commit may come this much after the last poll, so a poll breach may look shorter (in commit cadences).
+    `poll_late_ms`: added before the client notices the breach.
+    """
+
+    name: str
+    commits_idle: bool | None
+    enforces_poll: bool | None
+    says_goodbye: bool = True
+    poll_early: float = 0.0
+    poll_late_ms: int = 0
+
+
+FAMILIES: dict[str, Family] = {
+    family.name: family
+    for family in (
+        Family("java", commits_idle=True, enforces_poll=True, poll_late_ms=100),
+        Family("streams", commits_idle=False, enforces_poll=True, says_goodbye=False),
+        Family("connect", commits_idle=False, enforces_poll=True),
+        Family("librdkafka", commits_idle=False, enforces_poll=True, poll_early=1.0),
+        Family("kafka-python", commits_idle=True, enforces_poll=True, poll_late_ms=1000),
+        Family("aiokafka", commits_idle=True, enforces_poll=False),
+        Family("sarama", commits_idle=False, enforces_poll=False),
+        Family("franz-go", commits_idle=False, enforces_poll=False),
+        Family("kafka-go", commits_idle=False, enforces_poll=False),
+        Family("kafkajs", commits_idle=False, enforces_poll=False),
+        Family("unknown", commits_idle=None, enforces_poll=None, poll_early=0.5),
+    )
+}
+"""name -> behaviour."""
+
+_BY_CLIENT_ID = (
+    ("rdkafka", "librdkafka"),
+    ("kafka-python", "kafka-python"),
+    ("aiokafka", "aiokafka"),
+    ("sarama", "sarama"),
+    ("kgo", "franz-go"),
+    ("kafkajs", "kafkajs"),
+    ("consumer-", "java"),
+    ("connect-", "connect"),
+)
+_BY_TIMEOUTS = {
+    (10_000, 60_000): "sarama",
+    (45_000, 60_000): "franz-go",
+    (30_000, 30_000): "kafka-go",
+    (30_000, 60_000): "kafkajs",
+}
+_NEWEST_SUBSCRIPTION = 3
+
+
+def recognise(
+    client_id: str, session: int, rebalance: int, protocol_type: str, protocol: str, sub: Subscription | None
+) -> str:
+    """Name of the likeliest family, `unknown` where nothing speaks for one; timeouts in ms."""
+    if protocol_type == "connect":
+        return "connect"
+    if protocol == "stream":
+        return "streams"
+    for prefix, name in _BY_CLIENT_ID:
+        if client_id.startswith(prefix):
+            return name
+    if "segmentio/kafka-go" in client_id:
+        return "kafka-go"
+    if protocol == "RoundRobinAssigner":
+        return "kafkajs"
+    return _BY_TIMEOUTS.get((session, rebalance)) or _by_subscription(sub, same=session == rebalance)
+
+
+def _by_subscription(sub: Subscription | None, *, same: bool) -> str:
+    """Java sends no user data at all, the others an empty one; `same`: both timeouts are equal."""
+    if sub is None:
+        return "unknown"
+    if sub.user_data is None:
+        return "java"
+    if sub.version == _NEWEST_SUBSCRIPTION and not sub.user_data:
+        return "librdkafka"
+    if sub.version == 0 and not sub.user_data:
+        return "aiokafka" if same else "kafka-python"
+    return "unknown"

@@ -1,0 +1,189 @@
+"""GroupMetadata records (type 2) as memberships, and what changed between two of them.
+
+Embedded subscriptions and assignments are read for protocol type `consumer` only; what cannot be read
+leaves the member without partitions, which claims less and never stops the record.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.coordinator import families
+from rebalance_monitor.coordinator.state import Member
+from rebalance_monitor.decoders.embedded.consumer import decode_assignment, decode_subscription
+from rebalance_monitor.decoders.record import Failure
+
+if TYPE_CHECKING:
+    from rebalance_monitor.coordinator.state import GroupState
+    from rebalance_monitor.decoders import GroupMember, GroupMetadataValue
+    from rebalance_monitor.decoders.embedded.consumer import Assignment, Subscription
+
+COOPERATIVE = frozenset({"cooperative-sticky", "stream", "compatible", "sessioned"})
+"""Protocols whose members keep partitions through a rebalance and may need a second one to hand them on."""
+
+_PROBING_VERSION = 7
+_NO_PROBING = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What differs between two memberships; `replaced` pairs are (before, after) of one instance id."""
+
+    joined: tuple[Member, ...]
+    left: tuple[Member, ...]
+    replaced: tuple[tuple[Member, Member], ...]
+    kept: tuple[tuple[Member, Member], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """Members of one record with the group's interned topics, and Streams' announced rebalance (ms)."""
+
+    members: list[Member]
+    topics: list[str]
+    totals: list[int]
+    probing_at: int
+    partial: bool
+
+
+def read(state: GroupState, value: GroupMetadataValue) -> Membership:
+    """Read the members of `value` and carry over the traces of those that `state` knows already."""
+    known = {member.member_id: member for member in state.members}
+    topics: dict[str, int] = {}
+    counts: dict[int, int] = {}
+    members: list[Member] = []
+    probing, partial = -1, False
+    for found in value.members:
+        subscription, assignment = _embedded(value, found)
+        partial |= assignment is None and value.protocol_type == "consumer"
+        member = _member(value, found, subscription)
+        _assign(member, assignment, topics, counts)
+        _carry(state, known.get(member.member_id), member, list(topics))
+        probing = _probing(value.protocol, assignment, probing)
+        members.append(member)
+    before = dict(zip(state.topics, state.totals, strict=True))
+    totals = [max(before.get(topic, 0), counts.get(index, 0)) for topic, index in topics.items()]
+    return Membership(members, list(topics), totals, probing, partial)
+
+
+def compare(before: list[Member], after: list[Member]) -> Change:
+    """Who joined, left, was replaced under its instance id, or stayed."""
+    old = {member.member_id: member for member in before}
+    new = {member.member_id: member for member in after}
+    gone = {m.instance_id: m for m in before if m.instance_id is not None and m.member_id not in new}
+    replaced = [(gone[m.instance_id], m) for m in after if m.member_id not in old and m.instance_id in gone]
+    moved = {member.member_id for pair in replaced for member in pair}
+    return Change(
+        joined=tuple(m for m in after if m.member_id not in old and m.member_id not in moved),
+        left=tuple(m for m in before if m.member_id not in new and m.member_id not in moved),
+        replaced=tuple(replaced),
+        kept=tuple((old[m.member_id], m) for m in after if m.member_id in old),
+    )
+
+
+def partitions(member: Member) -> int:
+    """How many partitions are assigned to the member."""
+    return len(member.offsets)
+
+
+def assigned_by_topic(members: list[Member], topics: list[str]) -> dict[str, int]:
+    """Topic -> partitions assigned in it."""
+    counts: dict[str, int] = {}
+    for member in members:
+        for topic, *given in member.assigned:
+            counts[topics[topic]] = counts.get(topics[topic], 0) + len(given)
+    return counts
+
+
+def _embedded(value: GroupMetadataValue, found: GroupMember) -> tuple[Subscription | None, Assignment | None]:
+    if value.protocol_type != "consumer":
+        return None, None
+    subscription = decode_subscription(found.subscription)
+    assignment = decode_assignment(found.assignment)
+    return (
+        None if isinstance(subscription, Failure) else subscription,
+        None if isinstance(assignment, Failure) else assignment,
+    )
+
+
+def _member(value: GroupMetadataValue, found: GroupMember, sub: Subscription | None) -> Member:
+    family = families.recognise(
+        found.client_id,
+        found.session_timeout,
+        found.rebalance_timeout,
+        value.protocol_type,
+        value.protocol or "",
+        sub,
+    )
+    return Member(
+        member_id=found.member_id,
+        instance_id=found.group_instance_id,
+        client_id=found.client_id,
+        host=found.client_host,
+        host_stale=False,
+        session_timeout=found.session_timeout,
+        rebalance_timeout=found.rebalance_timeout if found.rebalance_timeout > 0 else found.session_timeout,
+        family=family,
+        version=-1 if sub is None else sub.version,
+        subscribed="" if sub is None else _digest(sub),
+        joined_at=value.current_state_timestamp,
+    )
+
+
+def _digest(sub: Subscription) -> str:
+    """Only topics and rack count: owned partitions and generation change with every rebalance."""
+    text = "\0".join((*sorted(sub.topics), sub.rack_id or ""))
+    return blake2b(text.encode(errors="surrogatepass"), digest_size=6).hexdigest()
+
+
+def _assign(
+    member: Member, assignment: Assignment | None, topics: dict[str, int], counts: dict[int, int]
+) -> None:
+    for topic, given in () if assignment is None else assignment.partitions:
+        index = topics.setdefault(topic, len(topics))
+        counts[index] = counts.get(index, 0) + len(given)
+        member.assigned.append([index, *given])
+        member.offsets.extend([-1] * len(given))
+
+
+def _carry(state: GroupState, before: Member | None, member: Member, topics: list[str]) -> None:
+    """Copy the trace of life of the same member id; offsets only of partitions it had already."""
+    if before is None:
+        return
+    for name in _TRACE:
+        setattr(member, name, getattr(before, name))
+    flat = dict(zip(_flat(before, state.topics), before.offsets, strict=True))
+    if flat:
+        member.offsets = [flat.get(key, -1) for key in _flat(member, topics)]
+
+
+_TRACE = (
+    "joined_at",
+    "host_stale",
+    "first_commit",
+    "last_commit",
+    "commits",
+    "idle",
+    "cadence",
+    "moved",
+    "fresh",
+    "silent_count",
+)
+
+
+def _flat(member: Member, topics: list[str]) -> list[tuple[str, int]]:
+    return [(topics[topic], partition) for topic, *given in member.assigned for partition in given]
+
+
+def _probing(protocol: str | None, assignment: Assignment | None, earliest: int) -> int:
+    """Kafka Streams' assignments (from version 7) end with the time of the next probing rebalance."""
+    if protocol != "stream" or assignment is None or not assignment.user_data:
+        return earliest
+    data = assignment.user_data
+    used = int.from_bytes(data[:4], "big", signed=True)
+    at = int.from_bytes(data[-8:], "big", signed=True)
+    if used < _PROBING_VERSION or not 0 < at < _NO_PROBING:
+        return earliest
+    return at if earliest < 0 else min(at, earliest)

@@ -1,0 +1,228 @@
+"""The cause set of a rebalance: everything that the two records and the commits between them speak for.
+
+Several triggers inside one join barrier collapse into one record, so causes are a set. `unknown` is added
+wherever the evidence does not add up to a majority.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.coordinator import membership
+from rebalance_monitor.coordinator.attribution import Silence, attribute
+from rebalance_monitor.coordinator.causes import Cause
+from rebalance_monitor.coordinator.commits import commits_when_idle
+from rebalance_monitor.coordinator.families import FAMILIES
+from rebalance_monitor.coordinator.findings import CauseEntry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rebalance_monitor.coordinator.membership import Change, Membership
+    from rebalance_monitor.coordinator.state import GroupState, Member
+
+MAX_CAUSES = 20
+
+_STEADY_COMMITS = 3
+_USUAL_CADENCE_MS = 5_000
+_FOLLOW_UP_MS = 60_000
+_PROBING_SLACK_MS = 5_000
+_PER_MEMBER = 3
+MAJORITY = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """One member that went: what was measured, and what that speaks for."""
+
+    member: Member
+    seen: Silence
+    causes: tuple[CauseEntry, ...]
+
+
+def departures(state: GroupState, change: Change, cst: int, aborted: int) -> list[Departure]:
+    """Judge every member that left between `state`'s record and the one whose join phase ended at `cst`."""
+    kept = [before for before, _ in change.kept]
+    held = _held(state, kept, cst)
+    emptied = not change.kept and not change.joined and len(change.left) == 1
+    return [
+        _depart(state, member, kept, cst, held * (not emptied), aborted, emptied=emptied)
+        for member in change.left
+    ]
+
+
+def causes_of(
+    state: GroupState, after: Membership, change: Change, gone: list[Departure], value_protocol: str, cst: int
+) -> tuple[CauseEntry, ...]:
+    """Causes of the generation that follows `state`, most likely first."""
+    found = [cause for departure in gone for cause in departure.causes]
+    found += [_joined(member, alone=not gone) for member in change.joined]
+    found += [_replaced(before, now) for before, now in change.replaced]
+    found += _changed(state, after, change, value_protocol)
+    if not found:
+        found = _same_members(state, after, cst)
+    return ranked(found)
+
+
+def started(state: GroupState, cst: int, generation: int) -> tuple[CauseEntry, ...]:
+    """Causes of a generation that follows none, or an empty group."""
+    if state.offset < 0 and generation > 1:
+        return (CauseEntry(Cause.UNKNOWN, 1.0, "the first record of this group that the monitor has read"),)
+    why = "the group had no members before" if state.offset < 0 else f"empty for {seconds(cst - state.cst)}"
+    found = [CauseEntry(Cause.FIRST_START, 1.0, why)]
+    if state.reset_at > state.ts:
+        found.append(CauseEntry(Cause.OFFSETS_RESET, 0.7, "offsets were committed while it had no members"))
+    return tuple(found)
+
+
+def ranked(found: Iterable[CauseEntry]) -> tuple[CauseEntry, ...]:
+    """Likeliest first, bounded; `unknown` fills up where nothing reaches a majority."""
+    entries = sorted(found, key=lambda entry: -entry.confidence)[:MAX_CAUSES]
+    best = entries[0].confidence if entries else 0.0
+    if best < MAJORITY and all(entry.cause is not Cause.UNKNOWN for entry in entries):
+        entries.append(CauseEntry(Cause.UNKNOWN, round(1 - best, 2), "the records speak for no single cause"))
+    return tuple(entries)
+
+
+def seconds(ms: int) -> str:
+    """Duration for a sentence."""
+    return f"{ms / 1000:.1f} s"
+
+
+def _depart(
+    state: GroupState, member: Member, kept: list[Member], cst: int, held: int, aborted: int, *, emptied: bool
+) -> Departure:
+    family = FAMILIES[member.family]
+    life = max(member.last_commit, state.cst)
+    idle = commits_when_idle(state, member)
+    seen = Silence(
+        session=member.session_timeout,
+        rebalance=member.rebalance_timeout,
+        silence=max(0, cst - life),
+        elapsed=max(0, cst - state.cst),
+        cadence=_cadence(member, kept),
+        held=held,
+        emptied=emptied,
+        static=member.instance_id is not None,
+        means=idle or _steady(member, kept, life),
+        committed=member.last_commit > state.cst,
+        poll=family.enforces_poll,
+        goodbye=family.says_goodbye,
+        poll_early=family.poll_early,
+        poll_late=family.poll_late_ms,
+        aborted=aborted,
+    )
+    entries = [_entry(member, cause, share, _why(cause, seen)) for cause, share in attribute(seen)]
+    return Departure(member, seen, tuple(entries[:_PER_MEMBER]))
+
+
+def _entry(member: Member, cause: Cause, confidence: float, why: str) -> CauseEntry:
+    return CauseEntry(
+        cause, confidence, why, member.member_id, member.client_id, member.host, member.instance_id
+    )
+
+
+def _why(cause: Cause, seen: Silence) -> str:
+    if not seen.committed and not seen.means:
+        return f"it never committed in the {seconds(seen.elapsed)} of the generation"
+    text = f"silent {seconds(seen.silence)} before the barrier closed"
+    if cause is Cause.POLL_INTERVAL_EXCEEDED:
+        text += f"; rebalance timeout {seconds(seen.rebalance)}"
+    if cause is not Cause.POLL_INTERVAL_EXCEEDED or seen.static:
+        text += f"; session timeout {seconds(seen.session)}"
+    if seen.committed:
+        text += f"; commits every {seconds(seen.cadence)} until then"
+    if not seen.goodbye and cause is Cause.SESSION_TIMEOUT:
+        text += "; its client never says goodbye, so a planned stop looks the same"
+    return text
+
+
+def _cadence(member: Member, kept: list[Member]) -> int:
+    """Return the member's own cadence, else the siblings' median, else the usual one (ms)."""
+    if member.cadence > 0:
+        return member.cadence
+    known = sorted(sibling.cadence for sibling in kept if sibling.cadence > 0)
+    return known[len(known) // 2] if known else min(_USUAL_CADENCE_MS, member.session_timeout // 2)
+
+
+def _steady(member: Member, kept: list[Member], life: int) -> bool:
+    """Whether it had steady traffic, and so had the siblings after it fell silent."""
+    if member.commits < _STEADY_COMMITS or not 0 < member.cadence <= member.session_timeout // 2:
+        return False
+    active = [sibling for sibling in kept if sibling.commits >= _STEADY_COMMITS]
+    return not active or any(sibling.last_commit > life + member.cadence for sibling in active)
+
+
+def _held(state: GroupState, kept: list[Member], cst: int) -> int:
+    """Least time the barrier was held: an eager idle committer stops only once it has rejoined."""
+    if state.protocol in membership.COOPERATIVE:
+        return 0
+    waits = [cst - m.last_commit - m.cadence for m in kept if m.cadence > 0 and commits_when_idle(state, m)]
+    return max(0, max(waits, default=0))
+
+
+def _joined(member: Member, *, alone: bool) -> CauseEntry:
+    confidence = 0.95 if alone else 0.6
+    return _entry(member, Cause.MEMBER_JOINED, confidence, f"new member id from {member.host or 'its host'}")
+
+
+def _replaced(before: Member, now: Member) -> CauseEntry:
+    why = f"instance {now.instance_id} came back as {now.member_id}, was {before.member_id}"
+    return _entry(now, Cause.STATIC_MEMBER_REPLACED, 0.9, why)
+
+
+def _changed(state: GroupState, after: Membership, change: Change, protocol: str) -> list[CauseEntry]:
+    found: list[CauseEntry] = []
+    if protocol != state.protocol and state.protocol:
+        found.append(CauseEntry(Cause.PROTOCOL_CHANGED, 0.9, f"assignor {state.protocol} became {protocol}"))
+    for before, now in change.kept:
+        if before.subscribed != now.subscribed and before.subscribed and now.subscribed:
+            found.append(_entry(now, Cause.SUBSCRIPTION_CHANGED, 0.9, "it subscribes to other topics"))
+    return found + _partitions(state, after, change, protocol)
+
+
+def _partitions(state: GroupState, after: Membership, change: Change, protocol: str) -> list[CauseEntry]:
+    before = dict(zip(state.topics, state.totals, strict=True))
+    now = membership.assigned_by_topic(after.members, after.topics)
+    found = [
+        CauseEntry(Cause.PARTITIONS_CHANGED, 0.95, f"{topic}: {before[topic]} partitions became {count}")
+        for topic, count in now.items()
+        if 0 < before.get(topic, 0) < count
+    ]
+    same = not change.joined and not change.left and protocol not in membership.COOPERATIVE
+    gone = [topic for topic in state.topics if topic not in now] if same and now else []
+    steady = all(old.subscribed == new.subscribed for old, new in change.kept)
+    if steady:
+        found += [
+            CauseEntry(Cause.TOPIC_DELETED, 0.7, f"{topic} is subscribed but has no partitions")
+            for topic in gone
+        ]
+    return found
+
+
+def _same_members(state: GroupState, after: Membership, cst: int) -> list[CauseEntry]:
+    """Nobody came or went and nothing visible changed."""
+    apart = cst - state.ts
+    if state.probing_at > 0 and abs(cst - state.probing_at) <= _PROBING_SLACK_MS:
+        return [CauseEntry(Cause.STREAMS_PROBING, 0.9, "it comes when the last assignment announced it")]
+    if is_follow_up(state, after, cst):
+        why = f"{seconds(apart)} after a cooperative generation that left partitions unassigned"
+        return [CauseEntry(Cause.COOPERATIVE_FOLLOW_UP, 0.9, why)]
+    why = "same members, topics and partitions"
+    return [
+        CauseEntry(Cause.LEADER_REJOINED, 0.45, why),
+        CauseEntry(
+            Cause.COORDINATOR_MOVED, 0.25, why + "; some clients rejoin when their coordinator reloads"
+        ),
+    ]
+
+
+def is_follow_up(state: GroupState, after: Membership, cst: int) -> bool:
+    """Second phase of a cooperative rebalance: partitions that were withheld are handed on."""
+    if state.protocol not in membership.COOPERATIVE or cst - state.ts > _FOLLOW_UP_MS:
+        return False
+    if state.protocol == "stream":
+        return True
+    before = sum(len(member.offsets) for member in state.members)
+    return before < sum(len(member.offsets) for member in after.members)

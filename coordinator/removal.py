@@ -1,0 +1,80 @@
+"""The end of a group: deleted, expired, or moved to the other protocol.
+
+A tombstone alone does not tell. An online migration writes the tombstone of the old group and the records
+of the new one as one run with one timestamp, so the next row of the shard decides; without one, the clock
+does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.coordinator import silence
+from rebalance_monitor.coordinator.causes import Cause
+from rebalance_monitor.coordinator.findings import CauseEntry
+from rebalance_monitor.coordinator.kinds import Kind
+from rebalance_monitor.coordinator.reasons import seconds
+from rebalance_monitor.coordinator.transitions import Status
+
+if TYPE_CHECKING:
+    from rebalance_monitor.coordinator.findings import Details, Finding
+    from rebalance_monitor.coordinator.scene import Scene
+    from rebalance_monitor.coordinator.state import GroupState
+
+CLOSES_AFTER_MS = 2_000
+"""A run of records is complete once nothing followed it for this long."""
+
+_SWEEP_MS = 600_000
+
+
+def removed(state: GroupState, scene: Scene) -> list[Finding]:
+    """Report that the group is gone; closes what it had open."""
+    since = state.empty_at if state.empty_at >= 0 else state.cst
+    empty_ms = max(0, scene.ts - since) if since >= 0 else 0
+    causes = _causes(state, scene, empty_ms)
+    found = silence.resolve_expiring(state, scene, "expired")
+    if state.empty_id:
+        found.append(_closed(state, scene, empty_ms))
+    state.status = Status.DEAD
+    removal = scene.find(
+        Kind.GROUP_REMOVED, state, at=scene.ts, causes=causes, details={"empty_ms": empty_ms}
+    )
+    return [removal, *found]
+
+
+def migrated(state: GroupState, scene: Scene, to: str) -> list[Finding]:
+    """Report that the group lives on as group type `to`."""
+    found = silence.resolve_expiring(state, scene, "withdrawn")
+    why = f"the tombstone of the {state.group_type} group and the {to} group's records are one write"
+    cause = CauseEntry(Cause.GROUP_MIGRATED, 1.0, why)
+    details: Details = {"from": state.group_type, "to": to}
+    return [scene.find(Kind.GROUP_MIGRATED, state, at=scene.ts, causes=(cause,), details=details), *found]
+
+
+def _closed(state: GroupState, scene: Scene, empty_ms: int) -> Finding:
+    return scene.find(
+        Kind.GROUP_EMPTY,
+        state,
+        at=scene.ts,
+        phase="resolved",
+        incident=state.empty_id,
+        opened_at=state.empty_at,
+        resolution="expired",
+        details={"empty_ms": empty_ms},
+    )
+
+
+def _causes(state: GroupState, scene: Scene, empty_ms: int) -> tuple[CauseEntry, ...]:
+    """Kafka expires an empty group with its offsets; only an administrator is quicker."""
+    retention = scene.settings.offsets_retention_ms
+    quiet = scene.ts - max(state.last_commit, state.cst)
+    why = f"empty for {seconds(empty_ms)}; offsets are kept for {seconds(retention)}"
+    if quiet >= retention - _SWEEP_MS:
+        return (CauseEntry(Cause.GROUP_EXPIRED, 0.9, why),)
+    if state.last_commit >= 0:
+        return (CauseEntry(Cause.GROUP_DELETED_BY_ADMIN, 0.8, why),)
+    no_offsets = why + "; no commit of it was seen, and a group without offsets goes at the next sweep"
+    return (
+        CauseEntry(Cause.GROUP_EXPIRED, 0.5, no_offsets),
+        CauseEntry(Cause.GROUP_DELETED_BY_ADMIN, 0.4, no_offsets),
+    )

@@ -1,0 +1,175 @@
+"""Findings of a classic group's record: the rebalance, the members behind it, what failed before it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.coordinator.causes import Cause
+from rebalance_monitor.coordinator.findings import MAX_KEPT, CauseEntry, MemberEntry
+from rebalance_monitor.coordinator.kinds import Kind, Severity
+from rebalance_monitor.coordinator.membership import COOPERATIVE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rebalance_monitor.coordinator.findings import Details, Finding
+    from rebalance_monitor.coordinator.membership import Change
+    from rebalance_monitor.coordinator.reasons import Departure
+    from rebalance_monitor.coordinator.scene import Scene
+    from rebalance_monitor.coordinator.state import GroupState, Member
+
+_KINDS = {
+    Cause.SESSION_TIMEOUT: Kind.SESSION_TIMEOUT,
+    Cause.STATIC_MEMBER_EXPIRED: Kind.SESSION_TIMEOUT,
+    Cause.POLL_INTERVAL_EXCEEDED: Kind.POLL_INTERVAL_EXCEEDED,
+}
+
+
+def member_entry(member: Member, role: str, silence: int | None = None) -> MemberEntry:
+    """Describe one member; `silence` in ms where it was measured."""
+    return MemberEntry(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        client_id=member.client_id,
+        host=member.host,
+        host_is_stale=member.host_stale,
+        role=role,
+        session_timeout_ms=member.session_timeout,
+        rebalance_timeout_ms=member.rebalance_timeout,
+        last_seen=None if member.last_commit < 0 else member.last_commit,
+        silence_ms=silence,
+        partitions=len(member.offsets),
+    )
+
+
+def member_entries(change: Change, gone: Iterable[Departure]) -> tuple[MemberEntry, ...]:
+    """All that left, joined or were replaced, and the first of those that stayed."""
+    found = [member_entry(departure.member, "left", departure.seen.silence) for departure in gone]
+    found += [member_entry(member, "joined") for member in change.joined]
+    found += [member_entry(now, "replaced") for _, now in change.replaced]
+    found += [member_entry(now, "kept") for _, now in change.kept[:MAX_KEPT]]
+    return tuple(found)
+
+
+def rebalance(
+    before: GroupState,
+    state: GroupState,
+    scene: Scene,
+    change: Change,
+    gone: list[Departure],
+    causes: tuple[CauseEntry, ...],
+) -> Finding:
+    """Report the completed generation that `state` describes; `before` is the group's record before it."""
+    join_min, join_max = _join_bounds(before, state, gone)
+    known = before.offset >= 0
+    return scene.find(
+        Kind.REBALANCE,
+        state,
+        at=state.ts,
+        evidence="read",
+        previous_generation=before.generation if known else None,
+        previous_leader=before.leader or None,
+        started_at_min=state.cst - join_max if join_max is not None else None,
+        started_at_max=state.cst - join_min if known else None,
+        join_ms_min=join_min if known else None,
+        join_ms_max=join_max,
+        sync_ms=max(0, state.ts - state.cst),
+        stopped_ms_min=None if state.protocol in COOPERATIVE else max(0, state.ts - state.cst),
+        stopped_ms_max=_stopped(before, state, change),
+        members_affected=len(change.joined) + len(change.left) + len(change.replaced),
+        partitions_affected=sum(len(member.offsets) for member in change.left),
+        causes=causes,
+        members=member_entries(change, gone),
+        details=_counts(state, change),
+    )
+
+
+def departed(
+    state: GroupState, scene: Scene, gone: list[Departure], beside: str, previous: GroupState
+) -> list[Finding]:
+    """One finding per member whose timeout is certain enough; `beside` is the rebalance or group_empty id."""
+    found = []
+    for departure in gone:
+        top = departure.causes[0]
+        kind = _KINDS.get(top.cause)
+        if kind is not None and top.confidence >= scene.settings.attribution_confidence:
+            found.append(_departed(state, scene, departure, top, kind, beside, previous))
+    return found
+
+
+def failed(state: GroupState, before: GroupState, scene: Scene, count: int, *, at_start: bool) -> Finding:
+    """Report the generations between two live records that were used up without an assignment."""
+    repeated = not at_start and len(before.failed) + 1 >= scene.settings.failed_repeated
+    return scene.find(
+        Kind.REBALANCE_FAILED,
+        state,
+        at=state.ts,
+        evidence="derived",
+        severity=Severity.WARNING if repeated else Severity.INFO,
+        previous_generation=before.generation,
+        causes=(CauseEntry(Cause.UNKNOWN, 1.0, "why a generation failed is not on the topic"),),
+        details={"failed": count, "at_start": int(at_start)},
+    )
+
+
+def _departed(
+    state: GroupState,
+    scene: Scene,
+    departure: Departure,
+    top: CauseEntry,
+    kind: Kind,
+    beside: str,
+    previous: GroupState,
+) -> Finding:
+    member, seen = departure.member, departure.seen
+    planned = kind is Kind.SESSION_TIMEOUT and not seen.goodbye
+    return scene.find(
+        kind,
+        state,
+        at=state.ts,
+        evidence="suspected",
+        confidence=top.confidence,
+        severity=Severity.INFO if planned else None,
+        member=member.member_id,
+        previous_generation=previous.generation,
+        protocol=previous.protocol or None,
+        members_affected=1,
+        partitions_affected=len(member.offsets),
+        causes=departure.causes,
+        members=(member_entry(member, "left", seen.silence),),
+        details={
+            "silence_ms": seen.silence,
+            "session_timeout_ms": seen.session,
+            "rebalance_timeout_ms": seen.rebalance,
+            "cadence_ms": seen.cadence,
+            "rebalance": beside,
+        },
+    )
+
+
+def _join_bounds(before: GroupState, state: GroupState, gone: list[Departure]) -> tuple[int, int | None]:
+    """Least and most time the join phase can have taken, ms."""
+    if before.offset < 0 or before.ts < 0:
+        return 0, None
+    apart = max(0, state.cst - before.ts)
+    limit = max((member.rebalance_timeout for member in before.members), default=apart)
+    held = max((departure.seen.held for departure in gone), default=0)
+    return min(held, apart), max(0, min(apart, max(limit, held)))
+
+
+def _stopped(before: GroupState, state: GroupState, change: Change) -> int | None:
+    """Consumption stopped at most since the earliest last commit of the members that stayed, ms."""
+    last = [old.last_commit for old, _ in change.kept if old.last_commit > before.cst]
+    return state.ts - min(last) if last else None
+
+
+def _counts(state: GroupState, change: Change) -> Details:
+    details: Details = {
+        "joined": len(change.joined),
+        "left": len(change.left),
+        "replaced": len(change.replaced),
+    }
+    if state.members:
+        names = [member.family for member in state.members]
+        details["family"] = max(sorted(set(names)), key=names.count)
+    return details

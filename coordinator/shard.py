@@ -1,0 +1,242 @@
+"""The coordinator of one state key: rows in offset order, then a clock row; findings and summaries out.
+
+Every record is taken once, by offset. A row below the end offset found at start is history: it rebuilds
+state and its findings say so. The clock never goes back, and nothing that only time decides happens while
+catching up.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.coordinator import classic, commits, epochs, removal, silence, summary
+from rebalance_monitor.coordinator.outputs import FindingOut, GroupOut, Output, RemovedOut, StatOut
+from rebalance_monitor.coordinator.scene import Scene
+from rebalance_monitor.coordinator.state import GroupState, PendingRemoval, ShardState
+from rebalance_monitor.coordinator.store import GroupStore
+from rebalance_monitor.decoders import Decoded, GroupMetadataValue, decode_record, rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rebalance_monitor.coordinator.findings import Finding
+    from rebalance_monitor.coordinator.settings import DetectionSettings
+    from rebalance_monitor.decoders import Row
+
+_QUIET_CLOCKS = 2
+_RECHECK_MS = 1_000
+_GROUP_METADATA = 2
+_COMMIT_TYPES = frozenset({b"\0\0", b"\0\1"})
+
+
+def new_shard_state(shard: int, bucket: int, catching_up_until: int | None) -> ShardState:
+    """State of a key never seen before; None says that its first row is live already."""
+    until = None if catching_up_until is not None and catching_up_until <= 0 else catching_up_until
+    return ShardState(shard, bucket, until, GroupStore())
+
+
+class ShardCoordinator:
+    """Applies rows and clocks to `state`, which it changes in place."""
+
+    def __init__(self, state: ShardState, settings: DetectionSettings, cluster: str) -> None:
+        self.state = state
+        self._settings = settings
+        self._cluster = cluster
+        self._owners: dict[str, commits.Owners] = {}
+        self._by_group: dict[str, DetectionSettings] = {}
+
+    def on_row(self, row: Row) -> list[Output]:
+        """Take one row; rows at or before an offset already taken change nothing. Never raises on content."""
+        state = self.state
+        if row.row_kind == rows.CLOCK or row.first_offset <= state.last_offset:
+            return []
+        history = self._progress(row)
+        out: list[Output] = self._decide_pending(row) if state.pending else []
+        if row.row_kind == rows.COMMIT_RUN:
+            out += self._on_commits(row, history=history)
+        elif row.row_kind == rows.RECORD:
+            out += self._on_record(row, history=history)
+        else:
+            self._on_failure(row)
+        if state.catching_up_until is not None and row.last_offset + 1 >= state.catching_up_until:
+            self._go_live(row.record_ts)
+        return out
+
+    def on_clock(self, now: int) -> list[Output]:
+        """Take a clock of `now` ms; clocks that go back count as the newest one."""
+        state = self.state
+        state.now = max(state.now, now)
+        out: list[Output] = []
+        if state.pending is not None and state.now >= state.pending.ts + removal.CLOSES_AFTER_MS:
+            out += self._remove(state.pending)
+        state.idle_clocks = 0 if state.rows else state.idle_clocks + 1
+        if state.catching_up_until is not None and state.idle_clocks >= _QUIET_CLOCKS:
+            self._go_live(state.now)
+        if state.catching_up_until is None:
+            for group in state.groups.due(state.now):
+                out += self._wake(group)
+        return out + self._stats()
+
+    def _progress(self, row: Row) -> bool:
+        """Note how far the shard was read; True while that is history."""
+        state = self.state
+        state.rows += 1
+        state.last_offset, state.last_ts = row.last_offset, max(state.last_ts, row.record_ts)
+        until = state.catching_up_until
+        if until is not None and row.first_offset >= until:
+            self._go_live(row.record_ts)
+            until = None
+        return until is not None
+
+    def _go_live(self, at: int) -> None:
+        self.state.catching_up_until = None
+        self.state.live_since = max(self.state.now, at)
+
+    def _scene(self, group: str, offset: int, ts: int, *, history: bool) -> Scene:
+        settings = self._by_group.get(group)
+        if settings is None:
+            settings = self._by_group[group] = self._settings.for_group(group)
+        return Scene(self._cluster, self.state.shard, group, settings, offset, ts, history)
+
+    def _on_commits(self, row: Row, *, history: bool) -> list[Output]:
+        """Fold one run; without members it is a simple consumer, which costs nothing, or a reset."""
+        self.state.commits += row.count
+        group = self.state.groups.get(row.group)
+        if group is None:
+            return []
+        if not group.members or group.group_type != classic.CLASSIC:
+            group.last_commit = max(group.last_commit, row.commit_ts)
+            group.reset_at = max(group.reset_at, row.commit_ts)
+            return []
+        owned = self._owners.get(row.group)
+        if owned is None:
+            owned = self._owners[row.group] = commits.owners(group)
+        begun = commits.fold(group, rows.commit_run(row), owned)
+        group.wake = 0
+        if not any(member.silent_id for member in begun):
+            return []
+        scene = self._scene(row.group, row.first_offset, row.record_ts, history=history)
+        return _out(silence.on_commit(group, scene, begun, row.commit_ts))
+
+    def _on_record(self, row: Row, *, history: bool) -> list[Output]:
+        self.state.records += 1
+        key, value = rows.record(row)
+        if key[:2] in _COMMIT_TYPES:
+            return []
+        found = decode_record(key, value)
+        if not isinstance(found, Decoded):
+            self._count(found.reason, row, "")
+            return []
+        scene = self._scene(row.group, row.first_offset, row.record_ts, history=history)
+        self._owners.pop(row.group, None)
+        if found.value is None and row.group not in self.state.groups:
+            return []
+        if found.type == _GROUP_METADATA:
+            return self._on_classic(row, found, scene, len(value or b""))
+        return self._on_epochs(row, found, scene) if found.type in epochs.GROUP_TYPES else []
+
+    def _on_classic(self, row: Row, found: Decoded, scene: Scene, size: int) -> list[Output]:
+        if not isinstance(found.value, GroupMetadataValue):
+            group = self.state.groups[row.group]
+            if group.group_type == classic.CLASSIC:
+                self._hold(scene)
+            return []
+        group = self._group(row.group)
+        group.wake = 0
+        return _out(classic.on_value(group, found.value, scene, size))
+
+    def _on_epochs(self, row: Row, found: Decoded, scene: Scene) -> list[Output]:
+        group = self._group(row.group)
+        if found.value is None and group.group_type != epochs.GROUP_TYPES[found.type]:
+            return []
+        group.wake = 0
+        if epochs.on_record(group, found, scene):
+            self._hold(scene)
+        return []
+
+    def _group(self, name: str) -> GroupState:
+        group = self.state.groups.get(name)
+        if group is None:
+            group = self.state.groups[name] = GroupState()
+        return group
+
+    def _hold(self, scene: Scene) -> None:
+        """Take the group out; the next row tells whether it was removed or migrated."""
+        gone = self.state.groups.pop(scene.group)
+        self.state.pending = PendingRemoval(scene.group, scene.offset, scene.ts, scene.history, gone)
+
+    def _decide_pending(self, row: Row) -> list[Output]:
+        held = self.state.pending
+        if held is None:
+            return []
+        to = _migrates_to(row) if row.group == held.group and row.record_ts == held.ts else ""
+        if not to or to == held.state.group_type:
+            return self._remove(held)
+        self.state.pending = None
+        scene = self._scene(held.group, held.offset, held.ts, history=held.history)
+        return _out(removal.migrated(held.state, scene, to))
+
+    def _remove(self, held: PendingRemoval) -> list[Output]:
+        self.state.pending = None
+        scene = self._scene(held.group, held.offset, held.ts, history=held.history)
+        return [*_out(removal.removed(held.state, scene)), RemovedOut(held.group)]
+
+    def _on_failure(self, row: Row) -> None:
+        """Count it; of a known group it may have been a generation, so no gap is claimed across it."""
+        failure = rows.failure(row)
+        if row.group and row.group in self.state.groups:
+            self.state.groups[row.group].live = False
+        self._count(failure.reason, row, f"{row.shard}/{row.first_offset}")
+
+    def _count(self, reason: str, row: Row, sample: str) -> None:
+        seen = self.state.failures.setdefault(reason, [0, row.first_offset, row.record_ts, sample])
+        seen[0] = int(seen[0]) + 1
+        seen[2] = row.record_ts
+
+    def _wake(self, group: str) -> list[Output]:
+        state, now = self.state.groups[group], self.state.now
+        scene = self._scene(group, -1, now, history=False)
+        out = _out(silence.on_clock(state, scene, now, self.state.live_since))
+        settings = scene.settings
+        if state.dirty and now >= state.last_summary + settings.summary_interval_ms:
+            state.dirty, state.last_summary = False, now
+            out.append(GroupOut(group, summary.summarise(group, state, settings.summary_members)))
+        due = silence.due(state, settings, self.state.live_since)
+        state.wake = due if due > now else now + _RECHECK_MS
+        return out
+
+    def _stats(self) -> list[Output]:
+        state = self.state
+        data = {
+            "shard": state.shard,
+            "bucket": state.bucket,
+            "rows": state.rows,
+            "records": state.records,
+            "commits": state.commits,
+            "groups": len(state.groups),
+            "last_offset": state.last_offset,
+            "last_ts": state.last_ts,
+            "catching_up": int(state.catching_up_until is not None),
+        }
+        out: list[Output] = [StatOut("shard", data)]
+        for reason, (count, first, ts, sample) in sorted(state.failures.items()):
+            failure = {"shard": state.shard, "reason": reason, "count": count, "first_offset": first}
+            out.append(StatOut("unreadable", {**failure, "ts": ts, "sample": sample}))
+        state.rows = state.records = state.commits = 0
+        state.failures = {}
+        return out
+
+
+def _migrates_to(row: Row) -> str:
+    """Return the group type that a record with a value belongs to; "" for anything else."""
+    if row.row_kind != rows.RECORD:
+        return ""
+    key, value = rows.record(row)
+    kind = int.from_bytes(key[:2], "big", signed=True)
+    if value is None:
+        return ""
+    return classic.CLASSIC if kind == _GROUP_METADATA else epochs.GROUP_TYPES.get(kind, "")
+
+
+def _out(findings: Iterable[Finding]) -> list[Output]:
+    return [FindingOut(finding) for finding in findings]

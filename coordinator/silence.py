@@ -1,0 +1,197 @@
+"""Deadlines: members that should have shown life by now, and empty groups whose offsets are about to expire.
+
+A deadline exists only where silence means something: for members that commit when idle. It is the last sign
+of life plus one commit cadence plus the session timeout; it has passed when the clock reaches it plus the
+grace. When every member of a group is silent at once the group is held in a join barrier, or unreachable,
+and no single member is named. What follows confirms the silence (the member is gone) or withdraws it (it
+commits, or rejoins).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.coordinator import storms
+from rebalance_monitor.coordinator.causes import Cause
+from rebalance_monitor.coordinator.commits import commits_when_idle
+from rebalance_monitor.coordinator.families import FAMILIES
+from rebalance_monitor.coordinator.findings import CauseEntry, deadline_anchor
+from rebalance_monitor.coordinator.kinds import Kind
+from rebalance_monitor.coordinator.reasons import seconds
+from rebalance_monitor.coordinator.report import member_entry
+from rebalance_monitor.coordinator.transitions import Status
+
+if TYPE_CHECKING:
+    from rebalance_monitor.coordinator.findings import Finding
+    from rebalance_monitor.coordinator.reasons import Departure
+    from rebalance_monitor.coordinator.scene import Scene
+    from rebalance_monitor.coordinator.settings import DetectionSettings
+    from rebalance_monitor.coordinator.state import GroupState, Member
+
+
+def due(state: GroupState, settings: DetectionSettings, live_since: int) -> int:
+    """Earliest clock (ms) at which `on_clock` may have something to say; 2**63 - 1 if none."""
+    earliest = storms.wake(state, settings.storm_quiet_ms)
+    if state.dirty:
+        earliest = min(earliest, state.last_summary + settings.summary_interval_ms)
+    for member in _watched(state):
+        earliest = min(earliest, _deadline(state, member, live_since) + settings.grace_ms)
+    if state.status == Status.EMPTY and not state.expiring_id and state.last_commit >= 0:
+        earliest = min(earliest, _expiry(state, settings) - settings.offsets_expiring_ms)
+    return earliest
+
+
+def on_clock(state: GroupState, scene: Scene, now: int, live_since: int) -> list[Finding]:
+    """Say which deadlines of the group have passed at `now`."""
+    found = storms.settle(state, scene, now)
+    watched = _watched(state)
+    late = [m for m in watched if _deadline(state, m, live_since) + scene.settings.grace_ms <= now]
+    if late and (len(state.members) == 1 or _some_alive(state, now)):
+        found += [_silent(state, scene, member, live_since) for member in late]
+    return found + _expiring(state, scene, now)
+
+
+def on_commit(state: GroupState, scene: Scene, members: list[Member], at: int) -> list[Finding]:
+    """Withdraw the silence of members that have just committed."""
+    return [_resolve(state, scene, m, "withdrawn", at) for m in members if m.silent_id]
+
+
+def resolve_departed(
+    before: GroupState, state: GroupState, scene: Scene, gone: list[Departure]
+) -> list[Finding]:
+    """Decide every open silence by a new record: confirmed for members that are gone, else withdrawn."""
+    left = {departure.member.member_id for departure in gone}
+    return [
+        _resolve(state, scene, m, "confirmed" if m.member_id in left else "withdrawn", scene.ts)
+        for m in before.members
+        if m.silent_id
+    ]
+
+
+def resolve_expiring(state: GroupState, scene: Scene, resolution: str) -> list[Finding]:
+    """Close what was said about expiring offsets: the group is used again, or gone."""
+    if not state.expiring_id:
+        return []
+    incident, state.expiring_id = state.expiring_id, ""
+    return [
+        scene.find(
+            Kind.OFFSETS_EXPIRING,
+            state,
+            at=scene.ts,
+            phase="resolved",
+            incident=incident,
+            resolution=resolution,
+            details={"retention_ms": scene.settings.offsets_retention_ms},
+        )
+    ]
+
+
+def _watched(state: GroupState) -> list[Member]:
+    if state.status != Status.STABLE or state.group_type != "classic":
+        return []
+    return [m for m in state.members if not m.silent_id and m.commits and commits_when_idle(state, m)]
+
+
+def _deadline(state: GroupState, member: Member, live_since: int) -> int:
+    life = max(member.last_commit, state.cst, live_since)
+    return life + max(member.cadence, 0) + member.session_timeout
+
+
+def _some_alive(state: GroupState, now: int) -> bool:
+    """Whether some member of the group has committed as usual until now."""
+    return any(m.commits and m.last_commit + 2 * max(m.cadence, 1_000) + 1_000 >= now for m in state.members)
+
+
+        def _silent(state: GroupState, scene: Scene, member: Member, live_since: int) -> Finding:
+    deadline = _deadline(state, member, live_since)
+    anchor = deadline_anchor(state.generation, member.member_id, deadline)
+    silence = deadline - max(member.last_commit, state.cst)
+    found = scene.find(
+        Kind.MEMBER_SILENT,
+        state,
+        at=deadline,
+        evidence="suspected",
+        confidence=0.6,
+        anchor=anchor,
+        member=member.member_id,
+        phase="opened",
+        incident=scene.identify(Kind.MEMBER_SILENT, anchor, member.member_id, "opened"),
+        opened_at=deadline,
+        members_affected=1,
+        partitions_affected=len(member.offsets),
+        members=(member_entry(member, "kept", silence),),
+        causes=_suspicion(member, silence),
+        details={
+            "deadline": "session",
+            "deadline_at": deadline,
+            "silence_ms": silence,
+            "session_timeout_ms": member.session_timeout,
+            "rebalance_timeout_ms": member.rebalance_timeout,
+        },
+    )
+    member.silent_id, member.silent_at = found.id, deadline
+    return found
+
+
+def _suspicion(member: Member, silence: int) -> tuple[CauseEntry, ...]:
+    """Dead, or alive with an application that no longer polls: both are silent until the broker acts."""
+    why = (
+        f"silent {seconds(silence)} at its deadline; session timeout {seconds(member.session_timeout)}; "
+        f"commits every {seconds(member.cadence)} until then"
+    )
+    who = (member.member_id, member.client_id, member.host, member.instance_id)
+    poll = 0.0 if FAMILIES[member.family].enforces_poll is False else 0.4
+    found = (
+        CauseEntry(Cause.SESSION_TIMEOUT, 0.5, why, *who),
+        CauseEntry(Cause.POLL_INTERVAL_EXCEEDED, poll, why, *who),
+    )
+    return found if poll else found[:1]
+
+
+def _resolve(state: GroupState, scene: Scene, member: Member, resolution: str, at: int) -> Finding:
+    incident, opened = member.silent_id, member.silent_at
+    member.silent_id, member.silent_at = "", -1
+    return scene.find(
+        Kind.MEMBER_SILENT,
+        state,
+        at=at,
+        evidence="read",
+        anchor=f"{incident}/resolved",
+        member=member.member_id,
+        phase="resolved",
+        incident=incident,
+        opened_at=opened,
+        resolution=resolution,
+        members_affected=1,
+        members=(member_entry(member, "kept"),),
+        details={"deadline_at": opened},
+    )
+
+
+def _expiry(state: GroupState, settings: DetectionSettings) -> int:
+    return max(state.cst, state.last_commit) + settings.offsets_retention_ms
+
+
+def _expiring(state: GroupState, scene: Scene, now: int) -> list[Finding]:
+    settings = scene.settings
+    at = _expiry(state, settings) - settings.offsets_expiring_ms
+    if state.status != Status.EMPTY or state.expiring_id or state.last_commit < 0 or now < at:
+        return []
+    anchor = deadline_anchor(state.generation, "", at)
+    state.expiring_id = scene.identify(Kind.OFFSETS_EXPIRING, anchor, phase="opened")
+    return [
+        scene.find(
+            Kind.OFFSETS_EXPIRING,
+            state,
+            at=at,
+            evidence="derived",
+            anchor=anchor,
+            phase="opened",
+            incident=state.expiring_id,
+            opened_at=at,
+            details={
+                "expires_at": at + settings.offsets_expiring_ms,
+                "retention_ms": settings.offsets_retention_ms,
+            },
+        )
+    ]

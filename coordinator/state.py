@@ -1,0 +1,156 @@
+"""What the shadow coordinator remembers of a shard, a group and a member.
+
+Theory of operation. A classic group writes one record per completed generation and one when it becomes
+Empty; between two of them it says nothing but commits. So a group's state is its last record (members,
+timeouts, assignment) plus, per member, a trace of life learned from commits on the partitions that the
+record assigned to it. Everything is small: topics are interned per group, subscriptions shrink to a hash
+and a version, the last committed offset of a partition is kept only to see whether it moved.
+
+Plain mutable records without behaviour; `checkpoints/codec.py` writes and reads them field by field, so
+adding, removing or reordering a field is a new codec version. Times are ms since epoch, -1 where unknown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.coordinator.transitions import Status
+
+if TYPE_CHECKING:
+    from rebalance_monitor.coordinator.store import GroupStore
+
+NEVER = 2**63 - 1
+"""`next_wake` of a group without any deadline."""
+
+
+@dataclass(slots=True)
+class Member:
+    """One member as the last record describes it, and its trace of life.
+
+    `assigned` is one list per topic: index into the group's topics, then partitions; `offsets` holds the last
+    committed offset (-1 unknown) of each of these partitions in the same order. `moved` and `fresh` describe
+    the commit at `last_commit`: whether an offset advanced in it, whether a partition was new to it.
+    """
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    host: str
+    host_stale: bool
+    session_timeout: int
+    rebalance_timeout: int
+    family: str
+    version: int
+    subscribed: str
+    joined_at: int
+    assigned: list[list[int]] = field(default_factory=list)
+    offsets: list[int] = field(default_factory=list)
+    first_commit: int = -1
+    last_commit: int = -1
+    commits: int = 0
+    idle: int = 0
+    cadence: int = -1
+    moved: bool = False
+    fresh: bool = False
+    silent_id: str = ""
+    silent_at: int = -1
+    silent_count: int = 0
+    epoch: int = -1
+    acked_at: int = -1
+
+
+@dataclass(slots=True)
+class StormState:
+    """Generations of the window that count towards a storm, and the open incident.
+
+    `events` are [at, code, generations, offender] (codes in `storms.py`), oldest first.
+    """
+
+    events: list[list[int | str]] = field(default_factory=list)
+    incident: str = ""
+    opened_at: int = -1
+    last_at: int = -1
+    total: int = 0
+    sequence: int = 0
+    restart_at: int = -1
+
+
+@dataclass(slots=True)
+class GroupState:
+    """One group. `live` says that the last record was read live, not rebuilt from history."""
+
+    group_type: str = ""
+    status: str = Status.DEAD
+    protocol_type: str = ""
+    protocol: str = ""
+    generation: int = -1
+    leader: str = ""
+    cst: int = -1
+    ts: int = -1
+    offset: int = -1
+    live: bool = False
+    started_at: int = -1
+    members: list[Member] = field(default_factory=list)
+    topics: list[str] = field(default_factory=list)
+    totals: list[int] = field(default_factory=list)
+    idle_families: list[str] = field(default_factory=list)
+    last_commit: int = -1
+    reset_at: int = -1
+    failed: list[int] = field(default_factory=list)
+    storm: StormState = field(default_factory=StormState)
+    empty_id: str = ""
+    empty_at: int = -1
+    expiring_id: str = ""
+    large_id: str = ""
+    rebalance_at: int = -1
+    causes: list[list[str | float]] = field(default_factory=list)
+    probing_at: int = -1
+    last_summary: int = 0
+    dirty: bool = False
+    target_epoch: int = -1
+    bumped_at: int = -1
+    wake: int = 0
+
+
+@dataclass(slots=True)
+class PendingRemoval:
+    """A group whose tombstone was read, until the next row of the shard tells removal from migration."""
+
+    group: str
+    offset: int
+    ts: int
+    history: bool
+    state: GroupState
+
+
+@dataclass(slots=True)
+class ShardState:
+    """One state key: a shard's bucket.
+
+    `catching_up_until` is the end offset found at start, None once live. `now` is the newest clock (ms, never
+    goes back), `live_since` the clock at which catching up ended: no deadline is counted from before it.
+    `failures` is reason -> [count, first offset, newest record time, sample].
+    """
+
+    shard: int
+    bucket: int
+    catching_up_until: int | None
+    groups: GroupStore
+    now: int = -1
+    live_since: int = -1
+    idle_clocks: int = 0
+    last_offset: int = -1
+    last_ts: int = -1
+    rows: int = 0
+    commits: int = 0
+    records: int = 0
+    pending: PendingRemoval | None = None
+    failures: dict[str, list[int | str]] = field(default_factory=dict)
+
+
+def begin_anew(state: GroupState, group_type: str) -> None:
+    """Forget what was known of a group that turns out to be another one, or of another type."""
+    fresh = GroupState(group_type=group_type, last_summary=state.last_summary, dirty=True)
+    for item in fields(GroupState):
+        setattr(state, item.name, getattr(fresh, item.name))

@@ -1,0 +1,208 @@
+"""Storms: too many disruptive generations of one group in a sliding window; one incident until quiet.
+
+What counts is decided per generation: losing a member that itself came during the disturbance (`young`),
+taking a member back after that, a rebalance among the same members, and each failed generation. Losing and
+replacing members that were there before the disturbance counts only where the same client also lost a young
+member, so a rolling restart, in which every member goes and comes back once, is recognised and is no storm.
+First starts, scale-outs and cooperative follow-ups are never noted. A storm resolves once nothing counted
+for the quiet time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.coordinator.causes import Cause
+from rebalance_monitor.coordinator.findings import CauseEntry, deadline_anchor
+from rebalance_monitor.coordinator.kinds import Kind
+from rebalance_monitor.coordinator.reasons import seconds
+from rebalance_monitor.coordinator.state import NEVER
+
+if TYPE_CHECKING:
+    from rebalance_monitor.coordinator.findings import Details, Finding
+    from rebalance_monitor.coordinator.membership import Change
+    from rebalance_monitor.coordinator.scene import Scene
+    from rebalance_monitor.coordinator.state import GroupState, StormState
+
+MAX_EVENTS = 128
+_RESTARTED = 2
+
+
+class Code(StrEnum):
+    """What a noted generation was."""
+
+    RESTART = "r"
+    RETURN = "j"
+    YOUNG = "y"
+    SAME = "s"
+    FAILED = "f"
+
+
+def note_generation(
+    state: GroupState, scene: Scene, change: Change, at: int, causes: tuple[CauseEntry, ...]
+) -> list[Finding]:
+    """Note one completed generation, or the Empty that ends one; ms `at` is the end of its join phase."""
+    storm = state.storm
+    found = settle(state, scene, at)
+    _prune(storm, at - scene.settings.storm_window_ms)
+    code, who = _classify(storm, change)
+    if code is None:
+        return found
+    storm.events.append([at, code, 1, who])
+    return found + _judge(state, scene, at, causes) + _restarts(state, scene, at)
+
+
+def note_failed(state: GroupState, scene: Scene, count: int, at: int) -> list[Finding]:
+    """Note `count` generations that failed before `at`."""
+    found = settle(state, scene, at)
+    _prune(state.storm, at - scene.settings.storm_window_ms)
+    state.storm.events.append([at, Code.FAILED, count, ""])
+    return found + _judge(state, scene, at, ())
+
+
+def settle(state: GroupState, scene: Scene, now: int) -> list[Finding]:
+    """Resolve an open storm that has been quiet for long enough at `now`."""
+    storm = state.storm
+    due = wake(state, scene.settings.storm_quiet_ms)
+    if now < due:
+        return []
+    found = scene.find(
+        Kind.STORM,
+        state,
+        at=due,
+        evidence="derived",
+        anchor=f"{storm.incident}/{deadline_anchor(0, '', due)}",
+        phase="resolved",
+        sequence=storm.sequence,
+        incident=storm.incident,
+        opened_at=storm.opened_at,
+        resolution="quiet",
+        offset=None,
+        details={"total": storm.total, "window_ms": scene.settings.storm_window_ms},
+    )
+    storm.incident, storm.opened_at, storm.sequence, storm.total = "", -1, 0, 0
+    storm.events = []
+    return [found]
+
+
+def wake(state: GroupState, quiet_ms: int) -> int:
+    """When an open storm resolves if nothing more counts, ms; `NEVER` without one."""
+    return state.storm.last_at + quiet_ms if state.storm.incident else NEVER
+
+
+def counted(storm: StormState) -> tuple[int, int]:
+    """(completed, failed) generations of the window that count."""
+    unstable = {who for _, code, _, who in storm.events if code == Code.YOUNG}
+    completed = failed = 0
+    for _, code, n, who in storm.events:
+        if code == Code.FAILED:
+            failed += int(n)
+        elif code in {Code.YOUNG, Code.SAME} or who in unstable:
+            completed += int(n)
+    return completed, failed
+
+
+def _classify(storm: StormState, change: Change) -> tuple[Code | None, str]:
+    """Code and offender of a generation, (None, "") where it is none of a storm's business."""
+    since = int(storm.events[0][0]) if storm.events else NEVER
+    for member in change.left:
+        if member.joined_at > since:
+            return Code.YOUNG, f"{member.client_id} {member.host}"
+    if change.left:
+        return Code.RESTART, f"{change.left[0].client_id} {change.left[0].host}"
+    if change.joined:
+        first = change.joined[0]
+        return (Code.RETURN, f"{first.client_id} {first.host}") if storm.events else (None, "")
+    return (None, "") if change.replaced else (Code.SAME, "")
+
+
+def _prune(storm: StormState, before: int) -> None:
+    storm.events = [event for event in storm.events if int(event[0]) > before][-MAX_EVENTS:]
+
+
+def _judge(state: GroupState, scene: Scene, at: int, causes: tuple[CauseEntry, ...]) -> list[Finding]:
+    """Open a storm, or tell how an open one goes on each time it has grown by the threshold."""
+    storm, settings = state.storm, scene.settings
+    completed, failed = counted(storm)
+    if storm.incident:
+        storm.last_at = at
+        storm.total += 1
+        if storm.total < settings.storm_threshold * (storm.sequence + 2):
+            return []
+        storm.sequence += 1
+        return [_report(state, scene, at, "updated", (completed, failed), causes)]
+    if completed + failed < settings.storm_threshold:
+        return []
+    storm.incident = scene.identify(Kind.STORM, phase="opened")
+    storm.opened_at = storm.last_at = at
+    storm.total = completed + failed
+    return [_report(state, scene, at, "opened", (completed, failed), causes)]
+
+
+def _report(
+    state: GroupState,
+    scene: Scene,
+    at: int,
+    phase: str,
+    counts: tuple[int, int],
+    causes: tuple[CauseEntry, ...],
+) -> Finding:
+    storm, settings = state.storm, scene.settings
+    completed, failed = counts
+    details: Details = {
+        "count": completed + failed,
+        "completed": completed,
+        "failed": failed,
+        "window_ms": settings.storm_window_ms,
+        "threshold": settings.storm_threshold,
+        "total": storm.total,
+        "rule": "generations",
+    }
+    details.update(_worst(storm))
+    return scene.find(
+        Kind.STORM,
+        state,
+        at=at,
+        evidence="derived",
+        phase=phase,
+        sequence=storm.sequence,
+        incident=storm.incident,
+        opened_at=storm.opened_at,
+        causes=causes,
+        details=details,
+    )
+
+
+def _worst(storm: StormState) -> Details:
+    """Return the client behind most of the noted generations, and its share of them."""
+    tally = Counter(str(who) for _, _, _, who in storm.events if who)
+    if not tally:
+        return {}
+    client, count = min(tally.items(), key=lambda item: (-item[1], item[0]))
+    return {"worst_client": client, "worst_share": round(count / len(storm.events), 2)}
+
+
+def _restarts(state: GroupState, scene: Scene, at: int) -> list[Finding]:
+    """Say once that every member was restarted: all present came during it and none of these was lost."""
+    storm = state.storm
+    removals = [int(event[0]) for event in storm.events if event[1] == Code.RESTART]
+    calm = all(event[1] in {Code.RESTART, Code.RETURN, Code.FAILED} for event in storm.events)
+    if len(removals) < _RESTARTED or not calm or storm.restart_at == removals[0] or not state.members:
+        return []
+    if any(member.joined_at < removals[0] for member in state.members):
+        return []
+    storm.restart_at = removals[0]
+    window = at - removals[0]
+    why = f"every member was replaced once within {seconds(window)}"
+    found = scene.find(
+        Kind.ROLLING_RESTART,
+        state,
+        at=at,
+        evidence="suspected",
+        confidence=0.8,
+        causes=(CauseEntry(Cause.MEMBER_LEFT, 0.8, why),),
+        details={"restarted": len(state.members), "window_ms": window},
+    )
+    return [found]

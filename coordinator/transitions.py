@@ -1,0 +1,92 @@
+"""The group state machine as data: what the coordinator does, and what of it the topic or the probe shows.
+
+Rules of the classic protocol (KIP-62, KIP-345, KIP-394): a rebalance is `Stable -> PreparingRebalance ->
+CompletingRebalance -> Stable`; only the last step and `-> Empty` write a record, so the two states between
+are never read from records, only inferred from what follows or seen by the probe. Epoch-based groups
+(KIP-848) pass `Assigning` and `Reconciling` instead. An event that is not in the table for a state is
+illegal: it changes nothing and raises nothing, and the coordinator takes the record as a new baseline with
+cause unknown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Status(StrEnum):
+    """A group's state, in the broker's own words."""
+
+    DEAD = "Dead"
+    EMPTY = "Empty"
+    PREPARING = "PreparingRebalance"
+    COMPLETING = "CompletingRebalance"
+    STABLE = "Stable"
+    ASSIGNING = "Assigning"
+    RECONCILING = "Reconciling"
+
+
+class Event(StrEnum):
+    """What moves a group from one state to another."""
+
+    PLACEHOLDER = "placeholder record (generation 0)"
+    GENERATION = "record of a new generation"
+    STATIC_REWRITE = "record of the same generation"
+    EMPTIED = "record without members"
+    TOMBSTONE = "tombstone"
+    REBALANCE_STARTED = "member joins, leaves or expires"
+    JOIN_ENDED = "join phase ends"
+    EPOCH_BUMPED = "group epoch bumped"
+    TARGET_COMPUTED = "target assignment written"
+    CONVERGED = "every member acknowledged the target"
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """One edge; `tier` is read where a record shows it, derived or suspected where it must be inferred."""
+
+    before: Status
+    event: Event
+    after: Status
+    tier: str
+
+
+TRANSITIONS: tuple[Transition, ...] = (
+    Transition(Status.DEAD, Event.PLACEHOLDER, Status.EMPTY, "read"),
+    Transition(Status.DEAD, Event.GENERATION, Status.STABLE, "read"),
+    Transition(Status.DEAD, Event.EMPTIED, Status.EMPTY, "read"),
+    Transition(Status.EMPTY, Event.PLACEHOLDER, Status.EMPTY, "read"),
+    Transition(Status.EMPTY, Event.REBALANCE_STARTED, Status.PREPARING, "suspected"),
+    Transition(Status.EMPTY, Event.GENERATION, Status.STABLE, "read"),
+    Transition(Status.EMPTY, Event.EMPTIED, Status.EMPTY, "read"),
+    Transition(Status.EMPTY, Event.TOMBSTONE, Status.DEAD, "read"),
+    Transition(Status.PREPARING, Event.JOIN_ENDED, Status.COMPLETING, "derived"),
+    Transition(Status.PREPARING, Event.GENERATION, Status.STABLE, "read"),
+    Transition(Status.PREPARING, Event.EMPTIED, Status.EMPTY, "read"),
+    Transition(Status.COMPLETING, Event.REBALANCE_STARTED, Status.PREPARING, "derived"),
+    Transition(Status.COMPLETING, Event.GENERATION, Status.STABLE, "read"),
+    Transition(Status.STABLE, Event.REBALANCE_STARTED, Status.PREPARING, "suspected"),
+    Transition(Status.STABLE, Event.GENERATION, Status.STABLE, "read"),
+    Transition(Status.STABLE, Event.STATIC_REWRITE, Status.STABLE, "read"),
+    Transition(Status.STABLE, Event.EMPTIED, Status.EMPTY, "read"),
+    Transition(Status.STABLE, Event.TOMBSTONE, Status.DEAD, "read"),
+    Transition(Status.DEAD, Event.EPOCH_BUMPED, Status.ASSIGNING, "read"),
+    Transition(Status.EMPTY, Event.EPOCH_BUMPED, Status.ASSIGNING, "read"),
+    Transition(Status.STABLE, Event.EPOCH_BUMPED, Status.ASSIGNING, "read"),
+    Transition(Status.RECONCILING, Event.EPOCH_BUMPED, Status.ASSIGNING, "read"),
+    Transition(Status.ASSIGNING, Event.EPOCH_BUMPED, Status.ASSIGNING, "read"),
+    Transition(Status.ASSIGNING, Event.TARGET_COMPUTED, Status.RECONCILING, "read"),
+    Transition(Status.RECONCILING, Event.CONVERGED, Status.STABLE, "read"),
+    Transition(Status.ASSIGNING, Event.EMPTIED, Status.EMPTY, "read"),
+    Transition(Status.RECONCILING, Event.EMPTIED, Status.EMPTY, "read"),
+    Transition(Status.ASSIGNING, Event.TOMBSTONE, Status.DEAD, "read"),
+    Transition(Status.RECONCILING, Event.TOMBSTONE, Status.DEAD, "read"),
+)
+"""Every legal edge, in the order of the documentation."""
+
+_EDGES = {(edge.before, edge.event): edge for edge in TRANSITIONS}
+
+
+def transition(before: str, event: Event) -> Transition | None:
+    """Return the edge that `event` takes from state `before`, or None where it is illegal there."""
+    return _EDGES.get((Status(before), event))
