@@ -1,7 +1,8 @@
 """Writes the reference file and the reference page from the model, so that they cannot disagree with it.
 
-`reference_yaml` gives a file that loads as it stands and means the defaults; `reference_markdown` gives
-`docs/configuration.md`. `make docs` writes both, a test compares them with what is committed.
+`reference_yaml` gives a file that means the defaults, as it stands and uncommented alike;
+`reference_markdown` gives `docs/configuration.md`. `make docs` writes both, a test compares them with what
+is committed.
 """
 
 import textwrap
@@ -17,22 +18,24 @@ from rebalance_monitor.config.clients import OWNED, FreeForm
 from rebalance_monitor.config.model import ENVIRONMENT_PREFIX, Settings
 
 WIDTH = 100
-EXAMPLES = {
+PROPERTIES = {
     "kafka": (
         "security.protocol: SASL_SSL",
         "sasl.mechanism: SCRAM-SHA-512",
         "sasl.jaas.config_file: /run/secrets/jaas   # `<property>_file` reads the value from a file",
     ),
     "spark": ('spark.sql.shuffle.partitions: "2"', "spark.driver.memory: 2g"),
-    "always_on": ('["payments-*"]',),
-    "severity_overrides": ("[{kind: storm, severity: warning, pattern: batch-*}]",),
-    "group_overrides": ("[{pattern: batch-*, storm_threshold: 20}]",),
-    "packages": ("[org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0]",),
-    "jars": ("[/opt/jars/spark-sql-kafka-0-10_2.13-4.0.0.jar]",),
+}
+EXAMPLES = {
+    "always_on": '["payments-*"]',
+    "severity_overrides": "[{kind: storm, severity: warning, pattern: batch-*}]",
+    "group_overrides": "[{pattern: batch-*, storm_threshold: 20}]",
+    "packages": "[org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0]",
+    "jars": "[/opt/jars/spark-sql-kafka-0-10_2.13-4.0.0.jar]",
 }
 HEAD = """\
-The configuration of rebalance-monitor: every setting with its default. Generated from the code.
-Stronger than this file are the environment ({prefix}SOURCE__STARTING=latest) and flags
+The configuration of rebalance-monitor: every setting with its default, to be uncommented. Generated from
+the code. Stronger than this file are the environment ({prefix}SOURCE__STARTING=latest) and flags
 (--set source.starting=latest). Unknown keys are refused.
 """
 PAGE = """\
@@ -59,7 +62,7 @@ passes it to Spark and to the monitor's own clients alike. In the environment `_
 
 def reference_yaml() -> str:
     """Return the commented YAML file with every setting at its default."""
-    head = "".join(f"# {line}\n" for line in HEAD.format(prefix=ENVIRONMENT_PREFIX).splitlines())
+    head = "".join(f"## {line}\n" for line in HEAD.format(prefix=ENVIRONMENT_PREFIX).splitlines())
     return head + "".join(f"\n{block}" for block in _blocks(Settings, ""))
 
 
@@ -80,7 +83,7 @@ def _section_body(name: str, model: type[BaseModel]) -> str:
     body = _table(model.model_fields) if model.model_fields else ""
     if issubclass(model, FreeForm):
         body += ("\n" if body else "") + "```yaml\n" + f"{name}:\n"
-        body += "".join(f"  {example}\n" for example in EXAMPLES[name]) + "```\n"
+        body += "".join(f"  {example}\n" for example in PROPERTIES[name]) + "```\n"
     return body
 
 
@@ -99,21 +102,32 @@ def _default(value: object) -> str:
 
 def _blocks(model: type[BaseModel], indent: str) -> Iterator[str]:
     for name, field in model.model_fields.items():
-        comment = textwrap.wrap(f"{field.description} ({_kind(field.annotation)})", WIDTH - len(indent))
         if isinstance(field.default, BaseModel):
-            comment = textwrap.wrap(str(field.description), WIDTH)
-        lines = [f"{indent}# {line}\n" for line in comment]
-        yield "".join(lines) + _entry(name, field, indent)
+            yield _section(name, field)
+        else:
+            # Commented out: a setting that nobody configured may take the brokers' own value.
+            yield (
+                _comment(_prose(name, field), indent)
+                + f"{indent}# {name}: {_scalar(field.default)}".rstrip()
+                + "\n"
+            )
 
 
-def _entry(name: str, field: FieldInfo, indent: str) -> str:
-    examples = EXAMPLES.get(name, ())
-    if not isinstance(field.default, BaseModel):
-        hint = "".join(f"{indent}# {name}: {example}\n" for example in examples)
-        return f"{hint}{indent}{name}: {_scalar(field.default)}".rstrip() + "\n"
-    body = "".join(_blocks(type(field.default), indent + "  "))
-    hint = "".join(f"{indent}  # {example}\n" for example in examples)
-    return f"{indent}{name}:\n{body}{hint}"
+def _section(name: str, field: FieldInfo) -> str:
+    model = type(field.default)
+    body = "".join(_blocks(model, "  "))
+    if issubclass(model, FreeForm):
+        body += "".join(f"  # {example}\n" for example in PROPERTIES[name])
+    return _comment(str(field.description), "") + f"{name}:\n{body}"
+
+
+def _prose(name: str, field: FieldInfo) -> str:
+    example = f" For example {EXAMPLES[name]}" if name in EXAMPLES else ""
+    return f"{field.description} ({_kind(field.annotation)}){example}"
+
+
+def _comment(text: str, indent: str) -> str:
+    return "".join(f"{indent}## {line}\n" for line in textwrap.wrap(text, WIDTH - len(indent)))
 
 
 def _scalar(value: object) -> str:

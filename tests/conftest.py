@@ -38,26 +38,10 @@ def lab_broker() -> Iterator["LabBroker"]:
 @pytest.fixture(scope="session")
 def spark() -> Iterator["SparkSession"]:
     """A Spark session on two local threads with the Kafka connector, for the whole session."""
-    import sys
-
-    from pyspark.sql import SparkSession
-
     from rebalance_monitor.cluster.jars import installed_spark, resolve_spark_kafka
-    from rebalance_monitor.cluster.java import find_java
+    from rebalance_monitor.streaming.session import start_session
 
-    os.environ.update(JAVA_HOME=str(find_java().home), PYSPARK_PYTHON=sys.executable)
-    builder: SparkSession.Builder = SparkSession.builder
-    session = (
-        builder.master("local[2]")
-        .appName("rebalance-monitor-tests")
-        .config("spark.jars", ",".join(str(jar) for jar in resolve_spark_kafka(*installed_spark())))
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.session.timeZone", "UTC")
-        .getOrCreate()
-    )
+    session = start_session("rebalance-monitor-tests", {}, resolve_spark_kafka(*installed_spark()))
     yield session
     session.stop()
 
