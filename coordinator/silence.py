@@ -102,7 +102,7 @@ def _some_alive(state: GroupState, now: int) -> bool:
     return any(m.commits and m.last_commit + 2 * max(m.cadence, 1_000) + 1_000 >= now for m in state.members)
 
 
-        def _silent(state: GroupState, scene: Scene, member: Member, live_since: int) -> Finding:
+def _silent(state: GroupState, scene: Scene, member: Member, live_since: int) -> Finding:
     deadline = _deadline(state, member, live_since)
     anchor = deadline_anchor(state.generation, member.member_id, deadline)
     silence = deadline - max(member.last_commit, state.cst)
