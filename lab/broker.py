@@ -24,6 +24,7 @@ from rebalance_monitor.cluster.errors import DependencyError
 from rebalance_monitor.cluster.jars import release, resolve_kafka_broker
 from rebalance_monitor.lab.node import Node, free_ports, is_free
 from rebalance_monitor.lab.properties import HOST, Address, Shape
+from rebalance_monitor.lab.quiet import quiet
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -130,7 +131,7 @@ class LabBroker:
         )
 
     def _answers(self) -> bool:
-        admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0, "logger": _QUIET})
+        admin = AdminClient(quiet(self.bootstrap))
         with suppress(KafkaException):
             if len(admin.list_topics(timeout=3).brokers) < len(self.nodes):
                 return False
@@ -171,16 +172,6 @@ class LabBroker:
                 for node in self.nodes
             ],
         }
-
-
-class _Quiet:
-    """A logger for librdkafka that keeps connection attempts during start-up to itself."""
-
-    def log(self, *_: object) -> None:
-        """Drop the line: a broker that is not up yet is no news."""
-
-
-_QUIET = _Quiet()
 
 
 def up(broker: LabBroker) -> LabBroker:

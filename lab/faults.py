@@ -1,0 +1,102 @@
+"""What a scenario step can do: one function per verb, listed in `VERBS`.
+
+Each takes the running scenario and the step; what it did is written to the scenario's journal by the runner.
+"""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka.admin import NewPartitions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rebalance_monitor.lab.runner import Run
+    from rebalance_monitor.lab.scenario import Step
+
+
+def start(run: Run, step: Step) -> None:
+    """Start members that do not run (again); `with` overrides flags."""
+    overrides: Any = step.options.get("with") or {}
+    for member in step.who:
+        run.start(member, {key: str(value) for key, value in overrides.items()})
+
+
+def close(run: Run, step: Step) -> None:
+    """Close members cleanly."""
+    for process in run.alive(step.who):
+        process.close()
+
+
+def kill(run: Run, step: Step) -> None:
+    """Kill members (SIGKILL); `leader` is whoever the broker's log names."""
+    for process in run.alive(step.who):
+        process.send(signal.SIGKILL)
+
+
+def freeze(run: Run, step: Step) -> None:
+    """Stop members in their tracks (SIGSTOP)."""
+    for process in run.alive(step.who):
+        process.send(signal.SIGSTOP)
+
+
+def thaw(run: Run, step: Step) -> None:
+    """Let frozen members go on (SIGCONT)."""
+    for process in run.alive(step.who):
+        process.send(signal.SIGCONT)
+
+
+def stall(run: Run, step: Step) -> None:
+    """Let members process for `seconds` without polling."""
+    for process in run.alive(step.who):
+        process.tell(f"stall {step.options['seconds']}")
+
+
+def subscribe(run: Run, step: Step) -> None:
+    """Give members another subscription: `topics`, by their short names."""
+    topics = ",".join(run.topic(name) for name in str(step.options["topics"]).split())
+    for process in run.alive(step.who):
+        process.tell(f"subscribe {topics}")
+
+
+def unsubscribe(run: Run, step: Step) -> None:
+    """Let members leave without closing."""
+    for process in run.alive(step.who):
+        process.tell("unsubscribe")
+
+
+def add_partitions(run: Run, step: Step) -> None:
+    """Raise topics to `to` partitions."""
+    wanted = [NewPartitions(run.topic(name), int(str(step.options["to"]))) for name in step.who]
+    for future in run.admin.create_partitions(wanted).values():
+        future.result(timeout=20)
+
+
+def create_topic(run: Run, step: Step) -> None:
+    """Create topics (short names) with `partitions`."""
+    for name in step.who:
+        run.create_topic(name, int(str(step.options.get("partitions", 4))))
+
+
+def delete_group(run: Run, step: Step) -> None:
+    """Delete the group through the admin client (`delete_group: it`)."""
+    del step
+    for future in run.admin.delete_consumer_groups([run.group], request_timeout=20).values():
+        future.result(timeout=25)
+
+
+VERBS: dict[str, Callable[[Run, Step], None]] = {
+    "start": start,
+    "close": close,
+    "kill": kill,
+    "freeze": freeze,
+    "thaw": thaw,
+    "stall": stall,
+    "subscribe": subscribe,
+    "unsubscribe": unsubscribe,
+    "add_partitions": add_partitions,
+    "create_topic": create_topic,
+    "delete_group": delete_group,
+}

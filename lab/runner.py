@@ -1,0 +1,190 @@
+"""Runs scenarios on a lab broker: one group per scenario and family, each in a folder of its own.
+
+The folder gets `scenario.yaml` (what was run), `steps.jsonl` (what was done when, to which member ids), and
+per member a journal and its library's log.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Self
+
+import yaml
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from rebalance_monitor.lab.processes import WorkerProcess
+from rebalance_monitor.lab.quiet import quiet
+from rebalance_monitor.lab.workers.flags import Flags
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    from rebalance_monitor.lab.broker import LabBroker
+    from rebalance_monitor.lab.families import Family
+    from rebalance_monitor.lab.scenario import Scenario, Step
+    from rebalance_monitor.lab.traffic import Traffic
+
+_KINDS = {one.name: {"int": int, "float": float}.get(str(one.type), str) for one in fields(Flags)}
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A step that was done: at what wall time (ms), to which member ids."""
+
+    at: int
+    planned_s: float
+    verb: str
+    who: tuple[str, ...]
+    member_ids: tuple[str, ...]
+
+
+class Run:
+    """One scenario with one family, running on a broker. `group` is its consumer group."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        family: Family,
+        broker: LabBroker,
+        traffic: Traffic,
+        folder: Path,
+        group: str,
+    ) -> None:
+        self.scenario = scenario
+        self.family = family
+        self.group = group
+        self.folder = folder / group
+        self.admin = AdminClient(quiet(broker.bootstrap))
+        self.done: list[Done] = []
+        self.ended = threading.Event()
+        self.stopping = threading.Event()
+        self._broker = broker
+        self._traffic = traffic
+        self._processes: dict[str, WorkerProcess] = {}
+
+    def topic(self, name: str) -> str:
+        """Give the full name of a topic of this scenario; patterns stay patterns."""
+        return f"^{self.group}[.]{name[1:]}" if name.startswith("^") else f"{self.group}.{name}"
+
+    def create_topic(self, name: str, partitions: int) -> None:
+        """Create one topic and give it traffic."""
+        topic = self.topic(name)
+        futures = self.admin.create_topics([NewTopic(topic, partitions, 1)], request_timeout=20)
+        futures[topic].result(timeout=25)
+        self._traffic.add(topic, partitions)
+
+    def start(self, member: str, overrides: Mapping[str, str]) -> None:
+        """Start one member unless it runs."""
+        running = self._processes.get(member)
+        if running is None or not running.alive:
+            self._processes[member] = WorkerProcess(
+                member, self.family, self._flags(member, overrides), self.folder
+            )
+
+    def _flags(self, member: str, overrides: Mapping[str, str]) -> Flags:
+        scenario = self.scenario
+        chosen = {
+            "topics": ",".join(self.topic(name) for name in scenario.topics),
+            "client_id": f"{self.group}-{member}",
+            "instance_id": f"{self.group}-{member}" if scenario.static else "",
+            "session_ms": str(scenario.session_ms),
+            "poll_ms": str(max(scenario.poll_ms, scenario.session_ms)),
+            **self.family.flags,
+            **scenario.settings,
+            **overrides,
+        }
+        if "topics" in overrides:
+            chosen["topics"] = ",".join(self.topic(name) for name in overrides["topics"].split())
+        typed = {key: _KINDS[key](value) for key, value in chosen.items()}
+        return Flags(bootstrap=self._broker.bootstrap, group=self.group, **typed)
+
+    def alive(self, who: Iterable[str]) -> list[WorkerProcess]:
+        """Give the living processes of these members; `leader` is the one the broker's log names."""
+        names = [self._leader() if name == "leader" else name for name in who]
+        found = (self._processes.get(name) for name in names)
+        return [process for process in found if process is not None and process.alive]
+
+    def _leader(self) -> str:
+        text = "".join(log.read_text(errors="replace") for log in self._broker.coordinator_logs)
+        pattern = rf"Assignment received from leader (\S+) for group {re.escape(self.group)} for generation"
+        chosen = re.findall(pattern, text)
+        holders = (name for name, one in self._processes.items() if chosen and chosen[-1] in one.member_ids)
+        return next(holders, self.scenario.members[0])
+
+    def run(self) -> None:
+        """Do every step at its time, wait for the end, close what is left."""
+        try:
+            self._prepare()
+            begin = time.monotonic()
+            for step in self.scenario.steps:
+                if self.stopping.wait(max(0.0, begin + step.at - time.monotonic())):
+                    return
+                self._do(step)
+            self.stopping.wait(max(0.0, begin + self.scenario.end - time.monotonic()))
+        finally:
+            self.finish()
+            self.ended.set()
+
+    def _prepare(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        text = yaml.safe_dump(json.loads(json.dumps(asdict(self.scenario))), sort_keys=False)
+        (self.folder / "scenario.yaml").write_text(f"family: {self.family.name}\n{text}", encoding="utf-8")
+        for name, partitions in self.scenario.topics.items():
+            if not name.startswith("^"):
+                self.create_topic(name, partitions)
+
+    def _do(self, step: Step) -> None:
+        from rebalance_monitor.lab.faults import VERBS  # noqa: PLC0415 - the verbs work on runs
+
+        who = tuple(self._leader() if name == "leader" else name for name in step.who)
+        ids = tuple(one for name in who for one in self._ids(name))
+        done = Done(int(time.time() * 1000), step.at, step.verb, who, ids)
+        self.done.append(done)
+        error = None
+        try:
+            VERBS[step.verb](self, step)
+        except KafkaException as refused:
+            error = str(refused)
+        with (self.folder / "steps.jsonl").open("a", encoding="utf-8") as journal:
+            journal.write(json.dumps({**asdict(done), "error": error}) + "\n")
+
+    def _ids(self, member: str) -> tuple[str, ...]:
+        process = self._processes.get(member)
+        return process.member_ids[-1:] if process is not None else ()
+
+    def finish(self) -> None:
+        """Close every member that still lives, and stop its traffic."""
+        for process in self._processes.values():
+            process.finish()
+        for name in self.scenario.topics:
+            self._traffic.remove(self.topic(name))
+
+
+class Together:
+    """Several runs at once, each in a thread; all are stopped and closed at the end."""
+
+    def __init__(self, runs: Iterable[Run]) -> None:
+        self.runs = list(runs)
+        self._threads = [threading.Thread(target=run.run, daemon=True) for run in self.runs]
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait until every run has ended; False when one has not within `timeout_s`."""
+        deadline = time.monotonic() + timeout_s
+        return all(run.ended.wait(max(0.0, deadline - time.monotonic())) for run in self.runs)
+
+    def __exit__(self, *_: object) -> None:
+        for run in self.runs:
+            run.stopping.set()
+        for thread in self._threads:
+            thread.join(timeout=40)

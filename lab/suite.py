@@ -1,0 +1,167 @@
+"""A suite: many scenarios on one broker, ending in one folder that can be scored again and again.
+
+The folder holds `capture/` (records and sightings), `truth.jsonl`, `coordinator-N.log` per node,
+`suite.json` (versions, seed, what was skipped and why), and `runs/<group>/` of every scenario
+(lab/runner.py). Runs go side by side as far as their processes fit: at most three JVMs at once, and a number
+of Python workers.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.cluster.admin import ClusterAdmin
+from rebalance_monitor.cluster.capture import Metadata, write_capture
+from rebalance_monitor.cluster.jars import release
+from rebalance_monitor.cluster.probe import ProbeThread
+from rebalance_monitor.cluster.reader import Reading, read_records
+from rebalance_monitor.lab.families import FAMILIES, why_not
+from rebalance_monitor.lab.runner import Run
+from rebalance_monitor.lab.scenario import load, varied
+from rebalance_monitor.lab.traffic import Traffic
+from rebalance_monitor.lab.truth import write_truth
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
+
+    from rebalance_monitor.lab.broker import LabBroker
+    from rebalance_monitor.lab.scenario import Scenario
+
+MAX_JVMS = 3
+MAX_PYTHONS = 30
+START_APART_S = 0.7
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One scenario to be run with one family."""
+
+    scenario: str
+    family: str
+
+    @property
+    def group(self) -> str:
+        """The consumer group of this job."""
+        return f"{self.scenario}.{self.family}"
+
+
+def jobs_for(scenarios: Sequence[str], families: Sequence[str]) -> list[Job]:
+    """Pair every scenario with every family it is made for, the longest first."""
+    loaded = [load(name) for name in scenarios]
+    pairs = [
+        (scenario.end, Job(scenario.name, family))
+        for scenario in loaded
+        for family in families
+        if not scenario.families or family in scenario.families
+    ]
+    return [job for _, job in sorted(pairs, key=lambda pair: -pair[0])]
+
+
+class Room:
+    """Admits runs while their processes fit; a run that needs more than there is may go alone."""
+
+    def __init__(self, places: int) -> None:
+        self._places = self._free = places
+        self._changed = threading.Condition()
+
+    def take(self, count: int) -> None:
+        """Wait for `count` places."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._free >= min(count, self._places))
+            self._free -= min(count, self._places)
+
+    def give(self, count: int) -> None:
+        """Give them back."""
+        with self._changed:
+            self._free += min(count, self._places)
+            self._changed.notify_all()
+
+
+def run_suite(
+    broker: LabBroker,
+    jobs: Iterable[Job],
+    folder: Path,
+    *,
+    seed: int = 0,
+    say: Callable[[str], None] = lambda _: None,
+) -> None:
+    """Run all jobs on a started broker and fill `folder`; `say` hears of every start and end."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rooms = {True: Room(MAX_JVMS), False: Room(MAX_PYTHONS)}
+    skipped: dict[str, str] = {}
+    began = int(time.time() * 1000)
+    sightings: list[str] = []
+    with ExitStack() as stack:
+        traffic = stack.enter_context(Traffic(broker.bootstrap))
+        probe = stack.enter_context(ProbeThread({"bootstrap.servers": broker.bootstrap}))
+        threads = []
+        for job in jobs:
+            reason = why_not(FAMILIES[job.family], release(broker.version))
+            if reason is not None:
+                skipped[job.group] = reason
+                say(f"skipped {job.group}: {reason}")
+                continue
+            run = Run(_scenario(job, seed), FAMILIES[job.family], broker, traffic, folder / "runs", job.group)
+            threads.append(_start(run, rooms[run.family.is_java], say))
+        while any(thread.is_alive() for thread in threads):
+            sightings += [sighting.to_json() for sighting in probe.drain()]
+            time.sleep(1)
+        time.sleep(2)
+        sightings += [sighting.to_json() for sighting in probe.drain()]
+    _collect(broker, folder, sightings)
+    about = {"kafka": broker.version, "seed": seed, "began": began, "skipped": skipped}
+    (folder / "suite.json").write_text(json.dumps(about, indent=1), encoding="utf-8")
+    write_truth(folder)
+
+
+def _scenario(job: Job, seed: int) -> Scenario:
+    return varied(load(job.scenario), seed)
+
+
+def _start(run: Run, room: Room, say: Callable[[str], None]) -> threading.Thread:
+    def live() -> None:
+        count = len(run.scenario.members)
+        room.take(count)
+        try:
+            say(f"started {run.group}")
+            run.run()
+            say(f"ended   {run.group}")
+        finally:
+            room.give(count)
+
+    thread = threading.Thread(target=live, daemon=True)
+    thread.start()
+    # Thirty interpreters started at once would starve the broker they are to test.
+    time.sleep(START_APART_S)
+    return thread
+
+
+def _collect(broker: LabBroker, folder: Path, sightings: list[str]) -> None:
+    capture_broker(broker, folder / "capture", sightings)
+    for number, log in enumerate(broker.coordinator_logs, 1):
+        shutil.copyfile(log, folder / f"coordinator-{number}.log")
+
+
+def capture_broker(broker: LabBroker, path: Path, sightings: list[str]) -> None:
+    """Write the whole offsets topic, as it is now, with these sightings, as a capture at `path`."""
+    properties = {"bootstrap.servers": broker.bootstrap}
+    with ClusterAdmin(properties) as admin:
+        topic, start, end = admin.topic(), admin.begin_offsets(), admin.end_offsets()
+        metadata = Metadata(
+            cluster_id=admin.cluster_id(),
+            topic_id=topic.id if topic else "",
+            partitions=len(start),
+            start_offsets=start,
+            end_offsets=end,
+            broker_version=broker.version,
+            captured_at=int(time.time() * 1000),
+        )
+    reading = Reading(start=start, until=end)
+    write_capture(path, read_records(properties, reading), metadata, sightings)

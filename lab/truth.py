@@ -1,0 +1,176 @@
+"""The truth: what the broker's coordinator log says happened, as events (JSON lines).
+
+Reads the wording of the Scala coordinator (2.8-3.9) and of the Java one (4.x), classic and KIP-848. What no
+line says (a poll breach of a client that sends no reason) the members' own journals add. Unknown lines are
+left out; a line that names no group is no event.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+TRUTH = "truth.jsonl"
+_LINE = re.compile(r"^(?P<at>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3})Z \w+ (?P<logger>\S+) (?P<text>.*)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """One event. `at` in ms; `generation` is the old generation of a start, the new one of an end, or -1.
+
+    `what`: started, completed, synced, empty, expired, left, poll_left, join_deadline, sync_deadline, joined,
+    pending_expired, static_replaced, static_left, fenced, epoch, loaded, unloaded, and of journals poll_breach.
+    `members` are the member ids it names; `reason` is the log's own wording.
+    """
+
+    at: int
+    group: str
+    what: str
+    generation: int = -1
+    members: tuple[str, ...] = ()
+    reason: str = ""
+    source: str = "broker"
+
+
+# Group names may hold spaces: only the fixed words anchor.
+_G, _M, _N = r"(?P<g>.+?)", r"(?P<m>\S+)", r"(?P<n>\d+)"
+_SHARD = r"(?: \(__consumer_offsets-\d+\))?"
+_OF_EPOCHS = rf"\[GroupId {_G}\] "
+_EITHER = r"(?:Static m|M)ember "
+_LEAVES = r"through explicit `LeaveGroup`(?: request)?(?:; client reason: (?P<r>.*))?$"
+_STATIC = r"Static member with groupInstanceId=(?P<r>\S+) and unknown member id joins group "
+_INSTANCE = r"with instance id (?P<r>\S+) "
+# What happened -> the line that says so, first match wins: `g` group, `m` members, `n` generation, `r` reason.
+PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
+    (what, re.compile(text))
+    for what, text in (
+        (
+            "started",
+            rf"Preparing to rebalance group {_G} in state \w+ with old generation {_N}{_SHARD}"
+            r" \(reason: (?P<r>.*?)\)\.?$",
+        ),
+        ("completed", rf"Stabilized group {_G} generation {_N}{_SHARD} with \d+ members\.?$"),
+        ("synced", rf"Assignment received from leader {_M} for group {_G} for generation {_N}\."),
+        ("empty", rf"Group {_G} with generation {_N} is now empty{_SHARD}\.?$"),
+        ("expired", rf"(?<!Pending )[Mm]ember {_M} in group {_G} has failed, removing it from the group\.?$"),
+        ("pending_expired", rf"Pending member {_M} in group {_G} has been removed after session timeout"),
+        ("left", rf"\[Group {_G}\] Member {_M} has left group {_LEAVES}"),
+        ("left", rf"Member MemberMetadata\(memberId=(?P<m>[^,]+), .*\) has left group {_G} {_LEAVES}"),
+        ("join_deadline", rf"Group {_G} removed dynamic members who haven't joined: (?P<m>.*)$"),
+        (
+            "static_replaced",
+            rf"{_STATIC}{_G} in \w+ state\. Replacing previously mapped member (?P<m>\S+?) with this",
+        ),
+        (
+            "static_replaced",
+            rf"{_STATIC}{_G} in \w+ state\. Created a new member id \S+ .*?member (?P<m>\S+?)\.? ",
+        ),
+        ("fenced", rf"{_OF_EPOCHS}Member {_M} fenced from the group because (?P<r>.*?)\.*$"),
+        (
+            "static_replaced",
+            rf"{_OF_EPOCHS}Static member {_INSTANCE}re-joins .*existing member (?P<m>\S+?)\.?$",
+        ),
+        ("static_left", rf"{_OF_EPOCHS}Static member {_M} {_INSTANCE}temporarily left the consumer group"),
+        ("left", rf"{_OF_EPOCHS}{_EITHER}{_M} (?:{_INSTANCE})?left the consumer group"),
+        ("joined", rf"{_OF_EPOCHS}{_EITHER}{_M} (?:{_INSTANCE})?joins the consumer group"),
+        ("epoch", rf"{_OF_EPOCHS}Bumped group epoch to {_N}"),
+        ("loaded", rf"Loaded classic group {_G} with \d+ members"),
+        ("loaded", rf"Loading group metadata for {_G} with generation {_N}"),
+        ("unloaded", rf"\[GroupId={_G}\] Unloading group metadata for generation {_N}"),
+    )
+)
+_EPOCH_CAUSES = {
+    "the member session expired": "expired",
+    "the classic member failed to join within the rebalance timeout": "join_deadline",
+    "the member failed to sync within timeout": "sync_deadline",
+}
+_SYNC = re.compile(r"Removing (?P<m>.+?) on pending sync request expiration")
+_POLL = "consumer poll timeout has expired"
+
+
+def parse_line(line: str) -> Truth | None:
+    """Give the event of one line of a coordinator log; None if it is none."""
+    found = _LINE.match(line)
+    if found is None:
+        return None
+    at = int(datetime.fromisoformat(found["at"]).replace(tzinfo=UTC).timestamp() * 1000 + 0.5)
+    for what, pattern in PATTERNS:
+        if match := pattern.search(found["text"]):
+            return _event(at, what, match)
+    return None
+
+
+def _event(at: int, what: str, match: re.Match[str]) -> Truth:
+    named = {"m": "", "n": "", "r": "", **match.groupdict(default="")}
+    members = tuple(re.findall(r"[^\s,()\[\]{}]+", re.sub(r"^(?:Hash)?Set", "", named["m"])))
+    return Truth(
+        at=at,
+        group=named["g"],
+        what=_refined(what, named["r"]),
+        generation=int(named["n"] or -1),
+        members=members,
+        reason=named["r"],
+    )
+
+
+def _refined(what: str, reason: str) -> str:
+    if what == "fenced":
+        return _EPOCH_CAUSES.get(reason, "fenced")
+    return "poll_left" if what == "left" and _POLL in reason else what
+
+
+def parse_log(lines: Iterable[str]) -> Iterator[Truth]:
+    """Give the events of a coordinator log, in its order."""
+    for line in lines:
+        event = parse_line(line.rstrip("\n"))
+        if event is None:
+            continue
+        yield event
+        if event.what == "started" and (sync := _SYNC.search(event.reason)):
+            members = tuple(re.findall(r"[^\s,()\[\]{}]+", sync["m"]))
+            yield Truth(event.at, event.group, "sync_deadline", event.generation, members, event.reason)
+
+
+def parse_journal(group: str, lines: Iterable[str]) -> Iterator[Truth]:
+    """Give what a member's journal adds: when it processed for longer than its poll interval."""
+    for line in lines:
+        try:
+            event = json.loads(line)
+        except ValueError:
+            # A killed worker may leave half a line.
+            continue
+        if event.get("event") != "processing" or not event.get("member"):
+            continue
+        limit = int(event["limit_ms"])
+        if float(event["seconds"]) * 1000 > limit:
+            yield Truth(event["at"] + limit, group, "poll_breach", -1, (event["member"],), source="journal")
+
+
+def write_truth(folder: Path) -> list[Truth]:
+    """Read the logs and journals of a suite folder into its truth.jsonl, in order of time."""
+    events: list[Truth] = []
+    for log in sorted(folder.glob("coordinator-*.log")):
+        with log.open(encoding="utf-8", errors="replace") as lines:
+            events += parse_log(lines)
+    for journal in sorted(folder.glob("runs/*/*.jsonl")):
+        if journal.name != "steps.jsonl":
+            with journal.open(encoding="utf-8", errors="replace") as lines:
+                events += parse_journal(journal.parent.name, lines)
+    events.sort(key=lambda event: event.at)
+    with (folder / TRUTH).open("w", encoding="utf-8") as out:
+        out.writelines(json.dumps(asdict(event), separators=(",", ":")) + "\n" for event in events)
+    return events
+
+
+def read_truth(folder: Path) -> list[Truth]:
+    """Read a suite folder's truth.jsonl."""
+    with (folder / TRUTH).open(encoding="utf-8") as lines:
+        bodies = [json.loads(line) for line in lines]
+    return [Truth(**{**body, "members": tuple(body["members"])}) for body in bodies]
