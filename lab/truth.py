@@ -25,9 +25,9 @@ _LINE = re.compile(r"^(?P<at>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3})Z \w+ (?P<log
 class Truth:
     """One event. `at` in ms; `generation` is the old generation of a start, the new one of an end, or -1.
 
-    `what`: started, completed, synced, empty, expired, left, poll_left, join_deadline, sync_deadline, joined,
-    pending_expired, static_replaced, static_left, fenced, epoch, loaded, unloaded, and of journals poll_breach.
-    `members` are the member ids it names; `reason` is the log's own wording.
+    `what`: started, completed, synced, empty, expired, pending_expired, left, poll_left, join_deadline,
+    sync_deadline, joined, static_replaced, static_left, fenced, epoch, loaded, unloaded; poll_breach (a journal).
+    `members`    `members` are the member ids it names; `reason` is the log's own wording.
     """
 
     at: int
@@ -47,14 +47,14 @@ _EITHER = r"(?:Static m|M)ember "
 _LEAVES = r"through explicit `LeaveGroup`(?: request)?(?:; client reason: (?P<r>.*))?$"
 _STATIC = r"Static member with groupInstanceId=(?P<r>\S+) and unknown member id joins group "
 _INSTANCE = r"with instance id (?P<r>\S+) "
-# What happened -> the line that says so, first match wins: `g` group, `m` members, `n` generation, `r` reason.
+_WHY = r"\(reason: (?P<r>.*?)\)\.?$"
+# What happened -> the line that says so, first match wins: g group, m members, n generation, r reason.
 PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (what, re.compile(text))
     for what, text in (
         (
             "started",
-            rf"Preparing to rebalance group {_G} in state \w+ with old generation {_N}{_SHARD}"
-            r" \(reason: (?P<r>.*?)\)\.?$",
+            rf"Preparing to rebalance group {_G} in state \w+ with old generation {_N}{_SHARD} {_WHY}",
         ),
         ("completed", rf"Stabilized group {_G} generation {_N}{_SHARD} with \d+ members\.?$"),
         ("synced", rf"Assignment received from leader {_M} for group {_G} for generation {_N}\."),
