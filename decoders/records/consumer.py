@@ -80,7 +80,11 @@ class ClassicMemberMetadata:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupMemberMetadataValue:
-    """Type 5: a member, what it subscribes to, and its rebalance timeout in ms (-1: none)."""
+    """Type 5: a member, what it subscribes to, and its rebalance timeout in ms (-1: none).
+
+    `classic_member_metadata` is None for a member that speaks the consumer protocol. Records without the
+    tag (before 3.8) take the default of Kafka's own readers, an empty structure.
+    """
 
     instance_id: str | None = wire("string", null_since=0, default=None)
     rack_id: str | None = wire("string", null_since=0, default=None)
@@ -91,7 +95,7 @@ class ConsumerGroupMemberMetadataValue:
     rebalance_timeout_ms: int = wire("int32", default=-1)
     server_assignor: str | None = wire("string", null_since=0, default=None)
     classic_member_metadata: ClassicMemberMetadata | None = wire(  # noqa: RUF009 - a field declaration
-        ClassicMemberMetadata, null_since=0, tag=0, default=None
+        ClassicMemberMetadata, null_since=0, tag=0, default=ClassicMemberMetadata()
     )
 
 
@@ -122,11 +126,11 @@ class ConsumerGroupCurrentMemberAssignmentKey(GroupMemberKey):
 
 @dataclass(frozen=True, slots=True)
 class OwnedPartitions:
-    """Partitions a member holds; since 4.3 with the epoch at which it got each."""
+    """Partitions a member holds; since 4.3 with the epoch at which it got each (None or empty: not said)."""
 
     topic_id: bytes = wire("uuid")
     partitions: tuple[int, ...] = array("int32")
-    assignment_epochs: tuple[int, ...] | None = array("int32", null_since=0, tag=0, default=None)
+    assignment_epochs: tuple[int, ...] | None = array("int32", null_since=0, tag=0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ class StreamsGroupMetadataValue:
     epoch: int = wire("int32")
     metadata_hash: int = wire("int64")
     validated_topology_epoch: int = wire("int32", tag=0, default=-1)
-    last_assignment_configs: tuple[KeyValue, ...] | None = array(KeyValue, null_since=0, tag=1, default=None)
+    last_assignment_configs: tuple[KeyValue, ...] | None = array(KeyValue, null_since=0, tag=1)
     stored_description_topology_epoch: int = wire("int32", tag=2, default=-1)
     failed_description_topology_epoch: int = wire("int32", tag=3, default=-1)
 
@@ -116,7 +116,7 @@ class OwnedTasks:
 
     subtopology_id: str = wire("string")
     partitions: tuple[int, ...] = array("int32")
-    assignment_epochs: tuple[int, ...] | None = array("int32", null_since=0, tag=0, default=None)
+    assignment_epochs: tuple[int, ...] | None = array("int32", null_since=0, tag=0)
 
 
 @dataclass(frozen=True, slots=True)
