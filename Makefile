@@ -16,25 +16,28 @@ help: ## Say what there is.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: setup-demo ## A local Kafka, consumers with faults, and what the monitor says (ARGS="--duration 60").
+	@$(VENV)/python tools/jars.py
 	@$(VENV)/rebalance-monitor demo $(ARGS)
 
 test: setup lint typecheck ## Everything that needs Python and Java only; ends with what did not run and why.
+	@$(VENV)/python tools/jars.py
 	@$(VENV)/python -m pytest -m "$(QUICK)" $(ARGS)
 
 check: setup lint typecheck ## The quick part: no broker, no Spark.
 	@$(VENV)/python -m pytest -q -m "$(UNIT)" $(ARGS)
 
 test-slow: setup ## The long tests, and those that need what deps-ci installs.
+	@$(VENV)/python tools/jars.py
 	@$(VENV)/python -m pytest -m slow $(ARGS)
 
 deps-ci: ## Install the system packages that test-slow uses (Debian, Ubuntu).
 	@sh tools/deps-ci.sh
 
-lint: setup
+lint: setup ## ruff: rules and format.
 	@$(VENV)/ruff check .
 	@$(VENV)/ruff format --check .
 
-typecheck: setup
+typecheck: setup ## mypy, strict.
 	@$(VENV)/mypy $(foreach part,$(PARTS),-p rebalance_monitor.$(part))
 	@$(VENV)/mypy tools
 
