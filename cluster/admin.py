@@ -65,12 +65,10 @@ class ClusterAdmin:
     """
 
     def __init__(self, properties: Mapping[str, str], timeout_ms: int = TIMEOUT_MS) -> None:
-        from kafka.admin import KafkaAdminClient  # noqa: PLC0415 - 0.15 s that `--help` need not wait for
-
         self.servers = properties.get("bootstrap.servers", "localhost:9092")
         arguments = {"client_id": CLIENT_ID, "request_timeout_ms": timeout_ms, **admin_arguments(properties)}
         arguments["bootstrap_servers"] = [part.strip() for part in self.servers.split(",")]
-        self._client = self._told(lambda: KafkaAdminClient(bootstrap_timeout_ms=timeout_ms, **arguments))
+        self._client = self._told(lambda: _opened({"bootstrap_timeout_ms": timeout_ms, **arguments}))
 
     def __enter__(self) -> Self:
         return self
@@ -171,7 +169,9 @@ class ClusterAdmin:
 
         Keys: group_id, protocol_type, group_state and group_type where the broker tells them.
         """
-        wanted = list(states) or None
+        from kafka.admin import GroupState  # noqa: PLC0415
+
+        wanted = [GroupState(state) for state in states] or None
         return self._told(lambda: list(self._client.list_groups(broker_ids=[broker], states_filter=wanted)))
 
     def describe_groups(self, groups: Sequence[str], broker: int) -> dict[str, dict[str, Any]]:
@@ -219,6 +219,26 @@ class ClusterAdmin:
             return ask()
         except (KafkaError, OSError) as error:
             raise _sentence(error, self.servers) from error
+
+
+def _opened(arguments: Mapping[str, Any]) -> Any:  # noqa: ANN401 - the library has no types
+    """Open the client; one that finds no broker would leave its thread and sockets behind."""
+    from kafka.admin import KafkaAdminClient  # noqa: PLC0415 - 0.15 s that `--help` need not wait for
+    from kafka.net.compat import KafkaNetClient  # noqa: PLC0415
+
+    made: list[Any] = []
+
+    def kept(**settings: Any) -> Any:  # noqa: ANN401 - the library has no types
+        made.append(KafkaNetClient(**settings))
+        return made[0]
+
+    try:
+        return KafkaAdminClient(kafka_client=kept, **arguments)
+    except BaseException:
+        for client in made:
+            client.close()
+            client._manager._net.stop()  # noqa: SLF001 - nothing public ends the thread
+        raise
 
 
 def _sentence(error: Exception, servers: str) -> DependencyError:

@@ -14,10 +14,11 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from rebalance_monitor.cluster.admin import OFFSETS_TOPIC, ClusterAdmin
 from rebalance_monitor.cluster.errors import DependencyError
+from rebalance_monitor.cluster.properties import admin_arguments
 from rebalance_monitor.cluster.sightings import Sighting
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class Answer:
 
 
 def look(admin: Admin, pool: ThreadPoolExecutor, at: int, timeout_s: float = TIMEOUT_MS / 1000) -> Sighting:
-    """Take one look at the cluster; `at` in ms. Brokers are asked side by side; never raises on their part."""
+    """Take one look at the cluster; `at` in ms. Brokers are asked side by side; never raises."""
     failures: dict[int, str] = {}
     leaders: tuple[tuple[int, int, int], ...] = ()
     brokers: tuple[Broker, ...] = ()
@@ -70,8 +71,8 @@ def look(admin: Admin, pool: ThreadPoolExecutor, at: int, timeout_s: float = TIM
         brokers = admin.brokers()
         topic = admin.topic()
         leaders = tuple((p.partition, p.broker, p.epoch) for p in topic.leaders) if topic else ()
-    except DependencyError as error:
-        failures[METADATA] = error.what
+    except Exception as error:  # noqa: BLE001 - a client's bug must not end the looking
+        failures[METADATA] = _why(error)
     answers = _ask_all(admin, pool, [broker.id for broker in brokers], timeout_s)
     failures |= {answer.broker: answer.failure for answer in answers if answer.failure}
     return Sighting(
@@ -105,10 +106,14 @@ def _ask(admin: Admin, broker: int) -> Answer:
         groups = tuple(_group(entry) for entry in found)
         classic = [name for name, _state, kind, _protocol in groups if kind in CLASSIC][:DESCRIBED_GROUPS]
         described = admin.describe_groups(classic, broker) if classic else {}
-    except DependencyError as error:
-        return Answer(broker, failure=error.what)
+    except Exception as error:  # noqa: BLE001 - a client's bug must not end the looking
+        return Answer(broker, failure=_why(error))
     members = tuple((name, _members(answer)) for name, answer in described.items() if answer["members"])
     return Answer(broker, groups, members)
+
+
+def _why(error: Exception) -> str:
+    return error.what if isinstance(error, DependencyError) else f"{type(error).__name__}: {error}"
 
 
 def _group(entry: Mapping[str, Any]) -> tuple[str, str, str, str]:
@@ -127,7 +132,8 @@ class ProbeThread:
     """Looks at the cluster every `interval_s` seconds in a thread of its own; use as a context manager.
 
     Sightings wait in a queue of at most 600; when nobody drains it the oldest are dropped and counted in
-    `dropped`. `properties` are Kafka client properties. Starting never raises for a cluster that is away.
+    `dropped`. A cluster that is away is said in the sightings and asked again. ConfigError for `properties`
+    (Kafka client properties) that cannot be mapped.
     """
 
     def __init__(
@@ -137,6 +143,7 @@ class ProbeThread:
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        admin_arguments(properties)
         self._properties = properties
         self._interval_s = interval_s
         self._clock = clock
@@ -155,7 +162,7 @@ class ProbeThread:
         if self._thread.is_alive():
             self._thread.join(2 * TIMEOUT_MS / 1000)
 
-    def __enter__(self) -> ProbeThread:
+    def __enter__(self) -> Self:
         self.start()
         return self
 
@@ -180,6 +187,10 @@ class ProbeThread:
                 admin, failure = (admin, "") if admin else self._connected()
                 sighting = look(admin, pool, at) if admin else Sighting(at, failures={METADATA: failure})
                 self._offer(sighting)
+                if admin and METADATA in sighting.failures:
+                    # Its brokers may have moved for good: start again from the configured addresses.
+                    admin.close()
+                    admin = None
                 self._stop.wait(max(0.0, self._interval_s - (time.monotonic() - began)))
         if admin:
             admin.close()

@@ -1,0 +1,51 @@
+"""What a capture is made of: its file names, its metadata, and the error of a damaged one.
+
+A capture is a folder with `records.parquet` and, where the probe ran, `sightings.jsonl`. Where the records
+come from stands in the Parquet metadata under METADATA_KEY, as one JSON object.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field, fields
+
+from rebalance_monitor.cluster.admin import OFFSETS_TOPIC
+from rebalance_monitor.config.errors import ConfigError
+
+FORMAT = 1
+METADATA_KEY = b"rebalance_monitor.capture"
+RECORDS, SIGHTINGS = "records.parquet", "sightings.jsonl"
+BATCH_ROWS = 32_768
+
+
+class CaptureError(ConfigError):
+    """A path that holds no capture, or a damaged one; the sentence names the path and what is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    """Where the records come from; offsets by partition, ends exclusive; -1 and "" where unknown."""
+
+    format: int = FORMAT
+    topic: str = OFFSETS_TOPIC
+    cluster_id: str = ""
+    topic_id: str = ""
+    partitions: int = -1
+    start_offsets: dict[int, int] = field(default_factory=dict)
+    end_offsets: dict[int, int] = field(default_factory=dict)
+    leader_epochs: dict[int, int] = field(default_factory=dict)
+    broker_version: str = ""
+    captured_at: int = -1
+
+    def to_json(self) -> str:
+        """Give the JSON object of the Parquet metadata."""
+        return json.dumps(asdict(self), separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Metadata:
+        """Read the JSON object; unknown keys are left out. Raises ValueError, TypeError or AttributeError."""
+        body = json.loads(text)
+        known = {f.name: body[f.name] for f in fields(cls) if f.name in body}
+        for name in ("start_offsets", "end_offsets", "leader_epochs"):
+            known[name] = {int(partition): int(at) for partition, at in known.get(name, {}).items()}
+        return cls(**known)

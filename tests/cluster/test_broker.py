@@ -1,0 +1,184 @@
+"""The edge to Kafka against a real broker: what is asked, what is read, and that nothing is written."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from rebalance_monitor.cluster.admin import OFFSETS_TOPIC, ClusterAdmin
+from rebalance_monitor.cluster.errors import BrokerUnreachableError
+from rebalance_monitor.cluster.probe import ProbeThread
+from rebalance_monitor.cluster.reader import RECORD_SCHEMA, Reading, read_records
+from rebalance_monitor.coordinator.sightings import from_json
+from rebalance_monitor.lab.broker import LabBroker
+
+if TYPE_CHECKING:
+    from rebalance_monitor.cluster.sightings import Sighting
+
+pytestmark = pytest.mark.broker
+TOPIC = "cluster-tests"
+
+
+@pytest.fixture(scope="module")
+def servers(lab_broker: LabBroker) -> str:
+    client = AdminClient({"bootstrap.servers": lab_broker.bootstrap})
+    client.create_topics([NewTopic(TOPIC, 4, 1)])[TOPIC].result()
+    return lab_broker.bootstrap
+
+
+@pytest.fixture
+def admin(servers: str) -> Iterator[ClusterAdmin]:
+    with ClusterAdmin({"bootstrap.servers": servers}) as client:
+        yield client
+
+
+def commit(servers: str, group: str, offset: int) -> None:
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": group})
+    consumer.commit(offsets=[TopicPartition(TOPIC, p, offset) for p in range(4)], asynchronous=False)
+    consumer.close()
+
+
+def read_all(servers: str, admin: ClusterAdmin) -> pa.Table:
+    reading = Reading(admin.begin_offsets(), admin.end_offsets())
+    return pa.Table.from_batches(read_records({"bootstrap.servers": servers}, reading), RECORD_SCHEMA)
+
+
+def keys_with(table: pa.Table, group: str) -> list[tuple[int, int]]:
+    rows = table.select(["key", "partition", "offset"]).to_pylist()
+    return [(row["partition"], row["offset"]) for row in rows if group.encode() in row["key"]]
+
+
+def test_the_cluster_tells_what_the_monitor_needs(admin: ClusterAdmin) -> None:
+    topic = admin.topic()
+    assert topic is not None
+    assert topic.partitions == admin.partition_count() == 50
+    assert len(topic.id) == 36
+    assert {leader.broker for leader in topic.leaders} == {broker.id for broker in admin.brokers()}
+    assert len(admin.cluster_id()) == 22
+    assert admin.broker_version().startswith("4.")
+    assert admin.offsets_retention_ms() == 7 * 24 * 3600 * 1000
+    assert admin.max_message_bytes() == 1_048_588
+    timeout = admin.session_timeout_848_ms()
+    assert timeout is not None
+    assert admin.group_session_timeouts(["some-group"]) == {"some-group": timeout}
+    assert {"READ", "DESCRIBE"} <= admin.topic_operations()
+    assert "DESCRIBE" in admin.cluster_operations()
+
+
+def test_a_topic_that_is_not_there_has_no_partitions(admin: ClusterAdmin) -> None:
+    assert admin.topic("never-made") is None
+    assert admin.partition_count("never-made") == 0
+    assert admin.end_offsets("never-made") == {}
+
+
+def test_no_broker_is_one_sentence_with_its_address() -> None:
+    with pytest.raises(BrokerUnreachableError, match=r"127\.0\.0\.1:1 ") as told:
+        ClusterAdmin({"bootstrap.servers": "127.0.0.1:1"}, timeout_ms=500)
+    assert "kafka.bootstrap_servers" in told.value.remedy
+
+
+def test_reading_delivers_every_record_once_and_writes_nothing(servers: str, admin: ClusterAdmin) -> None:
+    for offset in range(20):
+        commit(servers, "read-me", offset)
+    before = admin.end_offsets()
+    table = read_all(servers, admin)
+    places = list(zip(table["partition"].to_pylist(), table["offset"].to_pylist(), strict=True))
+    assert len(keys_with(table, "read-me")) == 80
+    assert len(set(places)) == len(places)
+    # The lab has no transactions and no compaction yet, so every offset is a record.
+    begin = admin.begin_offsets()
+    assert set(places) >= {(p, o) for p, end in before.items() for o in range(begin[p], end) if p != 13}
+    assert set(table["timestampType"].to_pylist()) == {0}
+    assert admin.end_offsets() == before
+    listed = [g["group_id"] for broker in admin.brokers() for g in admin.list_groups(broker.id)]
+    assert "rebalance-monitor" not in listed
+
+
+def test_reading_from_offsets_begins_there(servers: str, admin: ClusterAdmin) -> None:
+    start = admin.end_offsets()
+    commit(servers, "later", 1)
+    reading = Reading(start, admin.end_offsets())
+    table = pa.Table.from_batches(read_records({"bootstrap.servers": servers}, reading), RECORD_SCHEMA)
+    assert len(keys_with(table, "later")) == table.num_rows == 4
+    (partition,) = set(table["partition"].to_pylist())
+    assert reading.reached[partition] == start[partition] + 4
+    assert reading.leader_epochs[partition] >= 0
+
+
+def test_reading_for_a_duration_delivers_what_comes_meanwhile(servers: str, admin: ClusterAdmin) -> None:
+    reading = Reading(admin.end_offsets(), duration_s=3.0)
+    writer = threading.Timer(1.0, commit, [servers, "meanwhile", 7])
+    writer.start()
+    began = time.monotonic()
+    table = pa.Table.from_batches(read_records({"bootstrap.servers": servers}, reading), RECORD_SCHEMA)
+    writer.join()
+    assert 2.5 < time.monotonic() - began < 8
+    assert len(keys_with(table, "meanwhile")) == 4
+
+
+def test_an_open_transaction_hides_nothing(servers: str, admin: ClusterAdmin) -> None:
+    group = Consumer({"bootstrap.servers": servers, "group.id": "in-transaction"})
+    producer = Producer({"bootstrap.servers": servers, "transactional.id": "tx", "log_level": 0})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    places = [TopicPartition(TOPIC, 0, 5)]
+    group.subscribe([TOPIC])
+    group.poll(5)
+    producer.send_offsets_to_transaction(places, group.consumer_group_metadata(), 30)
+    commit(servers, "in-transaction-too", 1)
+    table = read_all(servers, admin)
+    producer.abort_transaction(30)
+    group.close()
+    assert keys_with(table, "in-transaction-too")
+    after = read_all(servers, admin)
+    assert len(keys_with(after, "in-transaction")) > len(keys_with(table, "in-transaction-too"))
+
+
+def eventually(look: Callable[[], bool], seconds: float = 20.0) -> bool:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if look():
+            return True
+        time.sleep(0.2)
+    return False
+
+
+def joined(servers: str, group: str) -> Consumer:
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": group, "session.timeout.ms": 10_000})
+    # With a callback librdkafka rejoins only when the application polls.
+    consumer.subscribe([TOPIC], on_revoke=lambda _consumer, _partitions: None)
+    return consumer
+
+
+def test_the_probe_sees_a_rebalance_that_writes_nothing(servers: str, admin: ClusterAdmin) -> None:
+    """A member that does not rejoin holds the barrier: the topic is silent, the probe is not."""
+    holding = joined(servers, "held")
+    assert eventually(lambda: holding.poll(0.1) is None and len(holding.assignment()) == 4)
+    coming = joined(servers, "held")
+    seen: list[Sighting] = []
+
+    def sees_it() -> bool:
+        coming.poll(0.1)
+        seen.extend(probe.drain())
+        return any(
+            group[0] == "held" and group[1] == "PreparingRebalance" for s in seen for group in s.groups
+        )
+
+    with ProbeThread({"bootstrap.servers": servers}, 0.5) as probe:
+        found = eventually(sees_it)
+    holding.close()
+    coming.close()
+    assert found
+    sighting = next(s for s in seen if any(group[0] == "held" for group in s.groups))
+    assert any(group == ("held", "PreparingRebalance", "classic", "consumer") for group in sighting.groups)
+    assert {member[2] for member in sighting.members["held"]} == {"rdkafka"}
+    assert sighting.brokers == tuple((broker.id, True) for broker in admin.brokers())
+    assert len(sighting.leaders) == admin.partition_count(OFFSETS_TOPIC)
+    parsed = from_json(sighting.to_json())
+    assert (parsed.at, parsed.leaders, parsed.brokers) == (sighting.at, sighting.leaders, sighting.brokers)
+    assert [(g.group, g.state) for g in parsed.groups] == [(g[0], g[1]) for g in sighting.groups]

@@ -1,0 +1,101 @@
+"""The probe without a cluster, and with brokers that fail: said in the sighting, never raised."""
+
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from rebalance_monitor.cluster.admin import OFFSETS_TOPIC, Broker, ClusterAdmin, PartitionLeader, Topic
+from rebalance_monitor.cluster.errors import BrokerUnreachableError
+from rebalance_monitor.cluster.probe import METADATA, REBALANCING, ProbeThread, look
+from rebalance_monitor.config.errors import ConfigError
+
+
+@dataclass
+class Cluster:
+    """Three brokers: 1 answers, 2 refuses, 3 hangs."""
+
+    release: threading.Event = field(default_factory=threading.Event)
+    asked: list[tuple[str, ...]] = field(default_factory=list)
+
+    def brokers(self) -> tuple[Broker, ...]:
+        return tuple(Broker(number, "127.0.0.1", 9000 + number) for number in (1, 2, 3))
+
+    def topic(self, name: str = OFFSETS_TOPIC) -> Topic | None:
+        return Topic(name, "", (PartitionLeader(0, 1, 5), PartitionLeader(1, -1, 6)))
+
+    def list_groups(self, broker: int, states: Sequence[str] = ()) -> list[dict[str, Any]]:
+        self.asked.append(tuple(states))
+        if broker == 2:
+            raise BrokerUnreachableError("Broker 2 is away.")
+        if broker == 3:
+            self.release.wait(10)
+        kinds = [("old", None), ("new", "Consumer")]
+        return [
+            {"group_id": g, "group_state": "Reconciling", "group_type": k, "protocol_type": "consumer"}
+            for g, k in kinds
+        ]
+
+    def describe_groups(self, groups: Sequence[str], broker: int) -> dict[str, dict[str, Any]]:
+        assert (list(groups), broker) in [(["old"], 1), (["old"], 3)]
+        member = {"member_id": "m", "group_instance_id": None, "client_id": "c", "client_host": "/h"}
+        return {"old": {"members": [member]}}
+
+
+def test_brokers_that_fail_or_hang_are_said_and_the_others_still_answer() -> None:
+    cluster = Cluster()
+    with ThreadPoolExecutor(4) as pool:
+        sighting = look(cluster, pool, 17, timeout_s=0.3)
+        cluster.release.set()
+    assert sighting.at == 17
+    assert sighting.brokers == ((1, True), (2, False), (3, False))
+    assert sighting.failures[2] == "Broker 2 is away."
+    assert "3 did not answer" in sighting.failures[3]
+    assert sighting.groups == (
+        ("old", "Reconciling", "", "consumer"),
+        ("new", "Reconciling", "consumer", "consumer"),
+    )
+    assert sighting.members == {"old": (("m", "", "c", "/h"),)}
+    assert sighting.leaders == ((0, 1, 5), (1, -1, 6))
+    assert set(cluster.asked) == {REBALANCING}
+
+
+def test_a_bug_in_the_client_does_not_end_the_looking() -> None:
+    class Broken(Cluster):
+        def brokers(self) -> tuple[Broker, ...]:
+            raise KeyError("brokers")
+
+    with ThreadPoolExecutor(1) as pool:
+        sighting = look(Broken(), pool, 1)
+    assert sighting.failures == {METADATA: "KeyError: 'brokers'"}
+
+
+def test_a_cluster_that_is_away_gives_sightings_that_say_so() -> None:
+    with ProbeThread({"bootstrap.servers": "127.0.0.1:1", "request.timeout.ms": "300"}, 0.05) as probe:
+        found = []
+        deadline = time.monotonic() + 15
+        while not found and time.monotonic() < deadline:
+            time.sleep(0.1)
+            found = probe.drain()
+    assert "No Kafka broker answers at 127.0.0.1:1" in found[0].failures[METADATA]
+    assert found[0].brokers == found[0].groups == ()
+
+
+def test_properties_that_cannot_be_mapped_are_refused_before_the_thread_starts() -> None:
+    with pytest.raises(ConfigError, match="no counterpart"):
+        ProbeThread({"sasl.login.class": "x"})
+
+
+def test_a_cluster_that_stays_away_costs_no_threads() -> None:
+    before = threading.active_count()
+    for _ in range(3):
+        with pytest.raises(BrokerUnreachableError):
+            ClusterAdmin({"bootstrap.servers": "127.0.0.1:1"}, timeout_ms=100)
+    deadline = time.monotonic() + 5
+    while threading.active_count() > before and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert threading.active_count() == before
