@@ -27,6 +27,7 @@ _SLACK_MS = 60
 _CLOSE_MS = 300
 _CAP_WITHOUT_MEANING = 0.5
 _MIN_REPORTED = 0.1
+_CERTAIN = 0.97
 _BARRIER_HELD = 0.9
 _PRIORS_DYNAMIC = {
     Cause.MEMBER_LEFT: 0.45,
@@ -80,7 +81,7 @@ def attribute(seen: Silence) -> list[tuple[Cause, float]]:
     if not seen.means:
         shares = _capped(shares)
     ranked = sorted(shares.items(), key=lambda item: -item[1])
-    return [(cause, round(share, 2)) for cause, share in ranked if share >= _MIN_REPORTED]
+    return [(cause, min(_CERTAIN, round(share, 2))) for cause, share in ranked if share >= _MIN_REPORTED]
 
 
 def _dynamic(seen: Silence) -> dict[Cause, float]:

@@ -1,0 +1,76 @@
+from rebalance_monitor.coordinator.findings import Finding
+from rebalance_monitor.coordinator.kinds import Kind
+from tests.coordinator.timeline import Client, Topic, findings
+
+STEADY = [Client(f"m{i}-1", (i,), f"consumer-{i}", f"/10.0.0.{i}") for i in range(3)]
+
+
+def of(found: list[Finding], kind: Kind) -> list[Finding]:
+    return [finding for finding in found if finding.kind is kind]
+
+
+def crash_loop(times: int) -> Topic:
+    """One client comes back and is lost again, two generations each time."""
+    topic = Topic()
+    topic.generation(0, 1, STEADY)
+    for loop in range(times):
+        topic.generation(60_000 + loop * 14_000, 2 + 2 * loop, STEADY[:2])
+        again = Client(f"m2-{loop + 2}", (2,), "consumer-2", "/10.0.0.2")
+        topic.generation(64_000 + loop * 14_000, 3 + 2 * loop, [*STEADY[:2], again])
+    return topic
+
+
+def test_a_crash_loop_is_one_storm_that_names_its_client_and_resolves_after_quiet() -> None:
+    storm = of(findings(crash_loop(8), until=400_000), Kind.STORM)
+    assert storm[0].phase == "opened"
+    assert storm[-1].phase == "resolved"
+    assert {found.phase for found in storm[1:-1]} <= {"updated"}
+    assert {found.incident for found in storm} == {storm[0].id}
+    assert storm[0].details["worst_client"] == "consumer-2 /10.0.0.2"
+    assert storm[-1].resolution == "quiet"
+
+
+def test_a_storm_resolves_at_the_same_moment_with_or_without_clocks() -> None:
+    with_clocks = crash_loop(8)
+    with_clocks.generation(900_000, 18, STEADY[:2])
+    calm = of(findings(with_clocks), Kind.STORM)
+    assert [found.phase for found in calm][-1] == "resolved"
+
+
+def test_a_single_member_that_keeps_crashing_is_a_storm() -> None:
+    topic = Topic()
+    for loop in range(8):
+        topic.generation(loop * 15_000, 1 + 2 * loop, [Client(f"x-{loop}", (0,), "consumer-x")])
+        topic.generation(loop * 15_000 + 8_000, 2 + 2 * loop, [])
+    assert of(findings(topic), Kind.STORM)
+
+
+def test_a_rolling_restart_is_information_and_no_storm() -> None:
+    topic = Topic()
+    members = list(STEADY)
+    number = 1
+    topic.generation(0, number, members)
+    for index in range(3):
+        number += 1
+        left = [member for place, member in enumerate(members) if place != index]
+        topic.generation(60_000 + index * 20_000, number, left)
+        number += 1
+        members[index] = Client(f"m{index}-2", (index,), f"consumer-{index}", f"/10.0.0.{index}")
+        topic.generation(65_000 + index * 20_000, number, members)
+    found = findings(topic)
+    assert not of(found, Kind.STORM)
+    assert len(of(found, Kind.ROLLING_RESTART)) == 1
+
+
+def test_a_scale_out_is_no_storm() -> None:
+    topic = Topic()
+    for count in range(1, 12):
+        topic.generation(count * 5_000, count, [Client(f"m-{i}", (i,)) for i in range(count)])
+    assert not of(findings(topic), Kind.STORM)
+
+
+def test_failed_generations_count_towards_a_storm() -> None:
+    topic = Topic()
+    for loop in range(4):
+        topic.generation(40_000 * (loop + 1), 1 + 4 * loop, STEADY)
+    assert of(findings(topic), Kind.STORM)
