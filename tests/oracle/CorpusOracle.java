@@ -112,7 +112,7 @@ public class CorpusOracle {
     private static void readLines(PrintWriter out) throws Exception {
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
-            String[] parts = line.split(" ");
+            String[] parts = line.split(" ", -1);
             print(out, null, fromBase64(parts[0]), fromBase64(parts[1]));
         }
     }

@@ -199,6 +199,9 @@ public class EmbeddedOracle {
 
     // --- Kafka Streams ---------------------------------------------------------------------------------------------
 
+    // Streams writes Java's modified UTF-8 here: the same as UTF-8 as far as topic names and host names go.
+    private static final List<TopicPartition> BASIC_PARTITIONS =
+        List.of(new TopicPartition("a", 0), new TopicPartition("团队", Integer.MAX_VALUE));
     private static final UUID PROCESS = new UUID(0x0123456789abcdefL, -2L);
 
     private static void streams(int version) throws Exception {
@@ -232,9 +235,9 @@ public class EmbeddedOracle {
     private static void streamsAssignment(int version, int latest, String endPoint, Map<TaskId, Long> tasks, int error)
             throws Exception {
         Map<HostInfo, Set<TopicPartition>> hosts = endPoint == null ? Map.of()
-            : Map.of(new HostInfo("host", 80), new LinkedHashSet<>(PARTITIONS));
+            : Map.of(new HostInfo("hôst", 80), new LinkedHashSet<>(BASIC_PARTITIONS));
         Map<TaskId, Set<TopicPartition>> standby = new TreeMap<>();
-        tasks.keySet().forEach(task -> standby.put(task, Set.of(PARTITIONS.get(0))));
+        tasks.keySet().forEach(task -> standby.put(task, Set.of(BASIC_PARTITIONS.get(0))));
         AssignmentInfo info = new AssignmentInfo(version, latest, new ArrayList<>(tasks.keySet()), standby, hosts,
             Map.of(), error);
         for (long next : version >= 7 ? new long[] {0, 1_700_000_600_000L, Long.MAX_VALUE} : new long[] {Long.MAX_VALUE}) {

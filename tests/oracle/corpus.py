@@ -1,8 +1,9 @@
-"""The checked-in corpus: every record type and version that Kafka's classes write, beside what they read back.
+"""The checked-in corpus: every record type and version as Kafka's classes write it, and what they read back.
 
-`tests/fixtures/corpus/records.parquet` is an ordinary capture; `expected.jsonl.gz` has one line per record in the
-same order: `label`, `partition`, `offset`, `timestamp`, then Kafka's `key` and `value` as JSON, or `refused` with the
-class of Kafka's exception. `embedded.jsonl.gz` holds the protocols embedded in group metadata.
+`tests/fixtures/corpus/records.parquet` is an ordinary capture; `expected.jsonl.gz` has one line per record in
+the same order: `label`, `partition`, `offset`, `timestamp`, then Kafka's `key` and `value` as JSON, or
+`refused` with the class of Kafka's exception. `embedded.jsonl.gz` holds the protocols embedded in group
+metadata.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class Record:
 
 
 def from_kafka(lines: Iterable[dict[str, Any]]) -> list[Record]:
-    """Place the oracle's lines in the topic: sorted by partition, with offsets and timestamps in their order."""
+    """Place the oracle's lines in the topic, sorted by partition, with offsets and timestamps in order."""
     placed = sorted(lines, key=lambda line: line.get("partition", 0))
     heads: dict[int, int] = {}
     return [_record(number, line, heads) for number, line in enumerate(placed)]

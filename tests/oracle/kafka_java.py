@@ -37,10 +37,14 @@ class Program:
         """The Kafka version whose word this is."""
         return self.packages[0].version
 
-    def class_path(self) -> str:
-        """Give the jars as a class path, fetched once into the cache."""
+    def jars(self) -> list[Path]:
+        """Give the jars, fetched once into the cache."""
         folder = cache_folder() / "jars" / f"oracle-{self.main.lower()}-{self.kafka}"
-        return ":".join(map(str, resolve(self.packages, folder, excluded=UNUSED)))
+        return resolve(self.packages, folder, excluded=UNUSED)
+
+    def jar(self, name: str) -> Path:
+        """Give the jar of the artifact `name`."""
+        return next(jar for jar in self.jars() if jar.name == f"{name}-{self.kafka}.jar")
 
 
 def _kafka(name: str, version: str) -> Coordinate:
@@ -60,7 +64,7 @@ EMBEDDED = Program(
 def run(program: Program, *arguments: str, lines: Iterable[str] = ()) -> list[dict[str, Any]]:
     """Compile and run `program` with `lines` as its input; give the JSON objects it prints, one per line."""
     java = find_java(jdk=True)
-    jars = program.class_path()
+    jars = ":".join(map(str, program.jars()))
     with tempfile.TemporaryDirectory(prefix="oracle-") as classes:
         sources = [str(SOURCES / name) for name in program.sources]
         _checked([str(java.home / "bin" / "javac"), "-cp", jars, "-d", classes, *sources])
