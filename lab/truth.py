@@ -26,8 +26,8 @@ class Truth:
     """One event. `at` in ms; `generation` is the old generation of a start, the new one of an end, or -1.
 
     `what`: started, completed, synced, empty, expired, pending_expired, left, poll_left, join_deadline,
-    sync_deadline, joined, static_replaced, static_left, fenced, epoch, loaded, unloaded; poll_breach (a journal).
-    `members`    `members` are the member ids it names; `reason` is the log's own wording.
+    sync_deadline, joined, static_replaced, static_left, fenced, epoch, loaded, unloaded, and poll_breach,
+    which only a journal tells. `members` are the ids it names; `reason` is the log's wording.
     """
 
     at: int
