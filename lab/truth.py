@@ -46,6 +46,7 @@ _OF_EPOCHS = rf"\[GroupId {_G}\] "
 _EITHER = r"(?:Static m|M)ember "
 _LEAVES = r"through explicit `LeaveGroup`(?: request)?(?:; client reason: (?P<r>.*))?$"
 _STATIC = r"Static member with groupInstanceId=(?P<r>\S+) and unknown member id joins group "
+_UNKNOWN = r"Dynamic [Mm]ember with unknown member id joins group "
 _INSTANCE = r"with instance id (?P<r>\S+) "
 _WHY = r"\(reason: (?P<r>.*?)\)\.?$"
 # What happened -> the line that says so, first match wins: g group, m members, n generation, r reason.
@@ -68,10 +69,9 @@ PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
             "static_replaced",
             rf"{_STATIC}{_G} in \w+ state\. Replacing previously mapped member (?P<m>\S+?) with this",
         ),
-        (
-            "static_replaced",
-            rf"{_STATIC}{_G} in \w+ state\. Created a new member id \S+ .*?member (?P<m>\S+?)\.? ",
-        ),
+        ("joined", rf"{_STATIC}{_G} in \w+ state\. Created a new member id {_M} for this member and added"),
+        ("joined", rf"(?:Pending d|D)ynamic member with id {_M} joins group {_G} in \w+ state\. Adding"),
+        ("joined", rf"{_UNKNOWN}{_G} in \w+ state\. Created a new member id {_M} and adding"),
         ("fenced", rf"{_OF_EPOCHS}Member {_M} fenced from the group because (?P<r>.*?)\.*$"),
         (
             "static_replaced",
