@@ -10,7 +10,7 @@ QUICK := not slow
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-demo demo test check test-slow deps-ci lint typecheck format docs lock clean
+.PHONY: help setup setup-demo demo test check test-slow test-matrix fuzz bench deps-ci lint typecheck format docs lock clean
 
 help: ## Say what there is.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,6 +29,20 @@ check: setup lint typecheck ## The quick part: no broker, no Spark.
 test-slow: setup ## The long tests, and those that need what deps-ci installs.
 	@$(VENV)/python tools/jars.py
 	@$(VENV)/python -m pytest -m slow $(ARGS)
+
+test-matrix: setup ## The quick tests and those with Spark, on every pair of Python and Spark at hand.
+	@$(VENV)/python tools/matrix.py
+
+RECORDS ?= 1000000
+SEED ?= 1
+fuzz: setup ## Damaged records against the decoders (RECORDS=1000000 SEED=1).
+	@$(VENV)/python -m tests.fuzz.mutate --records $(RECORDS) --seed $(SEED)
+
+SPARK ?= local[2]
+bench: setup ## The cost of state and of every lever of the job (SPARK="local[2]").
+	@$(VENV)/python tools/jars.py
+	@$(VENV)/python bench/state_curve.py --spark "$(SPARK)"
+	@$(VENV)/python bench/levers.py --spark "$(SPARK)"
 
 deps-ci: ## Install the system packages that test-slow uses (Debian, Ubuntu).
 	@sh tools/deps-ci.sh
@@ -54,15 +68,15 @@ setup: ## Prepare .venv with everything for development.
 setup-demo:
 	@sh tools/setup.sh demo
 
-LOCK := uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-emit-find-links \
-	--no-header --no-annotate --python-version 3.11 pyproject.toml requirements/build.in requirements/demo.in \
-	--extra spark --extra lab
+PIN := uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-emit-find-links \
+	--no-header --no-annotate --python-version 3.11
+LOCK := $(PIN) pyproject.toml requirements/build.in requirements/demo.in --extra spark --extra lab
 
 lock: ## Pin the newest fitting requirements again (needs uv).
-	@uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-emit-find-links \
-		--no-header --no-annotate --python-version 3.11 requirements/build.in -o requirements/build.txt
+	@$(PIN) requirements/build.in -o requirements/build.txt
 	@$(LOCK) --extra quality --group dev -o requirements/test.txt
 	@$(LOCK) -c requirements/test.txt -o requirements/demo.txt
+	@$(PIN) requirements/spark35.in -o requirements/spark35.txt
 
 clean: ## Remove what was built, but not .venv.
 	@rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache spark-warehouse

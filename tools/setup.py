@@ -1,6 +1,6 @@
 """Prepares the checkout: Java is looked for, `.venv` created, pinned requirements and the package installed.
 
-Called by the Makefile as `tools/setup.sh demo|test|fuzz`; needs nothing but the standard library. What is
+Called by the Makefile as `tools/setup.sh demo|test`; needs nothing but the standard library. What is
 already as it should be is left alone (stamps by the hash of what was installed), so the second time costs
 less than a second. Exit code 3 and one message where something must be installed by hand.
 """
@@ -19,11 +19,10 @@ ENVIRONMENT = ROOT / ".venv"
 STAMPS = ENVIRONMENT / "stamps"
 PYTHON = ENVIRONMENT / "bin" / "python"
 TYPED = ROOT / "build" / "typed" / "rebalance_monitor"
-# Each level has what the one before it has; the first builds the others (pyspark comes as source).
+# The first file builds what the others name: pyspark comes as source.
 LEVELS = {
     "demo": ("build", "demo"),
     "test": ("build", "test"),
-    "fuzz": ("build", "test", "fuzz"),
 }
 QUIET_SECONDS = 2.0
 TAIL = 25
