@@ -10,7 +10,7 @@ from functools import cache
 from struct import Struct
 
 from rebalance_monitor.decoders import wire
-from rebalance_monitor.decoders.errors import BadTextError, DecodeError, TruncatedError, first_missing
+from rebalance_monitor.decoders.errors import BadTextError, DecodeError, first_missing
 from rebalance_monitor.decoders.schema import FIXED, Field, Wire, fields_of
 from rebalance_monitor.decoders.wire import Reader
 
@@ -83,15 +83,15 @@ def _least(spec: Wire, version: int, *, flexible: bool) -> int:
     return 2 if spec.kind == "string" and not spec.array else 4
 
 
-def locate(error: Exception, run: _Run, size: int, at: int) -> DecodeError:
+def locate(error: Exception, run: _Run, size: int, at: int, text_at: int) -> DecodeError:
     """Turn whatever reading the fields of `run` at `at` raised into an error with position and field."""
-    name = run[-1][0] if run else ""
+    name = run[-1][0]
     if isinstance(error, DecodeError):
         # A tagged field names itself.
         return error if error.path and name == "tags" else error.under(name)
     if isinstance(error, UnicodeDecodeError):
-        return BadTextError(at + error.start, name)
-    return first_missing(run, at, size) if run else TruncatedError(at)
+        return BadTextError(text_at + error.start, name)
+    return first_missing(run, at, size)
 
 
 class _Compilation:
@@ -103,6 +103,8 @@ class _Compilation:
         self.layout = layout
         self.names: dict[str, object] = {
             "C": layout,
+            "new": object.__new__,
+            **{f"set{i}": getattr(layout, f.attribute).__set__ for i, f in enumerate(fields_of(layout))},
             "locate": locate,
             "uvarint": wire.uvarint,
             "bad_length": wire.bad_length,
@@ -118,8 +120,11 @@ class _Compilation:
         if not self.lines:
             self._body()
         self.names["RUNS"] = tuple(self.runs)
-        head = ["def read(buf, at, notes):", "    size = len(buf)", "    step = 0", "    p = at", "    try:"]
-        tail = ["    except ERRORS as error:", "        raise locate(error, RUNS[step], size, p) from None"]
+        head = ["def read(buf, at, notes):", "    size = len(buf)", "    step = p = 0", "    try:"]
+        tail = [
+            "    except ERRORS as error:",
+            "        raise locate(error, RUNS[step], size, at, p) from None",
+        ]
         return "\n".join([*head, *("        " + line for line in self.lines), *tail, ""])
 
     def _body(self) -> None:
@@ -128,7 +133,13 @@ class _Compilation:
         self._flush()
         if self.flexible:
             self._tags()
-        self.lines.append(f"return C({', '.join(self.values)}), at")
+        self._construct(self.values, "")
+
+    def _construct(self, values: list[str], indent: str) -> None:
+        """Make the frozen dataclass as its own constructor does, slot by slot, without calling it."""
+        self.lines.append(f"{indent}made = new(C)")
+        self.lines += [f"{indent}set{number}(made, {value})" for number, value in enumerate(values)]
+        self.lines.append(f"{indent}return made, at")
 
     def _field(self, field: Field, variable: str) -> None:
         spec = field.wire
@@ -148,7 +159,8 @@ class _Compilation:
 
     def _step(self, run: _Run) -> None:
         self.runs.append(run)
-        self.lines += [f"step = {len(self.runs) - 1}", "p = at"]
+        if len(self.runs) > 1:
+            self.lines.append(f"step = {len(self.runs) - 1}")
 
     def _flush(self, tail: tuple[str, str, str] | None = None) -> None:
         """Read all pending fixed-width fields, and a length of format tail[2] for field tail[0], at once."""
@@ -163,9 +175,8 @@ class _Compilation:
         self._step(tuple(zip(names, (Struct(">" + c).size for c in codes), strict=True)))
         unpack = f"u{len(self.runs)}"
         self.names[unpack] = packed.unpack_from
-        self.lines += [f"{', '.join(variables)}, = {unpack}(buf, at)", f"p = at + {packed.size}"]
-        if tail is None:
-            self.lines.append("at = p")
+        self.lines.append(f"{', '.join(variables)}, = {unpack}(buf, at)")
+        self.lines.append(f"at += {packed.size}" if tail is None else f"p = at + {packed.size}")
         self.pending = []
 
     def _text(self, field: Field, variable: str) -> None:
@@ -217,4 +228,5 @@ class _Compilation:
         self._step((("tags", 1),))
         self.lines += ["if buf[at]:"]
         self.lines += [f"    found, at = tags(buf, at, notes, KNOWN, {self.layout.__name__!r})"]
-        self.lines += [f"    return C({', '.join(values)}), at", "at += 1"]
+        self._construct(values, "    ")
+        self.lines.append("at += 1")

@@ -7,8 +7,7 @@ Trailing bytes and unknown tagged fields are allowed and noted. Nothing here rai
 
 import struct
 from dataclasses import dataclass
-from struct import unpack_from
-from typing import Literal, Protocol
+from typing import Literal, Protocol, cast
 
 from rebalance_monitor.decoders import compiler
 from rebalance_monitor.decoders.errors import (
@@ -20,7 +19,7 @@ from rebalance_monitor.decoders.errors import (
 )
 from rebalance_monitor.decoders.records.common import RetiredValue
 from rebalance_monitor.decoders.registry import RECORD_TYPES, RecordType
-from rebalance_monitor.decoders.wire import note
+from rebalance_monitor.decoders.wire import Reader, note
 
 Part = Literal["key", "value"]
 
@@ -71,51 +70,76 @@ def decode_record(key: bytes | None, value: bytes | None) -> Decoded | Failure:
     >>> decode_record(bytes.fromhex("00020005 6731"), None)
     Failure(reason='truncated', part='key', at=2, field='group', type=2, key=None)
     """
-    notes: list[str] = []
+    if key is None:
+        return Failure(NullKeyError.reason, "key", 0, "")
+    part: Part = "key"
     kind: int | None = None
+    found: Key | None = None
+    notes: list[str] = []
     try:
-        if key is None:
-            raise NullKeyError(0)
-        kind = _int16(key, "type")
-        record = RECORD_TYPES.get(kind)
-        if record is None:
-            raise UnknownTypeError(0, "type")
-        read_key = _read_key(record, key, notes)
+        (kind,) = _INT16(key)
+        read_key, versions = _TYPES[kind]
+        found, end = read_key(key, 2, notes)
+        if end != len(key):
+            note(notes, f"{len(key) - end} trailing bytes in the key at byte {end}")
+        if value is None:
+            return Decoded(kind, found, None, None, tuple(notes))
+        part = "value"
+        (version,) = _INT16(value)
+        content, end = versions[version](value, 2, notes)
     except DecodeError as error:
-        return Failure(error.reason, "key", error.at, error.field, kind)
-    if value is None:
-        return Decoded(kind, read_key, None, None, tuple(notes))
-    try:
-        version, read_value = _read_value(record, value, notes)
-    except DecodeError as error:
-        return Failure(error.reason, "value", error.at, error.field, kind, read_key)
-    return Decoded(kind, read_key, read_value, version, tuple(notes))
-
-
-def _read_key(record: RecordType, key: bytes, notes: list[str]) -> Key:
-    found, end = compiler.reader(record.key, 0, flexible=False)(key, 2, notes)
-    if end != len(key):
-        note(notes, f"{len(key) - end} trailing bytes in the key at byte {end}")
-    return found  # type: ignore[return-value] # every key layout in the table has a group
-
-
-def _read_value(record: RecordType, value: bytes, notes: list[str]) -> tuple[int, object]:
-    version = _int16(value, "version")
-    if record.value is None:
-        note(notes, f"{record.name} (type {record.id}) is retired: its value is not read")
-        return version, RetiredValue(value[2:])
-    if not 0 <= version <= record.newest:
-        raise UnknownVersionError(0, "version")
-    read = compiler.reader(record.value, version, flexible=version >= record.flexible)
-    found, end = read(value, 2, notes)
+        return Failure(error.reason, part, error.at, error.field, kind, found)
+    except struct.error:
+        name = "type" if part == "key" else "version"
+        return Failure(TruncatedError.reason, part, 0, name, kind, found)
     if end != len(value):
         note(notes, f"{len(value) - end} trailing bytes in the value at byte {end}")
-    return version, found
+    return Decoded(kind, found, content, version, tuple(notes))
 
 
-def _int16(buffer: bytes, name: str) -> int:
-    try:
-        found: int = unpack_from(">h", buffer)[0]
-    except struct.error:
-        raise TruncatedError(0, name) from None
-    return found
+_INT16 = struct.Struct(">h").unpack_from
+
+
+class _Versions(dict[int, Reader]):
+    """The value readers of one record type by version, compiled when first needed."""
+
+    def __init__(self, record: RecordType) -> None:
+        super().__init__()
+        self.record = record
+
+    def __missing__(self, version: int) -> Reader:
+        record = self.record
+        if record.value is None:
+            return _retired(record)
+        if not 0 <= version <= record.newest:
+            raise UnknownVersionError(0, "version")
+        self[version] = compiler.reader(record.value, version, flexible=version >= record.flexible)
+        return self[version]
+
+
+class _KeyReader(Protocol):
+    def __call__(self, buffer: bytes, offset: int, notes: list[str], /) -> tuple[Key, int]: ...
+
+
+class _Types(dict[int, tuple[_KeyReader, _Versions]]):
+    """The readers of all record types, compiled when first needed."""
+
+    def __missing__(self, kind: int) -> tuple[_KeyReader, _Versions]:
+        if kind not in RECORD_TYPES:
+            raise UnknownTypeError(0, "type")
+        record = RECORD_TYPES[kind]
+        # Every key layout of the table has a group.
+        read_key = cast("_KeyReader", compiler.reader(record.key, 0, flexible=False))
+        self[kind] = (read_key, _Versions(record))
+        return self[kind]
+
+
+_TYPES = _Types()
+
+
+def _retired(record: RecordType) -> Reader:
+    def read(buffer: bytes, at: int, notes: list[str]) -> tuple[RetiredValue, int]:
+        note(notes, f"{record.name} (type {record.id}) is retired: its value is not read")
+        return RetiredValue(buffer[at:]), len(buffer)
+
+    return read
