@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from struct import pack
+from typing import TYPE_CHECKING
 
 from rebalance_monitor.checkpoints.codec import decode_state, encode_state
-from rebalance_monitor.coordinator.findings import Finding
 from rebalance_monitor.coordinator.outputs import FindingOut, Output
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
 from rebalance_monitor.decoders import Row, rows
+
+if TYPE_CHECKING:
+    from rebalance_monitor.coordinator.findings import Finding
 
 T0 = 1_795_000_000_000
 S, P = 6_000, 8_000
@@ -120,7 +124,7 @@ class Topic:
     def commits(self, first: int, last: int, client: Client, *, every: int = 1_000, moving: int = 0) -> None:
         """Regular commits of all partitions of one member, from `first` to `last` inclusive."""
         for index, at in enumerate(range(first, last + 1, every)):
-            self.commit(at, {partition: 100 + moving * index for partition in client.partitions})
+            self.commit(at, dict.fromkeys(client.partitions, 100 + moving * index))
 
     def sorted(self) -> Topic:
         """The same rows by time, renumbered: members' commits interleave."""
@@ -178,13 +182,13 @@ def findings(
     return [out.finding for out in found if isinstance(out, FindingOut)]
 
 
-def in_batches(topic: Topic, cuts: list[int], clocks: bool = True) -> list[Finding]:
+def in_batches(topic: Topic, cuts: list[int], *, clocks: bool = True) -> list[Finding]:
     """Findings when the state is written and read at each cut, with a clock row there."""
     settings = DetectionSettings()
     state = new_shard_state(topic.shard, 0, None)
     found: list[Output] = []
     bounds = [0, *sorted(set(cuts)), len(topic.rows)]
-    for start, end in zip(bounds, bounds[1:], strict=False):
+    for start, end in pairwise(bounds):
         state = decode_state(encode_state(state))
         shard = ShardCoordinator(state, settings, "c1")
         for row in topic.rows[start:end]:

@@ -1,0 +1,243 @@
+"""What the probe saw between records: rebalances in progress, stuck ones, storms that never complete.
+
+Runs on the driver. `Live` keeps a JSON-able memory of its looks (bounded by the storm window). An interval
+in which a group was seen rebalancing in every look is one barrier, unless a generation completed within it.
+A look that a broker did not answer says nothing about groups it does not list. The probe decides only
+findings of its own kinds; `refine` adds bounds and the coordinator to the others and never changes an id.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from rebalance_monitor.coordinator import refinement
+from rebalance_monitor.coordinator.causes import Cause
+from rebalance_monitor.coordinator.findings import (
+    CauseEntry,
+    Coordinator,
+    Finding,
+    finding_id,
+    probe_anchor,
+)
+from rebalance_monitor.coordinator.kinds import KINDS, Kind, Scope
+from rebalance_monitor.coordinator.reasons import seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from rebalance_monitor.coordinator.findings import Details
+    from rebalance_monitor.coordinator.settings import DetectionSettings
+    from rebalance_monitor.coordinator.sightings import SeenGroup, Sighting
+
+_SEPARATE = 3
+_MIN_LOOKS = 10
+
+
+class Live:
+    """The live part; `state` is what `snapshot` returned, None for a new start."""
+
+    def __init__(
+        self, settings: DetectionSettings, cluster: str, state: dict[str, Any] | None = None
+    ) -> None:
+        self._settings = settings
+        self._cluster = cluster
+        memory = state or {}
+        self._looks: list[int] = list(memory.get("looks", ()))
+        self._groups: dict[str, dict[str, Any]] = dict(memory.get("groups", {}))
+        self._leaders: dict[str, list[int]] = dict(memory.get("leaders", {}))
+        self._moved: dict[str, int] = dict(memory.get("moved", {}))
+        self._storms: list[str] = list(memory.get("storms", ()))
+
+    def snapshot(self) -> dict[str, Any]:
+        """JSON-able memory for the ledger."""
+        return {
+            "looks": self._looks,
+            "groups": self._groups,
+            "leaders": self._leaders,
+            "moved": self._moved,
+            "storms": self._storms,
+        }
+
+    def on_sightings(
+        self, sightings: Iterable[Sighting], generations: Mapping[str, int] | None = None
+    ) -> list[Finding]:
+        """Take looks in time order; `generations` tells the last known generation of groups, for ids."""
+        found: list[Finding] = []
+        for sighting in sightings:
+            if not self._looks or sighting.at > self._looks[-1]:
+                found += self._look(sighting, generations or {})
+        return found
+
+    def refine(self, findings: Iterable[Finding]) -> list[Finding]:
+        """Add what the looks say; findings that a coordinator move explains away are left out."""
+        out = []
+        for finding in findings:
+            self._learn(finding)
+            seen = self._groups.get(finding.group or "", {})
+            refined = refinement.refine(
+                finding, seen.get("sightings", ()), self._looks, self._moved.get(str(finding.shard), -1)
+            )
+            if refined is not None:
+                out.append(self._placed(refined))
+        return out
+
+    def _placed(self, finding: Finding) -> Finding:
+        leader = self._leaders.get(str(finding.shard))
+        if leader is None or finding.coordinator is not None:
+            return finding
+        return replace(finding, coordinator=Coordinator(leader[0], leader[1]))
+
+    def _learn(self, finding: Finding) -> None:
+        """End one barrier with each completed generation; a storm that records opened is not opened twice."""
+        group = finding.group or ""
+        if finding.kind in {Kind.REBALANCE, Kind.GROUP_EMPTY} and group in self._groups:
+            self._groups[group]["since"] = max(self._groups[group]["since"], finding.at)
+        if finding.kind is Kind.STORM and finding.phase == "opened" and group not in self._storms:
+            self._storms.append(group)
+        if finding.kind is Kind.STORM and finding.phase == "resolved" and group in self._storms:
+            self._storms.remove(group)
+
+    def _look(self, sighting: Sighting, generations: Mapping[str, int]) -> list[Finding]:
+        since = sighting.at - self._settings.storm_sightings_window_ms
+        self._looks = [at for at in self._looks if at > since] + [sighting.at]
+        found = self._moves(sighting)
+        seen = {group.group: group for group in sighting.groups}
+        for name, group in seen.items():
+            found += self._seen(sighting.at, group, generations.get(name))
+        if all(answered for _, answered in sighting.brokers):
+            for name in [name for name in self._groups if name not in seen]:
+                found += self._not_seen(name, sighting.at, since)
+        return found
+
+    def _moves(self, sighting: Sighting) -> list[Finding]:
+        found = []
+        for partition, broker, epoch in sighting.leaders:
+            before = self._leaders.get(str(partition))
+            self._leaders[str(partition)] = [broker, epoch]
+            if before is not None and before != [broker, epoch]:
+                self._moved[str(partition)] = sighting.at
+                found.append(self._moved_finding(partition, broker, epoch, before, sighting.at))
+        return found
+
+    def _moved_finding(self, partition: int, broker: int, epoch: int, before: list[int], at: int) -> Finding:
+        kind = Kind.COORDINATOR_MOVED
+        anchor = f"epoch/{partition}/{broker}/{epoch}"
+        return Finding(
+            id=finding_id(self._cluster, kind, "shard", anchor),
+            kind=kind,
+            scope=Scope.SHARD,
+            severity=KINDS[kind].severity,
+            evidence="read",
+            cluster=self._cluster,
+            shard=partition,
+            coordinator=Coordinator(broker, epoch),
+            at=at,
+            details={"previous_broker": before[0], "previous_epoch": before[1]},
+        )
+
+    def _seen(self, at: int, group: SeenGroup, generation: int | None) -> list[Finding]:
+        memory = self._groups.get(group.group)
+        found: list[Finding] = []
+        if memory is None or not memory["open"]:
+            sightings = memory["sightings"] if memory else []
+            runs = memory["runs"] if memory else []
+            memory = {
+                "open": "",
+                "opened": at,
+                "since": at,
+                "stuck": "",
+                "generation": generation,
+                "sightings": sightings,
+                "runs": runs,
+                "type": group.group_type,
+                "protocol_type": group.protocol_type,
+                "storm": memory["storm"] if memory else "",
+            }
+            self._groups[group.group] = memory
+            memory["runs"].append(at)
+            found.append(self._progress(group.group, memory, at, "opened", group.state))
+        memory["sightings"].append(at)
+        limit = self._settings.for_group(group.group).stuck_after_ms
+        if not memory["stuck"] and at - memory["since"] >= limit:
+            found.append(self._stuck(group.group, memory, at, "opened", group.state))
+        return found + self._storming(group.group, memory, at)
+
+    def _not_seen(self, name: str, at: int, since: int) -> list[Finding]:
+        memory = self._groups[name]
+        found = []
+        if memory["open"]:
+            found.append(self._progress(name, memory, at, "resolved", "Stable"))
+            if memory["stuck"]:
+                found.append(self._stuck(name, memory, at, "resolved", "Stable"))
+            memory["open"] = memory["stuck"] = ""
+        memory["sightings"] = [seen for seen in memory["sightings"] if seen > since]
+        memory["runs"] = [seen for seen in memory["runs"] if seen > since]
+        if memory["storm"] and not memory["sightings"]:
+            found.append(self._storm(name, memory, at, "resolved"))
+            memory["storm"] = ""
+        if not memory["sightings"]:
+            del self._groups[name]
+        return found
+
+    def _storming(self, name: str, memory: dict[str, Any], at: int) -> list[Finding]:
+        """Open by rule two: seen rebalancing in many looks, in several separate runs, whatever completed."""
+        share = self._settings.storm_sightings_share
+        often = len(memory["sightings"]) >= max(_MIN_LOOKS, share * len(self._looks))
+        if memory["storm"] or name in self._storms or not often or len(memory["runs"]) < _SEPARATE:
+            return []
+        covered = self._looks[-1] - self._looks[0] >= self._settings.storm_sightings_window_ms / 2
+        return [self._storm(name, memory, at, "opened")] if covered else []
+
+    def _progress(self, name: str, memory: dict[str, Any], at: int, phase: str, state: str) -> Finding:
+        found = self._find(Kind.REBALANCE_IN_PROGRESS, name, memory, at, phase, "open", state)
+        duration = at - memory["opened"]
+        return replace(found, details={"sightings": len(memory["sightings"]), "duration_ms": duration})
+
+    def _stuck(self, name: str, memory: dict[str, Any], at: int, phase: str, state: str) -> Finding:
+        found = self._find(Kind.REBALANCE_STUCK, name, memory, at, phase, "stuck", state)
+        duration = at - memory["since"]
+        why = f"seen rebalancing without a completed generation for {seconds(duration)}"
+        details: Details = {
+            "sightings": len(memory["sightings"]),
+            "duration_ms": duration,
+            "threshold_ms": self._settings.for_group(name).stuck_after_ms,
+        }
+        return replace(found, details=details, causes=(CauseEntry(Cause.UNKNOWN, 1.0, why),))
+
+    def _storm(self, name: str, memory: dict[str, Any], at: int, phase: str) -> Finding:
+        found = self._find(Kind.STORM, name, memory, at, phase, "storm", "PreparingRebalance")
+        details: Details = {
+            "count": len(memory["sightings"]),
+            "window_ms": self._settings.storm_sightings_window_ms,
+            "rule": "sightings",
+        }
+        return replace(found, details=details)
+
+    def _find(
+        self, kind: Kind, name: str, memory: dict[str, Any], at: int, phase: str, slot: str, state: str
+    ) -> Finding:
+        anchor = f"{probe_anchor(memory['generation'])}/{memory['opened']}"
+        incident = memory[slot] or finding_id(self._cluster, kind, name, anchor, phase="opened")
+        memory[slot] = incident
+        resolved = phase == "resolved"
+        default = KINDS[kind].severity
+        return Finding(
+            id=finding_id(self._cluster, kind, name, anchor, phase=phase),
+            kind=kind,
+            scope=Scope.GROUP,
+            severity=self._settings.severity_of(kind, name, default),
+            evidence="read",
+            cluster=self._cluster,
+            group=name,
+            group_type=memory["type"] or None,
+            protocol_type=memory["protocol_type"] or None,
+            state=state,
+            generation=memory["generation"],
+            at=at,
+            incident=incident,
+            phase=phase,
+            opened_at=memory["opened"],
+            resolution=("quiet" if kind is Kind.STORM else "completed") if resolved else None,
+            details={},
+        )

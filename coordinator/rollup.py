@@ -1,0 +1,210 @@
+"""What no single shard can see: unreadable records by rate, and many groups with one cause at once.
+
+Runs on the driver after each batch; its memory is JSON-able and bounded. Groups that rebalance among the
+same members within seconds of each other share a coordinator that moved or restarted; groups that restart one
+member after the other share a deployment; members of many groups that expire together share a host.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from rebalance_monitor.coordinator.causes import Cause
+from rebalance_monitor.coordinator.findings import MAX_GROUPS, CauseEntry, Finding, finding_id, record_anchor
+from rebalance_monitor.coordinator.kinds import KINDS, Kind, Scope, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rebalance_monitor.coordinator.findings import Details
+    from rebalance_monitor.coordinator.outputs import StatOut
+    from rebalance_monitor.coordinator.settings import DetectionSettings
+
+_SAME_MEMBERS = frozenset({Cause.LEADER_REJOINED, Cause.COORDINATOR_MOVED})
+_SETTLE_MS = 3_000
+_WHY = {
+    Kind.COORDINATOR_MOVED: "{n} groups rebalanced among the same members at once: their coordinator moved",
+    Kind.ROLLING_RESTART: "{n} groups replaced their members one by one at once: a deployment",
+    Kind.SESSION_TIMEOUT: "members of {n} groups expired at once: a host, network or broker they share",
+}
+_CAUSES = {
+    Kind.COORDINATOR_MOVED: Cause.COORDINATOR_MOVED,
+    Kind.ROLLING_RESTART: Cause.MEMBER_LEFT,
+    Kind.SESSION_TIMEOUT: Cause.SESSION_TIMEOUT,
+}
+
+
+class RollUp:
+    """The roll-up; `state` is what `snapshot` returned, None for a new start."""
+
+    def __init__(
+        self, settings: DetectionSettings, cluster: str, state: dict[str, Any] | None = None
+    ) -> None:
+        self._settings = settings
+        self._cluster = cluster
+        memory = state or {}
+        self._bursts: dict[str, dict[str, Any]] = dict(memory.get("bursts", {}))
+        self._reasons: dict[str, dict[str, Any]] = dict(memory.get("reasons", {}))
+
+    def snapshot(self) -> dict[str, Any]:
+        """JSON-able memory for the ledger."""
+        return {"bursts": self._bursts, "reasons": self._reasons}
+
+    def on_batch(self, findings: Iterable[Finding], stats: Iterable[StatOut], batch_ts: int) -> list[Finding]:
+        """Take one batch's findings and counters; `batch_ts` in ms never goes back."""
+        for finding in findings:
+            self._collect(finding)
+        found = self._settled(batch_ts)
+        for stat in stats:
+            if stat.kind == "unreadable":
+                found += self._unreadable(stat.data)
+        return found + self._readable_again(batch_ts)
+
+    def _collect(self, finding: Finding) -> None:
+        kind = _burst_kind(finding)
+        if kind is None or finding.history or finding.group is None:
+            return
+        burst = self._bursts.get(kind)
+        if burst is None or finding.at - burst["first"] > self._settings.roll_up_window_ms:
+            if burst is not None and not burst["told"]:
+                return
+            burst = self._bursts[kind] = {
+                "first": finding.at,
+                "last": finding.at,
+                "anchor": finding.id,
+                "groups": [],
+                "hosts": [],
+                "told": False,
+            }
+        burst["last"] = max(burst["last"], finding.at)
+        if finding.group not in burst["groups"]:
+            burst["groups"].append(finding.group)
+            burst["hosts"] += [member.host for member in finding.members[:1]]
+
+    def _settled(self, now: int) -> list[Finding]:
+        """Tell a burst once it has settled; forget it once it is over."""
+        found = []
+        for name, burst in list(self._bursts.items()):
+            settled = now >= min(
+                burst["last"] + _SETTLE_MS, burst["first"] + self._settings.roll_up_window_ms
+            )
+            if settled and not burst["told"]:
+                burst["told"] = True
+                if len(burst["groups"]) >= self._settings.roll_up_groups:
+                    found.append(self._burst(Kind(name), burst))
+            if now > burst["first"] + 2 * self._settings.roll_up_window_ms:
+                del self._bursts[name]
+        return found
+
+    def _burst(self, kind: Kind, burst: dict[str, Any]) -> Finding:
+        groups = sorted(burst["groups"])
+        why = _WHY[kind].format(n=len(groups))
+        host = _common(burst["hosts"]) if kind is Kind.SESSION_TIMEOUT else None
+        entry = CauseEntry(_CAUSES[kind], 0.8, why, host=host)
+        return Finding(
+            id=finding_id(self._cluster, kind, "cluster", burst["anchor"]),
+            kind=kind,
+            scope=Scope.CLUSTER,
+            severity=KINDS[kind].severity,
+            evidence="suspected",
+            confidence=0.8,
+            cluster=self._cluster,
+            groups=tuple(groups[:MAX_GROUPS]),
+            groups_total=len(groups),
+            at=burst["first"],
+            causes=(entry,),
+            details={},
+        )
+
+    def _unreadable(self, data: dict[str, Any]) -> list[Finding]:
+        reason, at = str(data["reason"]), int(data["ts"])
+        memory = self._reasons.setdefault(reason, {"counts": [], "incident": "", "opened": at, "last": at})
+        memory["last"] = max(memory["last"], at)
+        since = memory["last"] - self._settings.unreadable_window_ms
+        memory["counts"] = [entry for entry in memory["counts"] if entry[0] > since]
+        memory["counts"].append([at, int(data["count"])])
+        total = sum(count for _, count in memory["counts"])
+        if memory["incident"] or total < self._settings.unreadable_threshold:
+            return []
+        anchor = record_anchor(int(data["shard"]), int(data["first_offset"]), at) + f"/{reason}"
+        memory["opened"] = at
+        memory["incident"] = finding_id(
+            self._cluster, Kind.UNREADABLE_RECORDS, "cluster", anchor, phase="opened"
+        )
+        details: Details = {
+            "reason": reason,
+            "count": total,
+            "window_ms": self._settings.unreadable_window_ms,
+            "sample": f"{data['shard']}/{data['first_offset']}",
+        }
+        return [self._about(memory, at, "opened", details, memory["incident"])]
+
+    def _readable_again(self, now: int) -> list[Finding]:
+        found = []
+        for reason, memory in list(self._reasons.items()):
+            over = memory["last"] + self._settings.unreadable_window_ms
+            if now < over:
+                continue
+            del self._reasons[reason]
+            if memory["incident"]:
+                identity = finding_id(
+                    self._cluster,
+                    Kind.UNREADABLE_RECORDS,
+                    "cluster",
+                    f"{memory['incident']}/{over}",
+                    phase="resolved",
+                )
+                found.append(self._about(memory, over, "resolved", {"reason": reason}, identity))
+        return found
+
+    def _about(self, memory: dict[str, Any], at: int, phase: str, details: Details, identity: str) -> Finding:
+        return Finding(
+            id=identity,
+            kind=Kind.UNREADABLE_RECORDS,
+            scope=Scope.CLUSTER,
+            severity=KINDS[Kind.UNREADABLE_RECORDS].severity,
+            evidence="read",
+            cluster=self._cluster,
+            at=at,
+            incident=memory["incident"],
+            phase=phase,
+            opened_at=memory["opened"],
+            resolution="quiet" if phase == "resolved" else None,
+            details=details,
+        )
+
+
+def degraded(
+    cluster: str, cause: Cause, why: str, *, opened_at: int, at: int, phase: str, details: Details
+) -> Finding:
+    """Make a finding about the monitor itself; `cause` is one of those of monitor_degraded, times in ms."""
+    kind = Kind.MONITOR_DEGRADED
+    anchor = f"degraded/{cause}/{opened_at}"
+    return Finding(
+        id=finding_id(cluster, kind, "monitor", anchor, phase=phase),
+        kind=kind,
+        scope=Scope.MONITOR,
+        severity=Severity.CRITICAL if cause is Cause.BLIND else KINDS[kind].severity,
+        evidence="read",
+        cluster=cluster,
+        at=at,
+        causes=(CauseEntry(cause, 1.0, why),),
+        incident=finding_id(cluster, kind, "monitor", anchor, phase="opened"),
+        phase=phase,
+        opened_at=opened_at,
+        resolution="quiet" if phase == "resolved" else None,
+        details={"cause": cause.value, **details},
+    )
+
+
+def _burst_kind(finding: Finding) -> Kind | None:
+    if finding.kind is Kind.REBALANCE and finding.causes and finding.causes[0].cause in _SAME_MEMBERS:
+        return Kind.COORDINATOR_MOVED
+    return finding.kind if finding.kind in {Kind.ROLLING_RESTART, Kind.SESSION_TIMEOUT} else None
+
+
+def _common(hosts: list[str]) -> str | None:
+    """Return the host that most of them share, if most do."""
+    host, count = Counter(hosts).most_common(1)[0] if hosts else ("", 0)
+    return host if 2 * count > len(hosts) else None

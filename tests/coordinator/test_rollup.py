@@ -1,0 +1,63 @@
+import json
+from dataclasses import replace
+
+from rebalance_monitor.coordinator.causes import Cause
+from rebalance_monitor.coordinator.findings import Finding
+from rebalance_monitor.coordinator.kinds import Kind, Scope, Severity
+from rebalance_monitor.coordinator.outputs import StatOut
+from rebalance_monitor.coordinator.rollup import RollUp, degraded
+from rebalance_monitor.coordinator.settings import DetectionSettings
+from tests.coordinator.timeline import T0, Client, Topic, findings
+
+SETTINGS = DetectionSettings()
+
+
+def unreadable(at: int, count: int) -> StatOut:
+    data = {"shard": 3, "reason": "truncated", "count": count, "first_offset": 9, "ts": at, "sample": "3/9"}
+    return StatOut("unreadable", data)
+
+
+def same_members_again(groups: int) -> list[Finding]:
+    topic = Topic()
+    topic.generation(0, 1, [Client("a-1", (0,))])
+    topic.generation(60_000, 2, [Client("a-1", (0,))])
+    again = findings(topic)[1]
+    return [replace(again, group=f"g{number}", id=f"{number:016x}") for number in range(groups)]
+
+
+def test_many_groups_with_the_same_members_are_one_coordinator_move() -> None:
+    rollup = RollUp(SETTINGS, "c1")
+    at = T0 + 60_000
+    assert rollup.on_batch(same_members_again(8), [], at) == []
+    (found,) = rollup.on_batch([], [], at + 4_000)
+    assert (found.kind, found.scope, found.groups_total) == (Kind.COORDINATOR_MOVED, Scope.CLUSTER, 8)
+    assert rollup.on_batch([], [], at + 5_000) == []
+
+
+def test_a_few_groups_are_no_cluster_incident() -> None:
+    rollup = RollUp(SETTINGS, "c1")
+    rollup.on_batch(same_members_again(3), [], T0 + 60_000)
+    assert rollup.on_batch([], [], T0 + 90_000) == []
+
+
+def test_unreadable_records_open_by_rate_and_resolve_when_quiet() -> None:
+    rollup = RollUp(SETTINGS, "c1")
+    assert rollup.on_batch([], [unreadable(T0, 4)], T0) == []
+    (opened,) = rollup.on_batch([], [unreadable(T0 + 1_000, 7)], T0 + 1_000)
+    (resolved,) = rollup.on_batch([], [], T0 + 61_000)
+    assert (opened.phase, opened.details["count"]) == ("opened", 11)
+    assert (resolved.phase, resolved.incident, resolved.at) == ("resolved", opened.id, T0 + 61_000)
+
+
+def test_the_memory_survives_as_json() -> None:
+    first = RollUp(SETTINGS, "c1")
+    first.on_batch(same_members_again(8), [unreadable(T0, 4)], T0 + 60_000)
+    again = RollUp(SETTINGS, "c1", json.loads(json.dumps(first.snapshot())))
+    assert again.snapshot() == first.snapshot()
+    assert again.on_batch([], [], T0 + 70_000) == first.on_batch([], [], T0 + 70_000)
+
+
+def test_a_blind_monitor_is_critical() -> None:
+    found = degraded("c1", Cause.BLIND, "why", opened_at=T0, at=T0, phase="opened", details={"records": 5})
+    assert found.severity is Severity.CRITICAL
+    assert found.incident == found.id
