@@ -6,7 +6,7 @@ failure: continuous integration must not pass because something was missing.
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from rebalance_monitor.lab.broker import LabBroker
+
+Report = pytest.TestReport | pytest.CollectReport
 
 REQUIRE_ALL = os.environ.get("REQUIRE_ALL") == "1"
 # Why a marker's tests were left out: the command that runs them.
@@ -55,25 +57,25 @@ def pytest_deselected(items: list[pytest.Item]) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport() -> Iterator[None]:
+def pytest_runtest_makereport() -> Generator[None, Report, Report]:
     """With REQUIRE_ALL=1 a test that skips itself fails."""
     return _required((yield))
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_make_collect_report() -> Iterator[None]:
+def pytest_make_collect_report() -> Generator[None, Report, Report]:
     """With REQUIRE_ALL=1 a module that skips itself fails."""
     return _required((yield))
 
 
-def _required(report: pytest.TestReport | pytest.CollectReport) -> pytest.TestReport | pytest.CollectReport:
+def _required(report: Report) -> Report:
     if REQUIRE_ALL and report.outcome == "skipped" and not hasattr(report, "wasxfail"):
         report.outcome = "failed"
         report.longrepr = f"skipped although REQUIRE_ALL=1: {_reason(report)}"
     return report
 
 
-def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:
+def _reason(report: Report) -> str:
     text = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
     return text.removeprefix("Skipped: ")
 

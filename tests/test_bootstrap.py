@@ -95,7 +95,7 @@ def test_without_a_fitting_java_nothing_is_installed(tmp_path: Path) -> None:
         "sys.exit(setup.main('demo'))\n"
     )
     environment = {**os.environ, "PATH": str(java.parent), "JAVA_HOME": str(java.parents[1])}
-    command = [sys._base_executable, "-S", "-c", code]
+    command = [sys.executable, "-S", "-c", code]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 3, done.stderr
     assert "found only: 25" in done.stderr
