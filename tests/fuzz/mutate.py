@@ -48,7 +48,8 @@ class Tally:
         return (
             f"{self.records} damaged records in {seconds:.0f} s: "
             f"{self.records - self.failures.total()} read, {self.failures.total()} refused ({reasons}), "
-            f"{self.rows} rows, at most {self.most_allocated:.0f} bytes allocated per byte above 1 KiB, no surprise"
+            f"{self.rows} rows, "
+            f"at most {self.most_allocated:.0f} bytes allocated per byte above 1 KiB, no surprise"
         )
 
 
