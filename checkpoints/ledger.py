@@ -34,7 +34,7 @@ class Snapshot:
 
     batches: query id -> last batch applied. positions: shard -> last offset whose findings have been told,
     of the topic `topic_id` (a recreated topic counts its offsets anew). jsonl_bytes: committed length of
-    findings.jsonl. now: the last batch's timestamp (ms). rollup, live: states of the driver's pure parts.
+    findings.jsonl. now: the last batch's timestamp (ms). rollup, live, health: states of the driver's parts.
     """
 
     batches: dict[str, int] = field(default_factory=dict)
@@ -44,6 +44,7 @@ class Snapshot:
     now: int = -1
     rollup: JsonState = field(default_factory=dict)
     live: JsonState = field(default_factory=dict)
+    health: JsonState = field(default_factory=dict)
 
     def has(self, query_id: str, batch_id: int) -> bool:
         """Whether this batch has been told already."""

@@ -28,6 +28,7 @@ SNAPSHOTS = st.builds(
     now=st.integers(-1, 2**50),
     rollup=JSON,
     live=JSON,
+    health=JSON,
 )
 
 

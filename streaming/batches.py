@@ -1,0 +1,92 @@
+"""What one micro-batch said, as the driver reads it from the operator's rows.
+
+The output is small by construction: findings, changed group summaries, and a few counters for each shard.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rebalance_monitor.coordinator.findings import Finding, from_json
+from rebalance_monitor.coordinator.outputs import StatOut
+from rebalance_monitor.dashboard.quarantine_table import Unreadable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class BatchKey(NamedTuple):
+    """What makes a batch the same batch when it runs again."""
+
+    query_id: str
+    batch_id: int
+
+
+@dataclass(slots=True)
+class Batch:
+    """One micro-batch. now: its timestamp (ms), -1 where no key had rows or a clock.
+
+    groups: group -> summary. stats: (shard, counters) of the coordinator. positions: shard -> last offset.
+    rows, state_bytes: totals. troubles: what went wrong inside the operator.
+    """
+
+    findings: list[Finding] = field(default_factory=list)
+    groups: dict[str, dict[str, Any]] = field(default_factory=dict)
+    removed: list[str] = field(default_factory=list)
+    stats: list[tuple[int, StatOut]] = field(default_factory=list)
+    unreadable: list[Unreadable] = field(default_factory=list)
+    troubles: list[dict[str, Any]] = field(default_factory=list)
+    positions: dict[int, int] = field(default_factory=dict)
+    now: int = -1
+    rows: int = 0
+    state_bytes: int = 0
+
+
+TROUBLES = frozenset({"operator_error", "state_lost", "state_not_kept"})
+
+
+def read_batch(rows: Iterable[tuple[str, int, str, str]]) -> Batch:
+    """Sort the operator's rows (`row_kind`, `shard`, `group`, `body`), in the order of their shards."""
+    batch = Batch()
+    # Tasks finish in any order; what is written must not depend on it.
+    for kind, shard, group, body in sorted(rows, key=lambda row: row[1]):
+        match kind:
+            case "finding":
+                batch.findings.append(from_json(body))
+            case "group":
+                batch.groups[group] = json.loads(body)
+            case "removed":
+                batch.removed.append(group)
+            case _:
+                _take_stat(batch, shard, json.loads(body))
+    return batch
+
+
+def _take_stat(batch: Batch, shard: int, data: dict[str, Any]) -> None:
+    kind = data.pop("kind")
+    if kind == "batch":
+        _take_summary(batch, shard, data)
+    elif kind == "quarantine":
+        batch.unreadable.append(_unreadable(shard, data))
+    elif kind in TROUBLES:
+        batch.troubles.append({"kind": kind, "shard": shard, **data})
+    else:
+        batch.stats.append((shard, StatOut(kind, data)))
+
+
+def _take_summary(batch: Batch, shard: int, data: dict[str, Any]) -> None:
+    batch.now = max(batch.now, data["now"])
+    batch.rows += data["rows"]
+    batch.state_bytes += data["state_bytes"]
+    if data["last_offset"] >= 0:
+        batch.positions[shard] = max(data["last_offset"], batch.positions.get(shard, -1))
+
+
+def _unreadable(shard: int, data: dict[str, Any]) -> Unreadable:
+    names = ("offset", "timestamp", "group", "reason", "part", "at", "field", "type")
+    raw = {name: data[name] and base64.b64decode(data[name]) for name in ("key", "value")}
+    fields: dict[str, Any] = {name: data[name] for name in names} | raw
+    return Unreadable(partition=shard, **fields)

@@ -1,0 +1,198 @@
+"""The production job: wait for the topic, choose the state, run the query, and run it again when it must be.
+
+The query is replaced when the topic has grown and when history has been read (its batches may be limited,
+live ones are not), and tried again after a failure that may pass, such as brokers that are away. The job ends
+when asked to, when there is nothing more to read (`available_now`), or with an error somebody must act on.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from rebalance_monitor.checkpoints.files import locked
+from rebalance_monitor.cluster.admin import ClusterAdmin
+from rebalance_monitor.cluster.errors import DependencyError
+from rebalance_monitor.cluster.jars import installed_spark, resolve_spark_kafka
+from rebalance_monitor.config.errors import ConfigError
+from rebalance_monitor.streaming.guard import SightCheck, has_read, source_ends
+from rebalance_monitor.streaming.outputs import Outputs
+from rebalance_monitor.streaming.plan import plan_state
+from rebalance_monitor.streaming.query import End, Shape, start_query, watch
+from rebalance_monitor.streaming.session import is_platform, start_session
+from rebalance_monitor.streaming.settings import detection_settings
+from rebalance_monitor.streaming.source import kafka_options, kafka_source
+from rebalance_monitor.streaming.step import Plan
+from rebalance_monitor.streaming.storage import storage_at
+from rebalance_monitor.streaming.topic import GrowthWatch, TopicFacts, ask, await_topic
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from rebalance_monitor.config.model import Settings
+    from rebalance_monitor.streaming.sinks import Sink
+
+log = structlog.get_logger()
+FAILURES = 5
+RETRY_S = 5.0
+
+
+class JobError(Exception):
+    """The query failed again and again; the message holds its last error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the command line adds to the configuration."""
+
+    rebuild_state: bool = False
+    available_now: bool = False
+
+
+def run_job(
+    settings: Settings, options: Options, stop: threading.Event, more_sinks: Sequence[Sink] = ()
+) -> int:
+    """Run until `stop` is set; return the number of findings told. Blocks.
+
+    Raises ConfigError (a checkpoint that does not fit, a folder in use), DependencyError (no broker, no Java,
+    no jars, blind), JobError.
+    """
+    storage = storage_at(settings.storage.path)
+    with locked(storage.root), ClusterAdmin(settings.kafka.client_properties()) as admin:
+        facts = await_topic(admin, settings.source.topic, stop)
+        if facts is None:
+            return 0
+        detection = detection_settings(settings.detection, admin)
+        state = plan_state(storage, facts, settings, rebuild=options.rebuild_state)
+        plan = Plan(detection, facts.cluster_id, state.manifest.catching_up)
+        with Outputs(settings, storage, facts, detection, more_sinks) as outputs, _ended_by_others(stop):
+            session = start_session("rebalance-monitor", settings.spark.properties(), _jars(settings))
+            try:
+                _Job(settings, options, stop, admin, session, outputs, plan, state.checkpoint).run(facts)
+            finally:
+                session.stop()
+        return outputs.writer.told.findings
+
+
+@contextmanager
+def _ended_by_others(stop: threading.Event) -> Iterator[None]:
+    """Take a JVM that is gone for no error once `stop` is set.
+
+    Whoever stops the job may have signalled Spark's JVM too: a service manager signals the whole group. The
+    batch it was at runs again at the next start.
+    """
+    from py4j.protocol import Py4JError  # noqa: PLC0415 - comes with pyspark
+
+    try:
+        yield
+    except (Py4JError, ConnectionError):
+        if not stop.is_set():
+            raise
+        log.warning("Spark was ended before the monitor could stop it")
+
+
+def _jars(settings: Settings) -> list[Path]:
+    # A platform brings the connector with it: `--packages`, or its own.
+    return [] if is_platform(os.environ) else resolve_spark_kafka(*installed_spark(), settings)
+
+
+@dataclass(slots=True)
+class _Job:
+    """The main loop, with everything that outlives one query."""
+
+    settings: Settings
+    options: Options
+    stop: threading.Event
+    admin: ClusterAdmin
+    session: SparkSession
+    outputs: Outputs
+    plan: Plan
+    checkpoint: Path
+    limit: int | None = None
+    failures: int = 0
+
+    def run(self, facts: TopicFacts) -> None:
+        """Run queries until one ends for good."""
+        source = self.settings.source
+        self.limit = source.max_offsets_per_trigger
+        properties = self.settings.kafka.client_properties()
+        with GrowthWatch(properties, source.topic, source.refresh_seconds) as growth:
+            while True:
+                growth.expect(facts.partitions)
+                end, error = self._run_query(facts, growth)
+                if end in {End.STOPPED, End.FINISHED} or (error is not None and self._gives_up(error)):
+                    return
+                facts = self._ask_again(facts)
+
+    def _run_query(self, facts: TopicFacts, growth: GrowthWatch) -> tuple[End, Exception | None]:
+        writer, told = self.outputs.writer, self.outputs.writer.told.batches
+        sight = SightCheck(facts, limited=self.limit is not None)
+
+        def on_progress(progress: Mapping[str, Any]) -> bool:
+            return self._judge(progress, sight) or growth.grown.is_set()
+
+        try:
+            query = start_query(self.session, self._shape(facts), writer)
+            log.info("watching", topic=facts.name, partitions=facts.partitions, query=str(query.id))
+            end, error = watch(query, self.stop, on_progress)
+        finally:
+            writer.pause()
+        if end is End.FINISHED:
+            sight.require()
+        if writer.told.batches > told:
+            self.failures = 0
+        return (End.STOPPED, None) if self.stop.is_set() else (end, error)
+
+    def _shape(self, facts: TopicFacts) -> Shape:
+        return Shape(
+            source=kafka_source(kafka_options(self.settings, facts.partitions, self.limit)),
+            plan=self.plan,
+            shards=facts.partitions,
+            buckets=self.settings.buckets,
+            checkpoint=self.checkpoint,
+            trigger_s=None if self.options.available_now else self.settings.trigger_seconds,
+        )
+
+    def _judge(self, progress: Mapping[str, Any], sight: SightCheck) -> bool:
+        """Check sight; true when history has been read by limited batches: live ones are not limited."""
+        ends = source_ends(progress, self.settings.source.topic)
+        if ends is None:
+            return False
+        sight.look(ends)
+        if self.limit is None or self.options.available_now or not has_read(ends, self.plan.catching_up):
+            return False
+        log.info("history has been read")
+        self.limit = None
+        return True
+
+    def _gives_up(self, error: Exception) -> bool:
+        """Wait before the next try; true when asked to stop meanwhile. Raises what will not pass."""
+        text = str(error)
+        if "StateVersionError" in text:
+            raise ConfigError(_last_line(text, "StateVersionError"))
+        self.failures += 1
+        if self.failures >= FAILURES:
+            raise JobError(f"The query failed {self.failures} times in a row. The last error: {text}")
+        log.warning("the query failed and is tried again", failures=self.failures, error=text[:2000])
+        return self.stop.wait(RETRY_S * self.failures)
+
+    def _ask_again(self, facts: TopicFacts) -> TopicFacts:
+        try:
+            return ask(self.admin, facts.name) or facts
+        except DependencyError as error:
+            log.warning("the brokers could not be asked", why=str(error))
+            return facts
+
+
+def _last_line(text: str, word: str) -> str:
+    """Return what stands behind `word` in the last line that has it: a Python error inside Spark's."""
+    line = [line for line in text.splitlines() if word in line][-1]
+    return line.partition(word)[2].strip(": ")

@@ -1,0 +1,73 @@
+"""Everything on the driver that outlives a query: lock-step ledger and sinks, the pure parts, the probe.
+
+The states of roll-up and live view are committed with each batch, and taken back from the ledger at a start
+and after a query that ended half-way through a batch, so that no batch counts twice.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+from rebalance_monitor.checkpoints.ledger import Ledger
+from rebalance_monitor.cluster.probe import ProbeThread
+from rebalance_monitor.streaming.parts import Parts
+from rebalance_monitor.streaming.sinks import FindingsTable, JsonLines, QuarantineTable
+from rebalance_monitor.streaming.writer import BatchWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rebalance_monitor.config.model import Settings
+    from rebalance_monitor.coordinator.settings import DetectionSettings
+    from rebalance_monitor.streaming.sinks import Sink
+    from rebalance_monitor.streaming.storage import Storage
+    from rebalance_monitor.streaming.topic import TopicFacts
+
+
+class Outputs:
+    """The writer and the probe of one job; use as a context manager. Raises LedgerError, OSError."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        storage: Storage,
+        facts: TopicFacts,
+        detection: DetectionSettings,
+        more_sinks: Sequence[Sink] = (),
+    ) -> None:
+        self._probe = _probe(settings)
+        drain = self._probe.drain if self._probe else list
+        ledger = Ledger(storage.ledger)
+        self._parts = Parts(detection, facts.cluster_id, drain)
+        self.writer = BatchWriter(
+            ledger,
+            ledger.load().on_topic(facts.id),
+            [*storage_sinks(settings, storage), *more_sinks],
+            self._parts,
+            cluster_name=settings.cluster_name,
+        )
+
+    def __enter__(self) -> Self:
+        if self._probe:
+            self._probe.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._probe:
+            self._probe.stop()
+
+
+def storage_sinks(settings: Settings, storage: Storage) -> list[Sink]:
+    """Return the sinks in the storage folder that are switched on."""
+    wanted: list[tuple[bool, Sink]] = [
+        (settings.outputs.jsonl, JsonLines(storage.jsonl)),
+        (settings.outputs.parquet, FindingsTable(storage.findings)),
+        (settings.outputs.quarantine, QuarantineTable(storage.quarantine)),
+    ]
+    return [sink for on, sink in wanted if on]
+
+
+def _probe(settings: Settings) -> ProbeThread | None:
+    if not settings.probe.enabled:
+        return None
+    return ProbeThread(settings.kafka.client_properties(), settings.probe.interval_seconds)

@@ -1,0 +1,81 @@
+"""The driver's pure parts: live view, roll-up and health, fed with batches and the probe's looks.
+
+Their states are taken from the ledger's snapshot and go back into it with each batch, so a batch that failed
+half-way counts once. What the probe saw during a batch that is run again is gone: only findings that the
+probe itself decides depend on it, never an id of another.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.coordinator.live import Live
+from rebalance_monitor.coordinator.rollup import RollUp
+from rebalance_monitor.coordinator.sightings import SeenGroup, Sighting
+from rebalance_monitor.streaming.health import Health
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rebalance_monitor.checkpoints.ledger import Snapshot
+    from rebalance_monitor.cluster.sightings import Sighting as Look
+    from rebalance_monitor.coordinator.findings import Finding
+    from rebalance_monitor.coordinator.settings import DetectionSettings
+    from rebalance_monitor.streaming.batches import Batch
+
+
+class Parts:
+    """The parts of one job. `drain` gives the probe's looks since it was called last."""
+
+    def __init__(self, settings: DetectionSettings, cluster: str, drain: Callable[[], list[Look]]) -> None:
+        self._settings = settings
+        self._cluster = cluster
+        self._drain = drain
+        self._generations: dict[str, int] = {}
+        self._now = -1
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Take the states of the parts from `snapshot`."""
+        # Copies, because the parts change what they are given and the snapshot must stay as committed.
+        self._rollup = RollUp(self._settings, self._cluster, deepcopy(snapshot.rollup))
+        self._live = Live(self._settings, self._cluster, deepcopy(snapshot.live))
+        self._health = Health(self._settings, self._cluster, snapshot.health)
+        self._now = snapshot.now
+
+    def findings(self, batch: Batch, wall: int) -> list[Finding]:
+        """Return the batch's findings, refined, with those of the parts; `wall` in ms."""
+        sightings = [sighting_of(look) for look in self._drain()]
+        self._learn(batch)
+        seen = self._live.on_sightings(sightings, self._generations)
+        told = [*self._live.refine(batch.findings), *seen]
+        self._now = max(self._now, batch.now)
+        rolled = self._rollup.on_batch(told, [stat for _, stat in batch.stats], self._now)
+        return [*told, *rolled, *self._health.on_batch(batch, sightings, wall)]
+
+    def into(self, snapshot: Snapshot) -> Snapshot:
+        """Return `snapshot` with the states of the parts."""
+        return replace(
+            snapshot,
+            rollup=deepcopy(self._rollup.snapshot()),
+            live=deepcopy(self._live.snapshot()),
+            health=self._health.snapshot(),
+        )
+
+    def _learn(self, batch: Batch) -> None:
+        for group in batch.removed:
+            self._generations.pop(group, None)
+        for group, summary in batch.groups.items():
+            if isinstance(summary.get("generation"), int):
+                self._generations[group] = summary["generation"]
+
+
+def sighting_of(look: Look) -> Sighting:
+    """Return a look of the probe in the coordinator's words."""
+    return Sighting(
+        at=look.at,
+        groups=tuple(SeenGroup(*group) for group in look.groups),
+        leaders=look.leaders,
+        brokers=look.brokers,
+    )

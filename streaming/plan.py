@@ -1,0 +1,80 @@
+"""Which state the job resumes or begins: the manifest's decision, made before Spark starts.
+
+What lies before the end offsets found when a state is begun is history: it rebuilds groups, and is not told
+as if it were new. Those offsets go into the manifest first: every run of every batch sees the same history.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+import structlog
+
+from rebalance_monitor.checkpoints.codec import CODEC_VERSION
+from rebalance_monitor.checkpoints.manifest import (
+    Identity,
+    Manifest,
+    next_generation,
+    read_manifest,
+    require_match,
+    write_manifest,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rebalance_monitor.config.model import Settings
+    from rebalance_monitor.streaming.storage import Storage
+    from rebalance_monitor.streaming.topic import TopicFacts
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class StatePlan:
+    """The state to run on: its checkpoint folder and what is history in it."""
+
+    manifest: Manifest
+    checkpoint: Path
+
+
+def identity_of(facts: TopicFacts, buckets: int) -> Identity:
+    """Return what state made now would depend on."""
+    return Identity(
+        product_version=version("rebalance-monitor"),
+        codec_version=CODEC_VERSION,
+        buckets=buckets,
+        shards=facts.partitions,
+        topic_id=facts.id,
+        cluster_id=facts.cluster_id,
+    )
+
+
+def plan_state(storage: Storage, facts: TopicFacts, settings: Settings, *, rebuild: bool) -> StatePlan:
+    """Return the state to run on and record it. Raises ManifestError where the stored one does not fit."""
+    found = identity_of(facts, settings.buckets)
+    stored = None if rebuild else read_manifest(storage.manifest)
+    if stored is not None:
+        require_match(stored.identity, found)
+    if stored is not None and not storage.checkpoint(stored.generation).is_dir():
+        log.warning("the checkpoint is gone: state is rebuilt", checkpoint=stored.generation)
+        stored = None
+    if stored is not None:
+        manifest = stored.grown(found)
+    else:
+        manifest = Manifest(found, next_generation(storage.states), _history(facts, settings))
+    says = "resuming" if stored else "beginning a new state"
+    log.info(says, generation=manifest.generation, partitions=facts.partitions)
+    checkpoint = storage.checkpoint(manifest.generation)
+    # The manifest first: a folder that no manifest names is passed over by the next start.
+    storage.root.mkdir(parents=True, exist_ok=True)
+    write_manifest(storage.manifest, manifest)
+    checkpoint.mkdir(parents=True, exist_ok=True)
+    return StatePlan(manifest, checkpoint)
+
+
+def _history(facts: TopicFacts, settings: Settings) -> dict[int, int]:
+    # A job that starts at the end reads no history; everything it sees is live.
+    return facts.filled() if settings.source.starting == "earliest" else {}

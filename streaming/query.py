@@ -1,0 +1,119 @@
+"""One run of the streaming query: start it, watch it, and end it for a named reason.
+
+The watch polls, because PySpark's own waiting cannot be interrupted by a signal. Stopping waits for the batch
+under way; a batch that was begun after that is run again by the next start, with the same records and time.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from rebalance_monitor.streaming.clock import clock_rows
+from rebalance_monitor.streaming.decode import decoded
+from rebalance_monitor.streaming.operator import operated
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from rebalance_monitor.streaming.source import Source
+    from rebalance_monitor.streaming.step import Plan
+    from rebalance_monitor.streaming.writer import BatchWriter
+
+POLL_S = 0.2
+LAST_BATCH_S = 60.0
+
+
+class End(StrEnum):
+    """Why a query ended."""
+
+    STOPPED = "stopped"
+    FINISHED = "finished"
+    FAILED = "failed"
+    REPLACED = "replaced"
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What the query is made of. trigger_s None: read what there is, then finish."""
+
+    source: Source
+    plan: Plan
+    shards: int
+    buckets: int
+    checkpoint: Path
+    trigger_s: float | None
+
+
+def output_frame(session: SparkSession, shape: Shape) -> DataFrame:
+    """Return source, decoder, clock and operator as one streaming frame."""
+    rows = decoded(shape.source(session), shape.buckets)
+    return operated(rows, clock_rows(session, shape.shards, shape.buckets), shape.plan)
+
+
+def start_query(session: SparkSession, shape: Shape, writer: BatchWriter) -> StreamingQuery:
+    """Start the query; its batches go to `writer`."""
+    stream = output_frame(session, shape).writeStream.outputMode("update").foreachBatch(writer)
+    stream = stream.option("checkpointLocation", str(shape.checkpoint))
+    if shape.trigger_s is None:
+        query = stream.trigger(availableNow=True).start()
+    else:
+        query = stream.trigger(processingTime=f"{round(shape.trigger_s * 1000)} milliseconds").start()
+    writer.serve(str(query.id))
+    return query
+
+
+def watch(
+    query: StreamingQuery, stop: threading.Event, on_progress: Callable[[Any], bool]
+) -> tuple[End, Exception | None]:
+    """Wait until the query ends, `stop` is set, or `on_progress` asks for another query by returning true.
+
+    `on_progress` gets each progress report that is new; what it raises stops the query and goes on.
+    """
+    seen = -1
+    try:
+        while query.isActive:
+            progress = last_progress(query)
+            if progress["batchId"] > seen:
+                seen = progress["batchId"]
+                if on_progress(progress):
+                    stop_after_batch(query)
+                    return End.REPLACED, None
+            if stop.wait(POLL_S):
+                stop_after_batch(query)
+                return End.STOPPED, None
+    finally:
+        query.stop()
+    error = query.exception()
+    progress = last_progress(query)
+    if error is None and progress["batchId"] > seen:
+        on_progress(progress)
+    return (End.FAILED, error) if error else (End.FINISHED, None)
+
+
+def last_progress(query: StreamingQuery) -> dict[str, Any]:
+    """Return the newest progress report as the JSON tree that Spark made; batch -1 before the first."""
+    progress = query.lastProgress
+    if progress is None:
+        return {"batchId": -1, "sources": []}
+    # From 4.0 on it is an object that turns the offsets of sources into Python's own text form.
+    tree: dict[str, Any] = json.loads(progress.json) if hasattr(progress, "json") else progress
+    return tree
+
+
+def stop_after_batch(query: StreamingQuery, wait_s: float = LAST_BATCH_S) -> None:
+    """Stop the query once the batch under way is done, after `wait_s` in any case."""
+    began, deadline = last_progress(query)["batchId"], time.monotonic() + wait_s
+    while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline:
+        if last_progress(query)["batchId"] > began:
+            break
+        time.sleep(0.01)
+    query.stop()

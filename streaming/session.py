@@ -1,0 +1,127 @@
+"""The Spark session with the defaults that this job was measured with; the `spark:` section overrides each.
+
+On a platform that starts the driver itself (spark-submit, Databricks) master, jars and Python are the
+platform's; only the settings that the query depends on are set there.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.cluster.java import find_java
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+# Renames through Hadoop's FileSystem: on a local folder this spares a forked shell command per file.
+LOCAL_FILES = (
+    "org.apache.spark.sql.execution.streaming.FileSystemBasedCheckpointFileManager",
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager",
+)
+
+QUERY: dict[str, str] = {
+    # Without it the Kafka source gives no row of an internal topic, and no error either.
+    "spark.sql.streaming.kafka.useDeprecatedOffsetFetching": "true",
+    "spark.sql.session.timeZone": "UTC",
+    # Every partition costs one Python task a batch; the number is fixed by the first batch of a state.
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # A version of the state is as large as the state: few are kept.
+    "spark.sql.streaming.minBatchesToRetain": "5",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
+    "spark.sql.adaptive.enabled": "false",
+}
+OPEN_SOURCE: dict[str, str] = {"spark.sql.streaming.stateStore.providerClass": ROCKSDB}
+LOCAL: dict[str, str] = {
+    "spark.master": "local[2]",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.log.level": "ERROR",
+    "spark.python.daemon.module": "rebalance_monitor.streaming.daemon",
+}
+
+
+def start_session(
+    name: str, overrides: Mapping[str, str], jars: Iterable[Path], environment: Mapping[str, str] = os.environ
+) -> SparkSession:
+    """Start Spark, or join the platform's session. Raises DependencyError where no fitting Java is found."""
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - heavy, and an optional dependency
+
+    local = not is_platform(environment)
+    if local:
+        _set_local_environment()
+    builder = SparkSession.builder.appName(name)
+    for key, value in session_settings(overrides, jars, environment).items():
+        builder = builder.config(key, value)
+    with _own_signals():
+        session = builder.getOrCreate()
+    if local:
+        _use_local_files(session, overrides)
+        session.sparkContext.setLogLevel(overrides.get("spark.log.level", LOCAL["spark.log.level"]))
+    return session
+
+
+def session_settings(
+    overrides: Mapping[str, str], jars: Iterable[Path], environment: Mapping[str, str]
+) -> dict[str, str]:
+    """Return what the session is built with: the defaults that fit the place, then `overrides`."""
+    settings = dict(QUERY)
+    if "DATABRICKS_RUNTIME_VERSION" not in environment:
+        settings |= OPEN_SOURCE
+    if not is_platform(environment):
+        settings |= LOCAL
+        settings["spark.jars"] = ",".join(str(jar) for jar in jars)
+    return settings | dict(overrides)
+
+
+def is_platform(environment: Mapping[str, str]) -> bool:
+    """Whether this driver was started by spark-submit or runs on Databricks."""
+    return "PYSPARK_GATEWAY_PORT" in environment or "DATABRICKS_RUNTIME_VERSION" in environment
+
+
+def _set_local_environment() -> None:
+    os.environ["JAVA_HOME"] = str(find_java().home)
+    # Workers must have our packages: not the system's Python.
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+
+
+@contextmanager
+def _own_signals() -> Iterator[None]:
+    """Keep the caller's Ctrl-C handler: PySpark installs one that throws the session away."""
+    handler = signal.getsignal(signal.SIGINT)
+    yield
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, handler)
+
+
+def _use_local_files(session: SparkSession, overrides: Mapping[str, str]) -> None:
+    key = "spark.sql.streaming.checkpointFileManagerClass"
+    if key in overrides:
+        return
+    for name in LOCAL_FILES:
+        if _has_class(session, name):
+            session.conf.set(key, name)
+            return
+
+
+def _has_class(session: SparkSession, name: str) -> bool:
+    from py4j.protocol import Py4JJavaError  # noqa: PLC0415 - comes with pyspark
+
+    try:
+        session._jvm.java.lang.Class.forName(name)  # noqa: SLF001 - there is no public way to ask
+    except Py4JJavaError:
+        return False
+    return True

@@ -1,0 +1,64 @@
+"""The configuration's thresholds as the coordinator wants them, with what the brokers say about themselves.
+
+The configuration may not import the coordinator, so the kinds that severity overrides name are checked here:
+an unknown kind is a ConfigError. A threshold that nobody configured but the brokers know (retention, largest
+message, session timeout of KIP-848 groups) takes the brokers' value. No pyspark here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+from rebalance_monitor.config.errors import ConfigError
+from rebalance_monitor.coordinator.kinds import Kind, Severity
+from rebalance_monitor.coordinator.settings import DetectionSettings, GroupOverride, SeverityOverride
+
+if TYPE_CHECKING:
+    from rebalance_monitor.config import detection
+
+
+class KnowsBrokers(Protocol):
+    """What is asked of the cluster; every answer may be None: not told."""
+
+    def offsets_retention_ms(self) -> int | None:
+        """Retention of committed offsets, ms."""
+
+    def max_message_bytes(self) -> int | None:
+        """Largest record batch that the offsets topic takes, bytes."""
+
+    def session_timeout_848_ms(self) -> int | None:
+        """Session timeout of KIP-848 groups, ms."""
+
+
+BROKER_VALUES = ("offsets_retention_ms", "max_message_bytes", "session_timeout_848_ms")
+
+
+def detection_settings(
+    section: detection.Detection, brokers: KnowsBrokers | None = None
+) -> DetectionSettings:
+    """Return the coordinator's settings; asks `brokers` for what is not configured. Raises ConfigError."""
+    values = {field.name: getattr(section, field.name) for field in fields(DetectionSettings)}
+    values["severity_overrides"] = tuple(map(_severity, section.severity_overrides))
+    values["group_overrides"] = tuple(
+        GroupOverride(**override.model_dump()) for override in section.group_overrides
+    )
+    settings = DetectionSettings(**values)
+    return settings if brokers is None else replace(settings, **_told(section, brokers))
+
+
+def _severity(override: detection.SeverityOverride) -> SeverityOverride:
+    try:
+        kind = Kind(override.kind)
+    except ValueError:
+        known = ", ".join(sorted(Kind))
+        raise ConfigError(
+            f"`detection.severity_overrides` names the kind {override.kind!r}; the kinds are {known}."
+        ) from None
+    return SeverityOverride(kind, Severity(override.severity), override.pattern)
+
+
+def _told(section: detection.Detection, brokers: KnowsBrokers) -> dict[str, Any]:
+    asked = [name for name in BROKER_VALUES if name not in section.model_fields_set]
+    told: dict[str, Any] = {name: getattr(brokers, name)() for name in asked}
+    return {name: value for name, value in told.items() if value is not None}

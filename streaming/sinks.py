@@ -1,0 +1,116 @@
+"""Where findings go on the driver. Sinks write before the ledger commits; the uncommitted is forgotten.
+
+JSON lines and tables are exactly-once across any death of the process. A terminal or pipe cannot take lines
+back: there a batch that runs again is printed again, with the same ids.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, BinaryIO, Protocol
+
+from rebalance_monitor.coordinator.findings import to_json
+from rebalance_monitor.dashboard.findings_table import write_findings
+from rebalance_monitor.dashboard.quarantine_table import write_quarantine
+from rebalance_monitor.dashboard.table_files import forget_uncommitted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from rebalance_monitor.checkpoints.ledger import Snapshot
+    from rebalance_monitor.coordinator.findings import Finding
+    from rebalance_monitor.dashboard.quarantine_table import Unreadable
+    from rebalance_monitor.streaming.batches import BatchKey
+
+
+class Sink(Protocol):
+    """One destination. Methods block for the disk and raise OSError; the batch then runs again."""
+
+    def start(self, committed: Snapshot) -> None:
+        """Forget what was written after `committed`; called once, before the first batch."""
+
+    def write(self, key: BatchKey, findings: Sequence[Finding], unreadable: Sequence[Unreadable]) -> None:
+        """Write one batch durably; called again with the same key when a batch runs again."""
+
+
+class JsonLines:
+    """`findings.jsonl`: one finding per line, in the order of detection. `length` is its length in bytes."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: BinaryIO | None = None
+        self.length = 0
+
+    def start(self, committed: Snapshot) -> None:
+        """Cut the file to the committed length; a file that somebody shortened or moved starts anew."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = self._path.open("ab")
+        self.length = min(committed.jsonl_bytes, self._path.stat().st_size)
+        self._file.truncate(self.length)
+
+    def write(self, key: BatchKey, findings: Sequence[Finding], unreadable: Sequence[Unreadable]) -> None:  # noqa: ARG002 - a sink takes what it needs
+        """Append the findings, from the committed length on."""
+        if self._file is None or not findings:
+            return
+        # An earlier attempt of this batch in the same process may have failed half-way.
+        self._file.truncate(self.length)
+        self._file.write("".join(to_json(finding) + "\n" for finding in findings).encode())
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+    def committed(self) -> None:
+        """Take what was written as final: the ledger has committed it."""
+        if self._file is not None:
+            self.length = os.fstat(self._file.fileno()).st_size
+
+    def written(self) -> int:
+        """Return the length (bytes) that the ledger is to commit."""
+        return self.length if self._file is None else os.fstat(self._file.fileno()).st_size
+
+
+class FindingsTable:
+    """The Parquet table of findings."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def start(self, committed: Snapshot) -> None:
+        """Delete the files of batches that were never committed."""
+        forget_uncommitted(self._folder, committed.batches)
+
+    def write(self, key: BatchKey, findings: Sequence[Finding], unreadable: Sequence[Unreadable]) -> None:  # noqa: ARG002
+        """Write the batch's own files."""
+        write_findings(self._folder, findings, *key)
+
+
+class QuarantineTable:
+    """The Parquet table that samples unreadable records."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def start(self, committed: Snapshot) -> None:
+        """Delete the files of batches that were never committed."""
+        forget_uncommitted(self._folder, committed.batches)
+
+    def write(self, key: BatchKey, findings: Sequence[Finding], unreadable: Sequence[Unreadable]) -> None:  # noqa: ARG002
+        """Write the batch's own files."""
+        write_quarantine(self._folder, unreadable, *key)
+
+
+class Lines:
+    """Findings as lines of text on a stream."""
+
+    def __init__(self, show: Callable[[Finding], str], write: Callable[[str], None]) -> None:
+        self._show = show
+        self._write = write
+
+    def start(self, committed: Snapshot) -> None:
+        """Nothing can be taken back."""
+
+    def write(self, key: BatchKey, findings: Sequence[Finding], unreadable: Sequence[Unreadable]) -> None:  # noqa: ARG002
+        """Print the findings that are news: history rebuilds state and is for the tables."""
+        for finding in findings:
+            if not finding.history:
+                self._write(self._show(finding) + "\n")

@@ -1,0 +1,68 @@
+"""Where records come from: the offsets topic, or a folder of captures.
+
+A source is a function from a session to a streaming frame with the Kafka source's columns (`COLUMNS`).
+The Kafka source assigns every partition: subscribing would make Spark's own driver join a consumer group and
+write its membership into the topic that is being watched. It reads uncommitted records, because an open
+transaction would otherwise hide everything behind it, and never fails on lost offsets: the guard tells.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from rebalance_monitor.config.model import Settings
+
+COLUMNS = ("key", "value", "partition", "offset", "timestamp")
+FOLDER_SCHEMA = "key binary, value binary, partition int, offset long, timestamp timestamp"
+Source = Callable[["SparkSession"], "DataFrame"]
+
+
+def kafka_options(settings: Settings, partitions: int, limit: int | None) -> dict[str, str]:
+    """Return the options of Spark's Kafka source; `limit` = offsets per batch, None for no limit."""
+    source = settings.source
+    options = {f"kafka.{name}": value for name, value in settings.kafka.client_properties().items()}
+    options |= {
+        "assign": json.dumps({source.topic: list(range(partitions))}),
+        "startingOffsets": source.starting,
+        "failOnDataLoss": "false",
+        "groupIdPrefix": "rebalance-monitor",
+        "kafka.isolation.level": "read_uncommitted",
+        # Every task waits this long on each partition that has nothing new.
+        "kafka.fetch.max.wait.ms": str(source.fetch_max_wait_ms),
+        "kafka.max.poll.records": str(source.max_poll_records),
+    }
+    if limit is not None:
+        options["maxOffsetsPerTrigger"] = str(limit)
+    return options
+
+
+def kafka_source(options: Mapping[str, str]) -> Source:
+    """Return the source that reads the topic with these options."""
+
+    def open_topic(session: SparkSession) -> DataFrame:
+        frame = session.readStream.format("kafka").options(**options).load().select(*COLUMNS)
+        # One task for each partition would spend a batch on starting Python workers.
+        return frame.coalesce(session.sparkContext.defaultParallelism)
+
+    return open_topic
+
+
+def folder_source(folder: Path) -> Source:
+    """Return the source that streams Parquet files of the Kafka source's columns, one a batch, oldest first.
+
+    The files must be put there whole (renamed); names do not matter, modification times do.
+    """
+
+    def open_folder(session: SparkSession) -> DataFrame:
+        reader = session.readStream.schema(FOLDER_SCHEMA).option("maxFilesPerTrigger", 1)
+        return reader.parquet(str(folder)).select(*COLUMNS).coalesce(1)
+
+    return open_folder

@@ -1,0 +1,154 @@
+"""One key's share of a micro-batch: rows and the batch's time in, new state and outputs out. No Spark here.
+
+Rows are put into the order of their offsets, the clock last: Spark promises no order inside a key. Nothing a
+record causes may stop the query, so an error of the coordinator becomes a counted `operator_error` stat, and
+state that cannot be read is begun anew with a `state_lost` stat. Only a state of an unknown version raises
+(StateVersionError): going on would destroy it.
+
+The time the coordinator is told is bounded by what has been read: Spark takes a batch's timestamp after it
+has fixed the offsets to read, so a record older than the timestamp may still be unread. Everything older than
+the timestamp of the batch *before* has been read, therefore now = min(timestamp, timestamp before + grace).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rebalance_monitor.checkpoints.codec import StateVersionError, decode_state, encode_state
+from rebalance_monitor.coordinator.findings import to_json
+from rebalance_monitor.coordinator.outputs import FindingOut, GroupOut, Output, RemovedOut, StatOut
+from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
+from rebalance_monitor.decoders.rows import CLOCK, FAILURE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from rebalance_monitor.coordinator.settings import DetectionSettings
+    from rebalance_monitor.coordinator.state import ShardState
+    from rebalance_monitor.decoders import Row
+
+MAX_ERRORS = 20
+QUARANTINE_BYTES = 256 * 1024
+
+
+class Stored(NamedTuple):
+    """The state row: version of the blob, the timestamp of the last batch (ms), the coordinator's state."""
+
+    codec: int
+    now: int
+    blob: bytes
+
+
+class OutRow(NamedTuple):
+    """What leaves the operator: `row_kind` finding | group | removed | stat, `body` JSON."""
+
+    row_kind: str
+    shard: int
+    group: str
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What every key is started with. catching_up: shard -> end offset found when this state was begun."""
+
+    settings: DetectionSettings
+    cluster: str
+    catching_up: dict[int, int]
+
+
+@dataclass(slots=True)
+class _Work:
+    """Outputs of one step, with its errors counted and the first of them kept."""
+
+    outputs: list[Output] = field(default_factory=list)
+    errors: int = 0
+
+    def run(self, what: str, group: str, call: Callable[[], Iterable[Output]]) -> None:
+        """Add what `call` gives; its error, if any, becomes a stat."""
+        try:
+            self.outputs.extend(call())
+        except Exception as error:  # noqa: BLE001 - whatever a record provokes must not end the query
+            self.errors += 1
+            if self.errors <= MAX_ERRORS:
+                data = {"what": what, "group": group, "error": f"{type(error).__name__}: {error}"[:500]}
+                self.outputs.append(StatOut("operator_error", data))
+
+
+def step(
+    plan: Plan, shard: int, bucket: int, rows: list[Row], now: int, stored: Stored | None
+) -> tuple[Stored, list[OutRow]]:
+    """Apply one batch's `rows` of a key at its timestamp `now` (ms). Raises StateVersionError only."""
+    work = _Work()
+    state = _state(plan, shard, bucket, stored, work)
+    coordinator = ShardCoordinator(state, plan.settings, plan.cluster)
+    records = sorted((row for row in rows if row.row_kind != CLOCK), key=lambda row: row.first_offset)
+    for row in records:
+        work.run(f"offset {row.first_offset}", row.group, lambda row=row: coordinator.on_row(row))  # type: ignore[misc]  # bound now
+    before = stored.now if stored else now
+    if len(records) < len(rows):
+        sure = min(now, before + plan.settings.grace_ms)
+        work.run("clock", "", lambda: coordinator.on_clock(sure))
+    blob = _blob(state, stored, work)
+    work.outputs.append(_summary(records, now, blob))
+    work.outputs.extend(_quarantine(records))
+    return Stored(blob[0] if blob else 0, max(now, before), blob), [_out(shard, o) for o in work.outputs]
+
+
+def _state(plan: Plan, shard: int, bucket: int, stored: Stored | None, work: _Work) -> ShardState:
+    if stored is not None and stored.blob:
+        try:
+            return decode_state(stored.blob)
+        except StateVersionError:
+            raise
+        except Exception as error:  # noqa: BLE001 - damaged state costs one shard's memory, not the monitor
+            data = {"error": f"{type(error).__name__}: {error}"[:500]}
+            work.outputs.append(StatOut("state_lost", data))
+            return new_shard_state(shard, bucket, None)
+    return new_shard_state(shard, bucket, plan.catching_up.get(shard))
+
+
+def _blob(state: ShardState, stored: Stored | None, work: _Work) -> bytes:
+    try:
+        return encode_state(state)
+    except Exception as error:  # noqa: BLE001 - the last good state is better than none
+        data = {"error": f"{type(error).__name__}: {error}"[:500]}
+        work.outputs.append(StatOut("state_not_kept", data))
+        return stored.blob if stored else b""
+
+
+def _summary(records: list[Row], now: int, blob: bytes) -> StatOut:
+    last = max((row.last_offset for row in records), default=-1)
+    return StatOut("batch", {"now": now, "rows": len(records), "last_offset": last, "state_bytes": len(blob)})
+
+
+def _quarantine(records: list[Row]) -> Iterable[StatOut]:
+    """Give the newest unreadable records, as many as the sample's budget of bytes holds."""
+    budget = QUARANTINE_BYTES
+    for row in reversed(records):
+        if row.row_kind != FAILURE:
+            continue
+        budget -= len(row.body)
+        if budget < 0:
+            return
+        content: dict[str, Any] = json.loads(bytes(row.body[1:]))
+        place = {"offset": row.first_offset, "timestamp": row.record_ts, "group": row.group}
+        yield StatOut("quarantine", {**content, **place})
+
+
+def _out(shard: int, output: Output) -> OutRow:
+    match output:
+        case FindingOut(finding):
+            return OutRow("finding", shard, finding.group or "", to_json(finding))
+        case GroupOut(group, summary):
+            return OutRow("group", shard, group, _json(summary))
+        case RemovedOut(group):
+            return OutRow("removed", shard, group, "{}")
+        case StatOut(kind, data):
+            return OutRow("stat", shard, "", _json({"kind": kind, **data}))
+
+
+def _json(data: dict[str, Any]) -> str:
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,59 @@
+"""The job's folder: where state, manifest, ledger and tables lie.
+
+They lie side by side, so that state can be rebuilt in a new folder without losing the others. The folder is a
+path of the driver's file system; only the checkpoint below `state/` is written by Spark itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """Names of everything below `root`."""
+
+    root: Path
+
+    @property
+    def manifest(self) -> Path:
+        """What the current state was made of."""
+        return self.root / "manifest.json"
+
+    @property
+    def states(self) -> Path:
+        """One checkpoint folder per generation of the state."""
+        return self.root / "state"
+
+    def checkpoint(self, generation: int) -> Path:
+        """Spark's checkpoint of one generation."""
+        return self.states / str(generation)
+
+    @property
+    def ledger(self) -> Path:
+        """What has been told."""
+        return self.root / "ledger"
+
+    @property
+    def findings(self) -> Path:
+        """The findings table."""
+        return self.root / "tables" / "findings"
+
+    @property
+    def quarantine(self) -> Path:
+        """The table of unreadable records."""
+        return self.root / "tables" / "quarantine"
+
+    @property
+    def jsonl(self) -> Path:
+        """Findings as JSON lines."""
+        return self.root / "findings.jsonl"
+
+
+def storage_at(path: Path) -> Storage:
+    """Return the storage at `path`, made absolute: Spark resolves relative paths elsewhere."""
+    return Storage(path.expanduser().resolve())

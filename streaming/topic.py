@@ -1,0 +1,103 @@
+"""What the brokers say about the offsets topic before the query starts, and whether it has grown since.
+
+The topic is created by the first consumer group: a cluster without one has none yet, and the job waits.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+import structlog
+
+from rebalance_monitor.cluster.admin import ClusterAdmin
+from rebalance_monitor.cluster.errors import DependencyError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+log = structlog.get_logger()
+WAIT_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFacts:
+    """The topic at one moment; begins and ends are first and next offsets by partition."""
+
+    name: str
+    id: str
+    cluster_id: str
+    begins: dict[int, int]
+    ends: dict[int, int]
+
+    @property
+    def partitions(self) -> int:
+        """The number of partitions."""
+        return len(self.ends)
+
+    def filled(self) -> dict[int, int]:
+        """Return the end offsets of the partitions that may hold records."""
+        return {p: end for p, end in self.ends.items() if end > self.begins.get(p, 0)}
+
+
+def ask(admin: ClusterAdmin, name: str) -> TopicFacts | None:
+    """Return what the brokers say; None where the topic does not exist. Raises DependencyError."""
+    topic = admin.topic(name)
+    if topic is None or not topic.partitions:
+        return None
+    begins, ends = admin.begin_offsets(name), admin.end_offsets(name)
+    return TopicFacts(name, topic.id, admin.cluster_id(), begins, ends)
+
+
+def await_topic(admin: ClusterAdmin, name: str, stop: threading.Event) -> TopicFacts | None:
+    """Return the facts once the topic exists; None when `stop` is set first. Says once that it waits."""
+    told = False
+    while not stop.is_set():
+        if facts := ask(admin, name):
+            return facts
+        if not told:
+            log.info("waiting: the topic does not exist until the first consumer group appears", topic=name)
+            told = True
+        stop.wait(WAIT_S)
+    return None
+
+
+class GrowthWatch:
+    """Asks every `every_s` seconds in a thread of its own how many partitions the topic has.
+
+    `grown` is set when there are more than expected. Brokers that cannot be asked are asked again.
+    """
+
+    def __init__(self, properties: Mapping[str, str], name: str, every_s: float) -> None:
+        self._properties = properties
+        self._name = name
+        self._every_s = every_s
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="rebalance-monitor-growth", daemon=True)
+        self._partitions: int | None = None
+        self.grown = threading.Event()
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # Not waited for: a request under way ends by its own time limit, and the thread is a daemon.
+        self._stop.set()
+
+    def expect(self, partitions: int) -> None:
+        """Say how many partitions are being read from now on."""
+        self._partitions = partitions
+        self.grown.clear()
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._every_s):
+            try:
+                with ClusterAdmin(self._properties) as admin:
+                    found = admin.partition_count(self._name)
+            except DependencyError as error:
+                log.warning("the brokers could not be asked for partitions", why=str(error))
+                continue
+            if self._partitions is not None and found > self._partitions:
+                self.grown.set()

@@ -1,0 +1,158 @@
+"""The batch writer: what the driver does with each micro-batch (`foreachBatch`).
+
+One action on the operator's output, and only one: a second would run the state function again. Then, in
+this order: read, roll up, refine by what the probe saw, write the sinks, commit the ledger. A batch that the
+ledger has is skipped: Spark runs it again when the process died between the ledger's commit and Spark's own.
+Blocks for the sinks. An error fails the batch, which runs again at the next start.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
+
+import structlog
+
+from rebalance_monitor.coordinator.findings import stamp
+from rebalance_monitor.streaming.batches import Batch, BatchKey, read_batch
+from rebalance_monitor.streaming.sinks import JsonLines
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pyspark.sql import DataFrame
+
+    from rebalance_monitor.checkpoints.ledger import Ledger, Snapshot
+    from rebalance_monitor.coordinator.findings import Finding
+    from rebalance_monitor.streaming.sinks import Sink
+
+log = structlog.get_logger()
+OUTPUT_COLUMNS = ("row_kind", "shard", "group", "body")
+
+
+class DriverParts(Protocol):
+    """The pure parts that see all keys at once, with their states."""
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Take the states of the parts from `snapshot`."""
+
+    def findings(self, batch: Batch, wall: int) -> list[Finding]:
+        """Return the batch's findings, refined, with those of the driver's own; `wall` in ms."""
+
+    def into(self, snapshot: Snapshot) -> Snapshot:
+        """Return `snapshot` with the states of the parts."""
+
+
+@dataclass(slots=True)
+class Told:
+    """What the writer has done so far, for the job's main loop."""
+
+    batches: int = 0
+    rows: int = 0
+    findings: int = 0
+    last_batch: int = -1
+
+
+class BatchWriter:
+    """Applies batches of one query at a time; `query_id` is set once Spark has given it."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        snapshot: Snapshot,
+        sinks: Sequence[Sink],
+        parts: DriverParts,
+        *,
+        cluster_name: str = "",
+        wall_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        self._ledger = ledger
+        self._snapshot = snapshot
+        self._sinks = sinks
+        self._parts = parts
+        self._cluster_name = cluster_name
+        self._wall_ms = wall_ms
+        self._query_id = ""
+        self._has_id = threading.Event()
+        self.told = Told()
+        parts.restore(snapshot)
+        for sink in sinks:
+            sink.start(snapshot)
+
+    def serve(self, query_id: str) -> None:
+        """Name the query whose batches come from now on; its first batch waits for this."""
+        self._query_id = query_id
+        self._has_id.set()
+
+    def pause(self) -> None:
+        """Forget what was not committed: the query has ended, perhaps half-way through a batch."""
+        self._has_id.clear()
+        self._parts.restore(self._snapshot)
+
+    def __call__(self, frame: DataFrame, batch_id: int) -> None:
+        """Apply one batch; Spark's `foreachBatch` function."""
+        self._has_id.wait()
+        frame.persist()
+        try:
+            rows = [tuple(row) for row in frame.select(*OUTPUT_COLUMNS).collect()]
+        finally:
+            frame.unpersist()
+        self.apply(BatchKey(self._query_id, batch_id), read_batch(rows))
+
+    def apply(self, key: BatchKey, batch: Batch) -> None:
+        """Tell about `batch`, unless the ledger says that it has been told."""
+        self.told.batches += 1
+        self.told.rows += batch.rows
+        self.told.last_batch = key.batch_id
+        if self._snapshot.has(*key):
+            log.info("batch was told before the restart", batch=key.batch_id)
+            return
+        wall = self._wall_ms()
+        fresh = replace(batch, findings=[f for f in batch.findings if not self._is_known(f)])
+        findings = [self._named(stamp(f, wall)) for f in self._parts.findings(fresh, wall)]
+        for sink in self._sinks:
+            sink.write(key, findings, batch.unreadable)
+        self._commit(key, batch)
+        self.told.findings += len(findings)
+        self._say(key, batch, findings, wall)
+
+    def _is_known(self, finding: Finding) -> bool:
+        # After a rebuild the topic is read from its beginning: its history has been told by an earlier query.
+        decided = finding.history and finding.shard is not None and finding.offset is not None
+        return decided and self._snapshot.told(finding.shard or 0, finding.offset or 0)
+
+    def _named(self, finding: Finding) -> Finding:
+        return replace(finding, cluster=self._cluster_name) if self._cluster_name else finding
+
+    def _commit(self, key: BatchKey, batch: Batch) -> None:
+        after = self._parts.into(self._snapshot.after(*key, batch.now, batch.positions))
+        lines = next((sink for sink in self._sinks if isinstance(sink, JsonLines)), None)
+        if lines is not None:
+            after = replace(after, jsonl_bytes=lines.written())
+        self._ledger.commit(after)
+        self._snapshot = after
+        if lines is not None:
+            lines.committed()
+
+    def _say(self, key: BatchKey, batch: Batch, findings: Sequence[Finding], wall: int) -> None:
+        """Write one line a batch at most: loud for troubles, usual for findings, else for debugging."""
+        live = [finding for finding in findings if not finding.history]
+        say = log.warning if batch.troubles else log.info if findings else log.debug
+        say(
+            "batch",
+            id=key.batch_id,
+            rows=batch.rows,
+            findings=len(findings),
+            history=len(findings) - len(live),
+            detection_delay_ms=max((wall - finding.at for finding in live), default=None),
+            state_bytes=batch.state_bytes,
+            behind_ms=wall - batch.now if batch.now >= 0 else None,
+            write_ms=self._wall_ms() - wall,
+            **(
+                {"troubles": batch.troubles[:3], "troubles_total": len(batch.troubles)}
+                if batch.troubles
+                else {}
+            ),
+        )
