@@ -1,0 +1,164 @@
+"""What each performance lever of the job is worth: the batch without new records, one lever off at a time.
+
+The query is the job's shape: the Kafka source over 50 partitions of `__consumer_offsets`, the decode stage,
+the clock row, the stateful operator with 50 keys of 20 KB, a sink that persists and collects. Every variant
+runs in a process of its own, batches back to back. Prints ms and CPU-ms per batch (medians, means).
+
+    python bench/levers.py --spark 'local[2]'
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from sparks import FILE_SYSTEM_CHECKPOINTS, batch_ms, kafka_frame, kafka_session
+from state_curve import OUT, STATE, Cell, step
+from trees import usage
+
+from rebalance_monitor.lab.broker import LabBroker
+from rebalance_monitor.streaming.clock import clock_rows
+from rebalance_monitor.streaming.decode import decoded
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+SHARDS = 50
+WATCH_S = 150.0
+DEFAULT_CHECKPOINTS = "org.apache.spark.sql.execution.streaming.FileContextBasedCheckpointFileManager"
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One setting of all levers; the defaults are the job's."""
+
+    wait_ms: int = 5
+    coalesce: int = 2
+    partitions: int = 1
+    timeout: str = "NoTimeout"
+    checkpoints: str = FILE_SYSTEM_CHECKPOINTS
+    daemon: str = "rebalance_monitor.streaming.daemon"
+    conf: dict[str, str] = field(default_factory=dict)
+
+
+ON = Variant()
+VARIANTS: dict[str, Variant] = {
+    "all levers on": ON,
+    "coalesce(1) after the source": replace(ON, coalesce=1),
+    "no coalesce (50 source tasks)": replace(ON, coalesce=0),
+    "fetch.max.wait.ms 500 (default)": replace(ON, wait_ms=500),
+    "stock Python daemon": replace(ON, daemon="pyspark.daemon"),
+    "default checkpoint file manager": replace(ON, checkpoints=DEFAULT_CHECKPOINTS),
+    "2 shuffle partitions": replace(ON, partitions=2),
+    "4 shuffle partitions": replace(ON, partitions=4),
+    "ProcessingTimeTimeout": replace(ON, timeout="ProcessingTimeTimeout"),
+    "HDFS-style state store": replace(
+        ON,
+        conf={
+            "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state."
+            "HDFSBackedStateStoreProvider"
+        },
+    ),
+    "100 state versions kept (default)": replace(ON, conf={"spark.sql.streaming.minBatchesToRetain": "100"}),
+}
+
+
+def sink(frame: DataFrame, _: int) -> None:
+    """Do what the job's sink does: compute once, use twice."""
+    frame.persist()
+    try:
+        frame.count()
+        frame.collect()
+    finally:
+        frame.unpersist()
+
+
+def run(variant: Variant, master: str, bootstrap: str, batches: int) -> dict[str, Any]:
+    """Measure one variant in this process."""
+    conf = {
+        "spark.sql.shuffle.partitions": str(variant.partitions),
+        "spark.sql.streaming.checkpointFileManagerClass": variant.checkpoints,
+        "spark.python.daemon.module": variant.daemon,
+        **variant.conf,
+    }
+    spark = kafka_session(master, conf)
+    source = kafka_frame(spark, bootstrap, SHARDS, {"kafka.fetch.max.wait.ms": str(variant.wait_ms)})
+    records = source.coalesce(variant.coalesce) if variant.coalesce else source
+    rows = decoded(records, 1).unionByName(clock_rows(spark, SHARDS, 1))
+    keyed = rows.selectExpr("coalesce(shard, -1) AS shard", "coalesce(bucket, -1) AS bucket")
+    out = keyed.groupBy("shard", "bucket").applyInPandasWithState(
+        step(Cell(SHARDS, 20_000, "all")), OUT, STATE, "update", variant.timeout
+    )
+    folder = tempfile.TemporaryDirectory(prefix="levers-", ignore_cleanup_errors=True)
+    writer = out.writeStream.foreachBatch(sink).outputMode("update")
+    query = writer.option("checkpointLocation", folder.name).trigger(processingTime="0 seconds").start()
+    row = _watch(partial(batch_ms, query), batches)
+    if (error := query.exception()) is not None:
+        raise error
+    query.stop()
+    spark.stop()
+    folder.cleanup()
+    return row
+
+
+def _watch(finished: partial[list[dict[str, int]]], batches: int, skip: int = 10) -> dict[str, Any]:
+    until = time.monotonic() + WATCH_S
+    while len(finished(0)) < skip and time.monotonic() < until:
+        time.sleep(0.05)
+    first, before = len(finished(0)), usage()
+    while len(finished(first)) < batches and time.monotonic() < until:
+        time.sleep(0.05)
+    after, rows = usage(), finished(first)
+    names = ("triggerExecution", "addBatch", "latestOffset", "queryPlanning", "walCommit", "commitOffsets")
+    medians = {name: statistics.median(row.get(name, 0) for row in rows) for name in names}
+    return medians | {"cpu": (after.cpu_s - before.cpu_s) * 1000 / len(rows), "batches": len(rows)}
+
+
+def table(options: argparse.Namespace, bootstrap: str) -> None:
+    """Run every wanted variant in its own process and print a line for each."""
+    print(f"{'':<34} {'ms':>6} {'CPU-ms':>7} {'addBatch':>9} {'offsets':>8} {'wal+commit':>11}")
+    for name in options.only or VARIANTS:
+        command = [sys.executable, __file__, "--spark", options.spark, "--variant", name]
+        command += ["--bootstrap", bootstrap, "--batches", str(options.batches)]
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
+        if done.returncode:
+            print(f"{name:<34} failed")
+            continue
+        row = json.loads(done.stdout.splitlines()[-1])
+        logs = row["walCommit"] + row["commitOffsets"]
+        print(
+            f"{name:<34} {row['triggerExecution']:>6.0f} {row['cpu']:>7.0f} {row['addBatch']:>9.0f}"
+            f" {row['latestOffset']:>8.0f} {logs:>11.0f}",
+            flush=True,
+        )
+
+
+def main() -> None:
+    """Measure one variant (`--variant`) or all of them against a lab broker."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--spark", default="local[2]", help="master URL")
+    parser.add_argument("--batches", type=int, default=15)
+    parser.add_argument("--only", action="append", choices=list(VARIANTS))
+    parser.add_argument("--variant", choices=list(VARIANTS))
+    parser.add_argument("--bootstrap", help="an existing broker; default: a lab broker of its own")
+    options = parser.parse_args()
+    if options.variant:
+        row = run(VARIANTS[options.variant], options.spark, options.bootstrap, options.batches)
+        print(json.dumps(row))
+    elif options.bootstrap:
+        table(options, options.bootstrap)
+    else:
+        with LabBroker() as broker:
+            table(options, broker.bootstrap)
+
+
+if __name__ == "__main__":
+    main()
