@@ -1,0 +1,138 @@
+"""The accuracy page: tables in Markdown from tallies, with the command, versions and date that made them."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.lab.score import percentile, together, wilson
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from rebalance_monitor.lab.score import Tally
+
+LIBRARIES = ("confluent-kafka", "kafka-python", "aiokafka", "pyspark")
+HEAD = "| what | family | truth | detected | missed | wrong | precision | recall | delay p50 / p95 / max |"
+RULE = "|---|---|--:|--:|--:|--:|---|---|---|"
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """One way of running the monitor over the suites: its tallies, calibration and noise.
+
+    `noise` are findings of warning or worse on groups that nothing was done to, over `quiet_hours`.
+    """
+
+    name: str
+    tallies: Mapping[tuple[str, str], Tally]
+    calibration: Sequence[tuple[float, int, int]]
+    noise: int
+    quiet_hours: float
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What made the page: the command, broker versions, seeds, scenario count, wall time (s), remarks."""
+
+    command: str
+    brokers: Sequence[str]
+    seeds: Sequence[int]
+    runs: int
+    seconds: float
+    remarks: Sequence[str] = ()
+
+
+def page(origin: Origin, scored: Iterable[Scored]) -> str:
+    """Give the whole page."""
+    parts = [_top(origin)]
+    for one in scored:
+        parts += [f"## {one.name}", _table(one.tallies), _delays_note(one), _calibration(one.calibration)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _top(origin: Origin) -> str:
+    seeds = ", ".join(map(str, origin.seeds))
+    facts = [
+        f"- Made by `{origin.command}` on {datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
+        f"  in {origin.seconds / 60:.0f} minutes,",
+        f"  Python {platform.python_version()}, {', '.join(map(_installed, LIBRARIES))}.",
+        f"- Brokers: {', '.join(origin.brokers)}. Scenario runs: {origin.runs}. Seeds: {seeds}.",
+        *(f"- {remark}" for remark in origin.remarks),
+    ]
+    return "\n".join(["# Accuracy", "", INTRODUCTION, "", *facts])
+
+
+INTRODUCTION = """Real brokers, real clients, injected faults; the coordinator's own log is the truth.
+See [the lab](lab.md) for the scenarios and for how findings are matched to facts: by group, member and
+generation, never by time alone. Intervals are 95 % Wilson intervals. A cause counts as claimed from a
+confidence of 0.6 on."""
+
+
+def _installed(name: str) -> str:
+    try:
+        return f"{name} {version(name)}"
+    except PackageNotFoundError:
+        return f"no {name}"
+
+
+def _table(tallies: Mapping[tuple[str, str], Tally]) -> str:
+    labels = list(dict.fromkeys(label for label, _ in tallies))
+    lines = [HEAD, RULE]
+    for label in labels:
+        families = {family: one for (name, family), one in tallies.items() if name == label}
+        lines.append(_row(f"**{label}**", "**all**", together(families.values())))
+        lines += [_row(label, family, one) for family, one in families.items()]
+    return "\n".join(lines)
+
+
+def _row(label: str, family: str, one: Tally) -> str:
+    cells = [
+        label,
+        family,
+        str(one.facts),
+        str(one.detected),
+        str(one.missed),
+        str(one.wrong),
+        share(one.right, one.claims),
+        share(one.detected, one.facts),
+        _delay(one.delays),
+    ]
+    return "| " + " | ".join(cells) + " |"
+
+
+def share(hits: int, total: int) -> str:
+    """Give `0.95 (0.87-0.98)`; an en dash for nothing of nothing."""
+    if total == 0:
+        return "–"  # noqa: RUF001 - an empty cell of a table
+    low, high = wilson(hits, total)
+    return f"{hits / total:.2f} ({low:.2f}-{high:.2f})"
+
+
+def _delay(delays: Sequence[float]) -> str:
+    if not delays:
+        return ""
+    return " / ".join(f"{percentile(delays, part):.1f} s" for part in (0.5, 0.95, 1.0))
+
+
+def _delays_note(one: Scored) -> str:
+    rate = one.noise / one.quiet_hours if one.quiet_hours else 0.0
+    return (
+        f"Findings of warning or worse about groups that nothing was done to: {one.noise} "
+        f"in {one.quiet_hours:.2f} group-hours ({rate:.2f} per group-hour)."
+    )
+
+
+def _calibration(bins: Sequence[tuple[float, int, int]]) -> str:
+    if not bins:
+        return "No cause named a member."
+    lines = ["Calibration: of the causes that named a member with this confidence, how many were true.", ""]
+    lines += ["| confidence | claims | true | share |", "|---|--:|--:|---|"]
+    lines += [
+        f"| {low:.1f}-{low + 0.1:.1f} | {count} | {hits} | {share(hits, count)} |"
+        for low, count, hits in bins
+    ]
+    return "\n".join(lines)

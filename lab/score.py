@@ -1,0 +1,203 @@
+"""Detection against truth: what was found, missed, and claimed wrongly.
+
+A finding makes claims: its kind, and each of its causes at or above the attribution confidence. A claim and a
+fact match when label, group and, where the fact has them, member and generation are equal: never by time
+alone. A member's leaving is matched by its id, which is never used again, whichever generation tells of it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from math import sqrt
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.coordinator.kinds import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from rebalance_monitor.coordinator.findings import CauseEntry, Finding
+    from rebalance_monitor.lab.facts import Fact
+
+CONFIDENT = 0.6
+# Kinds that the log decides; of these a claim without a fact is wrong.
+JUDGED_KINDS = frozenset(
+    {
+        Kind.REBALANCE,
+        Kind.REBALANCE_FAILED,
+        Kind.SESSION_TIMEOUT,
+        Kind.POLL_INTERVAL_EXCEEDED,
+        Kind.STATIC_MEMBER_REPLACED,
+        Kind.GROUP_EMPTY,
+        Kind.STORM,
+    }
+)
+JUDGED_CAUSES = frozenset(
+    {
+        "first_start",
+        "member_joined",
+        "member_left",
+        "session_timeout",
+        "poll_interval_exceeded",
+        "static_member_expired",
+        "join_deadline_missed",
+        "sync_deadline_missed",
+    }
+)
+BY_MEMBER = frozenset({Kind.SESSION_TIMEOUT, Kind.POLL_INTERVAL_EXCEEDED, Kind.STATIC_MEMBER_REPLACED})
+BY_GROUP = frozenset({Kind.STORM})
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One thing a finding says. Fields as in Fact; `detected_at` in ms, -1 where unknown."""
+
+    label: str
+    group: str
+    generation: int
+    member: str
+    confidence: float
+    detected_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """One row of the table: facts, how many were detected, claims, how many were right; delays in s."""
+
+    facts: int
+    detected: int
+    claims: int
+    right: int
+    delays: tuple[float, ...] = ()
+
+    @property
+    def missed(self) -> int:
+        """Facts that nothing told of."""
+        return self.facts - self.detected
+
+    @property
+    def wrong(self) -> int:
+        """Claims without a fact."""
+        return self.claims - self.right
+
+
+def claims_of(findings: Iterable[Finding]) -> list[Claim]:
+    """Give what the findings claim, confident or not, of what the log decides."""
+    return [claim for finding in findings if finding.group is not None for claim in _claims(finding)]
+
+
+def _claims(finding: Finding) -> list[Claim]:
+    made = []
+    if finding.kind in JUDGED_KINDS and finding.phase in {None, "opened"}:
+        members = _subjects(finding) if finding.kind in BY_MEMBER else [""]
+        confidence = finding.confidence
+        made += [_claim(finding, finding.kind.value, member, confidence) for member in members]
+    if finding.kind in {Kind.REBALANCE, Kind.GROUP_EMPTY} and finding.phase in {None, "opened"}:
+        made += [
+            _claim(finding, f"cause:{cause.cause.value}", _member(cause), cause.confidence)
+            for cause in finding.causes
+            if cause.cause.value in JUDGED_CAUSES
+        ]
+    return made
+
+
+def _member(cause: CauseEntry) -> str:
+    return "" if cause.cause.value == "first_start" else cause.member_id or ""
+
+
+def _subjects(finding: Finding) -> list[str]:
+    blamed = [cause.member_id for cause in finding.causes if cause.member_id]
+    gone = [member.member_id for member in finding.members if member.role in {"left", "replaced"}]
+    return list(dict.fromkeys(blamed or gone)) or [""]
+
+
+def _claim(finding: Finding, label: str, member: str, confidence: float) -> Claim:
+    generation = -1 if finding.generation is None else finding.generation
+    return Claim(label, finding.group or "", generation, member, confidence, finding.detected_at)
+
+
+def key_of(thing: Fact | Claim) -> tuple[str, str, str, int]:
+    """Give what two must share to match: label, group, and member or generation or both."""
+    if thing.label in BY_GROUP:
+        return thing.label, thing.group, "", -1
+    if thing.label in BY_MEMBER or (thing.label.startswith("cause:") and thing.member):
+        return thing.label, thing.group, thing.member, -1
+    if thing.label == Kind.REBALANCE_FAILED:
+        # One finding tells of a whole gap.
+        return thing.label, thing.group, "", -1
+    return thing.label, thing.group, thing.member, thing.generation
+
+
+def tally(
+    facts: Sequence[Fact], claims: Sequence[Claim], families: Mapping[str, str]
+) -> dict[tuple[str, str], Tally]:
+    """Count per (label, client family); `families` maps groups to families, others are left out."""
+    sure = [claim for claim in claims if claim.confidence >= CONFIDENT]
+    told: dict[tuple[str, str, str, int], Claim] = {}
+    for claim in sure:
+        told.setdefault(key_of(claim), claim)
+    true = {key_of(fact) for fact in facts}
+    rows: dict[tuple[str, str], list[tuple[str, bool, float | None]]] = defaultdict(list)
+    for fact in facts:
+        if fact.group in families:
+            rows[fact.label, families[fact.group]].append(_fact_row(fact, told.get(key_of(fact))))
+    for claim in sure:
+        if claim.group in families:
+            rows[claim.label, families[claim.group]].append(("claim", key_of(claim) in true, None))
+    return {key: _count(entries) for key, entries in sorted(rows.items())}
+
+
+def _fact_row(fact: Fact, claim: Claim | None) -> tuple[str, bool, float | None]:
+    if claim is None:
+        return "fact", False, None
+    return "fact", True, (claim.detected_at - fact.at) / 1000 if claim.detected_at > 0 else None
+
+
+def _count(entries: Sequence[tuple[str, bool, float | None]]) -> Tally:
+    facts = [entry for entry in entries if entry[0] == "fact"]
+    claims = [entry for entry in entries if entry[0] == "claim"]
+    return Tally(
+        facts=len(facts),
+        detected=sum(hit for _, hit, _ in facts),
+        claims=len(claims),
+        right=sum(hit for _, hit, _ in claims),
+        delays=tuple(sorted(delay for _, _, delay in facts if delay is not None)),
+    )
+
+
+def together(tallies: Iterable[Tally]) -> Tally:
+    """Add tallies up."""
+    every = list(tallies)
+    return Tally(
+        facts=sum(one.facts for one in every),
+        detected=sum(one.detected for one in every),
+        claims=sum(one.claims for one in every),
+        right=sum(one.right for one in every),
+        delays=tuple(sorted(delay for one in every for delay in one.delays)),
+    )
+
+
+def wilson(hits: int, total: int, z: float = 1.96) -> tuple[float, float]:
+    """Give the 95 % Wilson interval of a proportion; (0, 1) of nothing."""
+    if total == 0:
+        return 0.0, 1.0
+    share, square = hits / total, z * z / total
+    middle = (share + square / 2) / (1 + square)
+    spread = z * sqrt(share * (1 - share) / total + square / (4 * total)) / (1 + square)
+    return max(0.0, middle - spread), min(1.0, middle + spread)
+
+
+def percentile(ordered: Sequence[float], share: float) -> float:
+    """Give the value at `share` of an ordered, not empty sequence."""
+    return ordered[min(len(ordered) - 1, round(share * (len(ordered) - 1)))]
+
+
+def calibration(facts: Sequence[Fact], claims: Sequence[Claim]) -> list[tuple[float, int, int]]:
+    """Give (lower bound of a tenth of confidence, claims, how many were true) for causes of members."""
+    true = {key_of(fact) for fact in facts}
+    bins: dict[int, list[bool]] = defaultdict(list)
+    for claim in claims:
+        if claim.label.startswith("cause:") and claim.member:
+            bins[min(9, int(claim.confidence * 10))].append(key_of(claim) in true)
+    return [(tenth / 10, len(hits), sum(hits)) for tenth, hits in sorted(bins.items())]
