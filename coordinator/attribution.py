@@ -26,6 +26,7 @@ MAX_HEARTBEAT_MS = 3_000
 _SLACK_MS = 60
 _CLOSE_MS = 300
 _CAP_WITHOUT_MEANING = 0.5
+_CAP_FITTING = 0.55
 _MIN_REPORTED = 0.1
 _CERTAIN = 0.97
 _BARRIER_HELD = 0.9
@@ -73,13 +74,13 @@ class Silence:
 
 def attribute(seen: Silence) -> list[tuple[Cause, float]]:
     """Causes with confidences, likeliest first; they sum up to at most 1."""
-    if not seen.committed and not seen.means:
+    if not seen.committed and not seen.means and not _in_time(seen):
         return _censored(seen)
     scores = _static(seen) if seen.static else _dynamic(seen)
     total = sum(scores.values())
     shares = {cause: score / total for cause, score in scores.items()}
     if not seen.means:
-        shares = _capped(shares)
+        shares = _capped(shares, _CAP_FITTING if not seen.committed else _CAP_WITHOUT_MEANING)
     ranked = sorted(shares.items(), key=lambda item: -item[1])
     return [(cause, min(_CERTAIN, round(share, 2))) for cause, share in ranked if share >= _MIN_REPORTED]
 
@@ -135,13 +136,18 @@ def _censored(seen: Silence) -> list[tuple[Cause, float]]:
     return shares
 
 
-def _capped(shares: dict[Cause, float]) -> dict[Cause, float]:
+def _in_time(seen: Silence) -> bool:
+    """Whether it never committed but went just when its session, begun by joining, would have expired."""
+    return 0 <= seen.elapsed - seen.session <= _heartbeat(seen) + _CLOSE_MS
+
+
+def _capped(shares: dict[Cause, float], cap: float) -> dict[Cause, float]:
     """Move what timeouts may not claim to `unknown`."""
     timeouts = {Cause.SESSION_TIMEOUT, Cause.POLL_INTERVAL_EXCEEDED}
     over = max((share for cause, share in shares.items() if cause in timeouts), default=0.0)
-    if over <= _CAP_WITHOUT_MEANING:
+    if over <= cap:
         return shares
-    scale = _CAP_WITHOUT_MEANING / over
+    scale = cap / over
     out = {cause: share * scale if cause in timeouts else share for cause, share in shares.items()}
     out[Cause.UNKNOWN] = out.get(Cause.UNKNOWN, 0.0) + 1 - sum(out.values())
     return out
@@ -165,19 +171,19 @@ def _leave(seen: Silence) -> float:
 
 
 def _arrival(seen: Silence, late: int, spread: int) -> float:
-    """Likelihood (per ms) that the barrier ended `late` ms after the earliest moment the explanation allows.
+    """Likelihood (per ms) that the barrier ended `late` ms after the earliest moment it allows.
 
-    The removal either started the barrier, which then took up to a heartbeat, or ended one that others had
-    begun; a short heartbeat is the likelier one, because short session timeouts come with it.
+    The removal either started the barrier, which took at least `held` and up to a heartbeat more, or ended
+    one that others had begun. A short heartbeat is the likelier one: short session timeouts come with it.
     """
     if seen.emptied:
         return _trapezoid(late, spread, _CLOSE_MS // 3)
     beat = _heartbeat(seen)
-    short = min(beat, 1_000)
-    fresh = 0.65 * _trapezoid(late, spread, short) + 0.35 * _trapezoid(late, spread, beat)
-    if seen.held <= 0:
-        return fresh
-    return 0.5 * fresh + 0.5 * _trapezoid(late - seen.held, spread, beat)
+    short, begun = min(beat, 1_000), late - seen.held
+    likely = 0.65 * _trapezoid(begun, spread, short) + 0.35 * _trapezoid(begun, spread, beat)
+    if seen.held > 0:
+        likely = 0.7 * likely + 0.3 * _trapezoid(late, spread, _CLOSE_MS)
+    return likely
 
 
 def _heartbeat(seen: Silence) -> int:

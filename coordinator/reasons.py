@@ -158,8 +158,12 @@ def _held(state: GroupState, kept: list[Member], cst: int) -> int:
     """Least time the barrier was held: an eager idle committer stops only once it has rejoined."""
     if state.protocol in membership.COOPERATIVE:
         return 0
-    waits = [cst - m.last_commit - m.cadence for m in kept if m.cadence > 0 and commits_when_idle(state, m)]
+    waits = [cst - m.last_commit - m.cadence for m in kept if m.cadence > 0 and _watchable(state, m)]
     return max(0, max(waits, default=0))
+
+
+def _watchable(state: GroupState, member: Member) -> bool:
+    return commits_when_idle(state, member) or member.cadence <= member.session_timeout // 4
 
 
 def _joined(member: Member, *, alone: bool) -> CauseEntry:

@@ -3,9 +3,9 @@
 What counts is decided per generation: losing a member that itself came during the disturbance (`young`),
 taking a member back after that, a rebalance among the same members, and each failed generation. Losing and
 replacing members that were there before the disturbance counts only where the same client also lost a young
-member, so a rolling restart, in which every member goes and comes back once, is recognised and is no storm.
-First starts, scale-outs and cooperative follow-ups are never noted. A storm resolves once nothing counted
-for the quiet time.
+member twice, so a rolling restart, in which every member goes and comes back once, is recognised and is no
+storm, nor is stopping the group after it. An Empty counts with the generation it ends, not by itself. First
+starts, scale-outs and cooperative follow-ups are never noted. A storm resolves after the quiet time.
 """
 
 from __future__ import annotations
@@ -28,12 +28,17 @@ if TYPE_CHECKING:
 
 MAX_EVENTS = 128
 _RESTARTED = 2
+_UNSTABLE = 2
+
+
+_FAULTS = frozenset({Cause.POLL_INTERVAL_EXCEEDED, Cause.JOIN_DEADLINE_MISSED, Cause.SYNC_DEADLINE_MISSED})
 
 
 class Code(StrEnum):
     """What a noted generation was."""
 
     RESTART = "r"
+    LOST = "x"
     RETURN = "j"
     YOUNG = "y"
     SAME = "s"
@@ -47,10 +52,10 @@ def note_generation(
     storm = state.storm
     found = settle(state, scene, at)
     _prune(storm, at - scene.settings.storm_window_ms)
-    code, who = _classify(storm, change)
+    code, who = _classify(storm, change, causes)
     if code is None:
         return found
-    storm.events.append([at, code, 1, who])
+    storm.events.append([at, code, int(bool(state.members)), who])
     return found + _judge(state, scene, at, causes) + _restarts(state, scene, at)
 
 
@@ -94,7 +99,8 @@ def wake(state: GroupState, quiet_ms: int) -> int:
 
 def counted(storm: StormState) -> tuple[int, int]:
     """(completed, failed) generations of the window that count."""
-    unstable = {who for _, code, _, who in storm.events if code == Code.YOUNG}
+    lost = Counter(who for _, code, _, who in storm.events if code == Code.YOUNG)
+    unstable = {who for who, times in lost.items() if times >= _UNSTABLE}
     completed = failed = 0
     for _, code, n, who in storm.events:
         if code == Code.FAILED:
@@ -104,14 +110,15 @@ def counted(storm: StormState) -> tuple[int, int]:
     return completed, failed
 
 
-def _classify(storm: StormState, change: Change) -> tuple[Code | None, str]:
+def _classify(storm: StormState, change: Change, causes: tuple[CauseEntry, ...]) -> tuple[Code | None, str]:
     """Code and offender of a generation, (None, "") where it is none of a storm's business."""
     since = int(storm.events[0][0]) if storm.events else NEVER
     for member in change.left:
         if member.joined_at > since:
             return Code.YOUNG, f"{member.client_id} {member.host}"
     if change.left:
-        return Code.RESTART, f"{change.left[0].client_id} {change.left[0].host}"
+        code = Code.LOST if causes and causes[0].cause in _FAULTS else Code.RESTART
+        return code, f"{change.left[0].client_id} {change.left[0].host}"
     if change.joined:
         first = change.joined[0]
         return (Code.RETURN, f"{first.client_id} {first.host}") if storm.events else (None, "")
@@ -189,7 +196,9 @@ def _restarts(state: GroupState, scene: Scene, at: int) -> list[Finding]:
     storm = state.storm
     removals = [int(event[0]) for event in storm.events if event[1] == Code.RESTART]
     calm = all(event[1] in {Code.RESTART, Code.RETURN, Code.FAILED} for event in storm.events)
-    if len(removals) < _RESTARTED or not calm or storm.restart_at == removals[0] or not state.members:
+    if len(removals) < _RESTARTED or not calm or storm.restart_at == removals[0]:
+        return []
+    if len(state.members) < _RESTARTED:
         return []
     if any(member.joined_at < removals[0] for member in state.members):
         return []
