@@ -10,9 +10,12 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+EXTRAS = PROJECT["project"]["optional-dependencies"]
 PARTS = sorted(path.parent.name for path in ROOT.glob("*/py.typed"))
 REQUIREMENTS = sorted((ROOT / "requirements").glob("*.txt"))
 INDEX_ADDRESS = re.compile(r"https?://|--index-url|--extra-index-url|--find-links|--trusted-host")
@@ -108,11 +111,31 @@ def test_requirements_are_pinned_by_hash_and_name_no_index(file: Path) -> None:
         assert "--hash=sha256:" in entry
 
 
+def pins(name: str) -> dict[str, list[str]]:
+    """Return the pinned versions by name; one library may have one version per Python."""
+    text = (ROOT / "requirements" / f"{name}.txt").read_text(encoding="utf-8")
+    found: dict[str, list[str]] = {}
+    for library, version in re.findall(r"^([a-z0-9._-]+)==(\S+)", text, re.MULTILINE):
+        found.setdefault(library, []).append(version)
+    return found
+
+
 def test_the_demo_and_the_tests_use_the_same_versions() -> None:
-    pins = [
-        dict(re.findall(r"^([a-z0-9._-]+)==(\S+)", (ROOT / "requirements" / name).read_text(), re.MULTILINE))
-        for name in ("build.txt", "demo.txt", "test.txt")
-    ]
-    build, demo, test = pins
-    assert build.items() <= demo.items() <= test.items()
-    assert demo["pyspark"] == "4.0.5"
+    assert pins("build").items() <= pins("demo").items() <= pins("test").items()
+    assert pins("demo")["pyspark"] == ["4.0.5"]
+
+
+@pytest.mark.parametrize(
+    ("name", "declared"),
+    [
+        ("demo", [*PROJECT["project"]["dependencies"], *EXTRAS["spark"], *EXTRAS["lab"]]),
+        ("test", [*EXTRAS["quality"], *PROJECT["dependency-groups"]["dev"]]),
+        ("build", PROJECT["build-system"]["requires"]),
+    ],
+)
+def test_what_is_declared_is_pinned_within_its_range(name: str, declared: list[str]) -> None:
+    pinned = pins(name)
+    for text in declared:
+        wanted = Requirement(text)
+        for version in pinned[canonicalize_name(wanted.name)]:
+            assert wanted.specifier.contains(version), f"{text} is pinned to {version}: run make lock"
