@@ -10,7 +10,7 @@ QUICK := not slow
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-demo demo test check test-slow test-matrix fuzz bench deps-ci lint typecheck format docs lock clean
+.PHONY: help setup setup-demo demo test check test-slow test-matrix fuzz oracle accuracy bench deps-ci lint typecheck format docs lock clean
 
 help: ## Say what there is.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,11 +38,16 @@ SEED ?= 1
 fuzz: setup ## Damaged records against the decoders (RECORDS=1000000 SEED=1).
 	@$(VENV)/python -m tests.fuzz.mutate --records $(RECORDS) --seed $(SEED)
 
-SPARK ?= local[2]
-bench: setup ## The cost of state and of every lever of the job (SPARK="local[2]").
+oracle: setup ## Every record type against Kafka's own classes (needs a JDK); writes docs/oracles.md.
+	@$(VENV)/python -m tests.oracle $(ARGS)
+
+accuracy: setup ## Every scenario of the lab, and how precise and complete the findings were.
 	@$(VENV)/python tools/jars.py
-	@$(VENV)/python bench/state_curve.py --spark "$(SPARK)"
-	@$(VENV)/python bench/levers.py --spark "$(SPARK)"
+	@$(VENV)/python -m rebalance_monitor.lab.accuracy $(ARGS)
+
+bench: setup ## Records per second and CPU of every stage, against the floors of this machine.
+	@$(VENV)/python tools/jars.py
+	@$(VENV)/python bench/pipeline.py $(ARGS)
 
 deps-ci: ## Install the system packages that test-slow uses (Debian, Ubuntu).
 	@sh tools/deps-ci.sh
