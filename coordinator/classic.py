@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from rebalance_monitor.decoders import GroupMetadataValue
 
 CLASSIC = "classic"
-START_MS = 30_000
-"""For this long after a group's first generation its members are still starting: gaps are normal."""
-
 _ENDED_BY = {
     Cause.MEMBER_LEFT: "leave",
     Cause.POLL_INTERVAL_EXCEEDED: "leave",
@@ -89,7 +86,7 @@ def _gap(before: GroupState, state: GroupState, scene: Scene) -> list[Finding]:
     count = state.generation - before.generation - 1
     if before.offset < 0 or count <= 0 or not (before.live and state.live):
         return []
-    at_start = not before.members or scene.ts - before.started_at <= START_MS
+    at_start = not before.members or scene.ts - before.started_at <= storms.START_MS
     found = report.failed(state, before, scene, count, at_start=at_start)
     if at_start:
         return [found]

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.state import GroupState, StormState
 
 MAX_EVENTS = 128
+START_MS = 30_000
+"""For this long after a group's first generation its members are still starting, ms."""
+
 _RESTARTED = 2
 _UNSTABLE = 2
 
@@ -45,6 +48,9 @@ class Code(StrEnum):
     FAILED = "f"
 
 
+_LOSSES = frozenset({Code.RESTART, Code.LOST, Code.YOUNG})
+
+
 def note_generation(
     state: GroupState, scene: Scene, change: Change, at: int, causes: tuple[CauseEntry, ...]
 ) -> list[Finding]:
@@ -53,7 +59,8 @@ def note_generation(
     found = settle(state, scene, at)
     _prune(storm, at - scene.settings.storm_window_ms)
     code, who = _classify(storm, change, causes)
-    if code is None:
+    starting = code is Code.SAME and at - state.started_at <= START_MS
+    if code is None or starting:
         return found
     storm.events.append([at, code, int(bool(state.members)), who])
     return found + _judge(state, scene, at, causes) + _restarts(state, scene, at)
@@ -112,7 +119,8 @@ def counted(storm: StormState) -> tuple[int, int]:
 
 def _classify(storm: StormState, change: Change, causes: tuple[CauseEntry, ...]) -> tuple[Code | None, str]:
     """Code and offender of a generation, (None, "") where it is none of a storm's business."""
-    since = int(storm.events[0][0]) if storm.events else NEVER
+    losses = [int(event[0]) for event in storm.events if event[1] in _LOSSES]
+    since = losses[0] if losses else NEVER
     for member in change.left:
         if member.joined_at > since:
             return Code.YOUNG, f"{member.client_id} {member.host}"
@@ -121,7 +129,7 @@ def _classify(storm: StormState, change: Change, causes: tuple[CauseEntry, ...])
         return code, f"{change.left[0].client_id} {change.left[0].host}"
     if change.joined:
         first = change.joined[0]
-        return (Code.RETURN, f"{first.client_id} {first.host}") if storm.events else (None, "")
+        return (Code.RETURN, f"{first.client_id} {first.host}") if losses else (None, "")
     return (None, "") if change.replaced else (Code.SAME, "")
 
 

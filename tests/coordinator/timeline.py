@@ -182,10 +182,12 @@ def findings(
     return [out.finding for out in found if isinstance(out, FindingOut)]
 
 
-def in_batches(topic: Topic, cuts: list[int], *, clocks: bool = True) -> list[Finding]:
+def in_batches(
+    topic: Topic, cuts: list[int], *, clocks: bool = True, history: int | None = None
+) -> list[Finding]:
     """Findings when the state is written and read at each cut, with a clock row there."""
     settings = DetectionSettings()
-    state = new_shard_state(topic.shard, 0, None)
+    state = new_shard_state(topic.shard, 0, history)
     found: list[Output] = []
     bounds = [0, *sorted(set(cuts)), len(topic.rows)]
     for start, end in pairwise(bounds):
