@@ -8,6 +8,7 @@ Needs Describe on the topic and the cluster; DescribeConfigs for the configurati
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -226,6 +227,8 @@ def _opened(arguments: Mapping[str, Any]) -> Any:  # noqa: ANN401 - the library 
     from kafka.admin import KafkaAdminClient  # noqa: PLC0415 - 0.15 s that `--help` need not wait for
     from kafka.net.compat import KafkaNetClient  # noqa: PLC0415
 
+    # Connections that fail and slow turns are its own affair: what matters is raised, and told once.
+    logging.getLogger("kafka.net").setLevel(logging.CRITICAL)
     made: list[Any] = []
 
     def kept(**settings: Any) -> Any:  # noqa: ANN401 - the library has no types

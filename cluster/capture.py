@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Capture", "CaptureError", "CaptureWriter", "Metadata", "conform", "read_capture", "write_capture"]
 
+Ints = npt.NDArray[np.int64]
 NEEDED = ("key", "value", "partition", "offset", "timestamp")
 
 
@@ -53,6 +56,18 @@ class Capture:
     def batches(self, batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         """Yield all records in file order, in RECORD_SCHEMA. Raises CaptureError where damaged."""
         yield from _read(self, None, batch_rows)
+
+    def places(self) -> Iterator[tuple[Ints, Ints, Ints]]:
+        """Yield partition, offset and timestamp (ms) of all records, many at a time, without their bytes."""
+        columns = ("partition", "offset", "timestamp")
+        with _damage_told(self), pq.ParquetFile(self.records) as file:
+            for batch in file.iter_batches(columns=list(columns)):
+                kinds = [RECORD_SCHEMA.field(name).type for name in columns]
+                arrays = [
+                    pc.cast(batch.column(n), k, safe=False) for n, k in zip(columns, kinds, strict=True)
+                ]
+                partition, offset, stamp = (pc.cast(array, pa.int64()).to_numpy() for array in arrays)
+                yield partition, offset, stamp
 
     def sighting_lines(self) -> Iterator[str]:
         """Yield the probe's sightings as JSON lines, in order of `at`; none where it did not run."""
@@ -129,11 +144,16 @@ def _metadata(path: Path, schema: pa.Schema) -> Metadata:
 
 
 def _read(capture: Capture, row_groups: list[int] | None, batch_rows: int) -> Iterator[pa.RecordBatch]:
+    with _damage_told(capture), pq.ParquetFile(capture.records, pre_buffer=False) as file:
+        names = [name for name in RECORD_SCHEMA.names if name in file.schema_arrow.names]
+        for batch in file.iter_batches(batch_rows, row_groups=row_groups, columns=names):
+            yield conform(batch, capture.metadata.topic)
+
+
+@contextmanager
+def _damage_told(capture: Capture) -> Iterator[None]:
     try:
-        with pq.ParquetFile(capture.records, pre_buffer=False) as file:
-            names = [name for name in RECORD_SCHEMA.names if name in file.schema_arrow.names]
-            for batch in file.iter_batches(batch_rows, row_groups=row_groups, columns=names):
-                yield conform(batch, capture.metadata.topic)
+        yield
     except (pa.ArrowException, OSError, ValueError) as error:
         raise CaptureError(f"the capture {capture.path} is damaged: {error}") from error
 

@@ -24,7 +24,10 @@ class CaptureError(ConfigError):
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """Where the records come from; offsets by partition, ends exclusive; -1 and "" where unknown."""
+    """Where the records come from; offsets by partition, ends exclusive; -1 and "" where unknown.
+
+    `broker_values`: what detection asks of the brokers, as far as they told.
+    """
 
     format: int = FORMAT
     topic: str = OFFSETS_TOPIC
@@ -35,7 +38,20 @@ class Metadata:
     end_offsets: dict[int, int] = field(default_factory=dict)
     leader_epochs: dict[int, int] = field(default_factory=dict)
     broker_version: str = ""
+    broker_values: dict[str, int] = field(default_factory=dict)
     captured_at: int = -1
+
+    def offsets_retention_ms(self) -> int | None:
+        """Give the brokers' retention of committed offsets, ms."""
+        return self.broker_values.get("offsets_retention_ms")
+
+    def max_message_bytes(self) -> int | None:
+        """Give the largest message that the topic took, bytes."""
+        return self.broker_values.get("max_message_bytes")
+
+    def session_timeout_848_ms(self) -> int | None:
+        """Give the brokers' session timeout of KIP-848 groups, ms."""
+        return self.broker_values.get("session_timeout_848_ms")
 
     def to_json(self) -> str:
         """Give the JSON object of the Parquet metadata."""

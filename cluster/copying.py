@@ -96,7 +96,7 @@ def copy_topic(
     """
     with ClusterAdmin(properties) as admin, CaptureWriter(path) as writer:
         found, reading = open_reading(admin, extent, topic)
-        cluster, version = admin.cluster_id(), admin.broker_version()
+        cluster, version, values = admin.cluster_id(), admin.broker_version(), broker_values(admin, topic)
         probe = ProbeThread(properties, probe_interval_s) if probe_interval_s else None
         with probe or nullcontext():
             for batch in read_records(properties, reading, topic):
@@ -114,10 +114,21 @@ def copy_topic(
             end_offsets=dict(reading.until or {**reading.start, **reading.reached}),
             leader_epochs=dict(reading.leader_epochs),
             broker_version=version,
+            broker_values=values,
             captured_at=int(time.time() * 1000),
         )
         writer.finish(metadata)
     return metadata
+
+
+def broker_values(admin: ClusterAdmin, topic: str = OFFSETS_TOPIC) -> dict[str, int]:
+    """Ask the brokers for the values that detection needs; those that they do not tell are left out."""
+    told = {
+        "offsets_retention_ms": admin.offsets_retention_ms(),
+        "max_message_bytes": admin.max_message_bytes(topic),
+        "session_timeout_848_ms": admin.session_timeout_848_ms(),
+    }
+    return {name: value for name, value in told.items() if value is not None}
 
 
 def _drain(probe: ProbeThread | None, writer: CaptureWriter) -> None:

@@ -75,14 +75,22 @@ def look(admin: Admin, pool: ThreadPoolExecutor, at: int, timeout_s: float = TIM
         failures[METADATA] = _why(error)
     answers = _ask_all(admin, pool, [broker.id for broker in brokers], timeout_s)
     failures |= {answer.broker: answer.failure for answer in answers if answer.failure}
+    answered = [(answer.broker, not answer.failure) for answer in answers]
+    if METADATA in failures:
+        # Nobody knows which brokers there are: not seeing a group must not pass for its recovery.
+        answered.append((METADATA, False))
     return Sighting(
         at=at,
         groups=tuple(group for answer in answers for group in answer.groups),
         leaders=leaders,
-        brokers=tuple((answer.broker, not answer.failure) for answer in answers),
+        brokers=tuple(answered),
         members={group: seen for answer in answers for group, seen in answer.members},
         failures=failures,
     )
+
+
+def _away(at: int, failure: str) -> Sighting:
+    return Sighting(at, brokers=((METADATA, False),), failures={METADATA: failure})
 
 
 def _ask_all(
@@ -185,7 +193,7 @@ class ProbeThread:
                 began = time.monotonic()
                 at = int(self._clock() * 1000)
                 admin, failure = (admin, "") if admin else self._connected()
-                sighting = look(admin, pool, at) if admin else Sighting(at, failures={METADATA: failure})
+                sighting = look(admin, pool, at) if admin else _away(at, failure)
                 self._offer(sighting)
                 if admin and METADATA in sighting.failures:
                     # Its brokers may have moved for good: start again from the configured addresses.

@@ -49,6 +49,7 @@ FIXED = {
     "fetch.wait.max.ms": "50",
     "queued.max.messages.kbytes": "65536",
     "allow.auto.create.topics": "false",
+    "log_level": "0",  # it would write to stderr by itself; what matters comes as an error event
 }
 
 

@@ -15,8 +15,8 @@ class Sighting:
     """One look at `at` (ms since epoch).
 
     groups: (group, state, type, protocol type), only rebalancing ones; leaders: (partition, broker, epoch);
-    brokers: (broker, answered); members: group -> (member id, instance id, client id, host) of classic
-    groups; failures: broker -> one sentence, broker -1 for the cluster's metadata.
+    brokers: (broker, answered), broker -1 where the cluster did not even tell its brokers; members: group ->
+    (member id, instance id, client id, host) of classic groups; failures: broker -> one sentence.
     """
 
     at: int

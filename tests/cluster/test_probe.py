@@ -72,6 +72,7 @@ def test_a_bug_in_the_client_does_not_end_the_looking() -> None:
     with ThreadPoolExecutor(1) as pool:
         sighting = look(Broken(), pool, 1)
     assert sighting.failures == {METADATA: "KeyError: 'brokers'"}
+    assert sighting.brokers == ((METADATA, False),)
 
 
 def test_a_cluster_that_is_away_gives_sightings_that_say_so() -> None:
@@ -82,7 +83,8 @@ def test_a_cluster_that_is_away_gives_sightings_that_say_so() -> None:
             time.sleep(0.1)
             found = probe.drain()
     assert "No Kafka broker answers at 127.0.0.1:1" in found[0].failures[METADATA]
-    assert found[0].brokers == found[0].groups == ()
+    assert found[0].groups == ()
+    assert found[0].brokers == ((METADATA, False),)
 
 
 def test_properties_that_cannot_be_mapped_are_refused_before_the_thread_starts() -> None:

@@ -1,0 +1,149 @@
+"""The job without Spark: a capture through the same coordinator, roll-up and live part, in record time.
+
+Every tick of the timeline is a batch: rows to their shards, the clock to every shard seen, the probe's
+sightings up to it, then the roll-up and what sightings add. The clock stops with the last record or sighting:
+nothing was read after it, so silence means nothing there; only a shard that waits for a removal to close is
+told two seconds more. While a shard reads history the clock does not reach it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.cli.timeline import Lane, timeline
+from rebalance_monitor.cluster.capture import CaptureError, read_capture
+from rebalance_monitor.coordinator import sightings as seen
+from rebalance_monitor.coordinator.findings import stamp
+from rebalance_monitor.coordinator.live import Live
+from rebalance_monitor.coordinator.outputs import FindingOut, Output, StatOut
+from rebalance_monitor.coordinator.removal import CLOSES_AFTER_MS
+from rebalance_monitor.coordinator.rollup import RollUp
+from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
+from rebalance_monitor.decoders import decode_batch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+    import pyarrow as pa
+
+    from rebalance_monitor.cli.timeline import Tick
+    from rebalance_monitor.cluster.capture import Capture
+    from rebalance_monitor.coordinator.findings import Finding
+    from rebalance_monitor.coordinator.settings import DetectionSettings
+    from rebalance_monitor.coordinator.sightings import Sighting
+
+# Fifty shards are open at once: small batches keep them in memory.
+BATCH_ROWS = 8_192
+
+
+def replay_capture(
+    path: Path,
+    settings: DetectionSettings,
+    cluster: str | None = None,
+    *,
+    history_until: Mapping[int, int] | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Iterator[Finding]:
+    """Yield the findings of a capture in record time, `detected_at` being the clock's tick.
+
+    `cluster` is the cluster id that ids are made with, by default the capture's own. `history_until`
+    (partition -> offset): what lies before is history; by default everything is live. `progress` is told the
+    number of records read. Raises CaptureError.
+    """
+    capture = read_capture(path)
+    replay = Replay(settings, cluster if cluster is not None else capture.metadata.cluster_id, history_until)
+    with capture.by_partition(BATCH_ROWS) as streams:
+        lanes = [Lane(shard, _decoded(stream, progress)) for shard, stream in streams.items()]
+        yield from replay.run(timeline(lanes), read_sightings(capture))
+
+
+def read_sightings(capture: Capture) -> Iterator[Sighting]:
+    """Yield the capture's sightings. Raises CaptureError for a line that is none."""
+    for line in capture.sighting_lines():
+        try:
+            yield seen.from_json(line)
+        except (ValueError, KeyError, TypeError) as error:
+            raise CaptureError(f"{capture.sightings} has a line that is no sighting: {error}") from error
+
+
+@dataclass(slots=True)
+class Replay:
+    """The coordinators of all shards with roll-up and live part."""
+
+    settings: DetectionSettings
+    cluster: str
+    history_until: Mapping[int, int] | None = None
+    shards: dict[int, ShardCoordinator] = field(default_factory=dict)
+    now: int = -1
+
+    def run(self, ticks: Iterator[Tick], sightings: Iterator[Sighting]) -> Iterator[Finding]:
+        """Yield the findings of all ticks and sightings; sightings in order of time."""
+        roll_up, live = RollUp(self.settings, self.cluster), Live(self.settings, self.cluster)
+        waiting = next(sightings, None)
+        for tick in ticks:
+            looks: list[Sighting] = []
+            while waiting is not None and waiting.at < tick.now:
+                looks.append(waiting)
+                waiting = next(sightings, None)
+            yield from self._told(tick.now, self._step(tick), looks, roll_up, live)
+        while waiting is not None:
+            now = max(self.now, waiting.at)
+            yield from self._told(now, self._clock(now), [waiting], roll_up, live)
+            waiting = next(sightings, None)
+        yield from self._told(self.now, self._closing(), [], roll_up, live)
+
+    def _told(
+        self, now: int, outputs: list[Output], looks: list[Sighting], roll_up: RollUp, live: Live
+    ) -> list[Finding]:
+        """Make one batch's findings of its outputs and looks."""
+        self.now = now
+        findings = [out.finding for out in outputs if isinstance(out, FindingOut)]
+        stats = [out for out in outputs if isinstance(out, StatOut)]
+        found = live.on_sightings(looks, self._generations(looks)) if looks else []
+        found += live.refine(findings)
+        found += roll_up.on_batch(findings, stats, now)
+        return [stamp(finding, now) for finding in found]
+
+    def _step(self, tick: Tick) -> list[Output]:
+        out: list[Output] = []
+        for shard, rows in tick.rows.items():
+            coordinator = self.shards.get(shard) or self._new(shard)
+            on_row = coordinator.on_row
+            for row in rows:
+                out += on_row(row)
+        return out + self._clock(tick.now)
+
+    def _clock(self, now: int) -> list[Output]:
+        live = (shard for shard in self.shards.values() if shard.state.catching_up_until is None)
+        return [output for shard in live for output in shard.on_clock(now)]
+
+    def _closing(self) -> list[Output]:
+        """Let the shards that wait for a removal to close tell it."""
+        out: list[Output] = []
+        for shard in self.shards.values():
+            if shard.state.pending is not None:
+                out += shard.on_clock(shard.state.pending.ts + CLOSES_AFTER_MS)
+        return out
+
+    def _new(self, shard: int) -> ShardCoordinator:
+        until = (self.history_until or {}).get(shard)
+        state = new_shard_state(shard, 0, until)
+        made = self.shards[shard] = ShardCoordinator(state, self.settings, self.cluster)
+        return made
+
+    def _generations(self, looks: list[Sighting]) -> dict[str, int]:
+        """Give the last known generation of the groups in these looks."""
+        names = {group.group for look in looks for group in look.groups}
+        stores = [shard.state.groups for shard in self.shards.values()]
+        return {name: groups[name].generation for name in names for groups in stores if name in groups}
+
+
+def _decoded(
+    stream: Iterator[pa.RecordBatch], progress: Callable[[int], None] | None
+) -> Iterator[pa.RecordBatch]:
+    for batch in stream:
+        yield decode_batch(batch)
+        if progress:
+            progress(batch.num_rows)
