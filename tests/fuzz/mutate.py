@@ -99,7 +99,11 @@ def _check(batch: list[Pair], tally: Tally) -> None:
 
 def against_kafka(records: int, seed: int) -> Counter[str]:
     """Let Kafka read the first `records` damaged records; count equal and named differences."""
-    batch = [pair for pair in islice(stream(seed), records) if pair[0] is not None]
+    return kafka_verdicts([pair for pair in islice(stream(seed), records) if pair[0] is not None])
+
+
+def kafka_verdicts(batch: list[Pair]) -> Counter[str]:
+    """Let Kafka read `batch`; count equal and named differences. Raises `PropertyError` for any other."""
     answers = kafka_java.run(kafka_java.RECORDS, "read", lines=(f"{_text(k)} {_text(v)}" for k, v in batch))
     counts: Counter[str] = Counter()
     for (key, value), kafka in zip(batch, answers, strict=True):
