@@ -30,13 +30,13 @@ _CAP_FITTING = 0.55
 _MIN_REPORTED = 0.1
 _CERTAIN = 0.97
 _BARRIER_HELD = 0.9
-_PRIORS_DYNAMIC = {
+PRIORS_DYNAMIC = {
     Cause.MEMBER_LEFT: 0.45,
     Cause.SESSION_TIMEOUT: 0.3,
     Cause.POLL_INTERVAL_EXCEEDED: 0.22,
     Cause.UNKNOWN: 0.03,
 }
-_PRIORS_STATIC = {
+PRIORS_STATIC = {
     Cause.STATIC_MEMBER_EXPIRED: 0.55,
     Cause.POLL_INTERVAL_EXCEEDED: 0.3,
     Cause.MEMBER_REMOVED_BY_ADMIN: 0.1,
@@ -86,7 +86,7 @@ def attribute(seen: Silence) -> list[tuple[Cause, float]]:
 
 
 def _dynamic(seen: Silence) -> dict[Cause, float]:
-    prior = dict(_PRIORS_DYNAMIC)
+    prior = dict(PRIORS_DYNAMIC)
     if seen.poll is False:
         prior[Cause.POLL_INTERVAL_EXCEEDED] = 0.0
     elif seen.poll is None:
@@ -115,7 +115,7 @@ def _static(seen: Silence) -> dict[Cause, float]:
         Cause.MEMBER_REMOVED_BY_ADMIN: 1 / max(seen.elapsed, seen.session),
         Cause.UNKNOWN: 1 / max(seen.elapsed, seen.session + seen.rebalance),
     }
-    prior = dict(_PRIORS_STATIC)
+    prior = dict(PRIORS_STATIC)
     if seen.poll is False:
         prior[Cause.POLL_INTERVAL_EXCEEDED] = 0.0
     return {cause: prior[cause] * likelihood[cause] for cause in prior}

@@ -1,0 +1,111 @@
+"""The prose of docs/detection.md; `reference.detection_markdown` puts the tables in."""
+
+PROSE = """# Detection: every rule, its evidence and its limits
+
+The tables on this page are generated (`make docs`); do not edit it.
+
+## What the topic says, and what it never says
+
+A classic group writes ONE record per completed rebalance, one when it becomes empty, and one when a
+static member is replaced. Nothing is written when a rebalance starts, while the join barrier is held,
+when a member joins, leaves or expires, and a commit names no member. So the monitor reads generations,
+members, timeouts and assignments; derives failed generations and sync times; and only suspects why a
+member went.
+
+Never told from records alone: who triggered first inside one barrier; a client's reason; a crash from a
+network partition or a long pause; a clean leave from an administrator's kick; anything about members
+that came and went between two records; anything while a barrier is held, unless the probe looks.
+
+## The state machine
+
+<DIAGRAM>
+<TRANSITIONS>
+An event that is not in the table changes nothing and raises nothing: the record becomes a new baseline.
+
+## Rebalances
+
+`rebalance` is a new generation with members. Its time is the record's; the end of the join phase is the
+record's `currentStateTimestamp`; the difference is `sync_ms`, exact. The join phase began between the
+record before (`started_at_min`) and its own end; the probe, where it looked, narrows that. The same
+generation written again is a static member's return (`static_member_replaced`), never a rebalance.
+
+`rebalance_failed`: every completed join phase uses up a generation number, so a hole between two
+records that were both read live counts rebalances that never produced an assignment. A hole that
+touches history, a tombstone or a change of group type says nothing. At a group's start holes are
+normal, and marked (`at_start`). After a failover an unsynced number is used again: no hole is not proof
+that nothing failed.
+
+## Why a member went
+
+The measure is its silence: from its last commit on partitions assigned to it, to the end of the barrier
+that dropped it. With S = session timeout, P = rebalance timeout (max.poll.interval for most clients), c
+= its commit cadence, J = the survivors' wait until they rejoined:
+
+- `session_timeout` predicts S to S + c + J;
+- `poll_interval_exceeded` predicts P to P + c + J, for a static member P + S less a heartbeat;
+- `member_left` predicts 0 to J, or 0 to c + J where the client does not commit on close;
+- `join_deadline_missed` needs a barrier that was held for nearly the whole rebalance timeout.
+
+Each window is a trapezoid, the sum of two uniform waits; its height at the measured silence is the
+likelihood, the priors below weigh it, and the shares are the confidences. Where S and P are close (6 s
+and 8 s) the windows touch, and a silence between them gets two middling confidences instead of one
+wrong claim.
+
+<PRIORS>
+Silence means something only for members that were SEEN to commit unchanged offsets (or whose family was
+seen to, in this group), or that had steady traffic until then while their siblings went on. For all
+others no timeout is claimed above one half. A member that never committed in its generation gets
+`unknown`, unless it went before its session could have expired (then it left) or just when it would
+have.
+
+`session_timeout` and `poll_interval_exceeded` findings stand beside the rebalance when the confidence
+reaches `attribution_confidence`.
+
+## What a client family changes
+
+The family is recognised by default client id, timeouts, protocol name and subscription shape. It is a
+prior.
+
+<FAMILIES>
+Kafka Streams never says goodbye, so a planned stop and a crash look the same: info, and the sentence
+says so. aiokafka goes on committing while its application is stalled: its poll breach looks like a
+clean close.
+
+## Deadlines
+
+`member_silent` opens when a member that commits when idle has passed its last sign of life by one
+cadence and the session timeout plus `grace_ms`, while another member of the group still commits. It is
+confirmed when the next record drops the member, withdrawn when it commits or rejoins. When the whole
+group is silent nobody is named. Deadlines start anew after a coordinator move and after the start of
+the monitor.
+
+## Storms and rolling restarts
+
+Counted in a sliding window: losing a member that itself came after the first loss of the window, taking
+a member back after that, a rebalance among the same members, and failed generations. Losing and
+replacing older members counts only for a client that lost a new member twice. An empty generation
+counts with the one it ends. A group storms at `storm_threshold`; or, by the probe, when it was seen
+rebalancing in half of the looks, in three separate runs: that finds the storm that never completes a
+generation. First starts, scale-outs and cooperative follow-ups do not count. When every member was
+replaced once, cleanly, it is a `rolling_restart`.
+
+## The end of a group
+
+A tombstone is `group_migrated` where the next record is the other protocol's and of the same write, else
+`group_removed`: by an administrator when it came before the offsets could expire.
+
+## Across groups
+
+Five or more groups that rebalance among the same members within ten seconds share a coordinator that
+moved or restarted (franz-go and sarama groups all do within three seconds of its reload): one
+cluster-level finding. Likewise for restarts (a deployment) and expiries (a host or network).
+
+## Epoch-based groups
+
+KIP-848 consumer groups, share groups and streams groups: membership, epoch, state and removal are read.
+Their convergences, fences and reconciliation are not judged by this release: it says nothing rather
+than count every epoch bump as a rebalance.
+
+## Thresholds
+
+<SETTINGS>"""
