@@ -20,7 +20,7 @@ import yaml
 
 from rebalance_monitor.cluster.capture import read_capture
 from rebalance_monitor.coordinator.findings import Finding, from_json
-from rebalance_monitor.coordinator.kinds import Severity
+from rebalance_monitor.coordinator.kinds import Kind, Severity
 from rebalance_monitor.lab.broker import DEFAULT_VERSION, LabBroker
 from rebalance_monitor.lab.facts import Fact, facts_of
 from rebalance_monitor.lab.job import Job
@@ -32,7 +32,7 @@ from rebalance_monitor.lab.suite import jobs_for, run_suite
 from rebalance_monitor.lab.truth import read_truth
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 CORE_FAMILIES = ("confluent", "kafka-python", "aiokafka", "confluent-848", "java-range", "java-848")
 # A JVM per member: what Java groups add to the others, within the time that CI has.
@@ -66,11 +66,28 @@ def read_suite(folder: Path) -> Suite:
     quiet = [group for group, raw in scenarios.items() if raw["silent"]]
     return Suite(
         folder=folder,
-        facts=facts_of(events, static),
+        facts=facts_of(events, static) + _storms(folder, scenarios),
         families={group: str(raw["family"]) for group, raw in scenarios.items()},
         quiet={group: _span(folder, group, scenarios[group]) for group in quiet},
         about=about,
     )
+
+
+def _storms(folder: Path, scenarios: Mapping[str, Mapping[str, object]]) -> list[Fact]:
+    """Give the storms that scenario files announce: no log line says that something is one."""
+    announced = {
+        group
+        for group, raw in scenarios.items()
+        for wanted in cast("Sequence[Mapping[str, object]]", raw["expect"])
+        if wanted["kind"] == Kind.STORM and wanted["phase"] == "opened"
+    }
+    return [Fact(Kind.STORM, group, -1, "", _first_fault(folder, group)) for group in sorted(announced)]
+
+
+def _first_fault(folder: Path, group: str) -> int:
+    lines = (folder / "runs" / group / "steps.jsonl").read_text(encoding="utf-8").splitlines()
+    steps = [json.loads(line) for line in lines]
+    return next(int(step["at"]) for step in steps if step["verb"] != "start")
 
 
 def _span(folder: Path, group: str, raw: dict[str, object]) -> tuple[int, int]:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 # A breach is told when the limit passes; the broker hears of it within a heartbeat, or at the session's end.
 BREACH_MS = 12_000
-STORM_GENERATIONS, STORM_WINDOW_MS = 5, 300_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +38,8 @@ class Fact:
 
 @dataclass(slots=True)
 class _Change:
+    """A member came or went, at `at`, for `cause`."""
+
     at: int
     cause: str
     member: str
@@ -54,17 +55,20 @@ class _Group:
     changes: list[_Change] = field(default_factory=list)
     joined_phase: tuple[int, int, set[str]] = (-1, 0, set())
     began_empty: bool = True
-    ends: list[int] = field(default_factory=list)
-    unwritten: list[tuple[int, int]] = field(default_factory=list)
+    unwritten: int = 0
 
 
 def facts_of(events: Iterable[Truth], static_groups: Iterable[str] = ()) -> list[Fact]:
-    """Derive the facts of classic groups from truth events in order of time."""
+    """Derive the facts from truth events in order of time; `static_groups` have static members only."""
     every = list(events)
-    fold = _Fold(_breaches(every), frozenset(static_groups))
+    fold = _Fold(_breaches(every), frozenset(static_groups), _epoch_groups(every))
     for event in every:
         fold.take(event)
-    return sorted([*fold.facts, *fold.storms()], key=lambda fact: fact.at)
+    return sorted(fold.facts, key=lambda fact: fact.at)
+
+
+def _epoch_groups(events: Iterable[Truth]) -> frozenset[str]:
+    return frozenset(event.group for event in events if event.what == "epoch")
 
 
 def _breaches(events: Iterable[Truth]) -> dict[str, list[int]]:
@@ -78,15 +82,21 @@ def _breaches(events: Iterable[Truth]) -> dict[str, list[int]]:
 class _Fold:
     """Folds the log of all groups into facts."""
 
-    def __init__(self, breaches: Mapping[str, list[int]], static_groups: frozenset[str]) -> None:
+    def __init__(
+        self, breaches: Mapping[str, list[int]], static_groups: frozenset[str], epochs: frozenset[str]
+    ) -> None:
         self.facts: list[Fact] = []
         self._groups: dict[str, _Group] = {}
         self._breaches = breaches
         self._static = static_groups
+        self._epochs = epochs
 
     def take(self, event: Truth) -> None:
         """Fold one event in."""
         group = self._groups.setdefault(event.group, _Group(event.group))
+        if event.group in self._epochs:
+            self._take_epochs(group, event)
+            return
         match event.what:
             case "joined":
                 self._join(group, event)
@@ -95,13 +105,32 @@ class _Fold:
             case "static_replaced":
                 self._replace(group, event)
             case "completed":
-                group.ends.append(event.at)
                 self._skipped(group)
                 group.joined_phase = (event.generation, len(group.changes), set(group.members))
             case "synced":
                 self._written(group, event)
             case "empty":
                 self._emptied(group, event)
+
+    def _take_epochs(self, group: _Group, event: Truth) -> None:
+        """Fold an event of a KIP-848 group: every change is written as it happens."""
+        match event.what:
+            case "joined":
+                group.members |= set(event.members)
+                for member in event.members:
+                    change = _Change(event.at, Cause.MEMBER_JOINED, member)
+                    self._tell(group, -1, group.members, change)
+                group.written = set(group.members)
+            case "left" | "expired" | "join_deadline" | "sync_deadline":
+                for member in event.members:
+                    self._tell(group, -1, set(), _Change(event.at, self._cause(group, event, member), member))
+                group.members -= set(event.members)
+                group.written = set(group.members)
+            case "epoch":
+                empty = not group.members
+                kind = Kind.GROUP_EMPTY if empty else Kind.REBALANCE
+                self.facts.append(Fact(kind, group.name, event.generation, "", event.at))
+                group.began_empty = empty
 
     def _join(self, group: _Group, event: Truth) -> None:
         group.members |= set(event.members)
@@ -133,7 +162,7 @@ class _Fold:
     def _skipped(self, group: _Group) -> None:
         generation = group.joined_phase[0]
         if generation >= 0:
-            group.unwritten.append((generation, group.ends[-1]))
+            group.unwritten += 1
 
     def _written(self, group: _Group, event: Truth) -> None:
         generation, count, members = group.joined_phase
@@ -147,7 +176,6 @@ class _Fold:
         group.began_empty = False
 
     def _emptied(self, group: _Group, event: Truth) -> None:
-        group.ends.append(event.at)
         self._skipped(group)
         changes, group.changes = group.changes, []
         if group.written:
@@ -158,12 +186,11 @@ class _Fold:
     def _end(
         self, group: _Group, generation: int, members: set[str], changes: list[_Change], at: int
     ) -> None:
-        self.facts += [
-            Fact(Kind.REBALANCE_FAILED, group.name, number, "", at) for number, _ in group.unwritten
-        ]
+        if group.unwritten:
+            self.facts.append(Fact(Kind.REBALANCE_FAILED, group.name, generation, "", at))
         for change in changes:
             self._tell(group, generation, members, change)
-        group.written, group.unwritten, group.joined_phase = members, [], (-1, 0, set())
+        group.written, group.unwritten, group.joined_phase = members, 0, (-1, 0, set())
 
     def _tell(self, group: _Group, generation: int, members: set[str], change: _Change) -> None:
         arrived = change.cause == Cause.MEMBER_JOINED
@@ -179,14 +206,3 @@ class _Fold:
         }.get(Cause(change.cause))
         if kind is not None:
             self.facts.append(Fact(kind, group.name, generation, change.member, change.at))
-
-    def storms(self) -> list[Fact]:
-        """Give one storm per group with enough generations in a window, at the time of the deciding one."""
-        found = []
-        for group in self._groups.values():
-            ends = group.ends
-            spans = zip(ends, ends[STORM_GENERATIONS - 1 :], strict=False)
-            last = next((late for early, late in spans if late - early <= STORM_WINDOW_MS), None)
-            if last is not None:
-                found.append(Fact(Kind.STORM, group.name, -1, "", last))
-        return found

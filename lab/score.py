@@ -8,7 +8,7 @@ alone. A member's leaving is matched by its id, which is never used again, which
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import sqrt
 from typing import TYPE_CHECKING
 
@@ -46,6 +46,7 @@ JUDGED_CAUSES = frozenset(
     }
 )
 BY_MEMBER = frozenset({Kind.SESSION_TIMEOUT, Kind.POLL_INTERVAL_EXCEEDED, Kind.STATIC_MEMBER_REPLACED})
+MAX_EPOCHS = 100
 BY_GROUP = frozenset({Kind.STORM})
 
 
@@ -91,8 +92,9 @@ def _claims(finding: Finding) -> list[Claim]:
     made = []
     if finding.kind in JUDGED_KINDS and finding.phase in {None, "opened"}:
         members = _subjects(finding) if finding.kind in BY_MEMBER else [""]
-        confidence = finding.confidence
-        made += [_claim(finding, finding.kind.value, member, confidence) for member in members]
+        made += [_claim(finding, finding.kind.value, member, finding.confidence) for member in members]
+        # A convergence tells of every epoch since the one before.
+        made += [replace(made[0], generation=epoch) for epoch in _earlier_epochs(finding)]
     if finding.kind in {Kind.REBALANCE, Kind.GROUP_EMPTY} and finding.phase in {None, "opened"}:
         made += [
             _claim(finding, f"cause:{cause.cause.value}", _member(cause), cause.confidence)
@@ -102,11 +104,21 @@ def _claims(finding: Finding) -> list[Claim]:
     return made
 
 
+def _earlier_epochs(finding: Finding) -> range:
+    if finding.kind != Kind.REBALANCE or finding.group_type in {None, "classic"}:
+        return range(0)
+    last = finding.generation or 0
+    first = (finding.previous_generation or 0) + 1
+    return range(max(first, last - MAX_EPOCHS), last)
+
+
 def _member(cause: CauseEntry) -> str:
     return "" if cause.cause.value == "first_start" else cause.member_id or ""
 
 
 def _subjects(finding: Finding) -> list[str]:
+    if previous := finding.details.get("previous_member_id"):
+        return [str(previous)]
     blamed = [cause.member_id for cause in finding.causes if cause.member_id]
     gone = [member.member_id for member in finding.members if member.role in {"left", "replaced"}]
     return list(dict.fromkeys(blamed or gone)) or [""]
@@ -123,9 +135,6 @@ def key_of(thing: Fact | Claim) -> tuple[str, str, str, int]:
         return thing.label, thing.group, "", -1
     if thing.label in BY_MEMBER or (thing.label.startswith("cause:") and thing.member):
         return thing.label, thing.group, thing.member, -1
-    if thing.label == Kind.REBALANCE_FAILED:
-        # One finding tells of a whole gap.
-        return thing.label, thing.group, "", -1
     return thing.label, thing.group, thing.member, thing.generation
 
 
