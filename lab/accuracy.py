@@ -29,7 +29,7 @@ from rebalance_monitor.lab.report import Origin, Scored, page
 from rebalance_monitor.lab.scenario import names
 from rebalance_monitor.lab.score import Claim, calibration, claims_of, tally
 from rebalance_monitor.lab.suite import jobs_for, run_suite
-from rebalance_monitor.lab.truth import read_truth
+from rebalance_monitor.lab.truth import read_truth, write_truth
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -61,7 +61,9 @@ def read_suite(folder: Path) -> Suite:
         for path in sorted(folder.glob("runs/*/scenario.yaml"))
     }
     until = read_capture(folder / "capture").metadata.captured_at - EDGE_MS
-    events = [event for event in read_truth(folder) if event.at <= until]
+    # Where the logs are there they are read again: the parser may have learnt since.
+    truth = write_truth(folder) if any(folder.glob("coordinator-*.log")) else read_truth(folder)
+    events = [event for event in truth if event.at <= until]
     static = [group for group, raw in scenarios.items() if raw["static"]]
     quiet = [group for group, raw in scenarios.items() if raw["silent"]]
     return Suite(
