@@ -104,9 +104,9 @@ def _embedded(embedded: list[dict[str, Any]]) -> list[str]:
     lines = [f"| {kind} | {', '.join(labels)} |" for kind, labels in kinds.items()]
     head = f"## Embedded protocols, by the classes of Kafka {kafka_java.EMBEDDED.kafka}"
     note = (
-        "Of Streams' structures the fields that tell of a rebalance are compared, of all others every field.\n"
-        "A character beyond the BMP in a Streams assignment, where Java writes its own form of UTF-8, is\n"
-        "refused; topic and host names are ASCII."
+        "Of Streams' structures the fields that tell of a rebalance are compared, of all others all\n"
+        "fields. A character beyond the BMP in a Streams assignment, where Java writes its own form of\n"
+        "UTF-8, is refused; topic and host names are ASCII."
     )
     return [head, "", note, "", "| structure | versions (cases) |", "|---|---|", *lines]
 
