@@ -46,14 +46,16 @@ def scan(keys: Cells, values: Cells) -> Commits:
     """Return the commits that are certain."""
     rows = len(keys.starts)
     likely = keys.valid & values.valid & (keys.sizes >= _LEAST_KEY) & (values.sizes >= _LEAST_VALUE)
-    at = np.flatnonzero(likely)
-    at, group_size, topic_size = _names(keys, at)
-    at, kept, commit_ts = _times(values, at)
+    at, group_size, topic_size = _names(keys, np.flatnonzero(likely))
+    kept, commit_ts = _times(values, at)
+    if len(kept) == rows:
+        return Commits(np.ones(rows, np.bool_), keys.starts + 4, group_size, topic_size, commit_ts)
     found = Commits(np.zeros(rows, np.bool_), keys.starts + 4, *(np.zeros(rows, np.int64) for _ in range(3)))
-    found.is_commit[at] = True
-    found.group_size[at] = group_size[kept]
-    found.topic_size[at] = topic_size[kept]
-    found.commit_ts[at] = commit_ts
+    rows_kept = at[kept]
+    found.is_commit[rows_kept] = True
+    found.group_size[rows_kept] = group_size[kept]
+    found.topic_size[rows_kept] = topic_size[kept]
+    found.commit_ts[rows_kept] = commit_ts
     return found
 
 
@@ -70,41 +72,51 @@ def _names(keys: Cells, at: Ints) -> tuple[Ints, Ints, Ints]:
     return at, group, topic
 
 
-def _times(values: Cells, at: Ints) -> tuple[Ints, Ints | slice, Ints]:
-    """Keep the rows whose value is exactly one of a known version; return them, which, and commit times."""
+def _times(values: Cells, at: Ints) -> tuple[Ints, Ints]:
+    """Keep the rows whose value is exactly of a known version; return which of `at`, and commit times."""
     starts, sizes = values.starts[at], values.sizes[at]
-    version = _ints(values.data, ">u2", starts)
-    flexible = version == _FLEXIBLE
-    prefix = starts + np.where(version >= _WITH_EPOCH, 14, 10)
-    length = _ints(values.data, ">u2", prefix)
-    # A compact length of one byte is the length plus one; of more bytes (or null) is not for here.
-    short = length >> 8
-    certain = ~flexible | ((short > 0) & (short <= _MAX_SHORT_VARINT))
-    length = np.where(flexible, short - 1, length)
-    text = prefix + np.where(flexible, 1, 2)
-    rest = starts + sizes - (text + length + 8)
-    certain &= (version <= _NEWEST) & (length <= LONG)
-    certain &= np.where(
-        flexible,
-        (rest == _NO_TAGS) | (rest == _TOPIC_ID_TAGS),
-        rest == np.where(version == _WITH_EXPIRY, 8, 0),
-    )
-    kept = np.flatnonzero(certain)
-    text, length, rest = text[kept], length[kept], rest[kept]
-    sure = _tags_known(values.data, text + length + 8, np.where(flexible[kept], rest, 0))
-    sure &= _plain(values.data, text, length)
-    kept, text, length = _only(sure, kept, text, length)
-    return at[kept], kept, _ints(values.data, ">i8", text + length)
+    version = view(values.data, ">u2")[starts]
+    parts = []
+    for number in range(_NEWEST + 1):
+        which = np.flatnonzero(version == number)
+        if len(which):
+            start, size = (starts, sizes) if len(which) == len(at) else (starts[which], sizes[which])
+            kept, commit_ts = _of_version(values.data, start, start + size, number)
+            parts.append((which[kept], commit_ts))
+    if len(parts) == 1:
+        return parts[0]
+    parts.append((np.zeros(0, np.int64), np.zeros(0, np.int64)))
+    kept, commit_ts = (np.concatenate(column) for column in zip(*parts, strict=True))
+    order = np.argsort(kept)
+    return kept[order], commit_ts[order]
 
 
-def _tags_known(data: Bytes, at: Ints, size: Ints) -> Mask:
-    """Tell which tagged sections (`size` 0: none in this version) are empty or hold just the topic id."""
-    if not size.any():
-        return np.ones(len(size), np.bool_)
+def _of_version(data: Bytes, start: Ints, end: Ints, version: int) -> tuple[Ints, Ints]:
+    """Do the same for values of one version between two positions each."""
+    prefix = start + (14 if version >= _WITH_EPOCH else 10)
+    if version < _FLEXIBLE:
+        length = _ints(data, ">u2", prefix)
+        text = prefix + 2
+        sure = (length <= LONG) & (text + length + (16 if version == _WITH_EXPIRY else 8) == end)
+    else:
+        # A compact length is the length plus one; of more bytes than one (or null) it is not for here.
+        length = data[prefix].astype(np.int64) - 1
+        text = prefix + 1
+        sure = (length >= 0) & (length < _MAX_SHORT_VARINT) & _known_tags(data, text + length + 8, end)
+    kept = np.flatnonzero(sure)
+    text, length = text[kept], length[kept]
+    plain = _plain(data, text, length)
+    kept, text, length = _only(plain, kept, text, length)
+    return kept, _ints(data, ">i8", text + length)
+
+
+def _known_tags(data: Bytes, start: Ints, end: Ints) -> Mask:
+    """Tell which tagged sections are empty or hold just the topic id."""
+    size = end - start
     # Of a section of one byte the word lies partly beyond the value, but still in the padded buffer.
-    head = _ints(data, ">u4", at)
+    head = view(data, ">u4")[np.where(size >= _NO_TAGS, start, 0)]
     empty, topic_id = (head >> 24) == 0, (head >> 8) == _TOPIC_ID_HEAD
-    known: Mask = (size == 0) | np.where(size == _NO_TAGS, empty, topic_id)
+    known: Mask = ((size == _NO_TAGS) & empty) | ((size == _TOPIC_ID_TAGS) & topic_id)
     return known
 
 
