@@ -7,7 +7,7 @@ back: there a batch that runs again is printed again, with the same ids.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from rebalance_monitor.coordinator.findings import to_json
 from rebalance_monitor.dashboard.findings_table import write_findings
@@ -35,38 +35,39 @@ class Sink(Protocol):
 
 
 class JsonLines:
-    """`findings.jsonl`: one finding per line, in the order of detection. `length` is its length in bytes."""
+    """`findings.jsonl`: one finding per line, in the order of detection.
+
+    `written` is the length (bytes) that the ledger is to commit, `length` what it has committed.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._file: BinaryIO | None = None
-        self.length = 0
+        self.length = self.written = 0
 
     def start(self, committed: Snapshot) -> None:
         """Cut the file to the committed length; a file that somebody shortened or moved starts anew."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = self._path.open("ab")
-        self.length = min(committed.jsonl_bytes, self._path.stat().st_size)
-        self._file.truncate(self.length)
+        with self._path.open("ab") as file:
+            self.length = self.written = min(committed.jsonl_bytes, file.tell())
+            file.truncate(self.length)
 
     def write(self, key: BatchKey, findings: Sequence[Finding], unreadable: Sequence[Unreadable]) -> None:  # noqa: ARG002 - a sink takes what it needs
         """Append the findings, from the committed length on."""
-        if self._file is None or not findings:
+        self.written = self.length
+        if not findings:
             return
-        # An earlier attempt of this batch in the same process may have failed half-way.
-        self._file.truncate(self.length)
-        self._file.write("".join(to_json(finding) + "\n" for finding in findings).encode())
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        text = "".join(to_json(finding) + "\n" for finding in findings).encode()
+        with self._path.open("ab") as file:
+            # An earlier attempt of this batch in the same process may have failed half-way.
+            file.truncate(self.length)
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        self.written = self.length + len(text)
 
     def committed(self) -> None:
         """Take what was written as final: the ledger has committed it."""
-        if self._file is not None:
-            self.length = os.fstat(self._file.fileno()).st_size
-
-    def written(self) -> int:
-        """Return the length (bytes) that the ledger is to commit."""
-        return self.length if self._file is None else os.fstat(self._file.fileno()).st_size
+        self.length = self.written
 
 
 class FindingsTable:

@@ -130,7 +130,7 @@ class BatchWriter:
         after = self._parts.into(self._snapshot.after(*key, batch.now, batch.positions))
         lines = next((sink for sink in self._sinks if isinstance(sink, JsonLines)), None)
         if lines is not None:
-            after = replace(after, jsonl_bytes=lines.written())
+            after = replace(after, jsonl_bytes=lines.written)
         self._ledger.commit(after)
         self._snapshot = after
         if lines is not None:

@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rebalance_monitor.checkpoints.files import FolderInUseError, locked, replace_file
@@ -32,6 +32,7 @@ SNAPSHOTS = st.builds(
 )
 
 
+@settings(deadline=None, max_examples=60)
 @given(SNAPSHOTS)
 def test_a_committed_snapshot_is_loaded_as_it_was(
     tmp_path_factory: pytest.TempPathFactory, snapshot: Snapshot
@@ -52,6 +53,7 @@ def test_a_snapshot_that_cannot_be_read_is_refused_with_a_way_out(tmp_path: Path
         Ledger(tmp_path).load()
 
 
+@settings(deadline=None, max_examples=60)
 @given(st.lists(st.integers(0, 30), min_size=1))
 def test_a_batch_is_told_once_however_often_it_runs(batches: list[int]) -> None:
     snapshot, told = Snapshot(), []
@@ -68,6 +70,7 @@ def test_batch_numbers_of_a_rebuilt_state_begin_anew() -> None:
     assert not snapshot.has("new", 0)
 
 
+@settings(deadline=None, max_examples=60)
 @given(st.lists(OFFSETS))
 def test_positions_never_go_back(batches: list[dict[int, int]]) -> None:
     snapshot = Snapshot()

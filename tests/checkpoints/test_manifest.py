@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rebalance_monitor.checkpoints.manifest import (
@@ -28,6 +28,7 @@ IDENTITY = Identity(
 )
 
 
+@settings(deadline=None, max_examples=60)
 @given(st.dictionaries(st.integers(0, 99), st.integers(0, 2**62)), st.integers(1, 1000))
 def test_a_manifest_is_read_as_it_was_written(
     tmp_path_factory: pytest.TempPathFactory, catching_up: dict[int, int], generation: int

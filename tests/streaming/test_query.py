@@ -1,0 +1,123 @@
+"""The query on real Spark: decode, clock, operator and writer find what the coordinator alone finds."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from rebalance_monitor.checkpoints.ledger import Ledger
+from rebalance_monitor.coordinator.findings import Finding, from_json
+from rebalance_monitor.coordinator.kinds import KINDS, DrivenBy
+from rebalance_monitor.coordinator.settings import DetectionSettings
+from rebalance_monitor.streaming.parts import Parts
+from rebalance_monitor.streaming.query import End, Shape, start_query, watch
+from rebalance_monitor.streaming.sinks import JsonLines
+from rebalance_monitor.streaming.source import folder_source
+from rebalance_monitor.streaming.step import Plan
+from rebalance_monitor.streaming.storage import Storage
+from rebalance_monitor.streaming.writer import BatchWriter
+from tests.coordinator.timeline import findings
+from tests.streaming.topics import eventful_topic, put_file, records
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+# PySpark leaves the sockets of `collect` to the garbage collector.
+pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")]
+SETTINGS = DetectionSettings()
+TOPICS = [eventful_topic(0, "g"), eventful_topic(1, "other")]
+
+
+def put_topics(folder: Path) -> None:
+    """Both shards' records in four files, cut in the middle of commit runs too."""
+    tables = [records(topic.rows) for topic in TOPICS]
+    for part in range(4):
+        for shard, table in enumerate(tables):
+            size = -(-table.num_rows // 4)
+            put_file(folder, f"{part}-{shard}", table.slice(part * size, size))
+            time.sleep(0.01)
+
+
+def writer_at(root: Path) -> BatchWriter:
+    ledger, storage = Ledger(root / "ledger"), Storage(root)
+    return BatchWriter(ledger, ledger.load(), [JsonLines(storage.jsonl)], Parts(SETTINGS, "c1", list))
+
+
+def shape(root: Path, trigger_s: float | None, plan: Plan | None = None) -> Shape:
+    return Shape(
+        source=folder_source(root / "in"),
+        plan=plan or Plan(SETTINGS, "c1", {}),
+        shards=2,
+        buckets=1,
+        checkpoint=root / "state" / "1",
+        trigger_s=trigger_s,
+    )
+
+
+def told(root: Path) -> list[Finding]:
+    return [from_json(line) for line in Storage(root).jsonl.read_text().splitlines()]
+
+
+def by_records(found: list[Finding]) -> list[tuple[str, str]]:
+    kinds = [f for f in found if KINDS[f.kind].driven_by is DrivenBy.RECORD and f.kind != "rolling_restart"]
+    return sorted((finding.id, finding.kind.value) for finding in kinds)
+
+
+EXPECTED = by_records([finding for topic in TOPICS for finding in findings(topic)])
+
+
+def run(
+    session: SparkSession,
+    root: Path,
+    trigger_s: float | None,
+    until: Callable[[dict[str, Any], BatchWriter], bool] = lambda _progress, _writer: False,
+) -> tuple[End, Exception | None]:
+    writer, stop = writer_at(root), threading.Event()
+    timer = threading.Timer(150, stop.set)
+    timer.start()
+    try:
+        query = start_query(session, shape(root, trigger_s), writer)
+        return watch(query, stop, lambda progress: until(progress, writer))
+    finally:
+        timer.cancel()
+
+
+def test_backfill_finds_what_the_coordinator_finds_and_ends(spark: SparkSession, tmp_path: Path) -> None:
+    put_topics(tmp_path / "in")
+    assert run(spark, tmp_path, None) == (End.FINISHED, None)
+    assert by_records(told(tmp_path)) == EXPECTED
+    assert all(finding.detected_at > finding.at for finding in told(tmp_path))
+
+
+def test_the_clock_runs_without_any_record_and_a_restart_goes_on(spark: SparkSession, tmp_path: Path) -> None:
+    put_topics(tmp_path / "in")
+    end = run(spark, tmp_path, 0.3, lambda progress, _: progress["batchId"] >= 2)
+    assert end == (End.REPLACED, None)
+    assert len(by_records(told(tmp_path))) < len(EXPECTED)
+    # A live trigger runs batches although there is nothing to read: the clock ticks.
+    end = run(spark, tmp_path, 0.3, lambda progress, _: progress["batchId"] >= 12)
+    assert end == (End.REPLACED, None)
+    assert by_records(told(tmp_path)) == EXPECTED
+
+
+def test_a_batch_whose_sink_failed_runs_again_and_is_told_once(spark: SparkSession, tmp_path: Path) -> None:
+    put_topics(tmp_path / "in")
+    writer = writer_at(tmp_path)
+    lines = Storage(tmp_path).jsonl
+    lines.unlink()
+    lines.mkdir()
+    query = start_query(spark, shape(tmp_path, None), writer)
+    end, error = watch(query, threading.Event(), lambda _: False)
+    assert end is End.FAILED
+    assert "IsADirectoryError" in str(error)
+    lines.rmdir()
+    assert run(spark, tmp_path, None) == (End.FINISHED, None)
+    assert by_records(told(tmp_path)) == EXPECTED

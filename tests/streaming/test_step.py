@@ -1,0 +1,148 @@
+"""One key's share of a batch: the coordinator's findings, whatever the order, batches and accidents."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rebalance_monitor.checkpoints.codec import StateVersionError, decode_state
+from rebalance_monitor.coordinator.findings import Finding, from_json
+from rebalance_monitor.coordinator.kinds import KINDS, DrivenBy
+from rebalance_monitor.coordinator.settings import DetectionSettings
+from rebalance_monitor.decoders import Row, rows
+from rebalance_monitor.streaming.step import QUARANTINE_BYTES, OutRow, Plan, Stored, step
+from tests.coordinator.timeline import T0, findings
+from tests.streaming.topics import eventful_topic
+
+if TYPE_CHECKING:
+    from random import Random
+
+PLAN = Plan(DetectionSettings(), "c1", {})
+TOPIC = eventful_topic()
+CLOCK = rows.clock_row(0, 0)
+
+
+def run(batches: list[list[Row]], plan: Plan = PLAN, nows: list[int] | None = None) -> list[OutRow]:
+    stored, out = None, []
+    for number, batch in enumerate(batches):
+        now = nows[number] if nows else max([row.record_ts for row in batch], default=T0)
+        stored, found = step(plan, 0, 0, batch, now, stored)
+        out += found
+    return out
+
+
+def found_in(out: list[OutRow]) -> list[Finding]:
+    return [from_json(row.body) for row in out if row.row_kind == "finding"]
+
+
+def by_records(found: list[Finding]) -> list[Finding]:
+    return [finding for finding in found if KINDS[finding.kind].driven_by is DrivenBy.RECORD]
+
+
+def stats(out: list[OutRow], kind: str) -> list[dict[str, object]]:
+    bodies = [json.loads(row.body) for row in out if row.row_kind == "stat"]
+    return [body for body in bodies if body["kind"] == kind]
+
+
+EXPECTED = by_records(findings(TOPIC))
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.integers(0, len(TOPIC.rows))), st.randoms(use_true_random=False))
+def test_record_driven_findings_do_not_depend_on_batching_and_row_order(
+    cuts: list[int], random: Random
+) -> None:
+    bounds = [0, *sorted(cuts), len(TOPIC.rows)]
+    batches = [[*TOPIC.rows[start:end], CLOCK] for start, end in pairwise(bounds)]
+    for batch in batches:
+        random.shuffle(batch)
+    assert by_records(found_in(run(batches))) == EXPECTED
+    assert len(EXPECTED) >= 6
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(0, len(TOPIC.rows)))
+def test_a_batch_that_runs_again_on_the_same_state_gives_the_same_rows_and_state(cut: int) -> None:
+    stored, _ = step(PLAN, 0, 0, TOPIC.rows[:cut], T0, None)
+    again = [step(PLAN, 0, 0, [*TOPIC.rows[cut:], CLOCK], T0 + 99_000, stored) for _ in range(2)]
+    assert again[0] == again[1]
+
+
+def test_what_lies_before_the_end_found_at_start_is_history() -> None:
+    end = TOPIC.rows[len(TOPIC.rows) // 2].first_offset
+    found = found_in(run([TOPIC.rows], Plan(DetectionSettings(), "c1", {0: end})))
+    assert {finding.history for finding in found} == {True, False}
+    assert all(finding.history == ((finding.offset or 0) < end) for finding in by_records(found))
+
+
+def test_the_history_of_another_shard_is_none_of_ours() -> None:
+    found = found_in(run([TOPIC.rows], Plan(DetectionSettings(), "c1", {1: 10_000})))
+    assert not any(finding.history for finding in found)
+
+
+def test_the_coordinator_is_told_only_of_time_that_has_been_read() -> None:
+    grace = PLAN.settings.grace_ms
+    nows = [T0, T0 + 500, T0 + 60_500, T0 + 61_000]
+    clocks, stored = [], None
+    for now in nows:
+        stored, _ = step(PLAN, 0, 0, [CLOCK], now, stored)
+        clocks.append(decode_state(stored.blob).now)
+    assert clocks == [T0, T0 + 500, T0 + 500 + grace, T0 + 61_000]
+
+
+def test_time_does_not_go_back_when_the_drivers_clock_does() -> None:
+    stored, _ = step(PLAN, 0, 0, [CLOCK], T0, None)
+    stored, _ = step(PLAN, 0, 0, [CLOCK], T0 - 3_600_000, stored)
+    assert stored.now == decode_state(stored.blob).now == T0
+
+
+def test_a_row_that_breaks_the_coordinator_is_counted_and_hurts_nothing_else() -> None:
+    poison = replace(TOPIC.rows[5], row_kind=rows.RECORD, body=b"\xff")
+    batch = [*TOPIC.rows[:5], poison, *TOPIC.rows[6:], CLOCK]
+    out = run([batch])
+    (error,) = stats(out, "operator_error")
+    assert error["what"] == f"offset {poison.first_offset}"
+    assert error["group"] == "g"
+    kinds = [finding.kind for finding in by_records(found_in(out))]
+    assert kinds == [finding.kind for finding in EXPECTED]
+
+
+def test_a_flood_of_broken_rows_gives_a_bounded_answer() -> None:
+    poison = [replace(CLOCK, row_kind=rows.RECORD, first_offset=n, last_offset=n) for n in range(5_000)]
+    assert len(run([poison])) < 50
+
+
+def test_damaged_state_is_begun_anew_and_said() -> None:
+    stored, _ = step(PLAN, 0, 0, TOPIC.rows[:5], T0, None)
+    damaged = stored._replace(blob=stored.blob[:1] + b"\x00\x00\x00\x05rubbish")
+    after, out = step(PLAN, 0, 0, TOPIC.rows[5:], T0, damaged)
+    assert len(stats(out, "state_lost")) == 1
+    assert decode_state(after.blob).last_offset == TOPIC.rows[-1].last_offset
+
+
+def test_state_of_an_unknown_version_is_left_alone() -> None:
+    with pytest.raises(StateVersionError, match="--rebuild-state"):
+        step(PLAN, 0, 0, [CLOCK], T0, Stored(250, T0, b"\xfa..."))
+
+
+@pytest.mark.parametrize("size", [10, 60_000])
+def test_the_quarantine_sample_is_bounded_in_bytes_and_keeps_the_newest(size: int) -> None:
+    failure = rows.FailureRow("truncated", "value", 3, "generation", 2, b"\0\2", bytes(size))
+    body = rows.failure_body(failure)
+    batch = [Row(0, 0, rows.FAILURE, n, n, T0, "", -1, 1, body) for n in range(200)]
+    sample = stats(run([batch]), "quarantine")
+    assert 0 < len(sample) * len(body) <= QUARANTINE_BYTES
+    assert [entry["offset"] for entry in sample] == list(range(199, 199 - len(sample), -1))
+
+
+def test_an_empty_batch_keeps_the_state() -> None:
+    stored, _ = step(PLAN, 0, 0, TOPIC.rows, T0, None)
+    again, out = step(PLAN, 0, 0, [], T0 + 1, stored)
+    assert decode_state(again.blob).last_offset == TOPIC.rows[-1].last_offset
+    assert [row.row_kind for row in out] == ["stat"]

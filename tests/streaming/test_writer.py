@@ -1,0 +1,214 @@
+"""The batch writer: each finding is told once, wherever the process dies."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rebalance_monitor.checkpoints.ledger import Ledger, Snapshot
+from rebalance_monitor.coordinator.findings import Finding, from_json
+from rebalance_monitor.coordinator.settings import DetectionSettings
+from rebalance_monitor.coordinator.sightings import Sighting
+from rebalance_monitor.dashboard.table_files import files
+from rebalance_monitor.decoders import rows
+from rebalance_monitor.streaming.batches import Batch, BatchKey, read_batch
+from rebalance_monitor.streaming.parts import Parts
+from rebalance_monitor.streaming.sinks import FindingsTable, JsonLines, Lines, QuarantineTable
+from rebalance_monitor.streaming.step import Plan, step
+from rebalance_monitor.streaming.storage import Storage
+from rebalance_monitor.streaming.writer import BatchWriter
+from tests.coordinator.timeline import T0
+from tests.streaming.topics import eventful_topic
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rebalance_monitor.decoders import Row
+
+QUERY = "8d74df78-fa24-4f2f-b920-b9b1ddd93eb6"
+SETTINGS = DetectionSettings(unreadable_threshold=2)
+BAD = rows.failure_body(rows.FailureRow("truncated", "value", 3, "generation", 2, b"\0\2", b"x"))
+
+
+class DiedError(Exception):
+    """The process was killed."""
+
+
+class MortalLedger(Ledger):
+    """A ledger whose process dies before or after the commit, when told to."""
+
+    dies = ""
+
+    def commit(self, snapshot: Snapshot) -> None:
+        if self.dies == "before":
+            raise DiedError
+        super().commit(snapshot)
+        if self.dies == "after":
+            raise DiedError
+
+
+def input_batches(history: int = 0) -> list[Batch]:
+    """What Spark gives for the eventful topic and some unreadable records, four rows at a time."""
+    topic, stored, out = eventful_topic(), None, []
+    bad = [
+        replace(rows.clock_row(0, 0), row_kind=rows.FAILURE, body=BAD, first_offset=n, last_offset=n)
+        for n in (900, 901, 902)
+    ]
+    everything: list[Row] = [*topic.rows, *(replace(row, record_ts=T0 + 61_000) for row in bad)]
+    plan = Plan(SETTINGS, "c1", {0: history} if history else {})
+    for start in range(0, len(everything), 4):
+        batch = [*everything[start : start + 4], rows.clock_row(0, 0)]
+        stored, found = step(plan, 0, 0, batch, T0 + start * 3_000, stored)
+        out.append([tuple(row) for row in found])
+    return [read_batch(found) for found in out]  # type: ignore[arg-type]  # the same tuples as Spark's
+
+
+BATCHES = input_batches()
+
+
+def writer_at(storage: Storage, ledger: Ledger | None = None) -> BatchWriter:
+    ledger = ledger or Ledger(storage.ledger)
+    sinks = [
+        JsonLines(storage.jsonl),
+        FindingsTable(storage.findings),
+        QuarantineTable(storage.quarantine),
+    ]
+    snapshot = ledger.load().on_topic("topic")
+    return BatchWriter(ledger, snapshot, sinks, Parts(SETTINGS, "c1", list), wall_ms=lambda: T0 + 70_000)
+
+
+def told(storage: Storage) -> list[Finding]:
+    return [from_json(line) for line in storage.jsonl.read_text().splitlines()]
+
+
+def table_ids(folder: Path, name: str = "id") -> list[Any]:
+    found = [row[name] for path in files(folder) for row in pq.ParquetFile(path).read().to_pylist()]
+    return sorted(found)
+
+
+def undisturbed(root: Path) -> list[Finding]:
+    writer = writer_at(Storage(root))
+    for number, batch in enumerate(BATCHES):
+        writer.apply(BatchKey(QUERY, number), batch)
+    return told(Storage(root))
+
+
+def test_findings_of_operator_and_driver_are_told(tmp_path: Path) -> None:
+    found = undisturbed(tmp_path)
+    assert {"rebalance", "rebalance_failed", "group_empty", "unreadable_records"} <= {
+        finding.kind.value for finding in found
+    }
+    assert len({finding.id for finding in found}) == len(found)
+    assert table_ids(Storage(tmp_path).findings) == sorted(finding.id for finding in found)
+    assert table_ids(Storage(tmp_path).quarantine, "offset") == [900, 901, 902]
+    assert all(finding.detected_at == T0 + 70_000 for finding in found)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(st.tuples(st.sampled_from(["before", "after", "between"]), st.integers(0, len(BATCHES)))))
+def test_wherever_the_process_dies_each_finding_is_told_once(
+    tmp_path_factory: pytest.TempPathFactory, deaths: list[tuple[str, int]]
+) -> None:
+    storage = Storage(tmp_path_factory.mktemp("job"))
+    at, todo = 0, sorted(deaths, key=lambda death: death[1])
+    while at < len(BATCHES):
+        ledger = MortalLedger(storage.ledger)
+        writer = writer_at(storage, ledger)
+        try:
+            while at < len(BATCHES):
+                ledger.dies = todo.pop(0)[0] if todo and todo[0][1] <= at else ""
+                writer.apply(BatchKey(QUERY, at), BATCHES[at])
+                if ledger.dies == "between":
+                    break
+                # Spark commits the batch only now: a death before it runs the batch again.
+                at += 1
+        except DiedError:
+            continue
+    expected = undisturbed(tmp_path_factory.mktemp("calm"))
+    assert told(storage) == expected
+    assert table_ids(storage.findings) == sorted(finding.id for finding in expected)
+
+
+def test_a_batch_that_failed_half_way_counts_once_in_the_same_process(tmp_path: Path) -> None:
+    storage = Storage(tmp_path / "job")
+    ledger = MortalLedger(storage.ledger)
+    writer = writer_at(storage, ledger)
+    for number, batch in enumerate(BATCHES):
+        ledger.dies = "before"
+        with pytest.raises(DiedError):
+            writer.apply(BatchKey(QUERY, number), batch)
+        writer.pause()
+        ledger.dies = ""
+        writer.apply(BatchKey(QUERY, number), batch)
+    assert told(storage) == undisturbed(tmp_path / "calm")
+
+
+def test_a_rebuild_tells_no_history_that_was_told(tmp_path: Path) -> None:
+    before = undisturbed(tmp_path)
+    writer = writer_at(Storage(tmp_path))
+    for number, batch in enumerate(input_batches(history=10_000)):
+        writer.apply(BatchKey("another-query", number), batch)
+    again = told(Storage(tmp_path))[len(before) :]
+    assert not [finding for finding in again if finding.offset is not None]
+
+
+def test_history_that_nobody_told_is_told_as_history(tmp_path: Path) -> None:
+    writer = writer_at(Storage(tmp_path))
+    for number, batch in enumerate(input_batches(history=10_000)):
+        writer.apply(BatchKey(QUERY, number), batch)
+    assert {finding.history for finding in told(Storage(tmp_path)) if finding.offset is not None} == {True}
+
+
+def test_lines_after_the_last_commit_are_cut_off(tmp_path: Path) -> None:
+    found = undisturbed(tmp_path)
+    with Storage(tmp_path).jsonl.open("a") as file:
+        file.write('{"half":')
+    writer_at(Storage(tmp_path))
+    assert told(Storage(tmp_path)) == found
+
+
+def test_a_findings_file_that_was_moved_away_begins_anew(tmp_path: Path) -> None:
+    undisturbed(tmp_path)
+    Storage(tmp_path).jsonl.unlink()
+    writer = writer_at(Storage(tmp_path))
+    writer.apply(BatchKey("another-query", 0), BATCHES[0])
+    assert [finding.id for finding in told(Storage(tmp_path))] == [f.id for f in BATCHES[0].findings]
+
+
+def test_the_console_is_told_news_and_no_history() -> None:
+    (live,) = [finding for finding in BATCHES[0].findings if finding.kind == "rebalance"][:1]
+    lines: list[str] = []
+    sink = Lines(lambda finding: finding.id, lines.append)
+    sink.write(BatchKey(QUERY, 0), [replace(live, history=True), live], [])
+    assert lines == [f"{live.id}\n"]
+
+
+def test_the_cluster_is_called_what_the_configuration_calls_it(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    sink, parts = JsonLines(tmp_path / "f.jsonl"), Parts(SETTINGS, "c1", list)
+    writer = BatchWriter(ledger, ledger.load(), [sink], parts, cluster_name="production")
+    writer.apply(BatchKey(QUERY, 0), BATCHES[0])
+    found = [json.loads(line) for line in (tmp_path / "f.jsonl").read_text().splitlines()]
+    assert {finding["cluster"] for finding in found} == {"production"}
+    assert {finding["id"] for finding in found} == {finding.id for finding in BATCHES[0].findings}
+
+
+def test_brokers_that_do_not_answer_open_one_finding_and_resolve_it(tmp_path: Path) -> None:
+    looks = [[Sighting(T0 + n * 1_000, (), (), ((1, n >= 4), (2, True)))] for n in range(8)]
+    parts = Parts(SETTINGS, "c1", lambda: looks.pop(0) if looks else [])  # type: ignore[arg-type,return-value] # same fields
+    ledger = Ledger(tmp_path)
+    writer = BatchWriter(ledger, ledger.load(), [JsonLines(tmp_path / "f.jsonl")], parts)
+    for number in range(8):
+        writer.apply(BatchKey(QUERY, number), Batch())
+    found = [from_json(line) for line in (tmp_path / "f.jsonl").read_text().splitlines()]
+    assert [(finding.kind, finding.phase) for finding in found] == [
+        ("monitor_degraded", "opened"),
+        ("monitor_degraded", "resolved"),
+    ]
+    assert found[0].incident == found[1].incident == found[0].id
