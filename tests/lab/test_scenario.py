@@ -1,0 +1,64 @@
+import pytest
+import yaml
+
+from rebalance_monitor.lab.faults import VERBS
+from rebalance_monitor.lab.scenario import FOLDER, ScenarioError, load, names, parse, varied
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_scenario_file_can_be_read_and_is_coherent(name: str) -> None:
+    scenario = load(name)
+    assert scenario.about.endswith(".")
+    assert all(step.verb in VERBS and step.at < scenario.end for step in scenario.steps)
+    times = {step.at for step in scenario.steps}
+    for wanted in scenario.expect:
+        assert any(abs(at - wanted.after) < 0.01 for at in times), wanted
+        assert wanted.member in {"", "leader", *scenario.members}
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_scenario_file_is_at_most_one_page(name: str) -> None:
+    assert len((FOLDER / f"{name}.yaml").read_text().splitlines()) <= 40
+
+
+def test_an_unknown_key_and_an_unknown_verb_are_refused() -> None:
+    with pytest.raises(ScenarioError, match="unknown keys"):
+        parse("x", {"end": 1, "surprise": 1})
+    with pytest.raises(ScenarioError, match="exactly one verb"):
+        parse("x", {"end": 1, "steps": [{"at": 0, "explode": "a"}]})
+
+
+def test_an_absent_scenario_is_refused_with_the_names_of_those_there_are() -> None:
+    with pytest.raises(ScenarioError, match="sigkill"):
+        load("no-such")
+
+
+def test_a_crash_loop_is_starts_and_kills_in_turn() -> None:
+    raw = yaml.safe_load(
+        "{members: [d], end: 30, steps: [{at: 2, crash_loop: d, times: 2, every: 5, life: 1}]}"
+    )
+    assert [(step.at, step.verb) for step in parse("x", raw).steps] == [
+        (2, "start"),
+        (3, "kill"),
+        (7, "start"),
+        (8, "kill"),
+    ]
+
+
+@pytest.mark.parametrize("seed", range(1, 12))
+@pytest.mark.parametrize("name", ["slow-processing", "sigkill", "flapping-slow"])
+def test_a_seed_varies_times_but_keeps_what_the_scenario_means(name: str, seed: int) -> None:
+    plain, other = load(name), varied(load(name), seed)
+    assert other.session_ms != plain.session_ms
+    assert [step.verb for step in other.steps] == [step.verb for step in plain.steps]
+    assert [step.at for step in other.steps] == sorted(step.at for step in other.steps)
+    assert other.end > other.steps[-1].at
+    for step in other.steps:
+        if step.verb == "stall":
+            assert float(str(step.options["seconds"])) * 1000 > other.poll_ms * 1.2
+
+
+def test_the_same_seed_gives_the_same_scenario_and_seed_zero_changes_nothing() -> None:
+    plain = load("sigkill")
+    assert varied(plain, 7) == varied(plain, 7)
+    assert varied(plain, 0) == plain

@@ -1,0 +1,122 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rebalance_monitor.coordinator.causes import Cause
+from rebalance_monitor.coordinator.findings import CauseEntry, Finding
+from rebalance_monitor.coordinator.kinds import Kind, Scope, Severity
+from rebalance_monitor.lab.facts import Fact
+from rebalance_monitor.lab.score import calibration, claims_of, percentile, tally, together, wilson
+
+FAMILY = {"g": "java"}
+
+
+def _finding(kind: Kind, generation: int, *causes: tuple[Cause, float, str], **more: object) -> Finding:
+    entries = tuple(CauseEntry(cause, sure, "why", member_id=who) for cause, sure, who in causes)
+    fields: dict[str, object] = {
+        "id": "x",
+        "kind": kind,
+        "scope": Scope.GROUP,
+        "severity": Severity.INFO,
+        "evidence": "read",
+        "group": "g",
+        "group_type": "classic",
+        "generation": generation,
+        "at": 1000,
+        "detected_at": 3500,
+        "causes": entries,
+        "details": {},
+    }
+    return Finding(**{**fields, **more})  # type: ignore[arg-type]  # a test's fields are what they say
+
+
+def _row(facts: list[Fact], *findings: Finding, label: str) -> tuple[int, int, int, int]:
+    one = tally(facts, claims_of(findings), FAMILY)[label, "java"]
+    return one.facts, one.detected, one.missed, one.wrong
+
+
+LOST = (Cause.SESSION_TIMEOUT, 0.9, "m-1")
+
+
+def test_a_finding_about_the_member_is_a_hit_whenever_it_comes() -> None:
+    facts = [Fact("session_timeout", "g", 4, "m-1", 1000)]
+    assert _row(facts, _finding(Kind.SESSION_TIMEOUT, 9, LOST), label="session_timeout") == (1, 1, 0, 0)
+
+
+def test_the_right_kind_about_another_member_is_a_miss_and_a_wrong_claim() -> None:
+    facts = [Fact("session_timeout", "g", 4, "m-2", 1000)]
+    assert _row(facts, _finding(Kind.SESSION_TIMEOUT, 4, LOST), label="session_timeout") == (1, 0, 1, 1)
+
+
+def test_a_rebalance_is_matched_by_generation_not_by_time() -> None:
+    facts = [Fact("rebalance", "g", 4, "", 1000)]
+    assert _row(facts, _finding(Kind.REBALANCE, 4), label="rebalance") == (1, 1, 0, 0)
+    assert _row(facts, _finding(Kind.REBALANCE, 5), label="rebalance") == (1, 0, 1, 1)
+
+
+def test_a_convergence_covers_every_epoch_since_the_one_before() -> None:
+    facts = [Fact("rebalance", "g", epoch, "", 1000) for epoch in (3, 4, 5)]
+    found = _finding(Kind.REBALANCE, 5, group_type="consumer", previous_generation=2)
+    assert _row(facts, found, label="rebalance") == (3, 3, 0, 0)
+
+
+def test_an_unsure_cause_is_no_claim() -> None:
+    facts = [Fact("cause:session_timeout", "g", 4, "m-1", 1000)]
+    unsure = _finding(Kind.REBALANCE, 4, (Cause.SESSION_TIMEOUT, 0.59, "m-1"))
+    assert _row(facts, unsure, label="cause:session_timeout") == (1, 0, 1, 0)
+
+
+def test_resolving_an_incident_claims_nothing_new() -> None:
+    assert claims_of([_finding(Kind.STORM, 4, phase="resolved")]) == []
+    assert len(claims_of([_finding(Kind.STORM, 4, phase="opened")])) == 1
+
+
+def test_the_delay_is_from_the_log_line_to_the_finding() -> None:
+    facts = [Fact("rebalance", "g", 4, "", 1000)]
+    assert tally(facts, claims_of([_finding(Kind.REBALANCE, 4)]), FAMILY)["rebalance", "java"].delays == (
+        2.5,
+    )
+
+
+def test_a_static_replacement_is_matched_by_the_member_that_went() -> None:
+    facts = [Fact("static_member_replaced", "g", -1, "old", 1000)]
+    found = _finding(Kind.STATIC_MEMBER_REPLACED, 4, details={"previous_member_id": "old"})
+    assert _row(facts, found, label="static_member_replaced") == (1, 1, 0, 0)
+
+
+def test_confidence_is_held_against_what_was_true() -> None:
+    facts = [Fact("cause:session_timeout", "g", 4, "m-1", 1000)]
+    other = (Cause.SESSION_TIMEOUT, 0.95, "m-2")
+    claims = claims_of([_finding(Kind.REBALANCE, 4, LOST, other, (Cause.MEMBER_LEFT, 0.3, "m-3"))])
+    assert calibration(facts, claims) == [(0.3, 1, 0), (0.9, 2, 1)]
+
+
+@given(st.integers(0, 200).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
+def test_a_wilson_interval_holds_its_proportion_and_narrows_with_more(pair: tuple[int, int]) -> None:
+    hits, total = pair
+    low, high = wilson(hits, total)
+    assert 0 <= low <= high <= 1
+    if total:
+        assert low - 1e-9 <= hits / total <= high + 1e-9
+        wider = wilson(hits * 4, total * 4)
+        assert wider[1] - wider[0] <= high - low
+
+
+def test_wilson_agrees_with_the_textbook() -> None:
+    assert wilson(8, 10) == pytest.approx((0.4902, 0.9433), abs=1e-4)
+
+
+@given(st.lists(st.floats(0, 100), min_size=1))
+def test_percentiles_are_values_and_in_order(values: list[float]) -> None:
+    ordered = sorted(values)
+    found = [percentile(ordered, share) for share in (0, 0.5, 0.95, 1)]
+    assert found == sorted(found)
+    assert found[0] == ordered[0]
+    assert found[-1] == ordered[-1]
+
+
+def test_adding_up_tallies_keeps_counts() -> None:
+    facts = [Fact("rebalance", "g", 4, "", 1000), Fact("rebalance", "h", 4, "", 1000)]
+    rows = tally(facts, claims_of([_finding(Kind.REBALANCE, 4)]), {"g": "java", "h": "python"})
+    whole = together(rows.values())
+    assert (whole.facts, whole.detected, whole.claims, whole.right) == (2, 1, 1, 1)
