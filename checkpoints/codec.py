@@ -90,6 +90,7 @@ def decode_group(body: bytes) -> GroupState:
 _HEADER = tuple(item.name for item in fields(ShardState) if item.name != "groups")
 _GROUP = tuple(item.name for item in fields(GroupState))
 _MEMBERS = _GROUP.index("members")
+_DEPARTED = _GROUP.index("departed")
 _STORM = _GROUP.index("storm")
 _member = attrgetter(*(item.name for item in fields(Member)))
 _storm = attrgetter(*(item.name for item in fields(StormState)))
@@ -99,12 +100,14 @@ _group_fields = attrgetter(*_GROUP)
 def _plain(state: GroupState) -> list[Any]:
     values = list(_group_fields(state))
     values[_MEMBERS] = [_member(member) for member in state.members]
+    values[_DEPARTED] = [_member(member) for member in state.departed]
     values[_STORM] = _storm(state.storm)
     return values
 
 
 def _group(values: list[Any]) -> GroupState:
     values[_MEMBERS] = [Member(*member) for member in values[_MEMBERS]]
+    values[_DEPARTED] = [Member(*member) for member in values[_DEPARTED]]
     values[_STORM] = StormState(*values[_STORM])
     return GroupState(*values)
 

@@ -48,11 +48,12 @@ PRIORS_STATIC = {
 class Silence:
     """What was measured about one member that went; all durations in ms.
 
-    `silence` runs from the last sign of life to the end of the barrier; `elapsed` from the generation
-    before. `held` is the least time the barrier was held, `emptied`: nobody was left to wait for; `means`
-    whether silence of this member says anything; `committed` whether it committed in the generation at all;
-    `poll` whether its client enforces max.poll.interval (None: not known), `goodbye` whether it sends
-    LeaveGroup.
+    `silence` runs from the last sign of life to the end of the barrier, `elapsed` from the generation before.
+    `held` is the least time the barrier was held; `wait` the most it can have taken where that is known, else
+    -1. `means`: whether silence of this member says anything; `committed`: whether it did in the generation;
+    `poll`: whether its client enforces max.poll.interval (None: not known), `goodbye`: sends LeaveGroup;
+    `aborted`: generations that failed on the way; `session_early`: heartbeats, not commits, keep the session,
+    so it may end this much earlier after the last commit.
     """
 
     session: int
@@ -61,7 +62,7 @@ class Silence:
     elapsed: int
     cadence: int
     held: int
-    emptied: bool
+    wait: int
     static: bool
     means: bool
     committed: bool
@@ -69,7 +70,9 @@ class Silence:
     goodbye: bool
     poll_early: float = 0.0
     poll_late: int = 0
+    poll_held: bool = False
     aborted: int = 0
+    session_early: int = 0
 
 
 def attribute(seen: Silence) -> list[tuple[Cause, float]]:
@@ -79,8 +82,9 @@ def attribute(seen: Silence) -> list[tuple[Cause, float]]:
     scores = _static(seen) if seen.static else _dynamic(seen)
     total = sum(scores.values())
     shares = {cause: score / total for cause, score in scores.items()}
-    if not seen.means:
-        shares = _capped(shares, _CAP_FITTING if not seen.committed else _CAP_WITHOUT_MEANING)
+    cap = _cap(seen)
+    if cap < 1:
+        shares = _capped(shares, cap)
     ranked = sorted(shares.items(), key=lambda item: -item[1])
     return [(cause, min(_CERTAIN, round(share, 2))) for cause, share in ranked if share >= _MIN_REPORTED]
 
@@ -96,12 +100,14 @@ def _dynamic(seen: Silence) -> dict[Cause, float]:
     early = int(seen.poll_early * seen.cadence)
     likelihood = {
         Cause.MEMBER_LEFT: _leave(seen),
-        Cause.SESSION_TIMEOUT: _expiry(seen, seen.session),
-        Cause.POLL_INTERVAL_EXCEEDED: _breach(seen, seen.rebalance - early, early),
+        Cause.SESSION_TIMEOUT: _expiry(seen, seen.session - seen.session_early, seen.session_early),
+        Cause.POLL_INTERVAL_EXCEEDED: _held_breach(seen)
+        if seen.poll_held
+        else _breach(seen, seen.rebalance - early, early),
         Cause.UNKNOWN: 1 / max(seen.elapsed, seen.session + seen.rebalance),
     }
     scores = {cause: prior[cause] * likelihood[cause] for cause in prior}
-    if seen.held >= _BARRIER_HELD * seen.rebalance and not seen.emptied:
+    if seen.held >= _BARRIER_HELD * seen.rebalance and seen.wait < 0:
         scores[Cause.JOIN_DEADLINE_MISSED] = 0.3 / 2_000
     return scores
 
@@ -110,7 +116,7 @@ def _static(seen: Silence) -> dict[Cause, float]:
     """Score a static member: without a goodbye it expires S after a crash, P + S after a stall."""
     beat = _heartbeat(seen)
     likelihood = {
-        Cause.STATIC_MEMBER_EXPIRED: _expiry(seen, seen.session),
+        Cause.STATIC_MEMBER_EXPIRED: _expiry(seen, seen.session - seen.session_early, seen.session_early),
         Cause.POLL_INTERVAL_EXCEEDED: _breach(seen, seen.rebalance + seen.session - beat, beat),
         Cause.MEMBER_REMOVED_BY_ADMIN: 1 / max(seen.elapsed, seen.session),
         Cause.UNKNOWN: 1 / max(seen.elapsed, seen.session + seen.rebalance),
@@ -136,6 +142,13 @@ def _censored(seen: Silence) -> list[tuple[Cause, float]]:
     return shares
 
 
+def _cap(seen: Silence) -> float:
+    """Return the most a timeout may claim; one that never committed may as well have missed its sync."""
+    if not seen.committed and (not seen.means or seen.session == seen.rebalance):
+        return _CAP_FITTING
+    return 1.0 if seen.means else _CAP_WITHOUT_MEANING
+
+
 def _in_time(seen: Silence) -> bool:
     """Whether it never committed but went just when its session, begun by joining, would have expired."""
     return 0 <= seen.elapsed - seen.session <= _heartbeat(seen) + _CLOSE_MS
@@ -153,13 +166,20 @@ def _capped(shares: dict[Cause, float], cap: float) -> dict[Cause, float]:
     return out
 
 
-def _expiry(seen: Silence, due: int) -> float:
-    return _arrival(seen, seen.silence - due, max(seen.cadence, _CLOSE_MS))
+def _expiry(seen: Silence, due: int, early: int) -> float:
+    return _arrival(seen, seen.silence - due, max(seen.cadence, _CLOSE_MS) + early)
 
 
 def _breach(seen: Silence, due: int, early: int) -> float:
     spread = max(seen.cadence, _CLOSE_MS) + early + seen.poll_late
     return _arrival(seen, seen.silence - due, spread)
+
+
+def _held_breach(seen: Silence) -> float:
+    """Spread over P to P + S, with a peak at its end, where the session expires if the stall goes on."""
+    last = seen.rebalance + seen.session - seen.session_early
+    between = 0 <= seen.silence - seen.rebalance <= seen.session
+    return 0.5 * between / seen.session + 0.5 * _breach(seen, last, seen.session_early)
 
 
 def _leave(seen: Silence) -> float:
@@ -176,8 +196,8 @@ def _arrival(seen: Silence, late: int, spread: int) -> float:
     The removal either started the barrier, which took at least `held` and up to a heartbeat more, or ended
     one that others had begun. A short heartbeat is the likelier one: short session timeouts come with it.
     """
-    if seen.emptied:
-        return _trapezoid(late, spread, _CLOSE_MS // 3)
+    if seen.wait >= 0:
+        return _trapezoid(late, spread, seen.wait)
     beat = _heartbeat(seen)
     short, begun = min(beat, 1_000), late - seen.held
     likely = 0.65 * _trapezoid(begun, spread, short) + 0.35 * _trapezoid(begun, spread, beat)

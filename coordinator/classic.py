@@ -27,12 +27,6 @@ if TYPE_CHECKING:
     from rebalance_monitor.decoders import GroupMetadataValue
 
 CLASSIC = "classic"
-_ENDED_BY = {
-    Cause.MEMBER_LEFT: "leave",
-    Cause.POLL_INTERVAL_EXCEEDED: "leave",
-    Cause.SESSION_TIMEOUT: "session",
-    Cause.STATIC_MEMBER_EXPIRED: "session",
-}
 
 
 def on_value(state: GroupState, value: GroupMetadataValue, scene: Scene, size: int) -> list[Finding]:
@@ -144,34 +138,19 @@ def _emptied(before: GroupState, state: GroupState, scene: Scene) -> list[Findin
         members=report.member_entries(change, gone),
         incident=scene.identify(Kind.GROUP_EMPTY, phase="opened"),
         opened_at=state.cst,
-        details={"ended_by": _ended_by(causes[0].cause, causes[0].confidence)},
+        details={"ended_by": report.ended_by(causes)},
     )
     state.empty_id, state.empty_at = empty.id, state.cst
     found = [empty, *_beside(before, state, scene, gone, empty.id)]
     return found + storms.note_generation(state, scene, change, state.cst, causes)
 
 
-def _ended_by(cause: Cause, confidence: float) -> str:
-    return _ENDED_BY.get(cause, "unknown") if confidence >= reasons.MAJORITY else "unknown"
-
-
 def _refilled(state: GroupState, scene: Scene) -> list[Finding]:
     """Close what an empty group had open."""
     if not state.empty_id:
         return silence.resolve_expiring(state, scene, "withdrawn")
-    found = scene.find(
-        Kind.GROUP_EMPTY,
-        state,
-        at=state.ts,
-        phase="resolved",
-        incident=state.empty_id,
-        opened_at=state.empty_at,
-        resolution="completed",
-        severity=Severity.INFO,
-        details={"empty_ms": max(0, state.cst - state.empty_at)},
-    )
-    state.empty_id, state.empty_at = "", -1
-    return [found, *silence.resolve_expiring(state, scene, "withdrawn")]
+    found = report.refilled(state, scene, state.cst)
+    return [*found, *silence.resolve_expiring(state, scene, "withdrawn")]
 
 
 def _rewritten(before: GroupState, state: GroupState, after: Membership, scene: Scene) -> list[Finding]:

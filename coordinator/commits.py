@@ -26,10 +26,13 @@ Owners = dict[tuple[str, int], tuple["Member", int]]
 def owners(state: GroupState) -> Owners:
     """(topic, partition) -> (member, index into its offsets) under the current assignment."""
     found: Owners = {}
-    for member in state.members:
+    topics = state.topics
+    if state.names:
+        topics = state.names if len(state.names) == len(topics) == 1 else []
+    for member in state.members if topics else ():
         index = 0
         for topic, *partitions in member.assigned:
-            name = state.topics[topic]
+            name = topics[topic]
             for partition in partitions:
                 found[name, partition] = (member, index)
                 index += 1

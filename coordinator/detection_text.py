@@ -102,9 +102,21 @@ cluster-level finding. Likewise for restarts (a deployment) and expiries (a host
 
 ## Epoch-based groups
 
-KIP-848 consumer groups, share groups and streams groups: membership, epoch, state and removal are read.
-Their convergences, fences and reconciliation are not judged by this release: it says nothing rather
-than count every epoch bump as a rebalance.
+KIP-848 consumer groups bump their epoch once per member, so one `rebalance` is one convergence: from the
+first bump until every member has acknowledged the newest assignment. Its duration is read, not bounded.
+Leaving, a session fence and a rebalance-timeout fence write the same tombstones:
+
+- a member that still had to give up partitions for its whole rebalance timeout was fenced for that
+  (`join_deadline_missed`), near-certainly;
+- a static member is removed by an expired session only; whether it announced its departure (epoch -2) is
+  on the topic and said;
+- the rest is told by silence. No barrier stands between removal and record, so the windows are sharp;
+  heartbeats, not commits, keep the session, so it may end up to a heartbeat earlier.
+
+The session timeout is in no record: it is `session_timeout_848_ms`, which the job reads from the broker
+where it may. Commits name topics and assignments topic ids, so commits speak only for groups with one
+topic; members of the others get `unknown` unless a fence is plain. Share and streams groups: membership,
+convergences and removal; their members do not commit under their names, so departures stay `unknown`.
 
 ## Thresholds
 

@@ -1,108 +1,164 @@
-"""Epoch-based groups (KIP-848 consumer, share and streams groups): who is in them, and when they are gone.
+"""Epoch-based groups (KIP-848 consumer, share and streams groups): records into state.
 
-Member metadata and current assignment records and their tombstones keep the membership, the group's
-metadata record its epoch. A group whose metadata record is a tombstone is removed; the tombstone of a
-classic group that is followed by one of these records is a migration. Rebalances of these groups are
-convergences, which this part does not claim: it says nothing rather than count every epoch bump as one.
+Every membership change bumps the group epoch, so one `rebalance` here is one convergence: from the first
+bump until every member has acknowledged the newest target epoch (`convergence.py` reports it). Tombstones are
+written the moment a member leaves or is fenced, with no join barrier, so silences are sharp. Session timeouts
+are in no record: they are broker configuration. Topics are ids here and commits carry names, so a commit is
+given to a member only where the group subscribes to one topic.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from rebalance_monitor.coordinator import convergence, families
 from rebalance_monitor.coordinator.state import Member, begin_anew
 from rebalance_monitor.coordinator.transitions import Status
 
 if TYPE_CHECKING:
+    from rebalance_monitor.coordinator.findings import Finding
     from rebalance_monitor.coordinator.scene import Scene
     from rebalance_monitor.coordinator.state import GroupState
     from rebalance_monitor.decoders import Decoded
 
+CONSUMER = "consumer"
 GROUP_TYPES = {
-    **dict.fromkeys((3, 4, 5, 6, 7, 8, 16), "consumer"),
+    **dict.fromkeys((3, 4, 5, 6, 7, 8, 16), CONSUMER),
     **dict.fromkeys((9, 10, 11, 12, 13, 14, 15), "share"),
     **dict.fromkeys((17, 19, 20, 21, 22, 23), "streams"),
 }
 """Record type -> group type."""
 
-GROUP_RECORDS = frozenset({3, 11, 17})
-MEMBER_RECORDS = frozenset({5, 10, 19})
-CURRENT_RECORDS = frozenset({8, 14, 22})
-TARGET_RECORDS = frozenset({6, 12, 20})
+_GROUP_RECORDS = frozenset({3, 11, 17})
+_MEMBER_RECORDS = frozenset({5, 10, 19})
+_CURRENT_RECORDS = frozenset({8, 14, 22})
+_TARGET_RECORDS = frozenset({6, 12, 20})
+_AWAY = -2
+_MAX_NAMES = 20
 
 
-def on_record(state: GroupState, found: Decoded, scene: Scene) -> bool:
-    """Take one record into `state`; True where it says that the group is gone."""
+def says_gone(found: Decoded) -> bool:
+    """Whether this record is the tombstone of a whole group."""
+    return found.type in _GROUP_RECORDS and found.value is None
+
+
+def on_record(state: GroupState, found: Decoded, scene: Scene) -> list[Finding]:
+    """Take one record (no group's tombstone) into `state`; returns what it completes."""
     kind = GROUP_TYPES[found.type]
     if state.group_type != kind:
         begin_anew(state, kind)
         state.protocol_type = kind
+        state.status = Status.EMPTY
     state.ts, state.offset, state.live = scene.ts, scene.offset, not scene.history
-    if found.type in GROUP_RECORDS:
-        if found.value is None:
-            return True
+    if found.type in _GROUP_RECORDS:
         _bumped(state, found.value, scene)
-    elif found.type in MEMBER_RECORDS:
+    elif found.type in _MEMBER_RECORDS:
         _member(state, found.key, found.value, scene)
-    elif found.type in CURRENT_RECORDS and found.value is not None:
+    elif found.type in _CURRENT_RECORDS and found.value is not None:
         _acknowledged(state, found.key, found.value, scene)
-    elif found.type in TARGET_RECORDS and found.value is not None:
+    elif found.type in _TARGET_RECORDS and found.value is not None:
         state.target_epoch = _number(found.value, "assignment_epoch")
-    _settle(state)
-    return False
+    before, state.status = state.status, settled(state)
+    return convergence.on_status(state, before, scene)
+
+
+def settled(state: GroupState) -> Status:
+    """Return the group's state as the coordinator's API would give it."""
+    if not state.members:
+        return Status.EMPTY
+    if state.generation > state.target_epoch:
+        return Status.ASSIGNING
+    there = all(
+        m.epoch == _AWAY or (m.epoch == state.target_epoch and not m.epoch_state) for m in state.members
+    )
+    return Status.STABLE if there else Status.RECONCILING
 
 
 def _bumped(state: GroupState, value: object, scene: Scene) -> None:
     state.generation = _number(value, "epoch")
-    state.bumped_at = scene.ts
+    if not state.bumps:
+        state.bumped_at = scene.ts
+    state.bumps += 1
     state.dirty = True
 
 
 def _member(state: GroupState, key: object, value: object | None, scene: Scene) -> None:
     member_id = _text(key, "member_id")
-    known = {member.member_id: member for member in state.members}
-    if value is None:
-        known.pop(member_id, None)
-    else:
-        fresh = Member(
-            member_id=member_id,
-            instance_id=_optional(value, "instance_id"),
-            client_id=_text(value, "client_id"),
-            host=_text(value, "client_host"),
-            host_stale=False,
-            session_timeout=-1,
-            rebalance_timeout=_number(value, "rebalance_timeout_ms"),
-            family="unknown",
-            version=-1,
-            subscribed="",
-            joined_at=scene.ts,
-        )
-        before = known.get(member_id)
-        if before is not None:
-            fresh.joined_at, fresh.epoch, fresh.acked_at = before.joined_at, before.epoch, before.acked_at
-        known[member_id] = fresh
-    state.members = list(known.values())
+    before = next((m for m in state.members if m.member_id == member_id), None)
+    rest = [m for m in state.members if m.member_id != member_id]
     state.dirty = True
+    if value is None:
+        state.members = rest
+        if before is not None:
+            convergence.note_departure(state, before, scene)
+        return
+    now = _described(state, member_id, value, scene, before)
+    if before is None:
+        state.newcomers.append(member_id)
+    state.members = [*rest, now]
+    names = {*state.names, *getattr(value, "subscribed_topic_names", ())}
+    state.names = sorted(names)[:_MAX_NAMES]
+
+
+def _described(
+    state: GroupState, member_id: str, value: object, scene: Scene, before: Member | None
+) -> Member:
+    """Return the member as its metadata record describes it, with the trace it had."""
+    classic: Any = getattr(value, "classic_member_metadata", None)
+    session = getattr(classic, "session_timeout_ms", 0) or scene.settings.session_timeout_848_ms
+    fresh = Member(
+        member_id=member_id,
+        instance_id=_optional(value, "instance_id"),
+        client_id=_text(value, "client_id"),
+        host=_text(value, "client_host"),
+        host_stale=False,
+        session_timeout=session,
+        rebalance_timeout=_number(value, "rebalance_timeout_ms"),
+        family=families.recognise_848(member_id) if state.group_type == CONSUMER else "unknown",
+        version=-1,
+        subscribed="",
+        joined_at=scene.ts,
+    )
+    if before is None:
+        return fresh
+    for name in Member.__slots__:
+        if name not in _DESCRIBED:
+            setattr(fresh, name, getattr(before, name))
+    return fresh
+
+
+_DESCRIBED = frozenset(
+    {"instance_id", "client_id", "host", "session_timeout", "rebalance_timeout", "family", "member_id"}
+)
 
 
 def _acknowledged(state: GroupState, key: object, value: object, scene: Scene) -> None:
     member_id = _text(key, "member_id")
     for member in state.members:
         if member.member_id == member_id:
-            member.epoch, member.acked_at = _number(value, "member_epoch"), scene.ts
             state.dirty = True
+            member.epoch, member.acked_at = _number(value, "member_epoch"), scene.ts
+            # Kafka counts the states of streams members from 1, those of the others from 0.
+            member.epoch_state = _number(value, "state") - (state.group_type == "streams")
+            if state.group_type == CONSUMER:
+                _assign(state, member, value)
 
 
-def _settle(state: GroupState) -> None:
-    """Recompute the group's state as the coordinator's API would give it."""
-    if not state.members:
-        state.status = Status.EMPTY
-    elif state.generation > state.target_epoch:
-        state.status = Status.ASSIGNING
-    elif any(member.epoch not in {state.target_epoch, -2} for member in state.members):
-        state.status = Status.RECONCILING
-    else:
-        state.status = Status.STABLE
+def _assign(state: GroupState, member: Member, value: object) -> None:
+    """Give the member its current partitions; offsets of those it keeps stay."""
+    given: Any = getattr(value, "assigned_partitions", ())
+    kept = dict(zip(_flat(member), member.offsets, strict=True))
+    member.assigned = []
+    for item in given:
+        topic = item.topic_id.hex()
+        if topic not in state.topics:
+            state.topics.append(topic)
+        member.assigned.append([state.topics.index(topic), *item.partitions])
+    member.offsets = [kept.get(where, -1) for where in _flat(member)]
+
+
+def _flat(member: Member) -> list[tuple[int, int]]:
+    return [(topic, partition) for topic, *given in member.assigned for partition in given]
 
 
 def _number(value: object, name: str) -> int:

@@ -29,6 +29,7 @@ _USUAL_CADENCE_MS = 5_000
 _FOLLOW_UP_MS = 60_000
 _PROBING_SLACK_MS = 5_000
 _PER_MEMBER = 3
+_EXACT_MS = 100
 MAJORITY = 0.5
 
 
@@ -57,7 +58,7 @@ def causes_of(
 ) -> tuple[CauseEntry, ...]:
     """Causes of the generation that follows `state`, most likely first."""
     found = [cause for departure in gone for cause in departure.causes]
-    found += [_joined(member, alone=not gone) for member in change.joined]
+    found += [joined(member, alone=not gone) for member in change.joined]
     found += [_replaced(before, now) for before, now in change.replaced]
     found += _changed(state, after, change, value_protocol)
     if not found:
@@ -101,11 +102,11 @@ def _depart(
         rebalance=member.rebalance_timeout,
         silence=max(0, cst - life),
         elapsed=max(0, cst - state.cst),
-        cadence=_cadence(member, kept),
+        cadence=cadence(member, kept),
         held=held,
-        emptied=emptied,
+        wait=_EXACT_MS if emptied else -1,
         static=member.instance_id is not None,
-        means=idle or _steady(member, kept, life),
+        means=idle or steady(member, kept, life),
         committed=member.last_commit > state.cst,
         poll=family.enforces_poll,
         goodbye=family.says_goodbye,
@@ -113,6 +114,11 @@ def _depart(
         poll_late=family.poll_late_ms,
         aborted=aborted,
     )
+    return judged(member, seen)
+
+
+def judged(member: Member, seen: Silence) -> Departure:
+    """Turn what was measured about a member that went into its causes."""
     entries = [_entry(member, cause, share, _why(cause, seen)) for cause, share in attribute(seen)]
     return Departure(member, seen, tuple(entries[:_PER_MEMBER]))
 
@@ -138,7 +144,7 @@ def _why(cause: Cause, seen: Silence) -> str:
     return text
 
 
-def _cadence(member: Member, kept: list[Member]) -> int:
+def cadence(member: Member, kept: list[Member]) -> int:
     """Return the member's own cadence, else the siblings' median, else the usual one (ms)."""
     if member.cadence > 0:
         return member.cadence
@@ -146,7 +152,7 @@ def _cadence(member: Member, kept: list[Member]) -> int:
     return known[len(known) // 2] if known else min(_USUAL_CADENCE_MS, member.session_timeout // 2)
 
 
-def _steady(member: Member, kept: list[Member], life: int) -> bool:
+def steady(member: Member, kept: list[Member], life: int) -> bool:
     """Whether it had steady traffic, and so had the siblings after it fell silent."""
     if member.commits < _STEADY_COMMITS or not 0 < member.cadence <= member.session_timeout // 2:
         return False
@@ -166,7 +172,9 @@ def _watchable(state: GroupState, member: Member) -> bool:
     return commits_when_idle(state, member) or member.cadence <= member.session_timeout // 4
 
 
-def _joined(member: Member, *, alone: bool) -> CauseEntry:
+def joined(member: Member, *, alone: bool) -> CauseEntry:
+    """Make the cause entry of a member that came; `alone`: nobody went in the same barrier."""
+    """Make the cause entry of a member that came; `alone`: nobody went in the same barrier."""
     confidence = 0.95 if alone else 0.6
     return _entry(member, Cause.MEMBER_JOINED, confidence, f"new member id from {member.host or 'its host'}")
 

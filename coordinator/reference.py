@@ -60,7 +60,7 @@ def detection_markdown() -> str:
         "DIAGRAM": transitions_diagram(),
         "SETTINGS": settings_table(),
     }
-    text = PROSE
+    text = PROSE + "\n"
     for name, table in tables.items():
         text = text.replace(f"<{name}>\n", table)
     return text

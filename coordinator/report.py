@@ -8,6 +8,7 @@ from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import MAX_KEPT, CauseEntry, MemberEntry
 from rebalance_monitor.coordinator.kinds import Kind, Severity
 from rebalance_monitor.coordinator.membership import COOPERATIVE
+from rebalance_monitor.coordinator.reasons import MAJORITY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,6 +24,37 @@ _KINDS = {
     Cause.STATIC_MEMBER_EXPIRED: Kind.SESSION_TIMEOUT,
     Cause.POLL_INTERVAL_EXCEEDED: Kind.POLL_INTERVAL_EXCEEDED,
 }
+
+
+_ENDED_BY = {
+    Cause.MEMBER_LEFT: "leave",
+    Cause.POLL_INTERVAL_EXCEEDED: "leave",
+    Cause.SESSION_TIMEOUT: "session",
+    Cause.STATIC_MEMBER_EXPIRED: "session",
+}
+
+
+def ended_by(causes: tuple[CauseEntry, ...]) -> str:
+    """How the last member went: leave, session or unknown."""
+    top = causes[0] if causes else None
+    return _ENDED_BY.get(top.cause, "unknown") if top and top.confidence >= MAJORITY else "unknown"
+
+
+def refilled(state: GroupState, scene: Scene, at: int) -> list[Finding]:
+    """Close the open group_empty: the group has had members again since `at` (ms)."""
+    found = scene.find(
+        Kind.GROUP_EMPTY,
+        state,
+        at=state.ts,
+        phase="resolved",
+        incident=state.empty_id,
+        opened_at=state.empty_at,
+        resolution="completed",
+        severity=Severity.INFO,
+        details={"empty_ms": max(0, at - state.empty_at)},
+    )
+    state.empty_id, state.empty_at = "", -1
+    return [found]
 
 
 def member_entry(member: Member, role: str, silence: int | None = None) -> MemberEntry:

@@ -27,6 +27,7 @@ _QUIET_CLOCKS = 10
 # The end offset may never be read: markers of transactions and compaction leave offsets without a record.
 _RECHECK_MS = 1_000
 _GROUP_METADATA = 2
+_COMMITTING = frozenset({classic.CLASSIC, epochs.CONSUMER})
 _COMMIT_TYPES = frozenset({b"\0\0", b"\0\1"})
 
 
@@ -105,7 +106,7 @@ class ShardCoordinator:
         group = self.state.groups.get(row.group)
         if group is None:
             return []
-        if not group.members or group.group_type != classic.CLASSIC:
+        if not group.members or group.group_type not in _COMMITTING:
             group.last_commit = max(group.last_commit, row.commit_ts)
             group.reset_at = max(group.reset_at, row.commit_ts)
             return []
@@ -151,9 +152,10 @@ class ShardCoordinator:
         if found.value is None and group.group_type != epochs.GROUP_TYPES[found.type]:
             return []
         group.wake = 0
-        if epochs.on_record(group, found, scene):
+        if epochs.says_gone(found):
             self._hold(scene)
-        return []
+            return []
+        return _out(epochs.on_record(group, found, scene))
 
     def _group(self, name: str) -> GroupState:
         group = self.state.groups.get(name)

@@ -57,6 +57,7 @@ class Member:
     silent_at: int = -1
     silent_count: int = 0
     epoch: int = -1
+    epoch_state: int = 0
     acked_at: int = -1
 
 
@@ -78,7 +79,12 @@ class StormState:
 
 @dataclass(slots=True)
 class GroupState:
-    """One group. `live` says that the last record was read live, not rebuilt from history."""
+    """One group. `live` says that the last record was read live, not rebuilt from history.
+
+    The fields from `target_epoch` on belong to epoch-based groups: `departed`, their `verdicts`, `silences`
+    [silence, session, rebalance timeout, cadence] and `newcomers` collect what came since `stable_epoch`.
+    `topics` are topic ids in hex there, `names` the subscribed names.
+    """
 
     group_type: str = ""
     status: str = Status.DEAD
@@ -109,7 +115,14 @@ class GroupState:
     last_summary: int = 0
     dirty: bool = False
     target_epoch: int = -1
+    stable_epoch: int = -1
     bumped_at: int = -1
+    bumps: int = 0
+    names: list[str] = field(default_factory=list)
+    departed: list[Member] = field(default_factory=list)
+    verdicts: list[list[list[str | float]]] = field(default_factory=list)
+    silences: list[list[int]] = field(default_factory=list)
+    newcomers: list[str] = field(default_factory=list)
     wake: int = 0
 
 

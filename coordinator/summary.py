@@ -19,7 +19,7 @@ def summarise(group: str, state: GroupState, limit: int) -> dict[str, Any]:
         "protocol": state.protocol,
         "protocol_type": state.protocol_type,
         "at": state.ts,
-        "topics": state.topics[:20],
+        "topics": (state.names or state.topics)[:20],
         "members": len(state.members),
         "member_list": [_member(member) for member in state.members[:limit]],
         "last_rebalance": state.rebalance_at,

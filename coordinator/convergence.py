@@ -1,0 +1,280 @@
+"""Convergences of epoch-based groups: one `rebalance` from the first epoch bump to the last acknowledgement.
+
+Leaving, a session fence and a rebalance-timeout fence write the same tombstones. A member that still had to
+revoke (state UNREVOKED) for its whole rebalance timeout was fenced for that, near-certainly; a static member
+that announced its departure (epoch -2) is known; the rest is told by silence, which is sharp here because no
+join barrier stands between the removal and its record. Commits do not extend these sessions, heartbeats do.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.coordinator import report, storms
+from rebalance_monitor.coordinator.attribution import Silence
+from rebalance_monitor.coordinator.causes import Cause
+from rebalance_monitor.coordinator.commits import commits_when_idle
+from rebalance_monitor.coordinator.families import FAMILIES
+from rebalance_monitor.coordinator.findings import CauseEntry
+from rebalance_monitor.coordinator.kinds import Kind, Severity
+from rebalance_monitor.coordinator.membership import Change
+from rebalance_monitor.coordinator.reasons import Departure, cadence, joined, judged, ranked, seconds, steady
+from rebalance_monitor.coordinator.transitions import Status
+
+if TYPE_CHECKING:
+    from rebalance_monitor.coordinator.findings import Finding
+    from rebalance_monitor.coordinator.scene import Scene
+    from rebalance_monitor.coordinator.state import GroupState, Member
+
+_UNREVOKED = 1
+_FENCE_SLACK_MS = 1_500
+_WAIT_MS = 500
+_AWAY = -2
+_HEARTBEATS = 6
+
+
+def note_departure(state: GroupState, member: Member, scene: Scene) -> None:
+    """Judge a member at its tombstone and keep the verdict until the group has converged."""
+    gone = _fenced(member, scene) or _judge(state, member, scene)
+    seen = gone.seen
+    if member.member_id in state.newcomers:
+        state.newcomers.remove(member.member_id)
+    state.departed.append(member)
+    state.silences.append([seen.silence, seen.session, seen.rebalance, seen.cadence])
+    state.verdicts.append([[entry.cause.value, entry.confidence, entry.why] for entry in gone.causes])
+
+
+def on_status(state: GroupState, before: str, scene: Scene) -> list[Finding]:
+    """Report a convergence when the group has reached its newest epoch, or emptied."""
+    replaced = _replacements(state, scene) if not state.bumps else []
+    if not state.bumps or state.status not in {Status.STABLE, Status.EMPTY}:
+        return replaced
+    if state.status == Status.EMPTY and before == Status.EMPTY and not state.departed:
+        return replaced
+    found = _emptied(state, scene) if state.status == Status.EMPTY else _converged(state, scene)
+    state.stable_epoch, state.bumps = state.generation, 0
+    state.cst = scene.ts
+    state.departed, state.silences, state.verdicts, state.newcomers = [], [], [], []
+    return found
+
+
+def _judge(state: GroupState, member: Member, scene: Scene) -> Departure:
+    family = FAMILIES[_family(member, state.members)]
+    life = max(member.last_commit, member.joined_at, member.acked_at)
+    rest = [other for other in state.members if other is not member]
+    static = member.instance_id is not None
+    seen = Silence(
+        session=member.session_timeout,
+        rebalance=max(member.rebalance_timeout, 1),
+        silence=max(0, scene.ts - life),
+        elapsed=max(0, scene.ts - member.joined_at),
+        cadence=cadence(member, rest),
+        held=0,
+        wait=_WAIT_MS,
+        static=static and member.epoch == _AWAY,
+        means=commits_when_idle(state, member) or steady(member, rest, life),
+        committed=member.last_commit > member.joined_at,
+        poll=family.enforces_poll,
+        goodbye=not static,
+        poll_early=family.poll_early,
+        poll_late=family.poll_late_ms,
+        poll_held=family.poll_held,
+        session_early=member.session_timeout // _HEARTBEATS,
+    )
+    if static:
+        return _static(member, seen)
+    return judged(member, seen)
+
+
+def _family(member: Member, members: list[Member]) -> str:
+    """Return the member's own family, else the one that others of the group show."""
+    known = [m.family for m in (member, *members) if m.family != "unknown"]
+    return known[0] if known else "unknown"
+
+
+def _static(member: Member, seen: Silence) -> Departure:
+    """Only an expired session removes a static member; whether it announced itself is on the topic."""
+    said = "after it announced its departure" if member.epoch == _AWAY else "without announcing it"
+    why = f"silent {seconds(seen.silence)}, {said}; session timeout {seconds(seen.session)}"
+    entry = CauseEntry(Cause.STATIC_MEMBER_EXPIRED, 0.9, why, *_who(member))
+    return Departure(member, seen, (entry,))
+
+
+def _fenced(member: Member, scene: Scene) -> Departure | None:
+    """Whether it was removed for not revoking in time, which nothing else looks like."""
+    late = scene.ts - member.acked_at - member.rebalance_timeout
+    if member.epoch_state != _UNREVOKED or not 0 <= late <= _FENCE_SLACK_MS:
+        return None
+    seen = Silence(
+        session=member.session_timeout,
+        rebalance=member.rebalance_timeout,
+        silence=scene.ts - max(member.last_commit, member.acked_at),
+        elapsed=scene.ts - member.joined_at,
+        cadence=max(member.cadence, 0),
+        held=0,
+        wait=0,
+        static=member.instance_id is not None,
+        means=True,
+        committed=True,
+        poll=None,
+        goodbye=True,
+    )
+    took = seconds(scene.ts - member.acked_at)
+    why = f"it had {took} to give up partitions; rebalance timeout {seconds(member.rebalance_timeout)}"
+    return Departure(member, seen, (CauseEntry(Cause.JOIN_DEADLINE_MISSED, 0.95, why, *_who(member)),))
+
+
+def _who(member: Member) -> tuple[str, str, str, str | None]:
+    return member.member_id, member.client_id, member.host, member.instance_id
+
+
+def _departures(state: GroupState) -> list[Departure]:
+    found = []
+    for member, numbers, verdict in zip(state.departed, state.silences, state.verdicts, strict=True):
+        causes = tuple(
+            CauseEntry(Cause(str(cause)), float(share), str(why), *_who(member))
+            for cause, share, why in verdict
+        )
+        silence, session, rebalance, usual = numbers
+        seen = Silence(
+            session=session,
+            rebalance=rebalance,
+            silence=silence,
+            elapsed=0,
+            cadence=usual,
+            held=0,
+            wait=0,
+            static=member.instance_id is not None,
+            means=True,
+            committed=True,
+            poll=None,
+            goodbye=True,
+        )
+        found.append(Departure(member, seen, causes))
+    return found
+
+
+def _change(state: GroupState) -> Change:
+    """Who came and went since the group last was stable; a static member under a new id is replaced."""
+    new = [member for member in state.members if member.member_id in state.newcomers]
+    gone = {m.instance_id: m for m in state.departed if m.instance_id is not None}
+    replaced = [(gone[m.instance_id], m) for m in new if m.instance_id in gone]
+    moved = {member.member_id for pair in replaced for member in pair}
+    return Change(
+        joined=tuple(m for m in new if m.member_id not in moved),
+        left=tuple(m for m in state.departed if m.member_id not in moved),
+        replaced=tuple(replaced),
+        kept=tuple((m, m) for m in state.members if m.member_id not in state.newcomers),
+    )
+
+
+def _converged(state: GroupState, scene: Scene) -> list[Finding]:
+    change = _change(state)
+    left = {member.member_id for member in change.left}
+    gone = [departure for departure in _departures(state) if departure.member.member_id in left]
+    causes = _causes(state, change, gone)
+    took = max(0, scene.ts - state.bumped_at)
+    known = state.stable_epoch >= 0
+    found = [
+        scene.find(
+            Kind.REBALANCE,
+            state,
+            at=scene.ts,
+            previous_generation=state.stable_epoch if known else None,
+            started_at_min=state.bumped_at,
+            started_at_max=state.bumped_at,
+            join_ms_min=took,
+            join_ms_max=took,
+            topics=tuple(state.names),
+            topics_total=len(state.names),
+            members_affected=len(change.joined) + len(change.left) + len(change.replaced),
+            partitions_affected=sum(len(member.offsets) for member in change.left),
+            causes=causes,
+            members=report.member_entries(change, gone),
+            details={"joined": len(change.joined), "left": len(change.left), "bumps": state.bumps},
+        )
+    ]
+    found += report.departed(state, scene, gone, found[0].id, state)
+    found += _refilled(state, scene)
+    _remember(state, causes)
+    return found + (storms.note_generation(state, scene, change, scene.ts, causes) if known else [])
+
+
+def _causes(state: GroupState, change: Change, gone: list[Departure]) -> tuple[CauseEntry, ...]:
+    if not change.kept and not change.left and change.joined:
+        return (CauseEntry(Cause.FIRST_START, 1.0, "the group had no members before"),)
+    found = [cause for departure in gone for cause in departure.causes]
+    found += [joined(member, alone=not gone) for member in change.joined]
+    for before, now in change.replaced:
+        why = f"instance {now.instance_id} came back as {now.member_id}, was {before.member_id}"
+        found.append(CauseEntry(Cause.STATIC_MEMBER_REPLACED, 0.9, why, *_who(now)))
+    if not found:
+        why = (
+            f"{state.bumps} epoch bumps without a change of members: subscriptions or topic metadata changed"
+        )
+        found = [
+            CauseEntry(Cause.PARTITIONS_CHANGED, 0.4, why),
+            CauseEntry(Cause.SUBSCRIPTION_CHANGED, 0.4, why),
+        ]
+    return ranked(found)
+
+
+def _emptied(state: GroupState, scene: Scene) -> list[Finding]:
+    gone = _departures(state)
+    change = Change((), tuple(state.departed), (), ())
+    causes = ranked([cause for departure in gone for cause in departure.causes])
+    _remember(state, causes)
+    critical = Severity.CRITICAL if scene.settings.is_always_on(scene.group) else None
+    identity = scene.identify(Kind.GROUP_EMPTY, phase="opened")
+    empty = scene.find(
+        Kind.GROUP_EMPTY,
+        state,
+        at=scene.ts,
+        phase="opened",
+        severity=critical,
+        previous_generation=state.stable_epoch if state.stable_epoch >= 0 else None,
+        members_affected=len(gone),
+        causes=causes,
+        members=report.member_entries(change, gone),
+        incident=identity,
+        opened_at=scene.ts,
+        details={"ended_by": report.ended_by(causes)},
+    )
+    state.empty_id, state.empty_at = empty.id, scene.ts
+    found = [empty, *report.departed(state, scene, gone, empty.id, state)]
+    return found + storms.note_generation(state, scene, change, scene.ts, causes)
+
+
+def _refilled(state: GroupState, scene: Scene) -> list[Finding]:
+    if not state.empty_id:
+        state.started_at = state.started_at if state.stable_epoch >= 0 else scene.ts
+        return []
+    found = report.refilled(state, scene, scene.ts)
+    state.started_at = scene.ts
+    return found
+
+
+def _replacements(state: GroupState, scene: Scene) -> list[Finding]:
+    """Report static members that came back under a new id without any epoch bump."""
+    pairs = _change(state).replaced
+    for before, now in pairs:
+        state.departed, state.silences, state.verdicts = [], [], []
+        state.newcomers = [name for name in state.newcomers if name != now.member_id]
+        now.idle, now.cadence = before.idle, before.cadence
+    return [
+        scene.find(
+            Kind.STATIC_MEMBER_REPLACED,
+            state,
+            at=scene.ts,
+            member=now.member_id,
+            members=(report.member_entry(now, "replaced"),),
+            members_affected=1,
+            details={"instance_id": now.instance_id or "", "previous_member_id": before.member_id},
+        )
+        for before, now in pairs
+    ]
+
+
+def _remember(state: GroupState, causes: tuple[CauseEntry, ...]) -> None:
+    state.rebalance_at = state.ts
+    state.causes = [[cause.cause.value, cause.confidence] for cause in causes[:3]]
