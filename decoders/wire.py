@@ -179,15 +179,15 @@ def tags(
     buffer: bytes, at: int, notes: list[str], known: dict[int, tuple[str, Reader]], owner: str
 ) -> tuple[dict[int, object], int]:
     """Read a tagged-field section; unknown tags are skipped by size and noted."""
-    found, at = uvarint(buffer, at)
+    found, at = _short(buffer, at)
     if found * 2 > len(buffer) - at:
         raise TruncatedError(at)
     values: dict[int, object] = {}
     previous = -1
     for _ in range(found):
         start = at
-        tag, at = uvarint(buffer, at)
-        size, at = uvarint(buffer, at)
+        tag, at = _short(buffer, at)
+        size, at = _short(buffer, at)
         if tag <= previous:
             raise BadTagsError(start)
         if size > len(buffer) - at:
@@ -199,6 +199,11 @@ def tags(
             note(notes, f"unknown tag {tag} of {owner} at byte {start}, {size} bytes")
         at = end
     return values, at
+
+
+def _short(buffer: bytes, at: int) -> tuple[int, int]:
+    byte = buffer[at]
+    return (byte, at + 1) if byte <= _LAST_SEVEN else uvarint(buffer, at)
 
 
 def _tagged(buffer: bytes, at: int, end: int, notes: list[str], known: tuple[str, Reader]) -> object:
