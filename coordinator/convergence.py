@@ -50,6 +50,7 @@ def on_status(state: GroupState, before: str, scene: Scene) -> list[Finding]:
     if not state.bumps or state.status not in {Status.STABLE, Status.EMPTY}:
         return replaced
     if state.status == Status.EMPTY and before == Status.EMPTY and not state.departed:
+        state.bumps = 0
         return replaced
     found = _emptied(state, scene) if state.status == Status.EMPTY else _converged(state, scene)
     state.stable_epoch, state.bumps = state.generation, 0

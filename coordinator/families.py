@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 class Family:
     """Behaviour of one client library.
 
-    `commits_idle`: auto-commit repeats unchanged offsets (None: not known). `enforces_poll`: leaves the group
+    `commits_idle`: auto-commit repeats unchanged offsets (None: unknown). `enforces_poll`: leaves the group
     when the application stops polling. `says_goodbye`: sends LeaveGroup on close. `poll_early`: a commit may
-    come this much after the last poll, so a breach may look shorter (in commit cadences). `poll_late_ms`: added
+    come this much after the last poll, so a breach may look shorter (in cadences). `poll_late_ms`: added
     before the client notices the breach. `poll_held`: stops its heartbeats at the breach and leaves only when
     the stall ends, so it is gone anywhere from P to P + S.
     """

@@ -1,0 +1,181 @@
+from struct import pack
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rebalance_monitor.coordinator.causes import Cause
+from rebalance_monitor.coordinator.findings import Finding
+from rebalance_monitor.coordinator.kinds import Kind
+from rebalance_monitor.coordinator.outputs import GroupOut
+from rebalance_monitor.coordinator.settings import DetectionSettings
+from tests.coordinator.timeline import T0, P, S, Topic, findings, in_batches, outputs, text
+
+SETTINGS = DetectionSettings(session_timeout_848_ms=S)
+TOPIC = bytes(range(16))
+A, B = "zgORvoSYQXmmm5n5_hae9Q", "k5AKl_XXSA2_Ho3RQc0IVw"
+
+
+def compact(value: str | None) -> bytes:
+    return b"\0" if value is None else bytes([len(value) + 1]) + value.encode()
+
+
+class Epochs(Topic):
+    """A KIP-848 group's records, as its coordinator writes them."""
+
+    def put(self, at: int, kind: int, value: bytes | None, member: str = "") -> None:
+        self.record(at, pack(">h", kind) + text(self.group) + (text(member) if member else b""), value)
+
+    def bump(self, at: int, epoch: int) -> None:
+        self.put(at, 3, b"\0\0" + pack(">i", epoch) + b"\0")
+
+    def target(self, at: int, epoch: int) -> None:
+        self.put(at, 6, b"\0\0" + pack(">i", epoch) + b"\0")
+
+    def ack(self, at: int, member: str, epoch: int, partitions: tuple[int, ...] = (), state: int = 0) -> None:
+        given = TOPIC + bytes([len(partitions) + 1]) + pack(f">{len(partitions)}i", *partitions) + b"\0"
+        body = pack(">iib", epoch, epoch - 1, state) + b"\2" + given + b"\1" + b"\0"
+        self.put(at, 8, b"\0\0" + body, member)
+
+    def metadata(self, at: int, member: str, instance: str | None = None) -> None:
+        value = b"\0\0" + compact(instance) + b"\0" + compact("c-" + member[:2]) + compact("/10.0.0.1")
+        value += b"\2" + compact("orders") + b"\0" + pack(">i", P) + b"\0" + b"\0"
+        self.put(at, 5, value, member)
+
+    def join(
+        self, at: int, member: str, epoch: int, partitions: tuple[int, ...], instance: str | None = None
+    ) -> None:
+        self.metadata(at, member, instance)
+        self.bump(at, epoch)
+        self.target(at, epoch)
+        self.ack(at, member, epoch, partitions)
+
+    def leave(self, at: int, member: str, epoch: int | None) -> None:
+        for kind in (8, 7, 5):
+            self.put(at, kind, None, member)
+        if epoch is not None:
+            self.bump(at, epoch)
+
+
+def of(found: list[Finding], kind: Kind) -> list[Finding]:
+    return [finding for finding in found if finding.kind is kind]
+
+
+def pair() -> Epochs:
+    """A and B joined one after the other and converged on epoch 2."""
+    topic = Epochs()
+    topic.join(0, A, 1, (0, 1))
+    topic.join(1_000, B, 2, ())
+    topic.ack(2_000, A, 2, (0,))
+    topic.ack(2_500, B, 2, (1,))
+    return topic
+
+
+def committing(topic: Epochs, first: int, last: int, partition: int) -> None:
+    for at in range(first, last + 1, 1_000):
+        topic.commit(at, {partition: 5})
+
+
+def test_two_joins_that_converge_are_one_rebalance_each() -> None:
+    first, second = of(findings(pair(), SETTINGS), Kind.REBALANCE)
+    assert [entry.cause for entry in first.causes] == [Cause.FIRST_START]
+    assert (second.generation, second.previous_generation) == (2, 1)
+    assert second.started_at_min == T0 + 1_000
+    assert second.join_ms_min == second.join_ms_max == 1_000
+    assert [entry.cause for entry in second.causes] == [Cause.MEMBER_JOINED]
+
+
+def test_epoch_bumps_of_one_convergence_are_one_rebalance() -> None:
+    topic = Epochs()
+    topic.join(0, A, 1, (0, 1))
+    topic.metadata(1_000, B)
+    topic.bump(1_000, 2)
+    topic.bump(1_100, 3)
+    topic.target(1_200, 3)
+    topic.ack(1_300, B, 3, (1,), state=2)
+    topic.ack(1_400, A, 3, (0,))
+    topic.ack(1_500, B, 3, (1,))
+    last = of(findings(topic, SETTINGS), Kind.REBALANCE)[-1]
+    assert (last.generation, last.details["bumps"]) == (3, 2)
+
+
+def without_b(at: int) -> Epochs:
+    topic = pair()
+    committing(topic, 3_000, 40_000, 0)
+    committing(topic, 3_100, 20_100, 1)
+    topic.leave(at, B, 3)
+    topic.target(at + 900, 3)
+    topic.ack(at + 900, A, 3, (0, 1))
+    sorted_topic = topic.sorted()
+    return Epochs(rows=sorted_topic.rows, offset=sorted_topic.offset)
+
+
+def test_a_killed_member_is_a_session_timeout() -> None:
+    found = findings(without_b(20_100 + S + 50), SETTINGS)
+    (named,) = of(found, Kind.SESSION_TIMEOUT)
+    assert named.members[0].member_id == B
+
+
+def test_a_stalled_java_member_is_a_poll_breach() -> None:
+    found = findings(without_b(20_100 + P + 1_050), SETTINGS)
+    (named,) = of(found, Kind.POLL_INTERVAL_EXCEEDED)
+    assert named.members[0].member_id == B
+
+
+def test_a_goodbye_is_no_timeout() -> None:
+    found = findings(without_b(20_150), SETTINGS)
+    assert of(found, Kind.REBALANCE)[-1].causes[0].cause is Cause.MEMBER_LEFT
+    assert not of(found, Kind.SESSION_TIMEOUT)
+
+
+def test_a_member_that_does_not_revoke_in_time_was_fenced_for_that() -> None:
+    topic = pair()
+    topic.ack(10_000, A, 2, (0,), state=1)
+    topic.leave(10_000 + P + 300, A, 3)
+    topic.target(20_000, 3)
+    topic.ack(20_000, B, 3, (0, 1))
+    last = of(findings(topic, SETTINGS), Kind.REBALANCE)[-1]
+    assert (last.causes[0].cause, last.causes[0].confidence) == (Cause.JOIN_DEADLINE_MISSED, 0.95)
+
+
+def test_a_static_member_that_comes_back_without_a_bump_is_replaced_and_no_rebalance() -> None:
+    topic = Epochs()
+    topic.join(0, A, 1, (0,), instance="s")
+    topic.ack(10_000, A, -2, (0,))
+    topic.leave(12_000, A, None)
+    topic.metadata(12_000, B, "s")
+    topic.ack(12_000, B, 1, (0,))
+    found = findings(topic, SETTINGS)
+    assert len(of(found, Kind.REBALANCE)) == 1
+    (replaced,) = of(found, Kind.STATIC_MEMBER_REPLACED)
+    assert replaced.details == {"instance_id": "s", "previous_member_id": A}
+
+
+def test_the_last_member_leaves_an_empty_group_and_the_next_one_resolves_it() -> None:
+    topic = Epochs()
+    topic.join(0, A, 1, (0,))
+    topic.leave(10_000, A, 2)
+    topic.join(60_000, B, 3, (0,))
+    opened, resolved = of(findings(topic, SETTINGS), Kind.GROUP_EMPTY)
+    assert (opened.phase, resolved.phase) == ("opened", "resolved")
+    assert resolved.incident == opened.id
+
+
+def test_the_tombstone_of_the_group_removes_it() -> None:
+    topic = Epochs()
+    topic.join(0, A, 1, (0,))
+    topic.leave(10_000, A, 2)
+    topic.put(60_000, 3, None)
+    assert len(of(findings(topic, SETTINGS, until=5_000), Kind.GROUP_REMOVED)) == 1
+
+
+def test_the_summary_names_state_and_epoch() -> None:
+    last = [out for out in outputs(pair(), SETTINGS, until=10_000) if isinstance(out, GroupOut)][-1]
+    assert (last.summary["state"], last.summary["generation"], last.summary["members"]) == ("Stable", 2, 2)
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(st.integers(0, 60), max_size=6), st.sampled_from([20_150, 26_200, 29_150]))
+def test_cutting_into_batches_changes_nothing(cuts: list[int], at: int) -> None:
+    topic = without_b(at)
+    inside = [cut for cut in cuts if cut < len(topic.rows)]
+    assert in_batches(topic, inside, clocks=False) == in_batches(topic, [], clocks=False)
