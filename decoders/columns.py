@@ -74,18 +74,17 @@ def same(data: Bytes, left: Ints, right: Ints, sizes: Ints) -> Mask:
     """Tell for each pair of slices of one size whether their bytes are equal."""
     words = view(data, "<u8")
     equal = np.ones(len(sizes), np.bool_)
-    active = np.flatnonzero(sizes <= LONG)
+    active = np.flatnonzero((sizes > 0) & (sizes <= LONG))
     for row in np.flatnonzero(sizes > LONG):
         a, b, size = int(left[row]), int(right[row]), int(sizes[row])
         equal[row] = bool(np.array_equal(data[a : a + size], data[b : b + size]))
-    done = 0
+    left, right, sizes = left[active], right[active], sizes[active]
     while len(active):
-        active = active[sizes[active] > done]
-        differ = words[left[active] + done] ^ words[right[active] + done]
-        differs = (differ << _beyond(sizes[active] - done)) != 0
+        differs = ((words[left] ^ words[right]) << _beyond(sizes)) != 0
         equal[active[differs]] = False
-        active = active[~differs] if differs.any() else active
-        done += WORD
+        on = ~differs & (sizes > WORD)
+        active, left, right, sizes = _further(on, active, left, right, sizes)
+        left, right, sizes = left + WORD, right + WORD, sizes - WORD
     return equal
 
 
@@ -93,14 +92,19 @@ def ascii_only(data: Bytes, starts: Ints, sizes: Ints) -> Mask:
     """Tell for each slice whether all its bytes are ASCII (False for one longer than `LONG`)."""
     words = view(data, "<u8")
     plain = sizes <= LONG
-    active = np.flatnonzero(plain)
-    done = 0
+    active = np.flatnonzero(plain & (sizes > 0))
+    starts, sizes = starts[active], sizes[active]
     while len(active):
-        active = active[sizes[active] > done]
-        high = words[starts[active] + done] & _HIGH_BITS
-        plain[active[(high << _beyond(sizes[active] - done)) != 0]] = False
-        done += WORD
+        high = ((words[starts] & _HIGH_BITS) << _beyond(sizes)) != 0
+        plain[active[high]] = False
+        active, starts, sizes = _further(~high & (sizes > WORD), active, starts, sizes)
+        starts, sizes = starts + WORD, sizes - WORD
     return plain
+
+
+def _further(on: Mask, *arrays: Ints) -> tuple[Ints, ...]:
+    """Keep the slices that go on, without a copy where that is all of them."""
+    return arrays if on.all() else tuple(array[on] for array in arrays)
 
 
 def _beyond(left: Ints) -> npt.NDArray[np.uint64]:
