@@ -10,6 +10,7 @@ import pytest
 
 from rebalance_monitor.decoders import batch, hashing, json_form, record
 from rebalance_monitor.decoders.embedded import connect, consumer, sticky
+from rebalance_monitor.decoders.errors import REASONS
 from rebalance_monitor.decoders.reference import records_markdown
 from rebalance_monitor.decoders.registry import RECORD_TYPES
 
@@ -36,7 +37,14 @@ def test_the_examples_in_docstrings_are_true(module: object) -> None:
 
 
 def test_importing_the_decoders_brings_in_neither_spark_nor_a_kafka_client() -> None:
-    code = "import sys, rebalance_monitor.decoders; print(*sorted({m.partition('.')[0] for m in sys.modules}))"
+    code = (
+        "import sys, rebalance_monitor.decoders; print(*sorted({m.partition('.')[0] for m in sys.modules}))"
+    )
     loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
     assert "pyarrow" in loaded.split()
     assert not {"pyspark", "kafka", "confluent_kafka"} & set(loaded.split())
+
+
+def test_the_guide_explains_every_reason() -> None:
+    guide = (DOCS / "decoders.md").read_text(encoding="utf-8")
+    assert [error.reason for error in REASONS if f"`{error.reason}`" not in guide] == []
