@@ -12,7 +12,7 @@ from __future__ import annotations
 from copy import copy
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator import membership, reasons, report, silence, storms
+from rebalance_monitor.coordinator import membership, reasons, report, silence, skew, storms
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.kinds import Kind, Severity
 from rebalance_monitor.coordinator.state import begin_anew
@@ -73,6 +73,7 @@ def _store(
     state.cst = cst if cst > 0 else scene.ts
     state.ts, state.offset, state.live = scene.ts, scene.offset, not scene.history
     state.members, state.probing_at = after.members, after.probing_at
+    state.connect = [after.connect.offset, after.connect.delay, int(after.connect.revoked)]
     state.dirty = True
 
 
@@ -104,7 +105,7 @@ def _completed(before: GroupState, state: GroupState, after: Membership, scene: 
     found += _refilled(state, scene)
     if causes and causes[0].cause is not Cause.COOPERATIVE_FOLLOW_UP and before.offset >= 0:
         found += storms.note_generation(state, scene, change, state.cst, causes)
-    return found + _slow(state, scene)
+    return found + _slow(state, scene) + skew.judge(state, scene)
 
 
 def _beside(

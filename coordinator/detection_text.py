@@ -71,6 +71,15 @@ Kafka Streams never says goodbye, so a planned stop and a crash look the same: i
 says so. aiokafka goes on committing while its application is stalled: its poll breach looks like a
 clean close.
 
+Kafka Connect's assignments say more than any silence: the config offset moved (`connect_reconfigured`), a
+scheduled delay begins or ends (`connect_delayed`), tasks were revoked (`cooperative_follow_up`). Kafka
+Streams' assignments announce the next probing rebalance (`streams_probing`).
+
+## Spread
+
+`assignment_skewed` opens when all members subscribe to the same topics, everything is handed out, and the
+busiest member has at least two partitions more than the idlest: the sticky assignors would not do that.
+
 ## Deadlines
 
 `member_silent` opens when a member that commits when idle has passed its last sign of life by one

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator import families
+from rebalance_monitor.coordinator import connect, families
 from rebalance_monitor.coordinator.state import Member
 from rebalance_monitor.decoders.embedded.consumer import decode_assignment, decode_subscription
 from rebalance_monitor.decoders.record import Failure
@@ -46,6 +46,7 @@ class Membership:
     totals: list[int]
     probing_at: int
     partial: bool
+    connect: connect.Evidence
 
 
 def read(state: GroupState, value: GroupMetadataValue) -> Membership:
@@ -65,7 +66,7 @@ def read(state: GroupState, value: GroupMetadataValue) -> Membership:
         members.append(member)
     before = dict(zip(state.topics, state.totals, strict=True))
     totals = [max(before.get(topic, 0), counts.get(index, 0)) for topic, index in topics.items()]
-    return Membership(members, list(topics), totals, probing, partial)
+    return Membership(members, list(topics), totals, probing, partial, connect.read(value))
 
 
 def compare(before: list[Member], after: list[Member]) -> Change:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator import membership
+from rebalance_monitor.coordinator import connect, membership
 from rebalance_monitor.coordinator.attribution import Silence, attribute
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.commits import commits_when_idle
@@ -61,6 +61,8 @@ def causes_of(
     found += [joined(member, alone=not gone) for member in change.joined]
     found += [_replaced(before, now) for before, now in change.replaced]
     found += _changed(state, after, change, value_protocol)
+    same = not change.joined and not change.left
+    found += connect.causes(state, after.connect, cst, same=same)
     if not found:
         found = _same_members(state, after, cst)
     return ranked(found)

@@ -81,6 +81,7 @@ class StormState:
 class GroupState:
     """One group. `live` says that the last record was read live, not rebuilt from history.
 
+    `connect` is [config offset, scheduled delay in ms, tasks were revoked] of a Connect group.
     The fields from `target_epoch` on belong to epoch-based groups: `departed`, their `verdicts`, `silences`
     [silence, session, rebalance timeout, cadence] and `newcomers` collect what came since `stable_epoch`.
     `topics` are topic ids in hex there, `names` the subscribed names.
@@ -112,6 +113,8 @@ class GroupState:
     rebalance_at: int = -1
     causes: list[list[str | float]] = field(default_factory=list)
     probing_at: int = -1
+    connect: list[int] = field(default_factory=lambda: [-1, 0, 0])
+    skew_id: str = ""
     last_summary: int = 0
     dirty: bool = False
     target_epoch: int = -1

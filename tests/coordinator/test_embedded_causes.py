@@ -1,0 +1,66 @@
+from struct import pack
+
+from rebalance_monitor.coordinator.causes import Cause
+from rebalance_monitor.coordinator.kinds import Kind
+from tests.coordinator.timeline import T0, Client, Topic, blob, findings, text
+
+
+def connect_assignment(offset: int, delay: int = 0, *, revoked: bool = False) -> bytes:
+    tasks = text("sink") + pack(">ii", 1, 0)
+    head = pack(">hh", 1, 0) + text("w-1") + text("http://w1") + pack(">q", offset)
+    gone = pack(">i", int(revoked)) + tasks * revoked
+    return head + pack(">i", 1) + tasks + gone + pack(">i", delay)
+
+
+def worker_generation(topic: Topic, at: int, generation: int, workers: list[str], given: bytes) -> None:
+    value = pack(">h", 3) + text("connect") + pack(">i", generation) + text("compatible") + text(workers[0])
+    value += pack(">qi", T0 + at - 20, len(workers))
+    for worker in workers:
+        value += text(worker) + text(None) + text("connect-1") + text("/10.0.0.1")
+        value += pack(">ii", 60_000, 10_000) + blob(b"") + blob(given)
+    topic.record(at, b"\0\2" + text(topic.group), value)
+
+
+def last_causes(topic: Topic) -> set[Cause]:
+    rebalance = [found for found in findings(topic) if found.kind is Kind.REBALANCE][-1]
+    return {entry.cause for entry in rebalance.causes}
+
+
+def test_a_config_offset_that_moved_is_a_reconfiguration() -> None:
+    topic = Topic()
+    worker_generation(topic, 0, 1, ["w-1", "w-2"], connect_assignment(5))
+    worker_generation(topic, 90_000, 2, ["w-1", "w-2"], connect_assignment(9))
+    assert last_causes(topic) == {Cause.CONNECT_RECONFIGURED}
+
+
+def test_the_end_of_a_scheduled_delay_is_recognised() -> None:
+    topic = Topic()
+    worker_generation(topic, 0, 1, ["w-1", "w-2"], connect_assignment(5, 300_000))
+    worker_generation(topic, 300_500, 2, ["w-1", "w-2"], connect_assignment(5))
+    assert last_causes(topic) == {Cause.CONNECT_DELAYED}
+
+
+def test_revoked_tasks_are_handed_on_in_a_follow_up() -> None:
+    topic = Topic()
+    worker_generation(topic, 0, 1, ["w-1", "w-2"], connect_assignment(5, revoked=True))
+    worker_generation(topic, 2_000, 2, ["w-1", "w-2"], connect_assignment(5))
+    assert last_causes(topic) == {Cause.COOPERATIVE_FOLLOW_UP}
+
+
+def test_an_uneven_spread_is_opened_once_and_resolved() -> None:
+    topic = Topic()
+    uneven = [Client("a-1", (0, 1, 2, 3)), Client("b-1", (4,))]
+    topic.generation(0, 1, uneven)
+    topic.generation(60_000, 2, uneven)
+    topic.generation(120_000, 3, [Client("a-1", (0, 1, 2)), Client("b-1", (3, 4))])
+    opened, resolved = [found for found in findings(topic) if found.kind is Kind.ASSIGNMENT_SKEWED]
+    assert (opened.phase, opened.details) == ("opened", {"most": 4, "least": 1, "idle": 0})
+    assert (resolved.phase, resolved.incident) == ("resolved", opened.id)
+
+
+def test_partitions_withheld_by_a_cooperative_rebalance_are_no_skew() -> None:
+    topic = Topic()
+    topic.generation(0, 1, [Client("a-1", (0, 1, 2, 3))], protocol="cooperative-sticky")
+    first_phase = [Client("a-1", (0, 1)), Client("b-1", ())]
+    topic.generation(60_000, 2, first_phase, protocol="cooperative-sticky")
+    assert not [found for found in findings(topic) if found.kind is Kind.ASSIGNMENT_SKEWED]
