@@ -67,7 +67,7 @@ class Probe(Section):
 
     enabled: bool = Field(default=True, description="Without it only what the records prove is claimed.")
     interval_seconds: float = Field(
-        default=2.0, gt=0, description="Seconds between two looks at the brokers."
+        default=1.0, gt=0, description="Seconds between two looks at the brokers."
     )
 
 

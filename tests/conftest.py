@@ -10,6 +10,7 @@ from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
     from rebalance_monitor.lab.broker import LabBroker
 
 Report = pytest.TestReport | pytest.CollectReport
+
+# No test is timed: on a busy machine any example may be slow.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 REQUIRE_ALL = os.environ.get("REQUIRE_ALL") == "1"
 # Why a marker's tests were left out: the command that runs them.
