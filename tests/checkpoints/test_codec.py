@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rebalance_monitor.checkpoints.codec import (
@@ -36,11 +36,13 @@ groups = st.builds(
 )
 
 
+@settings(max_examples=40, deadline=None)
 @given(groups)
 def test_a_group_comes_back_as_it_was(group: GroupState) -> None:
     assert decode_group(encode_group(group)) == group
 
 
+@settings(max_examples=40, deadline=None)
 @given(st.dictionaries(st.text(max_size=20), groups, max_size=4), groups | st.none(), times)
 def test_a_state_comes_back_as_it_was(
     content: dict[str, GroupState], held: GroupState | None, now: int
@@ -55,6 +57,7 @@ def test_a_state_comes_back_as_it_was(
     assert (again.shard, again.now, again.pending) == (3, now, state.pending)
 
 
+@settings(max_examples=40, deadline=None)
 @given(st.dictionaries(st.text(max_size=20), groups, max_size=4))
 def test_what_was_not_touched_is_written_back_byte_for_byte(content: dict[str, GroupState]) -> None:
     state = new_shard_state(3, 0, None)
@@ -69,6 +72,7 @@ def test_an_unknown_version_says_what_to_do() -> None:
         decode_state(blob)
 
 
+@settings(max_examples=40, deadline=None)
 @given(st.binary(max_size=200))
 def test_bytes_that_are_no_state_are_refused_by_name(raw: bytes) -> None:
     with pytest.raises((StateVersionError, StateCorruptError)):
