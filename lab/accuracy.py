@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -25,9 +25,10 @@ from rebalance_monitor.lab.broker import DEFAULT_VERSION, LabBroker
 from rebalance_monitor.lab.facts import Fact, facts_of
 from rebalance_monitor.lab.job import Job
 from rebalance_monitor.lab.judge import noises
+from rebalance_monitor.lab.properties import SESSION_TIMEOUT_848_MS
 from rebalance_monitor.lab.report import Origin, Scored, page
 from rebalance_monitor.lab.scenario import names
-from rebalance_monitor.lab.score import Claim, calibration, claims_of, tally
+from rebalance_monitor.lab.score import Claim, calibration, claims_of, tally, unmatched
 from rebalance_monitor.lab.suite import jobs_for, run_suite
 from rebalance_monitor.lab.truth import read_truth, write_truth
 
@@ -102,6 +103,8 @@ def replayed(suite: Suite) -> list[Finding]:
     main = "from rebalance_monitor.cli.main import main; main()"
     capture = str(suite.folder / "capture")
     command = [sys.executable, "-c", main, "replay", "--capture", capture, "-o", "jsonl"]
+    # A capture holds no broker settings; the job reads them from the broker.
+    command += ["--set", f"detection.session_timeout_848_ms={SESSION_TIMEOUT_848_MS}"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode not in {0, 1}:
         raise click.ClickException(f"replay of {capture} failed:\n{done.stderr}")
@@ -135,13 +138,12 @@ def score(name: str, pairs: Iterable[tuple[Suite, Sequence[Finding]]], *, live: 
 
 
 def _moved(fact: Fact, number: int) -> Fact:
-    return Fact(fact.label, f"{number}/{fact.group}", fact.generation, fact.member, fact.at)
+    return replace(fact, group=f"{number}/{fact.group}")
 
 
 def _claimed(claim: Claim, number: int, *, live: bool) -> Claim:
     detected = claim.detected_at if live else -1
-    group = f"{number}/{claim.group}"
-    return Claim(claim.label, group, claim.generation, claim.member, claim.confidence, detected)
+    return replace(claim, group=f"{number}/{claim.group}", detected_at=detected)
 
 
 def run(folder: Path, version: str, seed: int, families: Sequence[str], *, live: bool) -> None:
@@ -166,6 +168,7 @@ def run(folder: Path, version: str, seed: int, families: Sequence[str], *, live:
 @click.option("--family", "families", multiple=True, default=CORE_FAMILIES, show_default=True)
 @click.option("--score", "folders", multiple=True, type=click.Path(path_type=Path), help="Only score these.")
 @click.option("--live/--no-live", default=True, show_default=True, help="Let the streaming job watch.")
+@click.option("--misses", is_flag=True, help="List on stderr what was missed and what was wrong.")
 @click.option("--write", type=click.Path(path_type=Path), help="Write the page here as well.")
 def main(
     folder: Path,
@@ -175,6 +178,7 @@ def main(
     folders: tuple[Path, ...],
     *,
     live: bool,
+    misses: bool,
     write: Path | None,
 ) -> None:
     """Measure the detection against the broker's own log."""
@@ -183,7 +187,10 @@ def main(
         folders = (folder / f"{kafka_version}-seed{seed}-{int(time.time())}",)
         run(folders[0], kafka_version, seed, families, live=live)
     suites = [read_suite(one) for one in folders]
-    scored = [score("Replay of the capture", [(one, replayed(one)) for one in suites], live=False)]
+    again = [(one, replayed(one)) for one in suites]
+    if misses:
+        _list_misses(again)
+    scored = [score("Replay of the capture", again, live=False)]
     pairs = [(one, found) for one in suites if (found := watched(one))]
     if pairs:
         scored.insert(0, score("The streaming job, live", pairs, live=True))
@@ -191,6 +198,18 @@ def main(
     click.echo(text)
     if write is not None:
         write.write_text(text, encoding="utf-8")
+
+
+def _list_misses(pairs: Iterable[tuple[Suite, Sequence[Finding]]]) -> None:
+    for suite, findings in pairs:
+        missed, wrong = unmatched(suite.facts, claims_of(findings))
+        for fact in missed:
+            click.echo(
+                f"missed {fact.label} {fact.group} {fact.generation} {fact.member} {fact.at}", err=True
+            )
+        for claim in wrong:
+            what = f"{claim.label} {claim.group} {claim.generation} {claim.member}"
+            click.echo(f"wrong  {what} {claim.confidence:.2f}", err=True)
 
 
 def _origin(suites: Sequence[Suite], seconds: float) -> Origin:

@@ -7,7 +7,7 @@ breach is a leave (or an expiry) of a member whose journal says that it processe
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator.causes import Cause
@@ -20,13 +20,17 @@ if TYPE_CHECKING:
 
 # A breach is told when the limit passes; the broker hears of it within a heartbeat, or at the session's end.
 BREACH_MS = 12_000
+LOG_ORDER_MS = 20
+# Twice the heartbeat interval of the lab: sooner no survivor acknowledges an epoch.
+CONVERGENCE_MS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
     """One thing to detect. `label` is `kind` or `cause:name`; `member` "" where the group is meant.
 
-    `generation` is the one that a record first shows it in, or -1; `at` is the broker's log time, ms.
+    `generation` is the one that a record first shows it in, or -1; `at` is the broker's log time, ms. One
+    that is not `required` may be told of or not: nobody can know.
     """
 
     label: str
@@ -34,6 +38,7 @@ class Fact:
     generation: int
     member: str
     at: int
+    required: bool = True
 
 
 @dataclass(slots=True)
@@ -56,11 +61,12 @@ class _Group:
     joined_phase: tuple[int, int, set[str]] = (-1, 0, set())
     began_empty: bool = True
     unwritten: int = 0
+    replaced: set[str] = field(default_factory=set)
 
 
 def facts_of(events: Iterable[Truth], static_groups: Iterable[str] = ()) -> list[Fact]:
     """Derive the facts from truth events in order of time; `static_groups` have static members only."""
-    every = list(events)
+    every = _in_order(events)
     fold = _Fold(_breaches(every), frozenset(static_groups), _epoch_groups(every))
     for event in every:
         fold.take(event)
@@ -77,6 +83,30 @@ def _breaches(events: Iterable[Truth]) -> dict[str, list[int]]:
         if event.what == "poll_breach":
             found.setdefault(event.members[0], []).append(event.at)
     return found
+
+
+def _cut_short(fact: Fact, group: str, emptied_at: int) -> bool:
+    return fact.group == group and fact.label == Kind.REBALANCE and fact.at > emptied_at - CONVERGENCE_MS
+
+
+def _in_order(events: Iterable[Truth]) -> list[Truth]:
+    """Put leaves before the Empty that they caused: the Scala coordinator logs them the other way round."""
+    ordered: list[Truth] = []
+    emptied: dict[str, int] = {}
+    for event in events:
+        at = emptied.get(event.group)
+        if (
+            event.what in {"left", "poll_left"}
+            and at is not None
+            and event.at - ordered[at].at <= LOG_ORDER_MS
+        ):
+            ordered.insert(at, event)
+            emptied = {group: index + (index >= at) for group, index in emptied.items()}
+            continue
+        if event.what == "empty":
+            emptied[event.group] = len(ordered)
+        ordered.append(event)
+    return ordered
 
 
 class _Fold:
@@ -126,11 +156,25 @@ class _Fold:
                     self._tell(group, -1, set(), _Change(event.at, self._cause(group, event, member), member))
                 group.members -= set(event.members)
                 group.written = set(group.members)
+            case "static_replaced":
+                self._replace(group, event)
             case "epoch":
-                empty = not group.members
-                kind = Kind.GROUP_EMPTY if empty else Kind.REBALANCE
-                self.facts.append(Fact(kind, group.name, event.generation, "", event.at))
-                group.began_empty = empty
+                self._bumped(group, event)
+
+    def _bumped(self, group: _Group, event: Truth) -> None:
+        # An Empty and a first start are told once per emptiness, by whichever epoch their run ends with.
+        if not group.members:
+            self.facts.append(Fact(Kind.GROUP_EMPTY, group.name, -1, "", event.at))
+            # What the last ones would have gone on to with nobody left to acknowledge is no convergence.
+            self.facts = [
+                replace(fact, required=False) if _cut_short(fact, group.name, event.at) else fact
+                for fact in self.facts
+            ]
+        else:
+            self.facts.append(Fact(Kind.REBALANCE, group.name, event.generation, "", event.at))
+            if group.began_empty:
+                self.facts.append(Fact(f"cause:{Cause.FIRST_START}", group.name, -1, "", event.at))
+        group.began_empty = not group.members
 
     def _join(self, group: _Group, event: Truth) -> None:
         group.members |= set(event.members)
@@ -139,6 +183,9 @@ class _Fold:
     def _remove(self, group: _Group, event: Truth) -> None:
         for member in event.members:
             group.members.discard(member)
+            # The log never tells the new id of a static member that was replaced, but how it begins.
+            if any(member.startswith(f"{instance}-") for instance in group.replaced):
+                group.written.add(member)
             group.changes.append(_Change(event.at, self._cause(group, event, member), member))
 
     def _cause(self, group: _Group, event: Truth, member: str) -> str:
@@ -153,11 +200,12 @@ class _Fold:
         return Cause.STATIC_MEMBER_EXPIRED if group.name in self._static else Cause.SESSION_TIMEOUT
 
     def _replace(self, group: _Group, event: Truth) -> None:
-        known = set(event.members) & group.written
-        group.members -= set(event.members)
-        self.facts += [
-            Fact(Kind.STATIC_MEMBER_REPLACED, group.name, -1, member, event.at) for member in known
-        ]
+        old, *new = event.members
+        group.replaced.add(event.reason)
+        group.members = (group.members - {old}) | set(new)
+        if old in group.written:
+            self.facts.append(Fact(Kind.STATIC_MEMBER_REPLACED, group.name, -1, old, event.at))
+            group.written = (group.written - {old}) | set(new)
 
     def _skipped(self, group: _Group) -> None:
         generation = group.joined_phase[0]

@@ -126,6 +126,9 @@ def _subjects(finding: Finding) -> list[str]:
 
 def _claim(finding: Finding, label: str, member: str, confidence: float) -> Claim:
     generation = -1 if finding.generation is None else finding.generation
+    if finding.group_type not in {None, "classic"} and label != Kind.REBALANCE:
+        # A run of epochs ends where its convergence does; see lab/facts.py.
+        generation = -1
     return Claim(label, finding.group or "", generation, member, confidence, finding.detected_at)
 
 
@@ -149,12 +152,20 @@ def tally(
     true = {key_of(fact) for fact in facts}
     rows: dict[tuple[str, str], list[tuple[str, bool, float | None]]] = defaultdict(list)
     for fact in facts:
-        if fact.group in families:
+        if fact.required and fact.group in families:
             rows[fact.label, families[fact.group]].append(_fact_row(fact, told.get(key_of(fact))))
     for claim in sure:
         if claim.group in families:
             rows[claim.label, families[claim.group]].append(("claim", key_of(claim) in true, None))
     return {key: _count(entries) for key, entries in sorted(rows.items())}
+
+
+def unmatched(facts: Sequence[Fact], claims: Sequence[Claim]) -> tuple[list[Fact], list[Claim]]:
+    """Give what nothing told of, and what was claimed without a fact; for those who tune the detection."""
+    sure = [claim for claim in claims if claim.confidence >= CONFIDENT]
+    told, true = {key_of(claim) for claim in sure}, {key_of(fact) for fact in facts}
+    missed = [fact for fact in facts if fact.required and key_of(fact) not in told]
+    return missed, [claim for claim in sure if key_of(claim) not in true]
 
 
 def _fact_row(fact: Fact, claim: Claim | None) -> tuple[str, bool, float | None]:

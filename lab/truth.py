@@ -27,7 +27,8 @@ class Truth:
 
     `what`: started, completed, synced, empty, expired, pending_expired, left, poll_left, join_deadline,
     sync_deadline, joined, static_replaced, static_left, fenced, epoch, loaded, unloaded, and poll_breach,
-    which only a journal tells. `members` are the ids it names; `reason` is the log's wording.
+    which only a journal tells. `members` are the ids it names, the old before the new one;
+    `reason` is the log's wording.
     """
 
     at: int
@@ -48,6 +49,7 @@ _LEAVES = r"through explicit `LeaveGroup`(?: request)?(?:; client reason: (?P<r>
 _STATIC = r"Static member with groupInstanceId=(?P<r>\S+) and unknown member id joins group "
 _UNKNOWN = r"Dynamic [Mm]ember with unknown member id joins group "
 _INSTANCE = r"with instance id (?P<r>\S+) "
+_SWAP = r".*new member (?P<new>\S+) to replace the existing member (?P<m>\S+?)\.?$"
 _WHY = r"\(reason: (?P<r>.*?)\)\.?$"
 # What happened -> the line that says so, first match wins: g group, m members, n generation, r reason.
 PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
@@ -69,13 +71,14 @@ PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
             "static_replaced",
             rf"{_STATIC}{_G} in \w+ state\. Replacing previously mapped member (?P<m>\S+?) with this",
         ),
-        ("joined", rf"{_STATIC}{_G} in \w+ state\. Created a new member id {_M} for this member and added"),
+        ("joined", rf"{_STATIC}{_G} in \w+ state\. Created a new member id {_M} for this member and add"),
         ("joined", rf"(?:Pending d|D)ynamic member with id {_M} joins group {_G} in \w+ state\. Adding"),
-        ("joined", rf"{_UNKNOWN}{_G} in \w+ state\. Created a new member id {_M} and adding"),
+        # The Scala coordinator logs the join itself at DEBUG only; its request to rejoin must do.
+        ("joined", rf"{_UNKNOWN}{_G} in \w+ state\. Created a new member id {_M} and (?:adding|request the)"),
         ("fenced", rf"{_OF_EPOCHS}Member {_M} fenced from the group because (?P<r>.*?)\.*$"),
         (
             "static_replaced",
-            rf"{_OF_EPOCHS}Static member {_INSTANCE}re-joins .*existing member (?P<m>\S+?)\.?$",
+            rf"{_OF_EPOCHS}Static member {_INSTANCE}re-joins {_SWAP}",
         ),
         ("static_left", rf"{_OF_EPOCHS}Static member {_M} {_INSTANCE}temporarily left the consumer group"),
         ("left", rf"{_OF_EPOCHS}{_EITHER}{_M} (?:{_INSTANCE})?left the consumer group"),
@@ -109,7 +112,8 @@ def parse_line(line: str) -> Truth | None:
 
 def _event(at: int, what: str, match: re.Match[str]) -> Truth:
     named = {"m": "", "n": "", "r": "", **match.groupdict(default="")}
-    members = tuple(re.findall(r"[^\s,()\[\]{}]+", re.sub(r"^(?:Hash)?Set", "", named["m"])))
+    text = f"{re.sub(r'^(?:Hash)?Set', '', named['m'])} {named.get('new', '')}"
+    members = tuple(re.findall(r"[^\s,()\[\]{}]+", text))
     return Truth(
         at=at,
         group=named["g"],

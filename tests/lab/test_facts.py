@@ -127,13 +127,21 @@ def test_a_static_replacement_is_no_rebalance() -> None:
     }
 
 
+def test_a_leave_logged_after_the_empty_it_caused_still_caused_it() -> None:
+    log = Log()
+    log.generation(1, "a")
+    log.tell("empty", 2)
+    log.tell("left", -1, "a", after_ms=1)
+    assert ("cause:member_left", 2, "a") in log.facts()
+
+
 def test_an_epoch_based_group_is_written_with_every_change() -> None:
     log = Log()
     for number, (what, member) in enumerate(
         [("joined", "a"), ("joined", "b"), ("expired", "b"), ("left", "a")], 1
     ):
         log.tell(what, -1, member)
-        log.tell("epoch", number)
+        log.tell("epoch", number, after_ms=2500)
     assert log.facts() == {
         ("rebalance", 1, ""),
         ("rebalance", 2, ""),
@@ -142,5 +150,6 @@ def test_an_epoch_based_group_is_written_with_every_change() -> None:
         ("cause:session_timeout", -1, "b"),
         ("session_timeout", -1, "b"),
         ("cause:member_left", -1, "a"),
-        ("group_empty", 4, ""),
+        ("group_empty", -1, ""),
+        ("cause:first_start", -1, ""),
     }

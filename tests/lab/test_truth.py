@@ -72,8 +72,8 @@ def _event(line: str) -> tuple[str, str, int, tuple[str, ...]]:
         ),
         (
             SCALA + "Member MemberMetadata(memberId=m-1, groupInstanceId=None, clientId=c, clientHost=/h, "
-            "sessionTimeoutMs=6000, rebalanceTimeoutMs=8000, supportedProtocols=List(range)) has left group g "
-            "through explicit `LeaveGroup`; client reason: not provided",
+            "sessionTimeoutMs=6000, rebalanceTimeoutMs=8000, supportedProtocols=List(range)) has left "
+            "group g through explicit `LeaveGroup`; client reason: not provided",
             ("left", "g", -1, ("m-1",)),
         ),
         (
@@ -108,6 +108,12 @@ def _event(line: str) -> tuple[str, str, int, tuple[str, ...]]:
         (
             JAVA + "[GroupId g] Static member m-1 with instance id i temporarily left the consumer group.",
             ("static_left", "g", -1, ("m-1",)),
+        ),
+        (
+            JAVA
+            + "[GroupId g] Static member with instance id i re-joins the consumer group using the consumer "
+            "protocol. Created a new member m-2 to replace the existing member m-1.",
+            ("static_replaced", "g", -1, ("m-1", "m-2")),
         ),
         (
             JAVA + "[GroupId g] Member m-1 fenced from the group because the member session expired.",
