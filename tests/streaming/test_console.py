@@ -1,0 +1,49 @@
+"""Findings as lines for people."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rebalance_monitor.coordinator.findings import from_json
+from rebalance_monitor.streaming.console import line_of, plain, renderer, writer
+from tests.coordinator.timeline import findings
+from tests.streaming.topics import eventful_topic
+
+FINDINGS = findings(eventful_topic(group="orders"))
+
+
+def test_a_line_says_when_how_bad_who_what_and_why() -> None:
+    rebalance = next(finding for finding in FINDINGS if finding.kind == "rebalance")
+    line = line_of(rebalance)
+    for part in ("info", "orders", "rebalance", "generation 1", "first_start", rebalance.causes[0].why):
+        assert part in line
+
+
+def test_colours_are_for_terminals_only() -> None:
+    assert "\x1b[" not in renderer("table", io.StringIO())(FINDINGS[0])
+    assert "\x1b[" in line_of(FINDINGS[0], colour=True)
+
+
+def test_json_lines_are_the_finding_itself() -> None:
+    assert from_json(renderer("jsonl", io.StringIO())(FINDINGS[0])) == FINDINGS[0]
+
+
+@given(st.text())
+def test_a_clients_name_sends_nothing_to_the_terminal(name: str) -> None:
+    assert plain(name).isprintable()
+    assert line_of(replace(FINDINGS[0], group=name)).isprintable()
+
+
+@given(st.integers(-(2**63), 2**63 - 1))
+def test_any_time_has_a_line(at: int) -> None:
+    assert "orders" in line_of(replace(FINDINGS[0], at=at))
+
+
+def test_lines_are_written_at_once() -> None:
+    stream = io.StringIO()
+    writer(stream)("one\n")
+    assert stream.getvalue() == "one\n"

@@ -1,0 +1,48 @@
+"""What the coordinator alone finds in a broker's topic, read once from the beginning: the job's truth."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.cluster.admin import ClusterAdmin
+from rebalance_monitor.cluster.reader import Reading, read_records
+from rebalance_monitor.coordinator.kinds import KINDS, DrivenBy, Scope
+from rebalance_monitor.coordinator.outputs import FindingOut
+from rebalance_monitor.coordinator.settings import DetectionSettings
+from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
+from rebalance_monitor.decoders import Row, decode_batch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rebalance_monitor.coordinator.findings import Finding
+
+
+def findings_of_topic(bootstrap: str) -> list[Finding]:
+    """Findings of every shard, records only: no clock, no probe."""
+    properties = {"bootstrap.servers": bootstrap}
+    with ClusterAdmin(properties) as admin:
+        begins, ends, cluster = admin.begin_offsets(), admin.end_offsets(), admin.cluster_id()
+    rows: defaultdict[int, list[Row]] = defaultdict(list)
+    for batch in read_records(properties, Reading(begins, until=ends)):
+        for row in decode_batch(batch).to_pylist():
+            rows[row["shard"]].append(Row(**row))
+    return [finding for shard, found in rows.items() for finding in _findings(shard, found, cluster)]
+
+
+def _findings(shard: int, rows: list[Row], cluster: str) -> Iterable[Finding]:
+    coordinator = ShardCoordinator(new_shard_state(shard, 0, None), DetectionSettings(), cluster)
+    outputs = [output for row in rows for output in coordinator.on_row(row)]
+    return [output.finding for output in outputs if isinstance(output, FindingOut)]
+
+
+def record_driven(found: Iterable[Finding], groups: set[str]) -> list[tuple[str, str, str]]:
+    """(group, kind, id) of what records alone decide about these groups, sorted."""
+    return sorted(
+        (finding.group or "", finding.kind.value, finding.id)
+        for finding in found
+        if finding.group in groups
+        and finding.scope is Scope.GROUP
+        and KINDS[finding.kind].driven_by is DrivenBy.RECORD
+    )
