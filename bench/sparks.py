@@ -8,8 +8,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.cluster.jars import installed_spark, resolve_spark_kafka
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -52,6 +50,11 @@ def batch_ms(query: StreamingQuery, skip: int) -> list[dict[str, int]]:
 
 def kafka_session(master: str, conf: Mapping[str, str]) -> SparkSession:
     """Start a session with Spark's Kafka connector, told to read internal topics."""
+    from rebalance_monitor.cluster.jars import (  # noqa: PLC0415 - the other functions do without us
+        installed_spark,
+        resolve_spark_kafka,
+    )
+
     spark_version, scala_version = installed_spark()
     jars = resolve_spark_kafka(spark_version, scala_version)
     kafka = {

@@ -1,0 +1,242 @@
+"""The stages of the job, each one more step than the one before, over the same topic.
+
+`drain` is the floor: librdkafka reading every record and doing nothing. The Spark stages run `availableNow`
+in one process: a small pass twice (the last 2 % of each partition; the first warms the JVM up), then
+everything. What is reported is the difference between the last two passes, so start-up does not count.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import threading
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+from load import TOPIC
+from sparks import FILE_SYSTEM_CHECKPOINTS, kafka_frame, kafka_session
+from trees import usage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+RECORD_DDL = "key binary, value binary, partition int, offset long, timestamp timestamp"
+COLUMNS = ("key", "value", "partition", "offset", "timestamp")
+SMALL_SHARE = 50  # a small pass reads one fiftieth
+CORES = 2
+Ends = dict[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What one pass, or the difference between two, cost; memory is the peak of the whole stage."""
+
+    records: int
+    seconds: float
+    jvm_s: float
+    python_s: float
+    jvm_bytes: int = 0
+    python_bytes: int = 0
+
+    def minus(self, other: Figures, peak: tuple[int, int]) -> Figures:
+        """Give the cost of the records that this pass read and `other` did not."""
+        return Figures(
+            self.records - other.records,
+            self.seconds - other.seconds,
+            self.jvm_s - other.jvm_s,
+            self.python_s - other.python_s,
+            *peak,
+        )
+
+
+class Peak:
+    """Samples the memory of the process tree once a second, in a thread, while the block runs."""
+
+    def __enter__(self) -> Self:
+        self.bytes = (0, 0)
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._sample, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def _sample(self) -> None:
+        while not self._done.wait(1.0):
+            now = usage()
+            self.bytes = max(self.bytes[0], now.jvm_bytes), max(self.bytes[1], now.python_bytes)
+
+
+def end_offsets(bootstrap: str) -> Ends:
+    """Give the end offset of each partition of the topic."""
+    consumer = _consumer(bootstrap)
+    partitions = consumer.list_topics(TOPIC, timeout=10).topics[TOPIC].partitions
+    ends = {p: consumer.get_watermark_offsets(TopicPartition(TOPIC, p), timeout=10)[1] for p in partitions}
+    consumer.close()
+    return ends
+
+
+def _consumer(bootstrap: str) -> Consumer:
+    return Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "bench-drain",
+            "enable.auto.commit": False,
+            "isolation.level": "read_uncommitted",
+        }
+    )
+
+
+def timed(records: int, work: Callable[[], None]) -> Figures:
+    """Run `work` and give what it cost."""
+    before, began = usage(), time.monotonic()
+    work()
+    seconds, after = time.monotonic() - began, usage()
+    return Figures(records, seconds, after.jvm_s - before.jvm_s, after.python_s - before.python_s)
+
+
+def drain(bootstrap: str, ends: Ends) -> Figures:
+    """Read everything with librdkafka and do nothing with it."""
+    consumer = _consumer(bootstrap)
+    total = sum(ends.values())
+
+    def work() -> None:
+        consumer.assign([TopicPartition(TOPIC, p, OFFSET_BEGINNING) for p in ends])
+        seen, quiet = 0, 0
+        # Offsets without a record (markers, compaction) keep the count below the total.
+        while seen < total and quiet < 3:  # noqa: PLR2004 - polls without anything
+            got = len(consumer.consume(10_000, timeout=1.0))
+            seen, quiet = seen + got, 0 if got else quiet + 1
+
+    with Peak() as peak:
+        figures = timed(total, work)
+    consumer.close()
+    return figures.minus(Figures(0, 0, 0, 0), peak.bytes)
+
+
+def source(spark: SparkSession, bootstrap: str, start: Mapping[int, int] | None, ends: Ends) -> DataFrame:
+    """Give the job's source, from offsets `start` (None: everything)."""
+    options = {}
+    if start is not None:
+        options["startingOffsets"] = json.dumps({TOPIC: {str(p): at for p, at in start.items()}})
+    frame = kafka_frame(spark, bootstrap, len(ends), options)
+    return frame.select(*COLUMNS).coalesce(CORES)
+
+
+def as_is(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Give back what came: what crossing to Python and back costs by itself."""
+    return batches
+
+
+def to_identity(records: DataFrame, _: Ends) -> DataFrame:
+    """Send every record through Python and back."""
+    return records.mapInArrow(as_is, RECORD_DDL)
+
+
+def to_rows(records: DataFrame, _: Ends) -> DataFrame:
+    """Decode every record."""
+    from rebalance_monitor.streaming.decode import decoded  # noqa: PLC0415 - only some stages need Spark
+
+    return decoded(records, 1)
+
+
+def to_state(records: DataFrame, ends: Ends) -> DataFrame:
+    """Decode every record and keep the state of every group."""
+    from rebalance_monitor.coordinator.settings import DetectionSettings  # noqa: PLC0415
+    from rebalance_monitor.streaming.clock import clock_rows  # noqa: PLC0415
+    from rebalance_monitor.streaming.operator import operated  # noqa: PLC0415
+    from rebalance_monitor.streaming.step import Plan  # noqa: PLC0415
+
+    plan = Plan(DetectionSettings(), "bench", dict(ends))
+    return operated(to_rows(records, ends), clock_rows(records.sparkSession, len(ends), 1), plan)
+
+
+def to_nothing(records: DataFrame, _: Ends) -> DataFrame:
+    """Only read."""
+    return records
+
+
+SPARK_STAGES: dict[str, Callable[[DataFrame, Ends], DataFrame]] = {
+    "source": to_nothing,
+    "identity": to_identity,
+    "decode": to_rows,
+    "state": to_state,
+}
+
+
+def spark_stage(name: str, master: str, bootstrap: str, ends: Ends) -> Figures:
+    """Measure one Spark stage: everything minus a small pass, both warm."""
+    conf = {
+        "spark.sql.shuffle.partitions": str(CORES),
+        "spark.sql.streaming.checkpointFileManagerClass": FILE_SYSTEM_CHECKPOINTS,
+        "spark.python.daemon.module": "rebalance_monitor.streaming.daemon",
+    }
+    spark = kafka_session(master, conf)
+    tail = {p: end - end // SMALL_SHARE for p, end in ends.items()}
+
+    def run(start: Mapping[int, int] | None) -> Figures:
+        records = sum(ends.values()) - sum((start or {}).values())
+        frame = SPARK_STAGES[name](source(spark, bootstrap, start, ends), ends)
+        return timed(records, lambda: drain_query(frame))
+
+    with Peak() as peak:
+        run(tail)
+        small, full = run(tail), run(None)
+    spark.stop()
+    return full.minus(small, peak.bytes)
+
+
+def drain_query(frame: DataFrame) -> None:
+    """Run `frame` to the end of what there is, into nothing."""
+    stateful = "update" if frame.columns[0] == "row_kind" else "append"
+    with tempfile.TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True) as folder:
+        writer = frame.writeStream.format("noop").outputMode(stateful).trigger(availableNow=True)
+        query = writer.option("checkpointLocation", folder).start()
+        query.awaitTermination()
+
+
+def job_stage(bootstrap: str, ends: Ends) -> Figures:
+    """Measure the whole job: from the beginning of the topic, minus a start at its end."""
+
+    def run(starting: str) -> Figures:
+        with tempfile.TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True) as folder:
+            records = sum(ends.values()) if starting == "earliest" else 0
+            return timed(records, lambda: _run_job(bootstrap, starting, Path(folder)))
+
+    with Peak() as peak:
+        run("latest")
+        small, full = run("latest"), run("earliest")
+    return full.minus(small, peak.bytes)
+
+
+def _run_job(bootstrap: str, starting: str, folder: Path) -> None:
+    from rebalance_monitor.config.load import load  # noqa: PLC0415 - only this stage needs it
+    from rebalance_monitor.streaming.job import Options, run_job  # noqa: PLC0415
+
+    flags = {
+        "kafka.bootstrap.servers": bootstrap,
+        "source.starting": starting,
+        "storage.path": str(folder),
+        "outputs.console": False,
+    }
+    run_job(load(flags=flags), Options(available_now=True), threading.Event())
+
+
+def measure(name: str, master: str, bootstrap: str) -> dict[str, float]:
+    """Measure the stage `name` in this process."""
+    ends = end_offsets(bootstrap)
+    if name == "drain":
+        figures = drain(bootstrap, ends)
+    elif name == "job":
+        figures = job_stage(bootstrap, ends)
+    else:
+        figures = spark_stage(name, master, bootstrap, ends)
+    return asdict(figures)
