@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import dataclasses
+import random
+
 import pytest
 
+from rebalance_monitor.decoders import Failure
+from tests.fuzz import mutations
 from tests.oracle import corpus, embedded, kafka_java
 from tests.oracle.needs import needs
 
@@ -15,6 +21,16 @@ def test_every_embedded_structure_reads_as_its_own_classes_read_it(kind: str) ->
     lines = [line for line in LINES if line["kind"] == kind]
     assert len(lines) > 0
     assert embedded.differing(lines) == []
+
+
+def test_no_damage_to_an_embedded_structure_raises() -> None:
+    chance = random.Random(30)  # noqa: S311 - repeatable on purpose
+    for line in LINES:
+        whole = base64.b64decode(line["bytes"])
+        cut = [whole[:length] for length in range(min(len(whole), 300))]
+        for broken in (*cut, *(mutations.changed(whole, chance) or b"" for _ in range(20))):
+            found = embedded.read(line["kind"], broken)
+            assert isinstance(found, Failure) or dataclasses.is_dataclass(found)
 
 
 @pytest.mark.slow

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import re
+
 import pytest
 
+from rebalance_monitor.cli.main import run
 from rebalance_monitor.decoders import Decoded, Failure, coordinator_partition, decode_record
 from rebalance_monitor.decoders.registry import RECORD_TYPES
-from tests.fuzz import mutate, properties
+from tests.fuzz import mutate, mutations, properties
 from tests.oracle import corpus, kafka_java
 from tests.oracle.compare import DIFFERENCES, EQUAL, verdict
 from tests.oracle.needs import needs
@@ -54,7 +58,7 @@ def test_no_record_of_the_corpus_breaks_a_property() -> None:
     pairs = [(r.key, r.value) for r in CORPUS]
     for pair in pairs:
         properties.check_record(pair)
-    for pair in pairs[::10]:
+    for pair in pairs[::40]:
         properties.check_allocation(pair)
     assert properties.check_batch(pairs) > 0
 
@@ -63,6 +67,50 @@ def test_damaged_records_break_no_property() -> None:
     tally = mutate.run(records=5_000, seed=20, seconds=60)
     assert tally.records == 5_000
     assert tally.failures["truncated"] > 0
+
+
+def test_the_decode_command_prints_the_corpus_as_kafka_does(capfd: pytest.CaptureFixture[str]) -> None:
+    run(["decode", "--capture", str(corpus.FOLDER)])
+    lines = [json.loads(line) for line in capfd.readouterr().out.split("\n") if line]
+    assert len(lines) == len(CORPUS)
+    places = ("partition", "offset", "timestamp")
+    for line, record in zip(lines, CORPUS, strict=True):
+        assert [line[name] for name in places] == [record.expected[name] for name in places]
+        if "refused" in record.expected:
+            assert line["error"] is not None
+        else:
+            parts = ("key", "value")
+            assert [line[part] for part in parts] == [record.expected[part] for part in parts]
+            assert line["error"] is None
+
+
+def filled_records() -> list[tuple[bytes | None, bytes | None]]:
+    """One record of every type and value version, with every field set."""
+    return [(r.key, r.value) for r in CORPUS if re.fullmatch(r"\w+ v\d+: filled", r.label)]
+
+
+def test_no_forged_length_at_any_position_breaks_a_property() -> None:
+    for record in filled_records():
+        for broken in mutations.forged(record):
+            properties.check_record(broken)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", kafka_java.OLDER_RELEASES)
+def test_what_an_older_kafka_writes_reads_as_it_reads_it(version: str) -> None:
+    with needs():
+        written = corpus.from_kafka(kafka_java.run(kafka_java.records_of(version), "write"))
+    assert len(written) > 6_000
+    assert [r.label for r in written if verdict(r.key, r.value, r.expected) != EQUAL] == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_every_forged_length_at_every_position_is_read_as_kafka_reads_it() -> None:
+    broken = [record for whole in filled_records() for record in mutations.forged(whole)]
+    with needs():
+        counts = mutate.kafka_verdicts(broken)
+    assert set(counts) <= {EQUAL, *DIFFERENCES}
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 Pair = tuple[bytes | None, bytes | None]
 INT16 = [struct.pack(">h", n) for n in (-32768, -2, -1, 0, 1, 4, 127, 32767)]
@@ -28,6 +28,14 @@ TAGS = [b"\x01\x63\x02ab", b"\x02\x00\x00\x00\x00", b"\x02\x05\x00\x03\x00", b"\
 TEXT = [b"\xff\xfe", b"\xc0\x80", b"\xed\xa0\xbd", b"\xf0\x9f\x98\x80", b"\x00"]
 
 
+def forged(record: Pair) -> Iterator[Pair]:
+    """Yield `record` with every odd length, count and varint written over every position of its value."""
+    key, value = record
+    for at in range(2, len(value or b"")):
+        for new in (*INT16, *INT32, *VARINTS):
+            yield key, (value or b"")[:at] + new + (value or b"")[at + len(new) :]
+
+
 def damaged(record: Pair, others: Sequence[Pair], chance: random.Random) -> Pair:
     """Give `record` with its key, its value, or both damaged, or with the key or value of another."""
     key, value = record
@@ -35,17 +43,18 @@ def damaged(record: Pair, others: Sequence[Pair], chance: random.Random) -> Pair
     if kind < 0.06:
         return _crossed(record, chance.choice(others), chance)
     if kind < 0.25:
-        return _changed(key, chance), value
+        return changed(key, chance), value
     if kind < 0.90:
-        return key, _changed(value, chance)
-    return _changed(key, chance), _changed(value, chance)
+        return key, changed(value, chance)
+    return changed(key, chance), changed(value, chance)
 
 
 def _crossed(record: Pair, other: Pair, chance: random.Random) -> Pair:
     return chance.choice([(record[0], other[1]), (other[0], record[1]), (None, record[1]), (record[0], None)])
 
 
-def _changed(data: bytes | None, chance: random.Random) -> bytes | None:
+def changed(data: bytes | None, chance: random.Random) -> bytes | None:
+    """Give `data` with one to four changes of any kind."""
     if data is None:
         return chance.choice([b"", b"\x00", b"\x00\x00", None])
     for _ in range(chance.choice((1, 1, 1, 2, 4))):

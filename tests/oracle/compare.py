@@ -50,6 +50,12 @@ DIFFERENCES = {
         "failure `bad_marker`",
         "no writer makes one",
     ),
+    "negative_length": Difference(
+        "a length below -1 where null is allowed",
+        "takes any negative length as null",
+        "failure `bad_length`",
+        "no writer makes one; -1 is the only null",
+    ),
     "legacy": Difference(
         "a value of v1 to v4 under a key of type 0",
         "since 4.1 only v0 belongs to type 0; up to 4.0 it reads them all",
@@ -74,7 +80,7 @@ def verdict(key: bytes | None, value: bytes | None, kafka: dict[str, Any]) -> st
     if "refused" in kafka:
         return EQUAL if error is not None else _allowed_although_refused(ours)
     if isinstance(error, dict):
-        return _refused_although_read(error)
+        return _refused_although_read(error, (key if error["part"] == "key" else value) or b"")
     return EQUAL if _same(ours, kafka) else UNEXPLAINED
 
 
@@ -83,11 +89,14 @@ def _same(ours: dict[str, object], kafka: dict[str, Any]) -> bool:
     return all(json.dumps(ours[part]) == json.dumps(kafka[part]) for part in ("key", "value"))
 
 
-def _refused_although_read(error: dict[str, Any]) -> str:
-    if error["reason"] == "truncated" and error["field"].endswith("tags"):
+def _refused_although_read(error: dict[str, Any], data: bytes) -> str:
+    at, reason = error["at"], str(error["reason"])
+    if reason == "bad_length" and data[at : at + 1] > b"\x7f":
+        return "negative_length"
+    if reason == "truncated" and error["field"].endswith("tags"):
         # A tag's size runs past the end: Kafka ignores the size of a tag that it knows.
         return "bad_tags"
-    return str(error["reason"]) if error["reason"] in DIFFERENCES else UNEXPLAINED
+    return reason if reason in DIFFERENCES else UNEXPLAINED
 
 
 def _allowed_although_refused(ours: dict[str, Any]) -> str:

@@ -17,9 +17,14 @@ Values = dict[str, Any]
 _SUBSCRIPTION_SINCE = {"ownedPartitions": 1, "generationId": 2, "rackId": 3}
 
 
-def ours(kind: str, data: bytes) -> Values | Failure:
+def read(kind: str, data: bytes) -> object:
     """Read `data` as the structure `kind` with our decoder."""
-    found = _READERS[kind][0](data)
+    return _READERS[kind][0](data)
+
+
+def ours(kind: str, data: bytes) -> Values | Failure:
+    """Give our reading of `data` in the shape in which the Java program prints it."""
+    found = read(kind, data)
     return found if isinstance(found, Failure) else _READERS[kind][1](found)
 
 

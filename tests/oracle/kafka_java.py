@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import subprocess
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +54,14 @@ def _kafka(name: str, version: str) -> Coordinate:
 RECORDS = Program(
     "CorpusOracle", ("CorpusOracle.java", "Variants.java"), (_kafka("kafka-group-coordinator", "4.4.0"),)
 )
+OLDER_RELEASES = ("4.1.1", "4.2.0", "4.3.1")
+
+
+def records_of(version: str) -> Program:
+    """Give the oracle of records as an older release; before 4.1 its classes lie elsewhere."""
+    return replace(RECORDS, packages=(_kafka("kafka-group-coordinator", version),))
+
+
 EMBEDDED = Program(
     "EmbeddedOracle",
     ("EmbeddedOracle.java",),
