@@ -43,10 +43,12 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 FAILURES = 5
 RETRY_S = 5.0
+# Spark repeats its plan and the whole stack in an error: this much of it is said.
+ERROR = 2_000
 
 
-class JobError(Exception):
-    """The query failed again and again; the message holds its last error."""
+class JobError(DependencyError):
+    """The query failed again and again: brokers, disk or cluster; the message holds its last error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,8 +182,8 @@ class _Job:
             raise ConfigError(_last_line(text, "StateVersionError"))
         self.failures += 1
         if self.failures >= FAILURES:
-            raise JobError(f"The query failed {self.failures} times in a row. The last error: {text}")
-        log.warning("the query failed and is tried again", failures=self.failures, error=text[:2000])
+            raise JobError(f"The query failed {self.failures} times in a row. The last error: {text[:ERROR]}")
+        log.warning("the query failed and is tried again", failures=self.failures, error=text[:ERROR])
         return self.stop.wait(RETRY_S * self.failures)
 
     def _ask_again(self, facts: TopicFacts) -> TopicFacts:

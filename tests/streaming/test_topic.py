@@ -1,0 +1,50 @@
+"""The topic before the query: awaited, described, and watched for growth, on a real broker."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+
+from rebalance_monitor.cluster.admin import ClusterAdmin
+from rebalance_monitor.streaming.topic import GrowthWatch, await_topic
+
+if TYPE_CHECKING:
+    from rebalance_monitor.lab.broker import LabBroker
+
+pytestmark = pytest.mark.broker
+WAIT_S = 60
+
+
+def test_a_topic_that_does_not_exist_yet_is_awaited(lab_broker: LabBroker) -> None:
+    properties = {"bootstrap.servers": lab_broker.bootstrap}
+    client = AdminClient(properties)
+    later = threading.Timer(1, client.create_topics([NewTopic("late", 3, 1)])["late"].result)
+    later.start()
+    with ClusterAdmin(properties) as admin:
+        facts = await_topic(admin, "late", threading.Event())
+        assert facts is not None
+        assert (facts.partitions, facts.filled(), facts.cluster_id) == (3, {}, admin.cluster_id())
+    later.join()
+
+
+def test_waiting_ends_when_asked_to_stop(lab_broker: LabBroker) -> None:
+    stop = threading.Event()
+    threading.Timer(0.5, stop.set).start()
+    with ClusterAdmin({"bootstrap.servers": lab_broker.bootstrap}) as admin:
+        assert await_topic(admin, "never", stop) is None
+
+
+def test_growth_is_noticed(lab_broker: LabBroker) -> None:
+    properties = {"bootstrap.servers": lab_broker.bootstrap}
+    client = AdminClient(properties)
+    client.create_topics([NewTopic("grows", 2, 1)])["grows"].result()
+    with GrowthWatch(properties, "grows", 0.2) as watch:
+        watch.expect(2)
+        assert not watch.grown.wait(2)
+        client.create_partitions([NewPartitions("grows", 3)])["grows"].result()
+        assert watch.grown.wait(WAIT_S)
+        watch.expect(3)
+        assert not watch.grown.wait(2)
