@@ -104,7 +104,7 @@ def _dynamic(seen: Silence) -> dict[Cause, float]:
         Cause.POLL_INTERVAL_EXCEEDED: _held_breach(seen)
         if seen.poll_held
         else _breach(seen, seen.rebalance - early, early),
-        Cause.UNKNOWN: 1 / max(seen.elapsed, seen.session + seen.rebalance),
+        Cause.UNKNOWN: 1 / max(seen.elapsed, seen.session + seen.rebalance, 1),
     }
     scores = {cause: prior[cause] * likelihood[cause] for cause in prior}
     if seen.held >= _BARRIER_HELD * seen.rebalance and seen.wait < 0:
@@ -118,8 +118,8 @@ def _static(seen: Silence) -> dict[Cause, float]:
     likelihood = {
         Cause.STATIC_MEMBER_EXPIRED: _expiry(seen, seen.session - seen.session_early, seen.session_early),
         Cause.POLL_INTERVAL_EXCEEDED: _breach(seen, seen.rebalance + seen.session - beat, beat),
-        Cause.MEMBER_REMOVED_BY_ADMIN: 1 / max(seen.elapsed, seen.session),
-        Cause.UNKNOWN: 1 / max(seen.elapsed, seen.session + seen.rebalance),
+        Cause.MEMBER_REMOVED_BY_ADMIN: 1 / max(seen.elapsed, seen.session, 1),
+        Cause.UNKNOWN: 1 / max(seen.elapsed, seen.session + seen.rebalance, 1),
     }
     prior = dict(PRIORS_STATIC)
     if seen.poll is False:
@@ -133,12 +133,12 @@ def _censored(seen: Silence) -> list[tuple[Cause, float]]:
         return [(Cause.STATIC_MEMBER_EXPIRED, 0.5), (Cause.UNKNOWN, 0.4)]
     if seen.elapsed < seen.session - _CLOSE_MS and seen.goodbye:
         return [(Cause.MEMBER_LEFT, 0.7), (Cause.UNKNOWN, 0.3)]
-    shares = [(Cause.UNKNOWN, 0.5), (Cause.MEMBER_LEFT, 0.2), (Cause.SESSION_TIMEOUT, 0.2)]
+    shares = [(Cause.UNKNOWN, 0.45), (Cause.MEMBER_LEFT, 0.2), (Cause.SESSION_TIMEOUT, 0.2)]
     if seen.elapsed >= seen.rebalance and seen.poll is not False:
         shares.append((Cause.POLL_INTERVAL_EXCEEDED, 0.1))
     if seen.rebalance <= seen.elapsed <= seen.rebalance + MAX_HEARTBEAT_MS:
         shares.insert(1, (Cause.SYNC_DEADLINE_MISSED, 0.3))
-        shares[0] = (Cause.UNKNOWN, 0.3)
+        shares[0] = (Cause.UNKNOWN, 0.2)
     return shares
 
 
@@ -179,7 +179,7 @@ def _held_breach(seen: Silence) -> float:
     """Spread over P to P + S, with a peak at its end, where the session expires if the stall goes on."""
     last = seen.rebalance + seen.session - seen.session_early
     between = 0 <= seen.silence - seen.rebalance <= seen.session
-    return 0.5 * between / seen.session + 0.5 * _breach(seen, last, seen.session_early)
+    return 0.5 * between / max(seen.session, 1) + 0.5 * _breach(seen, last, seen.session_early)
 
 
 def _leave(seen: Silence) -> float:

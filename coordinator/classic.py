@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.decoders import GroupMetadataValue
 
 CLASSIC = "classic"
+_MAX_FAILED = 32
 
 
 def on_value(state: GroupState, value: GroupMetadataValue, scene: Scene, size: int) -> list[Finding]:
@@ -65,6 +66,9 @@ def _store(
         state.started_at = scene.ts
     if value.members:
         state.topics, state.totals = after.topics, after.totals
+    for member in after.members:
+        # Before version 2 a record does not say when the join phase ended.
+        member.joined_at = member.joined_at if member.joined_at > 0 else scene.ts
     state.status = status
     state.protocol_type = value.protocol_type
     state.protocol = value.protocol or ""
@@ -86,7 +90,7 @@ def _gap(before: GroupState, state: GroupState, scene: Scene) -> list[Finding]:
     if at_start:
         return [found]
     since = scene.ts - scene.settings.storm_window_ms
-    state.failed = [at for at in before.failed if at > since] + [scene.ts]
+    state.failed = [*[at for at in before.failed if at > since][-_MAX_FAILED:], scene.ts]
     return [found, *storms.note_failed(state, scene, count, scene.ts)]
 
 

@@ -31,6 +31,7 @@ _FENCE_SLACK_MS = 1_500
 _WAIT_MS = 500
 _AWAY = -2
 _HEARTBEATS = 6
+_MAX_DEPARTED = 50
 
 
 def note_departure(state: GroupState, member: Member, scene: Scene) -> None:
@@ -42,6 +43,9 @@ def note_departure(state: GroupState, member: Member, scene: Scene) -> None:
     state.departed.append(member)
     state.silences.append([seen.silence, seen.session, seen.rebalance, seen.cadence])
     state.verdicts.append([[entry.cause.value, entry.confidence, entry.why] for entry in gone.causes])
+    # A group that never converges must not grow: the newest departures are the ones that matter.
+    for kept in (state.departed, state.silences, state.verdicts):
+        del kept[:-_MAX_DEPARTED]
 
 
 def on_status(state: GroupState, before: str, scene: Scene) -> list[Finding]:
@@ -56,7 +60,17 @@ def on_status(state: GroupState, before: str, scene: Scene) -> list[Finding]:
     state.stable_epoch, state.bumps = state.generation, 0
     state.cst = scene.ts
     state.departed, state.silences, state.verdicts, state.newcomers = [], [], [], []
+    _intern(state)
     return found
+
+
+def _intern(state: GroupState) -> None:
+    """Forget topics that nobody is assigned any more."""
+    used = sorted({topic for member in state.members for topic, *_ in member.assigned})
+    place = {topic: index for index, topic in enumerate(used)}
+    state.topics = [state.topics[topic] for topic in used]
+    for member in state.members:
+        member.assigned = [[place[topic], *given] for topic, *given in member.assigned]
 
 
 def _judge(state: GroupState, member: Member, scene: Scene) -> Departure:

@@ -201,6 +201,9 @@ class ShardCoordinator:
         scene = self._scene(group, -1, now, history=False)
         out = _out(silence.on_clock(state, scene, now, self.state.live_since))
         settings = scene.settings
+        if silence.retired(state, settings, now):
+            del self.state.groups[group]
+            return [*out, RemovedOut(group)]
         if state.dirty and now >= state.last_summary + settings.summary_interval_ms:
             state.dirty, state.last_summary = False, now
             out.append(GroupOut(group, summary.summarise(group, state, settings.summary_members)))

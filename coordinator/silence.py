@@ -38,7 +38,12 @@ def due(state: GroupState, settings: DetectionSettings, live_since: int) -> int:
         earliest = min(earliest, _deadline(state, member, live_since) + settings.grace_ms)
     if state.status == Status.EMPTY and not state.expiring_id and state.last_commit >= 0:
         earliest = min(earliest, _expiry(state, settings) - settings.offsets_expiring_ms)
-    return earliest
+    return earliest if state.status != Status.EMPTY else min(earliest, _retirement(state, settings))
+
+
+def retired(state: GroupState, settings: DetectionSettings, now: int) -> bool:
+    """Whether the group has been empty for so long that its state can go, quietly."""
+    return state.status == Status.EMPTY and now >= _retirement(state, settings)
 
 
 def on_clock(state: GroupState, scene: Scene, now: int, live_since: int) -> list[Finding]:
@@ -166,6 +171,10 @@ def _resolve(state: GroupState, scene: Scene, member: Member, resolution: str, a
         members=(member_entry(member, "kept"),),
         details={"deadline_at": opened},
     )
+
+
+def _retirement(state: GroupState, settings: DetectionSettings) -> int:
+    return max(state.ts, state.last_commit) + 2 * settings.offsets_retention_ms
 
 
 def _expiry(state: GroupState, settings: DetectionSettings) -> int:

@@ -291,3 +291,22 @@ def test_a_record_near_the_size_limit_is_a_warning_once() -> None:
     topic.generation(60_000, 2, [A, B])
     settings = DetectionSettings(max_message_bytes=200)
     assert len(of(findings(topic, settings), Kind.GROUP_TOO_LARGE)) == 1
+
+
+def test_a_group_that_stays_empty_for_long_leaves_quietly() -> None:
+    topic = Topic()
+    topic.generation(0, 1, [A])
+    topic.generation(10_000, 2, [])
+    settings = DetectionSettings(offsets_retention_ms=60_000, offsets_expiring_ms=10_000)
+    out = outputs(topic, settings, until=200_000)
+    assert out.count(RemovedOut("g")) == 1
+
+
+def test_offsets_that_are_about_to_expire_are_told_once() -> None:
+    topic = Topic()
+    topic.generation(0, 1, [A])
+    topic.commit(1_000, {0: 1})
+    topic.generation(10_000, 2, [])
+    settings = DetectionSettings(offsets_retention_ms=60_000, offsets_expiring_ms=20_000)
+    (found,) = of(findings(topic, settings, until=100_000), Kind.OFFSETS_EXPIRING)
+    assert (found.phase, found.at) == ("opened", T0 + 10_000 + 40_000)

@@ -1,0 +1,89 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rebalance_monitor.coordinator.attribution import Silence, attribute
+from rebalance_monitor.coordinator.causes import Cause
+
+durations = st.integers(-1_000, 10**12)
+silences = st.builds(
+    Silence,
+    session=durations,
+    rebalance=durations,
+    silence=st.integers(0, 10**12),
+    elapsed=st.integers(0, 10**12),
+    cadence=durations,
+    held=st.integers(0, 10**12),
+    wait=st.sampled_from([-1, 0, 100, 500]),
+    static=st.booleans(),
+    means=st.booleans(),
+    committed=st.booleans(),
+    poll=st.sampled_from([None, True, False]),
+    goodbye=st.booleans(),
+    poll_held=st.booleans(),
+    aborted=st.integers(0, 5),
+)
+
+
+def silence(after: int, **changes: object) -> Silence:
+    values: dict[str, object] = {
+        "session": 45_000,
+        "rebalance": 300_000,
+        "silence": after,
+        "elapsed": 900_000,
+        "cadence": 5_000,
+        "held": 0,
+        "wait": -1,
+        "static": False,
+        "means": True,
+        "committed": True,
+        "poll": True,
+        "goodbye": True,
+        **changes,
+    }
+    return Silence(**values)  # type: ignore[arg-type] # a test's table of mixed values
+
+
+@given(silences)
+def test_confidences_are_shares_and_nothing_raises(seen: Silence) -> None:
+    found = attribute(seen)
+    assert all(0 < share <= 1 for _, share in found)
+    assert sum(share for _, share in found) <= 1.05
+    assert len({cause for cause, _ in found}) == len(found)
+
+
+@given(silences)
+def test_a_client_that_does_not_enforce_polling_never_breaches(seen: Silence) -> None:
+    if seen.poll is False:
+        assert Cause.POLL_INTERVAL_EXCEEDED not in {cause for cause, _ in attribute(seen)}
+
+
+@pytest.mark.parametrize(
+    ("after", "cause"),
+    [
+        (500, Cause.MEMBER_LEFT),
+        (45_500, Cause.SESSION_TIMEOUT),
+        (49_000, Cause.SESSION_TIMEOUT),
+        (300_500, Cause.POLL_INTERVAL_EXCEEDED),
+        (305_000, Cause.POLL_INTERVAL_EXCEEDED),
+    ],
+)
+def test_the_windows_hold_at_the_default_timeouts(after: int, cause: Cause) -> None:
+    assert attribute(silence(after))[0][0] is cause
+
+
+@pytest.mark.parametrize("after", [20_000, 120_000, 700_000])
+def test_a_silence_that_fits_no_window_is_no_timeout(after: int) -> None:
+    found = dict(attribute(silence(after)))
+    assert Cause.SESSION_TIMEOUT not in found
+    assert Cause.POLL_INTERVAL_EXCEEDED not in found
+
+
+def test_where_silence_means_nothing_no_timeout_reaches_the_threshold() -> None:
+    found = dict(attribute(silence(45_500, means=False)))
+    assert found.get(Cause.SESSION_TIMEOUT, 0) <= 0.5
+
+
+def test_a_static_member_expires_after_a_crash_and_after_a_stall() -> None:
+    assert attribute(silence(46_000, static=True))[0][0] is Cause.STATIC_MEMBER_EXPIRED
+    assert attribute(silence(345_000, static=True))[0][0] is Cause.POLL_INTERVAL_EXCEEDED
