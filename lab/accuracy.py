@@ -182,7 +182,6 @@ def main(
     write: Path | None,
 ) -> None:
     """Measure the detection against the broker's own log."""
-    began = time.monotonic()
     if not folders:
         folders = (folder / f"{kafka_version}-seed{seed}-{int(time.time())}",)
         run(folders[0], kafka_version, seed, families, live=live)
@@ -194,7 +193,7 @@ def main(
     pairs = [(one, found) for one in suites if (found := watched(one))]
     if pairs:
         scored.insert(0, score("The streaming job, live", pairs, live=True))
-    text = page(_origin(suites, time.monotonic() - began), scored)
+    text = page(_origin(suites), scored)
     click.echo(text)
     if write is not None:
         write.write_text(text, encoding="utf-8")
@@ -212,7 +211,7 @@ def _list_misses(pairs: Iterable[tuple[Suite, Sequence[Finding]]]) -> None:
             click.echo(f"wrong  {what} {claim.confidence:.2f}", err=True)
 
 
-def _origin(suites: Sequence[Suite], seconds: float) -> Origin:
+def _origin(suites: Sequence[Suite]) -> Origin:
     skipped = {
         group: why
         for suite in suites
@@ -223,9 +222,18 @@ def _origin(suites: Sequence[Suite], seconds: float) -> Origin:
         brokers=sorted({str(suite.about["kafka"]) for suite in suites}),
         seeds=sorted({int(str(suite.about["seed"])) for suite in suites}),
         runs=sum(len(suite.families) for suite in suites),
-        seconds=seconds,
-        remarks=[f"Skipped {group}: {why}" for group, why in sorted(skipped.items())],
+        seconds=sum(int(str(one.about["ended"])) - int(str(one.about["began"])) for one in suites) / 1000,
+        remarks=[*_loads(suites), *(f"Skipped {group}: {why}" for group, why in sorted(skipped.items()))],
     )
+
+
+def _loads(suites: Sequence[Suite]) -> list[str]:
+    """Say how starved the machine was: delays and time-outs cannot be read without it."""
+    return [
+        f"Seed {suite.about['seed']}: mean load {suite.about['load']} on {suite.about['cores']} cores."
+        for suite in suites
+        if "load" in suite.about
+    ]
 
 
 if __name__ == "__main__":

@@ -58,7 +58,7 @@ def _top(origin: Origin) -> str:
     seeds = ", ".join(map(str, origin.seeds))
     facts = [
         f"- Made by `{origin.command}` on {datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
-        f"  in {origin.seconds / 60:.0f} minutes,",
+        f"  from scenarios that ran for {origin.seconds / 60:.0f} minutes,",
         f"  Python {platform.python_version()}, {', '.join(map(_installed, LIBRARIES))}.",
         f"- Brokers: {', '.join(origin.brokers)}. Scenario runs: {origin.runs}. Seeds: {seeds}.",
         *(f"- {remark}" for remark in origin.remarks),

@@ -9,6 +9,7 @@ of Python workers.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import threading
 import time
@@ -98,6 +99,7 @@ def run_suite(
     skipped: dict[str, str] = {}
     began = int(time.time() * 1000)
     sightings: list[str] = []
+    load: list[float] = []
     with ExitStack() as stack:
         traffic = stack.enter_context(Traffic(broker.bootstrap))
         probe = stack.enter_context(ProbeThread({"bootstrap.servers": broker.bootstrap}))
@@ -112,11 +114,20 @@ def run_suite(
             threads.append(_start(run, rooms[run.family.is_java], say))
         while any(thread.is_alive() for thread in threads):
             sightings += [sighting.to_json() for sighting in probe.drain()]
+            load.append(os.getloadavg()[0])
             time.sleep(1)
         time.sleep(2)
         sightings += [sighting.to_json() for sighting in probe.drain()]
     _collect(broker, folder, sightings)
-    about = {"kafka": broker.version, "seed": seed, "began": began, "skipped": skipped}
+    about = {
+        "kafka": broker.version,
+        "seed": seed,
+        "began": began,
+        "ended": int(time.time() * 1000),
+        "cores": os.cpu_count(),
+        "load": round(sum(load) / max(1, len(load)), 1),
+        "skipped": skipped,
+    }
     (folder / "suite.json").write_text(json.dumps(about, indent=1), encoding="utf-8")
     write_truth(folder)
 
