@@ -27,6 +27,7 @@ _SLACK_MS = 60
 _CLOSE_MS = 300
 _CAP_WITHOUT_MEANING = 0.5
 _CAP_FITTING = 0.55
+_CAP_UNSYNCED = 0.7
 _MIN_REPORTED = 0.1
 _CERTAIN = 0.97
 _BARRIER_HELD = 0.9
@@ -144,8 +145,10 @@ def _censored(seen: Silence) -> list[tuple[Cause, float]]:
 
 def _cap(seen: Silence) -> float:
     """Return the most a timeout may claim; one that never committed may as well have missed its sync."""
-    if not seen.committed and (not seen.means or seen.session == seen.rebalance):
+    if not seen.committed and not seen.means:
         return _CAP_FITTING
+    if not seen.committed and seen.session == seen.rebalance:
+        return _CAP_UNSYNCED
     return 1.0 if seen.means else _CAP_WITHOUT_MEANING
 
 
