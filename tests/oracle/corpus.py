@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from rebalance_monitor.cluster.captured import METADATA_KEY, Metadata
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -79,18 +81,15 @@ def _bytes(text: str | None) -> bytes | None:
 def write(records: list[Record], embedded: list[dict[str, Any]], kafka: str) -> None:
     """Write the three files of the corpus folder."""
     FOLDER.mkdir(parents=True, exist_ok=True)
-    ends = {str(record.partition): record.offset + 1 for record in records}
-    metadata = {
-        "format": "1",
-        "topic": TOPIC,
-        "cluster_id": "corpus",
-        "topic_id": "",
-        "partitions": str(PARTITIONS),
-        "start_offsets": json.dumps(dict.fromkeys(ends, 0)),
-        "end_offsets": json.dumps(ends),
-        "broker_version": kafka,
-    }
-    columns = table(records).replace_schema_metadata(metadata)
+    ends = {record.partition: record.offset + 1 for record in records}
+    metadata = Metadata(
+        cluster_id="corpus",
+        partitions=PARTITIONS,
+        start_offsets=dict.fromkeys(ends, 0),
+        end_offsets=ends,
+        broker_version=kafka,
+    )
+    columns = table(records).replace_schema_metadata({METADATA_KEY: metadata.to_json()})
     pq.write_table(columns, FOLDER / "records.parquet", compression="zstd", compression_level=19)
     _write_lines(FOLDER / "expected.jsonl.gz", (record.expected for record in records))
     _write_lines(FOLDER / "embedded.jsonl.gz", embedded)
