@@ -17,8 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from rebalance_monitor.cluster.errors import DependencyError
 from rebalance_monitor.cluster.jars import release, resolve_kafka_broker
@@ -131,15 +130,18 @@ class LabBroker:
         )
 
     def _answers(self) -> bool:
-        admin = AdminClient(quiet(self.bootstrap))
-        with suppress(KafkaException):
-            if len(admin.list_topics(timeout=3).brokers) < len(self.nodes):
+        # Asking for a group's offsets makes the broker create __consumer_offsets; nothing is joined or
+        # written. (Describing the group would do too, but librdkafka may abort when that is cut short.)
+        consumer = Consumer({**quiet(self.bootstrap), "group.id": "lab-is-it-ready"})
+        try:
+            if len(consumer.list_topics(timeout=3).brokers) < len(self.nodes):
                 return False
-            # Asking for a coordinator makes the broker create __consumer_offsets.
-            described = admin.describe_consumer_groups(["lab-is-it-ready"], request_timeout=10)
-            described["lab-is-it-ready"].result(timeout=12)
-            return True
-        return False
+            consumer.committed([TopicPartition("lab-is-it-ready", 0)], timeout=10)
+        except KafkaException:
+            return False
+        finally:
+            consumer.close()
+        return True
 
     def stop(self) -> None:
         """Stop every node cleanly; remove the folder if it is a temporary one."""

@@ -9,6 +9,7 @@ import signal
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka.admin import NewPartitions
+from kafka.admin import KafkaAdminClient, MemberToRemove
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,6 +81,17 @@ def create_topic(run: Run, step: Step) -> None:
         run.create_topic(name, int(str(step.options.get("partitions", 4))))
 
 
+def remove_members(run: Run, step: Step) -> None:
+    """Remove running members through the admin client, as `kafka-consumer-groups --remove-members` would."""
+    ids = [process.member_ids[-1] for process in run.alive(step.who) if process.member_ids]
+    leaving = [MemberToRemove(member_id=one, reason="member was removed by an admin") for one in ids]
+    admin = KafkaAdminClient(bootstrap_servers=run.bootstrap)
+    try:
+        admin.remove_group_members(run.group, leaving)
+    finally:
+        admin.close()
+
+
 def delete_group(run: Run, step: Step) -> None:
     """Delete the group through the admin client (`delete_group: it`)."""
     del step
@@ -98,5 +110,6 @@ VERBS: dict[str, Callable[[Run, Step], None]] = {
     "unsubscribe": unsubscribe,
     "add_partitions": add_partitions,
     "create_topic": create_topic,
+    "remove_members": remove_members,
     "delete_group": delete_group,
 }

@@ -68,6 +68,11 @@ class Run:
         self._traffic = traffic
         self._processes: dict[str, WorkerProcess] = {}
 
+    @property
+    def bootstrap(self) -> str:
+        """The broker's address."""
+        return self._broker.bootstrap
+
     def topic(self, name: str) -> str:
         """Give the full name of a topic of this scenario; patterns stay patterns."""
         return f"^{self.group}[.]{name[1:]}" if name.startswith("^") else f"{self.group}.{name}"
