@@ -61,9 +61,15 @@ def run_checks(settings: "Settings") -> Iterator[Result]:
     except DependencyError as error:
         yield Result("broker", ok=False, found=error.what, remedy=error.remedy)
         return
+    from rebalance_monitor.cli.sight import CHECK, through_spark
+
     with admin:
+        seen = []
         for name, asks in REMOTE.items():
-            yield _guarded(name, lambda asks=asks: asks(admin, settings))  # type: ignore[misc] # bound now
+            seen.append(_guarded(name, lambda asks=asks: asks(admin, settings)))  # type: ignore[misc] # bound now
+            yield seen[-1]
+        if all(result.ok or result.optional for result in seen):
+            yield _guarded(CHECK, lambda: through_spark(admin, settings))
 
 
 def _guarded(name: str, check: Callable[[], Result]) -> Result:

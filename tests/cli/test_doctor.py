@@ -1,13 +1,18 @@
 """Doctor: what is wrong is one line with a remedy, and the exit code says so."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from rebalance_monitor.cli.checks import BLIND_TRAP, blind_trap, numbers, packages, storage
 from rebalance_monitor.cli.main import run
 from rebalance_monitor.config.load import load
+from rebalance_monitor.lab.broker import LabBroker
 
 
 def test_switching_off_the_setting_that_lets_spark_see_is_a_problem() -> None:
@@ -54,3 +59,37 @@ def test_a_broker_that_is_away_is_one_problem_with_a_remedy(
     text = capsys.readouterr().out
     assert "FIX   broker: No Kafka broker answers at 127.0.0.1:1" in text
     assert "→ Check `kafka.bootstrap_servers`" in text
+
+
+@pytest.mark.broker
+@pytest.mark.spark
+@pytest.mark.parametrize(("sees", "verdict", "code"), [("true", "ok", 0), ("false", "problem", 1)])
+def test_doctor_reads_through_spark_and_tells_a_blind_source_from_a_seeing_one(
+    servers: str, tmp_path: Path, sees: str, verdict: str, code: int
+) -> None:
+    # In a process of its own: the session of the other tests must not be stopped.
+    words = ["--bootstrap", servers, "--set", f"spark.{BLIND_TRAP}={sees}", "-o", "json"]
+    script = "import sys; from rebalance_monitor.cli.main import run; sys.exit(run(sys.argv[1:]))"
+    done = subprocess.run(
+        [sys.executable, "-c", script, "doctor", *words],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    lines = {line["check"]: line for line in json.loads(done.stdout)}
+    assert lines["through Spark"]["verdict"] == verdict, done.stderr
+    assert done.returncode == code
+
+
+@pytest.fixture(scope="module")
+def servers(lab_broker: LabBroker) -> str:
+    """A broker whose offsets topic holds a record."""
+    admin = AdminClient({"bootstrap.servers": lab_broker.bootstrap})
+    admin.create_topics([NewTopic("doctor-tests", 1, 1)])["doctor-tests"].result()
+    consumer = Consumer({"bootstrap.servers": lab_broker.bootstrap, "group.id": "doctor-tests"})
+    try:
+        consumer.commit(offsets=[TopicPartition("doctor-tests", 0, 1)], asynchronous=False)
+    finally:
+        consumer.close()
+    return lab_broker.bootstrap
