@@ -96,6 +96,3 @@ class Detection(Section):
         default=5_000, description="A group's summary is written at most once in this time."
     )
     summary_members: int = Field(default=50, ge=0, description="Members that a summary names.")
-    commits_only_ttl_ms: Milliseconds = Field(
-        default=3_600_000, description="A group that only commits is forgotten after this much silence."
-    )

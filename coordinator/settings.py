@@ -63,7 +63,6 @@ class DetectionSettings:
     group_overrides: tuple[GroupOverride, ...] = ()
     summary_interval_ms: int = 5_000
     summary_members: int = 50
-    commits_only_ttl_ms: int = 3_600_000
 
     def for_group(self, group: str) -> DetectionSettings:
         """Return these settings with the first override whose pattern matches `group` applied."""

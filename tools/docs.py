@@ -8,12 +8,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 from rebalance_monitor.config.reference import reference_markdown, reference_yaml
+from rebalance_monitor.coordinator.reference import detection_markdown, findings_markdown
 from rebalance_monitor.decoders.reference import records_markdown
 
 ROOT = Path(__file__).resolve().parent.parent
 GENERATED: dict[str, Callable[[], str]] = {
     "config/reference.yaml": reference_yaml,
     "docs/configuration.md": reference_markdown,
+    "docs/detection.md": detection_markdown,
+    "docs/findings.md": findings_markdown,
     "docs/records.md": records_markdown,
 }
 
