@@ -22,7 +22,7 @@ from rebalance_monitor.cluster.capture import read_capture
 from rebalance_monitor.coordinator.findings import Finding, from_json
 from rebalance_monitor.coordinator.kinds import Kind, Severity
 from rebalance_monitor.lab.broker import DEFAULT_VERSION, LabBroker
-from rebalance_monitor.lab.facts import Fact, facts_of
+from rebalance_monitor.lab.facts import Fact, facts_of, migrated_groups
 from rebalance_monitor.lab.job import Job
 from rebalance_monitor.lab.judge import noises
 from rebalance_monitor.lab.properties import SESSION_TIMEOUT_848_MS
@@ -65,12 +65,13 @@ def read_suite(folder: Path) -> Suite:
     # Where the logs are there they are read again: the parser may have learnt since.
     truth = write_truth(folder) if any(folder.glob("coordinator-*.log")) else read_truth(folder)
     events = [event for event in truth if event.at <= until]
+    migrated = migrated_groups(events)
     static = [group for group, raw in scenarios.items() if raw["static"]]
     quiet = [group for group, raw in scenarios.items() if raw["silent"]]
     return Suite(
         folder=folder,
         facts=facts_of(events, static) + _storms(folder, scenarios),
-        families={group: str(raw["family"]) for group, raw in scenarios.items()},
+        families={group: str(raw["family"]) for group, raw in scenarios.items() if group not in migrated},
         quiet={group: _span(folder, group, scenarios[group]) for group in quiet},
         about=about,
     )

@@ -73,6 +73,12 @@ def facts_of(events: Iterable[Truth], static_groups: Iterable[str] = ()) -> list
     return sorted(fold.facts, key=lambda fact: fact.at)
 
 
+def migrated_groups(events: Iterable[Truth]) -> frozenset[str]:
+    """Give the groups that changed between the classic and the consumer protocol: they have no facts yet."""
+    every = list(events)
+    return _epoch_groups(every) & frozenset(event.group for event in every if event.what == "synced")
+
+
 def _epoch_groups(events: Iterable[Truth]) -> frozenset[str]:
     return frozenset(event.group for event in events if event.what == "epoch")
 
@@ -132,7 +138,7 @@ class _Fold:
                 self._join(group, event)
             case "left" | "poll_left" | "expired" | "join_deadline" | "sync_deadline":
                 self._remove(group, event)
-            case "static_replaced":
+            case "static_replaced" | "static_swapped":
                 self._replace(group, event)
             case "completed":
                 self._skipped(group)
@@ -203,7 +209,8 @@ class _Fold:
         old, *new = event.members
         group.replaced.add(event.reason)
         group.members = (group.members - {old}) | set(new)
-        if old in group.written:
+        # Outside Stable no record tells of it by itself.
+        if old in group.written and event.what == "static_replaced":
             self.facts.append(Fact(Kind.STATIC_MEMBER_REPLACED, group.name, -1, old, event.at))
             group.written = (group.written - {old}) | set(new)
 

@@ -26,9 +26,9 @@ class Truth:
     """One event. `at` in ms; `generation` is the old generation of a start, the new one of an end, or -1.
 
     `what`: started, completed, synced, empty, expired, pending_expired, left, poll_left, join_deadline,
-    sync_deadline, joined, static_replaced, static_left, fenced, epoch, loaded, unloaded, and poll_breach,
-    which only a journal tells. `members` are the ids it names, the old before the new one;
-    `reason` is the log's wording.
+    sync_deadline, joined, static_replaced, static_swapped (the same outside Stable), static_left, fenced,
+    epoch, loaded, unloaded, and poll_breach, which only a journal tells. `members` are the ids it names, the
+    old before the new one; `reason` is the log's wording.
     """
 
     at: int
@@ -69,6 +69,10 @@ PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("join_deadline", rf"Group {_G} removed dynamic members who haven't joined: (?P<m>.*)$"),
         (
             "static_replaced",
+            rf"{_STATIC}{_G} in Stable state\. Replacing previously mapped member (?P<m>\S+?) with this",
+        ),
+        (
+            "static_swapped",
             rf"{_STATIC}{_G} in \w+ state\. Replacing previously mapped member (?P<m>\S+?) with this",
         ),
         ("joined", rf"{_STATIC}{_G} in \w+ state\. Created a new member id {_M} for this member and add"),

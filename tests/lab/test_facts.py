@@ -1,4 +1,4 @@
-from rebalance_monitor.lab.facts import Fact, facts_of
+from rebalance_monitor.lab.facts import Fact, facts_of, migrated_groups
 from rebalance_monitor.lab.truth import Truth
 
 
@@ -125,6 +125,21 @@ def test_a_static_replacement_is_no_rebalance() -> None:
         ("cause:first_start", 1, ""),
         ("static_member_replaced", -1, "b"),
     }
+
+
+def test_a_static_member_that_comes_back_during_a_rebalance_leaves_no_record_of_its_own() -> None:
+    log = Log()
+    log.generation(1, "a", "b")
+    log.tell("static_swapped", -1, "b")
+    assert not any(label == "static_member_replaced" for label, _, _ in log.facts())
+
+
+def test_a_group_that_changed_its_protocol_is_known_as_such() -> None:
+    log = Log()
+    log.generation(1, "a")
+    assert migrated_groups(log.events) == frozenset()
+    log.tell("epoch", 2)
+    assert migrated_groups(log.events) == {"g"}
 
 
 def test_a_leave_logged_after_the_empty_it_caused_still_caused_it() -> None:

@@ -91,6 +91,11 @@ def _event(line: str) -> tuple[str, str, int, tuple[str, ...]]:
             ("static_replaced", "g", -1, ("m-1",)),
         ),
         (
+            JAVA + "Static member with groupInstanceId=i and unknown member id joins group g in "
+            "PreparingRebalance state. Replacing previously mapped member m-1 with this groupInstanceId.",
+            ("static_swapped", "g", -1, ("m-1",)),
+        ),
+        (
             JAVA + "Static member with groupInstanceId=i and unknown member id joins group g in Empty state. "
             "Created a new member id m-1 for this member and added to the group.",
             ("joined", "g", -1, ("m-1",)),
