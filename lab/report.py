@@ -69,8 +69,8 @@ def _top(origin: Origin) -> str:
 INTRODUCTION = """Real brokers, real clients, injected faults; the coordinator's own log is the truth.
 See [the lab](lab.md) for the scenarios and for how findings are matched to facts: by group, member and
 generation, never by time alone. Intervals are 95 % Wilson intervals. A cause counts as claimed from a
-confidence of 0.6 on. Delays are those of the machine that made the page, with broker, clients and Spark on the
-same few cores: read them with the load given below; `make bench` measures the delay by itself."""
+confidence of 0.6 on. Delays are those of the machine that made the page, with broker, clients and Spark on
+the same few cores: read them with the load given below; `make bench` measures the delay by itself."""
 
 
 def _installed(name: str) -> str:
