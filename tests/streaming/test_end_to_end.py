@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.broker,
+    pytest.mark.timeout(1_200),
     pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
 ]
 PATIENCE_S = 300.0

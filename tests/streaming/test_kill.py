@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.timeout(2_400),
     pytest.mark.spark,
     pytest.mark.broker,
     pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
