@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 SHARDS = 50
-WATCH_S = 150.0
+WATCH_S = 240.0
 DEFAULT_CHECKPOINTS = "org.apache.spark.sql.execution.streaming.FileContextBasedCheckpointFileManager"
 
 
@@ -109,7 +109,7 @@ def run(variant: Variant, master: str, bootstrap: str, batches: int) -> dict[str
     return row
 
 
-def _watch(finished: partial[list[dict[str, int]]], batches: int, skip: int = 10) -> dict[str, Any]:
+def _watch(finished: partial[list[dict[str, int]]], batches: int, skip: int = 8) -> dict[str, Any]:
     until = time.monotonic() + WATCH_S
     while len(finished(0)) < skip and time.monotonic() < until:
         time.sleep(0.05)
@@ -117,6 +117,8 @@ def _watch(finished: partial[list[dict[str, int]]], batches: int, skip: int = 10
     while len(finished(first)) < batches and time.monotonic() < until:
         time.sleep(0.05)
     after, rows = usage(), finished(first)
+    if not rows:
+        raise TimeoutError(f"no batch within {WATCH_S:.0f} s after the warm-up")
     names = ("triggerExecution", "addBatch", "latestOffset", "queryPlanning", "walCommit", "commitOffsets")
     medians = {name: statistics.median(row.get(name, 0) for row in rows) for name in names}
     return medians | {"cpu": (after.cpu_s - before.cpu_s) * 1000 / len(rows), "batches": len(rows)}
