@@ -94,6 +94,16 @@ def locate(error: Exception, run: _Run, size: int, at: int, text_at: int) -> Dec
     return first_missing(run, at, size)
 
 
+@cache
+def open_twin(layout: type) -> type:
+    """Make a subclass of a frozen `layout` whose attributes can be set at the price of a local variable.
+
+    An object of it becomes one of `layout`, for good, by a change of its `__class__`.
+    """
+    own = {name: getattr(object, name) for name in ("__init__", "__setattr__", "__delattr__")}
+    return type(layout.__name__, (layout,), {"__slots__": (), **own})
+
+
 class _Compilation:
     """The source of one reader and the names it uses."""
 
@@ -103,8 +113,7 @@ class _Compilation:
         self.layout = layout
         self.names: dict[str, object] = {
             "C": layout,
-            "new": object.__new__,
-            **{f"set{i}": getattr(layout, f.attribute).__set__ for i, f in enumerate(fields_of(layout))},
+            "Open": open_twin(layout),
             "locate": locate,
             "uvarint": wire.uvarint,
             "bad_length": wire.bad_length,
@@ -133,13 +142,14 @@ class _Compilation:
         self._flush()
         if self.flexible:
             self._tags()
-        self._construct(self.values, "")
+        self._construct()
 
-    def _construct(self, values: list[str], indent: str) -> None:
-        """Make the frozen dataclass as its own constructor does, slot by slot, without calling it."""
-        self.lines.append(f"{indent}made = new(C)")
-        self.lines += [f"{indent}set{number}(made, {value})" for number, value in enumerate(values)]
-        self.lines.append(f"{indent}return made, at")
+    def _construct(self) -> None:
+        """Make the frozen dataclass without its constructor, whose price is a call per field."""
+        attributes = [field.attribute for field in fields_of(self.layout)]
+        self.lines.append("made = Open()")
+        self.lines += [f"made.{name} = {value}" for name, value in zip(attributes, self.values, strict=True)]
+        self.lines += ["made.__class__ = C", "return made, at"]
 
     def _field(self, field: Field, variable: str) -> None:
         spec = field.wire
@@ -198,7 +208,7 @@ class _Compilation:
         self._refuse("n - 1", "at", field)
 
     def _slice(self, field: Field, variable: str, test: str, length: str) -> None:
-        decode = "" if field.wire.kind == "bytes" else ".decode()"
+        decode = "" if field.wire.kind == "bytes" else ".decode() if e > p else ''"
         self.lines += [
             f"if {test} and (e := p + {length}) <= size:",
             f"    {variable} = buf[p:e]{decode}",
@@ -217,16 +227,34 @@ class _Compilation:
         self.lines.append(f"{variable}, at = {made}(buf, at, notes)")
 
     def _tags(self) -> None:
-        known: dict[int, tuple[str, Reader]] = {}
-        values = list(self.values)
-        for number, field in enumerate(fields_of(self.layout)):
-            tag = field.wire.tag
-            if tag is not None and field.in_version(self.version):
-                known[tag] = (field.name, field_reader(field, self.version, flexible=True))
-                values[number] = f"found.get({tag}, dv{number})"
-        self.names |= {"tags": wire.tags, "KNOWN": known}
+        tagged = [
+            (number, field)
+            for number, field in enumerate(fields_of(self.layout))
+            if field.wire.tag is not None and field.in_version(self.version)
+        ]
+        readers = {f.wire.tag: (f.name, field_reader(f, self.version, flexible=True)) for _, f in tagged}
+        self.names |= {"tags": wire.tags, "KNOWN": readers}
         self._step((("tags", 1),))
-        self.lines += ["if buf[at]:"]
-        self.lines += [f"    found, at = tags(buf, at, notes, KNOWN, {self.layout.__name__!r})"]
-        self._construct(values, "    ")
-        self.lines.append("at += 1")
+        self.lines += ["if not buf[at]:", "    at += 1"]
+        self._lone_tag(tagged)
+        self.lines += ["else:", f"    found, at = tags(buf, at, notes, KNOWN, {self.layout.__name__!r})"]
+        for number, field in tagged:
+            self.lines.append(f"    v{number} = found.get({field.wire.tag}, dv{number})")
+            self.lines.insert(0, f"v{number} = dv{number}")
+            self.values[number] = f"v{number}"
+
+    def _lone_tag(self, tagged: list[tuple[int, Field]]) -> None:
+        """Read a section that holds one field of fixed width and nothing else: what brokers write."""
+        for number, field in tagged:
+            if field.wire.array or field.wire.kind not in FIXED:
+                continue
+            packed = Struct(">" + FIXED[str(field.wire.kind)])
+            end = 3 + packed.size
+            # One field; its tag; its size.
+            head = bytes([1, field.wire.tag or 0, packed.size])
+            self.names |= {f"t{number}": packed.unpack_from, f"h{number}": head}
+            self.lines += [
+                f"elif buf[at:at + 3] == h{number} and at + {end} <= size:",
+                f"    v{number}, = t{number}(buf, at + 3)",
+                f"    at += {end}",
+            ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import pickle
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -9,10 +11,11 @@ import pytest
 
 from rebalance_monitor.decoders import Decoded, compiler, decode_record
 from rebalance_monitor.decoders.errors import REASONS, DecodeError
-from rebalance_monitor.decoders.records.classic import OffsetCommitValue
+from rebalance_monitor.decoders.records.classic import OffsetCommitKey, OffsetCommitValue
 from rebalance_monitor.decoders.records.common import RetiredValue
 from rebalance_monitor.decoders.registry import RECORD_TYPES, RecordType
 from rebalance_monitor.decoders.schema import fields_of
+from tests.decoders.encode import TOPIC_ID_TAG, commit_key, commit_value
 
 CORPUS = Path(__file__).parents[1] / "fixtures" / "corpus" / "records.parquet"
 
@@ -54,6 +57,29 @@ def test_adjacent_fields_of_fixed_width_are_read_by_one_call() -> None:
     text = compiler.source(OffsetCommitValue, 3, flexible=False)
     assert "v0, v1, n, = u1(buf, at)" in text
     assert text.count("(buf, at)") == 2
+
+
+def test_what_is_read_is_what_the_public_constructors_make() -> None:
+    value = commit_value(5, 9, 4, "m", TOPIC_ID_TAG)
+    found = decode_record(commit_key("g", "t", 1), value)
+    key = OffsetCommitKey("g", "t", 1)
+    made = Decoded(1, key, OffsetCommitValue(5, 5, "m", 9, topic_id=bytes(range(16))), 4)
+    assert isinstance(found, Decoded)
+    for one, other in ((found, made), (found.key, made.key), (found.value, made.value)):
+        assert type(one) is type(other)
+        assert (one, hash(one), repr(one)) == (other, hash(other), repr(other))
+        assert pickle.loads(pickle.dumps(one)) == other  # noqa: S301 - our own bytes
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        found.type = 2  # type: ignore[misc] # that it cannot be set is the point
+
+
+def test_a_known_tag_alone_is_read_as_it_is_in_company() -> None:
+    key = commit_key("g", "t", 1)
+    alone = decode_record(key, commit_value(5, 9, 4, "m", TOPIC_ID_TAG))
+    company = decode_record(key, commit_value(5, 9, 4, "m", b"\2" + TOPIC_ID_TAG[1:] + b"\x09\0"))
+    assert isinstance(alone, Decoded)
+    assert isinstance(company, Decoded)
+    assert (alone.value, alone.notes, len(company.notes)) == (company.value, (), 1)
 
 
 def test_every_reason_has_a_name_of_its_own() -> None:
