@@ -1,9 +1,11 @@
 """What decoding costs on one core: ratios within one run, process time, best of several.
 
 Commits: the kernel (find the commits, then gather group, topic, partition, offset and commit timestamp)
-against the same gather alone with every position known, the readable parser, and kafka-python's schema-driven
-codec on the same records; then the whole of `decode_batch`, and how many records it folds into one row.
-Groups: us per GroupMetadata record by number of members.
+against the same gather alone with every position known, and against the readable parser; then the whole of
+`decode_batch`, and how many records it folds into one row. The readable parser against kafka-python's
+`ApiData.decode` with Kafka's schemas: its public call, which walks the schema in Python (the code that
+it generates for broker responses has no public call for such classes). Groups: us per GroupMetadata
+record by number of members.
 
     python bench/decoders_bench.py --records 50000
 """
@@ -12,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import io
 import random
 import struct
 import time
@@ -20,8 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from kafka.protocol.data_container import DataContainer
-from kafka.protocol.schemas.fields import StructField
+from kafka.protocol.api_data import ApiData
 
 from rebalance_monitor.decoders import decode_batch, decode_record
 from rebalance_monitor.decoders.columns import Cells, cells, gather, view
@@ -30,6 +30,7 @@ from rebalance_monitor.decoders.kernel import Commits, scan
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+Json = dict[str, Any]
 Pairs = list[tuple[bytes, bytes]]
 # The readable paths take this many records: per record they are slow enough to measure.
 SAMPLE = 20_000
@@ -47,6 +48,13 @@ def commit(group: str, topic: str, partition: int, offset: int, commit_ts: int) 
     value = struct.pack(">hqi", 4, offset, 3) + bytes([len(metadata) + 1]) + metadata
     key = b"\0\1" + string(group) + string(topic) + struct.pack(">i", partition)
     return key, value + struct.pack(">q", commit_ts) + b"\1\0\x10" + bytes(range(16))
+
+
+def as_v3(pair: tuple[bytes, bytes]) -> tuple[bytes, bytes]:
+    """Give a packed commit as Kafka 2.1 to 4.0 write it: v3, without topic id."""
+    key, value = pair
+    size = value[14] - 1
+    return key, b"\0\3" + value[2:14] + struct.pack(">h", size) + value[15 : 15 + size + 8]
 
 
 def traffic(records: int, seed: int = 1) -> Pairs:
@@ -97,34 +105,64 @@ def columns(keys: Cells, values: Cells, found: Commits) -> list[object]:
     ]
 
 
-def _codec(fields: list[tuple[str, str, dict[str, Any]]]) -> StructField:
-    """Make kafka-python's codec of a message, with a class to hold it, as its `ApiData` does."""
-    described = [{"name": name, "type": kind, "versions": "0+", **more} for name, kind, more in fields]
-    made = StructField(
-        {"name": "Message", "type": "data", "validVersions": "0-4", "versions": "0+", "fields": described}
-    )
-    made.set_data_class(type("Message", (DataContainer,), {"_struct": made}))
-    return made
+def _api_data(fields: list[Json], newest: int) -> type[ApiData]:
+    """Make a kafka-python message class from a schema of Kafka's, as its own ones are made.
+
+    They are found by name among the package's resources; the patch puts the record's schema there.
+    """
+    schema = {
+        "type": "data",
+        "name": "Message",
+        "validVersions": f"0-{newest}",
+        "flexibleVersions": f"{newest}+" if newest else "none",
+        "fields": fields,
+    }
+    patch = classmethod(lambda _, __: schema)
+    return type(ApiData)("ConsumerProtocolAssignment", (ApiData,), {"json_patch": patch})
 
 
-COMMIT_KEY = [("group", "string", {}), ("topic", "string", {}), ("partition", "int32", {})]
-COMMIT_VALUE: list[tuple[str, str, dict[str, Any]]] = [
-    ("offset", "int64", {}),
-    ("leaderEpoch", "int32", {}),
-    ("metadata", "string", {}),
-    ("commitTimestamp", "int64", {}),
-    ("topicId", "uuid", {"tag": 0, "taggedVersions": "0+"}),
+def _field(name: str, kind: str, versions: str = "0+", **more: object) -> Json:
+    return {"name": name, "type": kind, "versions": versions, **more}
+
+
+COMMIT_KEY = [_field("group", "string"), _field("topic", "string"), _field("partition", "int32")]
+COMMIT_VALUE = [
+    _field("offset", "int64"),
+    _field("leaderEpoch", "int32", "3+", default="-1"),
+    _field("metadata", "string"),
+    _field("commitTimestamp", "int64"),
+    _field("expireTimestamp", "int64", "1", default="-1"),
+    _field("topicId", "uuid", "4+", taggedVersions="4+", tag=0),
+]
+MEMBER = [
+    _field("memberId", "string"),
+    _field("groupInstanceId", "string", "3+", nullableVersions="3+", default="null"),
+    _field("clientId", "string"),
+    _field("clientHost", "string"),
+    _field("rebalanceTimeout", "int32", "1+", default="-1"),
+    _field("sessionTimeout", "int32"),
+    _field("subscription", "bytes"),
+    _field("assignment", "bytes"),
+]
+GROUP_KEY = [_field("group", "string")]
+GROUP_VALUE = [
+    _field("protocolType", "string"),
+    _field("generation", "int32"),
+    _field("protocol", "string", nullableVersions="0+"),
+    _field("leader", "string", nullableVersions="0+"),
+    _field("currentStateTimestamp", "int64", "2+", default="-1"),
+    _field("members", "[]MemberMetadata", fields=MEMBER),
 ]
 
 
-def api_data(pairs: Pairs) -> Callable[[], None]:
-    """Return the loop over kafka-python's codec."""
-    key_codec, value_codec = _codec(COMMIT_KEY), _codec(COMMIT_VALUE)
+def api_data(pairs: Pairs, key_fields: list[Json], value_fields: list[Json]) -> Callable[[], None]:
+    """Return the loop over kafka-python's `ApiData.decode`: the public call, type and version read by it."""
+    key_class, value_class = _api_data(key_fields, 0), _api_data(value_fields, 4)
 
     def read() -> None:
         for key, value in pairs:
-            key_codec.decode(io.BytesIO(key[2:]), version=0, compact=False, tagged=False)
-            value_codec.decode(io.BytesIO(value[2:]), version=4, compact=True, tagged=True)
+            key_class.decode(key)
+            value_class.decode(value)
 
     return read
 
@@ -165,11 +203,9 @@ def commits(records: int, repeats: int) -> None:
         "kernel, positions only": lambda: scan(keys, values),
         "decode_batch (with run folding)": lambda: decode_batch(whole),
         "readable parser": parser(sample),
-        "kafka-python ApiData": api_data(sample),
     }
-    sampled = ("readable parser", "kafka-python ApiData")
     per_second = {
-        name: (len(sample) if name in sampled else records) / taken
+        name: (len(sample) if name == "readable parser" else records) / taken
         for name, taken in seconds(works, repeats).items()
     }
     rows = decode_batch(whole).num_rows
@@ -180,10 +216,28 @@ def commits(records: int, repeats: int) -> None:
         ("kernel", "plain numpy gather"),
         ("kernel", "readable parser"),
         ("decode_batch (with run folding)", "readable parser"),
-        ("readable parser", "kafka-python ApiData"),
     ):
         print(f"  {one} / {other}: {per_second[one] / per_second[other]:.2f}")
     print(f"  {records} records in {rows} rows: {records / rows:.1f} records a row")
+
+
+def against_api_data(repeats: int) -> None:
+    """Print the readable parser's table against kafka-python's codec."""
+    print("readable parser / kafka-python's ApiData.decode, on the same records")
+    new = traffic(SAMPLE // 4)
+    kinds: list[tuple[str, Pairs, list[Json], list[Json]]] = [
+        ("commits v4, with topic id", new, COMMIT_KEY, COMMIT_VALUE),
+        ("commits v3", [as_v3(pair) for pair in new], COMMIT_KEY, COMMIT_VALUE),
+    ]
+    kinds += [
+        (f"groups of {members}", [group(members)] * (1_000 // members), GROUP_KEY, GROUP_VALUE)
+        for members in MEMBERS[:4]
+    ]
+    for name, pairs, key_fields, value_fields in kinds:
+        works = {"ours": parser(pairs), "theirs": api_data(pairs, key_fields, value_fields)}
+        taken = {who: 1e6 * spent / len(pairs) for who, spent in seconds(works, repeats).items()}
+        print(f"  {name:26} {taken['ours']:9.2f} us, {taken['theirs']:9.2f} us: "
+              f"{taken['theirs'] / taken['ours']:.2f}")  # fmt: skip
 
 
 def groups(repeats: int) -> None:
@@ -198,12 +252,13 @@ def groups(repeats: int) -> None:
 
 
 def main() -> None:
-    """Run both."""
+    """Run all."""
     options = argparse.ArgumentParser(description="cost of decoding, one core")
     options.add_argument("--records", type=int, default=50_000)
     options.add_argument("--repeats", type=int, default=5)
     chosen = options.parse_args()
     commits(chosen.records, chosen.repeats)
+    against_api_data(chosen.repeats)
     groups(chosen.repeats)
 
 

@@ -3,7 +3,7 @@
 Pure Python, numpy and pyarrow: no Spark, no Kafka client, no clock.
 """
 
-from rebalance_monitor.decoders.batch import decode_batch
+from rebalance_monitor.decoders.batch import decode_batch, pieces
 from rebalance_monitor.decoders.hashing import bucket_of, coordinator_partition, java_hash
 from rebalance_monitor.decoders.record import Decoded, Failure, Key, decode_record
 from rebalance_monitor.decoders.records.classic import (
@@ -32,4 +32,5 @@ __all__ = [
     "decode_batch",
     "decode_record",
     "java_hash",
+    "pieces",
 ]

@@ -7,6 +7,7 @@ the batch's own. The numpy kernel takes the commits it is certain of, the readab
 """
 
 import dataclasses
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -22,6 +23,10 @@ from rebalance_monitor.decoders.record import decode_record
 from rebalance_monitor.decoders.rows import ROW_SCHEMA, Row
 from rebalance_monitor.decoders.runs import Runs, assemble, borders, unreadable_names
 
+# An Arrow column of 32-bit offsets holds no more bytes.
+LARGEST = 2**31 - 1
+# A failure's body: key and value in base64, and what went wrong.
+_GROWTH, _WRAPPING = 4 / 3, 1024
 # Below this many records numpy's fixed cost per batch is more than the readable parser's.
 SMALL = 64
 
@@ -46,8 +51,11 @@ def decode_batch(batch: pa.RecordBatch, buckets: int = 1) -> pa.RecordBatch:
 
     Needs `key`, `value` (binary or large_binary), `partition` (int32), `offset` (int64) and `timestamp` (a
     timestamp of any unit, or int64 ms); other columns are ignored. `buckets` is the number of state keys per
-    partition. Keys and values of one batch together must stay below 2 GiB (Arrow's 32-bit offsets).
+    partition. Raises `ValueError` for a batch (of well over 1 GiB) whose rows might not fit one Arrow batch:
+    `pieces` cuts it.
     """
+    if not fits(batch):
+        raise ValueError(f"{batch.num_rows} records are too many bytes for one batch: cut them with pieces()")
     records = _records(batch)
     if batch.num_rows < SMALL:
         return _to_batch(list(fold(map(records.source, range(batch.num_rows)), buckets)))
@@ -61,6 +69,25 @@ def decode_batch(batch: pa.RecordBatch, buckets: int = 1) -> pa.RecordBatch:
         cut = borders(records.keys, found, records.partition)
     runs = assemble(records.keys, records.values, found, cut)
     return _merge(records, found, runs, singles, buckets)
+
+
+def fits(batch: pa.RecordBatch) -> bool:
+    """Tell whether the rows of a batch are sure to fit one Arrow batch."""
+    held: int = batch.column("key").nbytes + batch.column("value").nbytes
+    return held * _GROWTH + batch.num_rows * _WRAPPING <= LARGEST
+
+
+def pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Yield a batch, whose partitions must be in record order, in as few halves as `decode_batch` takes.
+
+    Nothing is copied. A single record is yielded whatever its size.
+    """
+    if batch.num_rows <= 1 or fits(batch):
+        yield batch
+        return
+    half = batch.num_rows // 2
+    yield from pieces(batch.slice(0, half))
+    yield from pieces(batch.slice(half))
 
 
 def _records(batch: pa.RecordBatch) -> _Records:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rebalance_monitor.decoders import ROW_SCHEMA, Row, decode_batch, rows
+from rebalance_monitor.decoders import ROW_SCHEMA, Row, decode_batch, pieces, rows
 from rebalance_monitor.decoders import batch as under_test
 from tests.decoders.encode import (
     TOPIC_ID_TAG,
@@ -172,6 +172,20 @@ def test_a_sliced_batch_with_nulls_reads_only_its_own_rows(patch: pytest.MonkeyP
         ("failure", 40, 1),
         ("commit_run", 41, 39),
     ]
+
+
+def test_a_batch_that_may_not_fit_is_refused_and_its_pieces_hold_the_same(patch: pytest.MonkeyPatch) -> None:
+    pairs: list[Pair] = [(commit_key("g", "t", n), commit_value(n, 7)) for n in range(90)]
+    whole = batch(pairs)
+    all_rows = opened(decode_batch(whole))
+    with patch.context() as limit:
+        limit.setattr(under_test, "LARGEST", 50_000)
+        with pytest.raises(ValueError, match=r"90 records .* pieces\(\)"):
+            decode_batch(whole)
+        parts = list(pieces(whole))
+        assert [entry for part in parts for entry in opened(decode_batch(part))] == all_rows
+    assert len(parts) > 1
+    assert list(pieces(whole)) == [whole]
 
 
 def test_a_failure_row_keeps_at_most_64_kib_of_a_record() -> None:
