@@ -73,8 +73,9 @@ def decode_batch(batch: pa.RecordBatch, buckets: int = 1) -> pa.RecordBatch:
 
 def fits(batch: pa.RecordBatch) -> bool:
     """Tell whether the rows of a batch are sure to fit one Arrow batch."""
-    held: int = batch.column("key").nbytes + batch.column("value").nbytes
-    return held * _GROWTH + batch.num_rows * _WRAPPING <= LARGEST
+    held = batch.column("key").nbytes + batch.column("value").nbytes
+    most: float = held * _GROWTH + batch.num_rows * _WRAPPING
+    return most <= LARGEST
 
 
 def pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
