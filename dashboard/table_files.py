@@ -70,8 +70,29 @@ def _write(folder: Path, schema: pa.Schema, rows: list[dict[str, Any]], name: st
     folder.mkdir(parents=True, exist_ok=True)
     draft, path = folder / f".{name}.draft", folder / name
     with draft.open("wb") as file:
-        pq.write_table(pa.Table.from_pylist(rows, schema=schema), file, compression="zstd")
+        pq.write_table(_table(rows, schema), file, compression="zstd")
         file.flush()
         os.fsync(file.fileno())
     draft.replace(path)
     return path
+
+
+def _table(rows: list[dict[str, Any]], schema: pa.Schema) -> pa.Table:
+    try:
+        return pa.Table.from_pylist(rows, schema=schema)
+    except (OverflowError, pa.ArrowInvalid):
+        # Differences of forged times have no place in a column: the batch must not fail for ever over them.
+        row = pa.struct(schema)
+        return pa.Table.from_pylist([_bounded(one, row) for one in rows], schema=schema)
+
+
+def _bounded(value: Any, kind: pa.DataType) -> Any:  # noqa: ANN401 - whatever a row holds
+    """Return `value` with every whole number within the range of its column."""
+    if isinstance(value, dict):
+        return {name: _bounded(value[name], kind.field(name).type) for name in value}
+    if isinstance(value, list):
+        return [_bounded(one, kind.value_type) for one in value]
+    if isinstance(value, int) and pa.types.is_signed_integer(kind):
+        limit = 1 << kind.bit_width - 1
+        return max(-limit, min(value, limit - 1))
+    return value

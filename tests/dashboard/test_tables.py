@@ -90,6 +90,17 @@ def test_every_field_of_a_finding_survives_the_table(tmp_path: Path) -> None:
     assert from_dict({**row, "details": json.loads(row["details"])}) == FULL
 
 
+@pytest.mark.parametrize("forged", [2**63, -(2**63) - 1, 2**70])
+def test_a_number_that_no_column_holds_is_bounded(tmp_path: Path, forged: int) -> None:
+    member = replace(FULL.members[0], silence_ms=forged, session_timeout_ms=forged)
+    write_findings(tmp_path, [FULL, replace(FULL, id="f" * 16, sync_ms=forged, members=(member,))], QUERY, 0)
+    whole, bounded = read(tmp_path)
+    assert whole["sync_ms"] == FULL.sync_ms
+    limit = 2**63 - 1 if forged > 0 else -(2**63)
+    assert (bounded["sync_ms"], bounded["members"][0]["silence_ms"]) == (limit, limit)
+    assert abs(bounded["members"][0]["session_timeout_ms"]) >= 2**31 - 1
+
+
 def test_the_table_has_the_findings_fields_in_their_order() -> None:
     assert tuple(FINDINGS_SCHEMA.names) == FIELDS
 
