@@ -103,12 +103,16 @@ class BatchWriter:
 
     def apply(self, key: BatchKey, batch: Batch) -> None:
         """Tell about `batch`, unless the ledger says that it has been told."""
+        if self._snapshot.has(*key):
+            log.info("batch was told before the restart", batch=key.batch_id)
+        else:
+            self._tell(key, batch)
+        # Counted last: a batch that fails again and again must not pass for progress.
         self.told.batches += 1
         self.told.rows += batch.rows
         self.told.last_batch = key.batch_id
-        if self._snapshot.has(*key):
-            log.info("batch was told before the restart", batch=key.batch_id)
-            return
+
+    def _tell(self, key: BatchKey, batch: Batch) -> None:
         wall = self._wall_ms()
         fresh = replace(batch, findings=[f for f in batch.findings if not self._is_known(f)])
         findings = [self._named(stamp(f, wall)) for f in self._parts.findings(fresh, wall)]

@@ -135,6 +135,20 @@ def test_wherever_the_process_dies_each_finding_is_told_once(
     assert table_ids(storage.findings) == sorted(finding.id for finding in expected)
 
 
+def test_a_batch_that_fails_is_no_progress(tmp_path: Path) -> None:
+    """The job gives up after some failures without progress; a sink that always fails must get there."""
+    ledger = MortalLedger(tmp_path)
+    writer = writer_at(Storage(tmp_path), ledger)
+    ledger.dies = "before"
+    for _attempt in range(3):
+        with pytest.raises(DiedError):
+            writer.apply(BatchKey(QUERY, 0), BATCHES[0])
+    assert (writer.told.batches, writer.told.last_batch) == (0, -1)
+    ledger.dies = ""
+    writer.apply(BatchKey(QUERY, 0), BATCHES[0])
+    assert (writer.told.batches, writer.told.last_batch) == (1, 0)
+
+
 def test_a_batch_that_failed_half_way_counts_once_in_the_same_process(tmp_path: Path) -> None:
     storage = Storage(tmp_path / "job")
     ledger = MortalLedger(storage.ledger)
