@@ -1,6 +1,6 @@
 """Files that are either the old or the new one, whatever kills the process, and the lock on a job's folder.
 
-Refuses nothing; every function raises OSError as the file system gives it (disk full, read-only, ...).
+Refuses nothing; functions raise OSError as the file system gives it (disk full, ...), the lock a ConfigError.
 """
 
 from __future__ import annotations
@@ -15,10 +15,15 @@ from rebalance_monitor.config.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+    from typing import TextIO
 
 
 class FolderInUseError(ConfigError):
     """Another process works on this folder."""
+
+
+class FolderError(ConfigError):
+    """The folder cannot be made or written."""
 
 
 def replace_file(path: Path, content: bytes) -> None:
@@ -43,12 +48,11 @@ def sync_folder(folder: Path) -> None:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold `folder` alone; raises FolderInUseError at once where another process holds it.
+    """Hold `folder` alone; raises FolderInUseError at once where another process holds it, or FolderError.
 
     The lock belongs to the open file, so it goes with the process, however that ends.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("a") as file:
+    with _lock_file(folder) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -57,3 +61,13 @@ def locked(folder: Path) -> Iterator[None]:
                 "Stop it, or give this one a storage.path of its own."
             ) from None
         yield
+
+
+def _lock_file(folder: Path) -> TextIO:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return (folder / "lock").open("a")
+    except OSError as error:
+        raise FolderError(
+            f"{folder} cannot be written: {error.strerror}. Make it a writable folder, or set storage.path."
+        ) from error

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rebalance_monitor.checkpoints.files import FolderInUseError, locked, replace_file
+from rebalance_monitor.checkpoints.files import FolderError, FolderInUseError, locked, replace_file
 from rebalance_monitor.checkpoints.ledger import Ledger, LedgerError, Snapshot
 
 if TYPE_CHECKING:
@@ -115,4 +115,11 @@ def test_the_lock_goes_with_the_process_that_held_it(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=False)
     assert done.returncode == -9
     with locked(tmp_path):
+        pass
+
+
+@pytest.mark.parametrize("name", ["file", "file/below"])
+def test_a_folder_that_cannot_be_made_is_told_with_what_to_do(tmp_path: Path, name: str) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(FolderError, match=r"cannot be written: .* storage\.path"), locked(tmp_path / name):
         pass
