@@ -38,10 +38,17 @@ def new_shard_state(shard: int, bucket: int, catching_up_until: int | None) -> S
 
 
 class ShardCoordinator:
-    """Applies rows and clocks to `state`, which it changes in place."""
+    """Applies rows and clocks to `state`, which it changes in place.
 
-    def __init__(self, state: ShardState, settings: DetectionSettings, cluster: str) -> None:
+    `history_end`: rows below this offset are history, even where quiet clocks have ended the catching up: a
+    limited batch may read nothing but offsets that compaction has emptied.
+    """
+
+    def __init__(
+        self, state: ShardState, settings: DetectionSettings, cluster: str, history_end: int = 0
+    ) -> None:
         self.state = state
+        self._history_end = history_end
         self._settings = settings
         self._cluster = cluster
         self._owners: dict[str, commits.Owners] = {}
@@ -84,6 +91,8 @@ class ShardCoordinator:
         state = self.state
         state.rows += 1
         state.last_offset, state.last_ts = row.last_offset, max(state.last_ts, row.record_ts)
+        if state.catching_up_until is None and row.first_offset < self._history_end:
+            state.catching_up_until = self._history_end
         until = state.catching_up_until
         if until is not None and row.first_offset >= until:
             self._go_live(row.record_ts)

@@ -83,7 +83,7 @@ def step(
     """Apply one batch's `rows` of a key at its timestamp `now` (ms). Raises StateVersionError only."""
     work = _Work()
     state = _state(plan, shard, bucket, stored, work)
-    coordinator = ShardCoordinator(state, plan.settings, plan.cluster)
+    coordinator = ShardCoordinator(state, plan.settings, plan.cluster, plan.catching_up.get(shard, 0))
     records = sorted((row for row in rows if row.row_kind != CLOCK), key=lambda row: row.first_offset)
     for row in records:
         work.run(f"offset {row.first_offset}", row.group, lambda row=row: coordinator.on_row(row))  # type: ignore[misc]  # bound now

@@ -146,3 +146,15 @@ def test_an_empty_batch_keeps_the_state() -> None:
     again, out = step(PLAN, 0, 0, [], T0 + 1, stored)
     assert decode_state(again.blob).last_offset == TOPIC.rows[-1].last_offset
     assert [row.row_kind for row in out] == ["stat"]
+
+
+def test_a_hole_that_batches_take_long_to_cross_does_not_end_the_history() -> None:
+    """Limited batches may read only offsets that compaction emptied; what follows the hole is still old."""
+    last = TOPIC.rows[-1]
+    crossing: list[list[Row]] = [[CLOCK]] * 20
+    batches = [*crossing, [*TOPIC.rows, CLOCK], *crossing, [replace(last, first_offset=10**6), CLOCK]]
+    out = run(batches, Plan(DetectionSettings(), "c1", {0: 10**6}), [T0] * len(batches))
+    told = by_records(found_in(out))
+    assert len(told) > 1
+    assert all(finding.history for finding in told)
+    assert stats(out, "shard")[-1]["catching_up"] == 0
