@@ -1,10 +1,10 @@
 """A realistic mix of `__consumer_offsets` records, packed from Kafka's published layouts.
 
-Every group commits its partitions in requests of adjacent records with one commit timestamp, in turn with all
-other groups. Every group begins with its metadata (classic, v3 and v4, three members); after that 0.5 % of the
-records are metadata of new generations (so short loads hold more: 10,000 groups in 2 M records 1 %) and 0.2 %
-tombstones of commits; commit values are v3 and v4 by halves. The same arguments give the same records. Not in the mix:
-transactional markers, which only a coordinator writes.
+Every group commits its partitions in requests of adjacent records with one commit timestamp, in turn with
+all other groups. Every group begins with its metadata (classic, v3 and v4, three members); after that 0.5 %
+of the records are metadata of new generations (so short loads hold more: 10,000 groups in 2 M records 1 %)
+and 0.2 % tombstones of commits; commit values are v3 and v4 by halves. The same arguments give the same
+records. Not in the mix: transactional markers, which only a coordinator writes.
 """
 
 from __future__ import annotations
