@@ -37,6 +37,7 @@ RECORDS ?= 1000000
 SEED ?= 1
 fuzz: setup ## Damaged records against the decoders (RECORDS=1000000 SEED=1).
 	@$(VENV)/python -m tests.fuzz.mutate --records $(RECORDS) --seed $(SEED)
+	@$(VENV)/python -m tests.fuzz.fuzz_decoders --seconds 60
 
 oracle: setup ## Every record type against Kafka's own classes (needs a JDK); writes docs/oracles.md.
 	@$(VENV)/python -m tests.oracle $(ARGS)
@@ -47,6 +48,7 @@ accuracy: setup ## Every scenario of the lab, and how precise and complete the f
 
 bench: setup ## Records per second and CPU of every stage, against the floors of this machine.
 	@$(VENV)/python tools/jars.py
+	@$(VENV)/python bench/decoders_bench.py
 	@$(VENV)/python bench/pipeline.py $(ARGS)
 
 deps-ci: ## Install the system packages that test-slow uses (Debian, Ubuntu).

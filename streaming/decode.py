@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.decoders import ROW_SCHEMA, decode_batch
+from rebalance_monitor.decoders import ROW_SCHEMA, decode_batch, pieces
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -22,8 +22,8 @@ ROW_DDL = ", ".join(f"`{field.name}` {_SPARK_TYPES[str(field.type)]}" for field 
 
 
 def decode_batches(batches: Iterable[pa.RecordBatch], buckets: int) -> Iterator[pa.RecordBatch]:
-    """Decode each batch by itself; runs are cut at its borders, which the coordinator does not mind."""
-    return (decode_batch(batch, buckets) for batch in batches)
+    """Decode each batch by itself, in pieces that Arrow can hold; runs are cut at the borders."""
+    return (decode_batch(part, buckets) for batch in batches for part in pieces(batch))
 
 
 def decoded(records: DataFrame, buckets: int) -> DataFrame:
