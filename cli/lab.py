@@ -34,9 +34,20 @@ def command() -> None:
 @command.command()
 @folder_option
 @click.option("--kafka-version", default="4.1.1", show_default=True, help="The broker's release.")
-@click.option("--port", default=0, help="The port (of the first node); a free one by default.")
+@click.option(
+    "--port",
+    default=0,
+    type=click.IntRange(0, 65_535),
+    help="The port (of the first node); a free one by default.",
+)
 @click.option("--brokers", default=1, show_default=True, type=click.IntRange(1, 5), help="How many nodes.")
-@click.option("--offsets-partitions", default=50, show_default=True, help="Partitions of __consumer_offsets.")
+@click.option(
+    "--offsets-partitions",
+    default=50,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Partitions of __consumer_offsets.",
+)
 @click.option("--initial-delay-ms", default=0, show_default=True, help="group.initial.rebalance.delay.ms.")
 @click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Any broker property.")
 @output_option(Form.TABLE)

@@ -172,3 +172,11 @@ def test_a_malformed_assignment_is_a_usage_error(assignment: str) -> None:
 def test_config_reference_prints_the_committed_file(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["config", "reference"]) == ExitCode.FINE
     assert capsys.readouterr().out == (ROOT / "config" / "reference.yaml").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("wrong", [("--port", "99999"), ("--port", "-1"), ("--offsets-partitions", "0")])
+def test_numbers_that_no_broker_takes_are_a_wrong_usage(
+    wrong: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["lab", "up", "--folder", str(tmp_path), *wrong]) == ExitCode.USAGE
+    assert wrong[0] in capsys.readouterr().err
