@@ -29,7 +29,8 @@ def configure(level: str) -> None:
     structlog.configure(
         processors=[*shared, *errors, renderer],
         wrapper_class=structlog.make_filtering_bound_logger(threshold),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        # Made anew for every line, so that it is the stderr of that moment.
+        logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
         cache_logger_on_first_use=False,
     )
     handler = logging.StreamHandler(sys.stderr)

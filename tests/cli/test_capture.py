@@ -85,17 +85,6 @@ def test_a_capture_for_a_duration_from_the_end_holds_only_what_came_meanwhile(
     assert not any(b"came-and-went" in key for key in keys)
 
 
-def test_doctor_finds_nothing_wrong_with_the_lab(
-    servers: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "a.jar").touch()
-    jars = f"jars=[{tmp_path / 'a.jar'}]"
-    assert run(["doctor", "--bootstrap", servers, "--set", jars, "-o", "json"]) == 0
-    lines = {line["check"]: line for line in json.loads(capsys.readouterr().out)}
-    assert {line["verdict"] for line in lines.values()} == {"ok"}
-    assert lines["topic access"]["found"] == "Read and Describe on __consumer_offsets"
-
-
 def test_offsets_of_no_partition_and_a_duration_that_is_none_are_usage_errors(
     servers: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

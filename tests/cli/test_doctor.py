@@ -79,6 +79,11 @@ def test_doctor_reads_through_spark_and_tells_a_blind_source_from_a_seeing_one(
     )
     lines = {line["check"]: line for line in json.loads(done.stdout)}
     assert lines["through Spark"]["verdict"] == verdict, done.stderr
+    assert {line["check"] for line in lines.values() if line["verdict"] != "ok"} <= {
+        "through Spark",
+        "blind trap",
+    }
+    assert lines["topic access"]["found"] == "Read and Describe on __consumer_offsets"
     assert done.returncode == code
 
 
