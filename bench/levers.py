@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparks import FILE_SYSTEM_CHECKPOINTS, batch_ms, kafka_frame, kafka_session
 from state_curve import OUT, STATE, Cell, step
-from trees import usage
+from trees import Meter
 
 from rebalance_monitor.lab.broker import LabBroker
 from rebalance_monitor.streaming.clock import clock_rows
@@ -100,7 +100,8 @@ def run(variant: Variant, master: str, bootstrap: str, batches: int) -> dict[str
     folder = tempfile.TemporaryDirectory(prefix="levers-", ignore_cleanup_errors=True)
     writer = out.writeStream.foreachBatch(sink).outputMode("update")
     query = writer.option("checkpointLocation", folder.name).trigger(processingTime="0 seconds").start()
-    row = _watch(partial(batch_ms, query), batches)
+    with Meter() as meter:
+        row = _watch(partial(batch_ms, query), batches, meter)
     if (error := query.exception()) is not None:
         raise error
     query.stop()
@@ -109,14 +110,16 @@ def run(variant: Variant, master: str, bootstrap: str, batches: int) -> dict[str
     return row
 
 
-def _watch(finished: partial[list[dict[str, int]]], batches: int, skip: int = 8) -> dict[str, Any]:
+def _watch(
+    finished: partial[list[dict[str, int]]], batches: int, meter: Meter, skip: int = 8
+) -> dict[str, Any]:
     until = time.monotonic() + WATCH_S
     while len(finished(0)) < skip and time.monotonic() < until:
         time.sleep(0.05)
-    first, before = len(finished(0)), usage()
+    first, before = len(finished(0)), meter.read()
     while len(finished(first)) < batches and time.monotonic() < until:
         time.sleep(0.05)
-    after, rows = usage(), finished(first)
+    after, rows = meter.read(), finished(first)
     if not rows:
         raise TimeoutError(f"no batch within {WATCH_S:.0f} s after the warm-up")
     names = ("triggerExecution", "addBatch", "latestOffset", "queryPlanning", "walCommit", "commitOffsets")

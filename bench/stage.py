@@ -13,12 +13,12 @@ import threading
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from load import TOPIC
 from sparks import FILE_SYSTEM_CHECKPOINTS, kafka_frame, kafka_session
-from trees import usage
+from trees import Meter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -44,35 +44,16 @@ class Figures:
     jvm_bytes: int = 0
     python_bytes: int = 0
 
-    def minus(self, other: Figures, peak: tuple[int, int]) -> Figures:
+    def minus(self, other: Figures) -> Figures:
         """Give the cost of the records that this pass read and `other` did not."""
         return Figures(
             self.records - other.records,
             self.seconds - other.seconds,
             self.jvm_s - other.jvm_s,
             self.python_s - other.python_s,
-            *peak,
+            self.jvm_bytes,
+            self.python_bytes,
         )
-
-
-class Peak:
-    """Samples the memory of the process tree once a second, in a thread, while the block runs."""
-
-    def __enter__(self) -> Self:
-        self.bytes = (0, 0)
-        self._done = threading.Event()
-        self._thread = threading.Thread(target=self._sample, daemon=True)
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._done.set()
-        self._thread.join()
-
-    def _sample(self) -> None:
-        while not self._done.wait(1.0):
-            now = usage()
-            self.bytes = max(self.bytes[0], now.jvm_bytes), max(self.bytes[1], now.python_bytes)
 
 
 def end_offsets(bootstrap: str) -> Ends:
@@ -95,12 +76,13 @@ def _consumer(bootstrap: str) -> Consumer:
     )
 
 
-def timed(records: int, work: Callable[[], None]) -> Figures:
+def timed(meter: Meter, records: int, work: Callable[[], None]) -> Figures:
     """Run `work` and give what it cost."""
-    before, began = usage(), time.monotonic()
+    before, began = meter.read(), time.monotonic()
     work()
-    seconds, after = time.monotonic() - began, usage()
-    return Figures(records, seconds, after.jvm_s - before.jvm_s, after.python_s - before.python_s)
+    seconds, after = time.monotonic() - began, meter.read()
+    cpu = after.jvm_s - before.jvm_s, after.python_s - before.python_s
+    return Figures(records, seconds, *cpu, after.jvm_bytes, after.python_bytes)
 
 
 def drain(bootstrap: str, ends: Ends) -> Figures:
@@ -116,10 +98,10 @@ def drain(bootstrap: str, ends: Ends) -> Figures:
             got = len(consumer.consume(10_000, timeout=1.0))
             seen, quiet = seen + got, 0 if got else quiet + 1
 
-    with Peak() as peak:
-        figures = timed(total, work)
+    with Meter() as meter:
+        figures = timed(meter, total, work)
     consumer.close()
-    return figures.minus(Figures(0, 0, 0, 0), peak.bytes)
+    return figures
 
 
 def source(spark: SparkSession, bootstrap: str, start: Mapping[int, int] | None, ends: Ends) -> DataFrame:
@@ -185,13 +167,13 @@ def spark_stage(name: str, master: str, bootstrap: str, ends: Ends) -> Figures:
     def run(start: Mapping[int, int] | None) -> Figures:
         records = sum(ends.values()) - sum((start or {}).values())
         frame = SPARK_STAGES[name](source(spark, bootstrap, start, ends), ends)
-        return timed(records, lambda: drain_query(frame))
+        return timed(meter, records, lambda: drain_query(frame))
 
-    with Peak() as peak:
+    with Meter() as meter:
         run(tail)
         small, full = run(tail), run(None)
     spark.stop()
-    return full.minus(small, peak.bytes)
+    return full.minus(small)
 
 
 def drain_query(frame: DataFrame) -> None:
@@ -209,12 +191,12 @@ def job_stage(bootstrap: str, ends: Ends) -> Figures:
     def run(starting: str) -> Figures:
         with tempfile.TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True) as folder:
             records = sum(ends.values()) if starting == "earliest" else 0
-            return timed(records, lambda: _run_job(bootstrap, starting, Path(folder)))
+            return timed(meter, records, lambda: _run_job(bootstrap, starting, Path(folder)))
 
-    with Peak() as peak:
+    with Meter() as meter:
         run("latest")
         small, full = run("latest"), run("earliest")
-    return full.minus(small, peak.bytes)
+    return full.minus(small)
 
 
 def _run_job(bootstrap: str, starting: str, folder: Path) -> None:

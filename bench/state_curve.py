@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from sparks import batch_ms, session
-from trees import usage
+from trees import Meter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -92,15 +92,15 @@ def changelog_bytes(folder: Path) -> int:
     return sum(f.stat().st_size for f in files if int(f.stem.split("_")[0]) == newest)
 
 
-def measure(spark: SparkSession, cell: Cell, batches: int) -> dict[str, Any]:
+def measure(spark: SparkSession, cell: Cell, batches: int, meter: Meter) -> dict[str, Any]:
     """Run `cell` for `batches` batches after the warm-up and give its row of the table."""
     folder = Path(tempfile.mkdtemp(prefix="state-curve-"))
     query = start(spark, cell, folder)
     until = time.monotonic() + CELL_S
     _wait(query, WARM_UP, until)
-    first, before = len(batch_ms(query, 0)), usage()
+    first, before = len(batch_ms(query, 0)), meter.read()
     _wait(query, first + batches, until)
-    after = usage()
+    after = meter.read()
     times = [b["triggerExecution"] for b in batch_ms(query, first)]
     query.stop()
     written = changelog_bytes(folder)
@@ -141,18 +141,18 @@ def main() -> None:
     conf = dict(entry.split("=", 1) for entry in options.conf)
     conf["spark.sql.shuffle.partitions"] = str(options.partitions)
     spark = session(options.spark, conf)
-    measure(spark, Cell(1, 1_000, "all"), 2)
-    print(
-        f"{'keys':>5} {'bytes/key':>10} {'state MB':>9} {'rewritten':>9} {'ms/batch':>9} {'written MB':>11}"
-    )
-    for cell in cells(options):
-        row = measure(spark, cell, options.batches)
-        total = cell.keys * cell.size / 1e6
-        print(
-            f"{cell.keys:>5} {cell.size:>10,} {total:>9.2f} {cell.rewrite:>9} {row['ms']:>9.0f}"
-            f" {row['cpu']:>7.0f} {row['written'] / 1e6:>11.3f}",
-            flush=True,
-        )
+    with Meter() as meter:
+        measure(spark, Cell(1, 1_000, "all"), 2, meter)
+        print(f"{'keys':>5} {'bytes/key':>10} {'state MB':>9} {'rewritten':>9}", end="")
+        print(f" {'ms/batch':>9} {'CPU-ms':>7} {'written MB':>11}")
+        for cell in cells(options):
+            row = measure(spark, cell, options.batches, meter)
+            total = cell.keys * cell.size / 1e6
+            print(
+                f"{cell.keys:>5} {cell.size:>10,} {total:>9.2f} {cell.rewrite:>9} {row['ms']:>9.0f}"
+                f" {row['cpu']:>7.0f} {row['written'] / 1e6:>11.3f}",
+                flush=True,
+            )
     spark.stop()
 
 

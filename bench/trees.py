@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import os
+import threading
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
-# Fields of /proc/PID/stat after the command: parent, then own and reaped children's CPU time.
-PARENT, CPU, RESIDENT = 1, slice(11, 15), 21
+# Fields of /proc/PID/stat after the command: parent, own CPU time, start, resident pages.
+PARENT, CPU, START, RESIDENT = 1, slice(11, 13), 19, 21
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """CPU seconds since each process began, and resident bytes now, by kind of process."""
+    """CPU seconds since the meter began, and resident bytes (now, or the peak), by kind of process."""
 
     jvm_s: float
     python_s: float
@@ -27,26 +32,68 @@ class Usage:
         return self.jvm_s + self.python_s
 
 
-def _read(folder: Path) -> tuple[int, str, list[str]] | None:
-    try:
-        text = (folder / "stat").read_text()
-    except OSError:
-        return None
-    name, _, rest = text.partition("(")[2].rpartition(")")
-    return int(folder.name), name, rest.split()
+class _Process(NamedTuple):
+    pid: int
+    is_jvm: bool
+    parent: int
+    start: int
+    cpu_s: float
+    resident: int
 
 
-def usage(root: int | None = None) -> Usage:
-    """Measure the tree under `root` (default: this process). Reaped children count with their parents."""
-    rows = [row for path in Path("/proc").glob("[0-9]*") if (row := _read(path))]
-    parents = {pid: int(fields[PARENT]) for pid, _, fields in rows}
-    top = root or os.getpid()
-    cpu, resident = {True: 0.0, False: 0.0}, {True: 0, False: 0}
-    for pid, name, fields in rows:
-        if _is_under(pid, top, parents):
-            cpu[name == "java"] += sum(map(int, fields[CPU])) * TICK_S
-            resident[name == "java"] += int(fields[RESIDENT]) * PAGE
-    return Usage(cpu[True], cpu[False], resident[True], resident[False])
+def _processes() -> Iterator[_Process]:
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            text = (folder / "stat").read_text()
+        except OSError:
+            continue
+        name, _, rest = text.partition("(")[2].rpartition(")")
+        fields = rest.split()
+        cpu_s = sum(map(int, fields[CPU])) * TICK_S
+        resident = int(fields[RESIDENT]) * PAGE
+        yield _Process(
+            int(folder.name), name == "java", int(fields[PARENT]), int(fields[START]), cpu_s, resident
+        )
+
+
+class Meter:
+    """Follows the tree under this process while the block runs, by samples twice a second.
+
+    A worker that is killed takes its CPU time with it: what was sampled of it stays counted, so at most half
+    a second of each is lost.
+    """
+
+    def __init__(self, every_s: float = 0.5) -> None:
+        self._every_s = every_s
+        self._lock = threading.Lock()
+        self._cpu: dict[tuple[int, int, bool], float] = {}
+        self._peak = (0, 0)
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._done.wait(self._every_s):
+            self.read()
+
+    def read(self) -> Usage:
+        """Sample now; CPU of all processes seen so far, memory at its peak so far."""
+        processes = list(_processes())
+        parents = {process.pid: process.parent for process in processes}
+        tree = [process for process in processes if _is_under(process.pid, os.getpid(), parents)]
+        with self._lock:
+            self._cpu |= {(p.pid, p.start, p.is_jvm): p.cpu_s for p in tree}
+            resident = tuple(sum(p.resident for p in tree if p.is_jvm is jvm) for jvm in (True, False))
+            self._peak = max(self._peak[0], resident[0]), max(self._peak[1], resident[1])
+            jvm = sum(cpu for (*_, is_jvm), cpu in self._cpu.items() if is_jvm)
+            return Usage(jvm, sum(self._cpu.values()) - jvm, *self._peak)
 
 
 def _is_under(pid: int, top: int, parents: dict[int, int]) -> bool:
