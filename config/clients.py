@@ -6,6 +6,7 @@ properties that the monitor sets itself, because a wrong value would make it bli
 """
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -82,6 +83,9 @@ class Kafka(FreeForm):
         entries = dict(raw)
         if "bootstrap.servers" in entries:
             entries["bootstrap_servers"] = entries.pop("bootstrap.servers")
+        for key in entries.keys() - {"bootstrap_servers"}:
+            if get_close_matches(str(key).replace(".", "_"), ["bootstrap_servers"], cutoff=0.8):
+                raise ValueError(f"`{key}` is unknown; did you mean `bootstrap_servers`?")
         servers = entries.get("bootstrap_servers")
         if isinstance(servers, list):
             entries["bootstrap_servers"] = ",".join(str(server) for server in servers)

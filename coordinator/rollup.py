@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _SAME_MEMBERS = frozenset({Cause.LEADER_REJOINED, Cause.COORDINATOR_MOVED})
 _SETTLE_MS = 3_000
+_TALLY_MS = 1_000
 _WHY = {
     Kind.COORDINATOR_MOVED: "{n} groups rebalanced among the same members at once: their coordinator moved",
     Kind.ROLLING_RESTART: "{n} groups replaced their members one by one at once: a deployment",
@@ -54,30 +55,31 @@ class RollUp:
     def on_batch(self, findings: Iterable[Finding], stats: Iterable[StatOut], batch_ts: int) -> list[Finding]:
         """Take one batch's findings and counters; `batch_ts` in ms never goes back."""
         for finding in findings:
-            self._collect(finding)
+            self._collect(finding, min(finding.at, batch_ts))
         found = self._settled(batch_ts)
         for stat in stats:
             if stat.kind == "unreadable":
-                found += self._unreadable(stat.data)
+                found += self._unreadable(stat.data, min(int(stat.data["ts"]), batch_ts))
         return found + self._readable_again(batch_ts)
 
-    def _collect(self, finding: Finding) -> None:
+    def _collect(self, finding: Finding, at: int) -> None:
+        """Take one finding; `at` is its time, but never in the future: a record's own time may be forged."""
         kind = _burst_kind(finding)
         if kind is None or finding.history or finding.group is None:
             return
         burst = self._bursts.get(kind)
-        if burst is None or finding.at - burst["first"] > self._settings.roll_up_window_ms:
+        if burst is None or at - burst["first"] > self._settings.roll_up_window_ms:
             if burst is not None and not burst["told"]:
                 return
             burst = self._bursts[kind] = {
-                "first": finding.at,
-                "last": finding.at,
+                "first": at,
+                "last": at,
                 "anchor": finding.id,
                 "groups": [],
                 "hosts": [],
                 "told": False,
             }
-        burst["last"] = max(burst["last"], finding.at)
+        burst["last"] = max(burst["last"], at)
         if finding.group not in burst["groups"]:
             burst["groups"].append(finding.group)
             burst["hosts"] += [member.host for member in finding.members[:1]]
@@ -117,13 +119,13 @@ class RollUp:
             details={},
         )
 
-    def _unreadable(self, data: dict[str, Any]) -> list[Finding]:
-        reason, at = str(data["reason"]), int(data["ts"])
+    def _unreadable(self, data: dict[str, Any], at: int) -> list[Finding]:
+        reason = str(data["reason"])
         memory = self._reasons.setdefault(reason, {"counts": [], "incident": "", "opened": at, "last": at})
         memory["last"] = max(memory["last"], at)
         since = memory["last"] - self._settings.unreadable_window_ms
         memory["counts"] = [entry for entry in memory["counts"] if entry[0] > since]
-        memory["counts"].append([at, int(data["count"])])
+        _count(memory["counts"], at - at % _TALLY_MS + _TALLY_MS - 1, int(data["count"]))
         total = sum(count for _, count in memory["counts"])
         if memory["incident"] or total < self._settings.unreadable_threshold:
             return []
@@ -202,6 +204,15 @@ def _burst_kind(finding: Finding) -> Kind | None:
     if finding.kind is Kind.REBALANCE and finding.causes and finding.causes[0].cause in _SAME_MEMBERS:
         return Kind.COORDINATOR_MOVED
     return finding.kind if finding.kind in {Kind.ROLLING_RESTART, Kind.SESSION_TIMEOUT} else None
+
+
+def _count(counts: list[list[int]], at: int, number: int) -> None:
+    """Add to the tally of a second: shards and batches do not multiply what is remembered."""
+    for entry in counts:
+        if entry[0] == at:
+            entry[1] += number
+            return
+    counts.append([at, number])
 
 
 def _common(hosts: list[str]) -> str | None:

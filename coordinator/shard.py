@@ -73,6 +73,13 @@ class ShardCoordinator:
 
     def on_clock(self, now: int) -> list[Output]:
         """Take a clock of `now` ms; clocks that go back count as the newest one."""
+        out = self.tick(now)
+        for group in self.due():
+            out += self.wake(group)
+        return out + self.stats()
+
+    def tick(self, now: int) -> list[Output]:
+        """Move the clock, the first part of `on_clock`: for callers that let no group harm another."""
         state = self.state
         state.now = max(state.now, now)
         out: list[Output] = []
@@ -81,10 +88,12 @@ class ShardCoordinator:
         state.idle_clocks = 0 if state.rows else state.idle_clocks + 1
         if state.catching_up_until is not None and state.idle_clocks >= _QUIET_CLOCKS:
             self._go_live(state.now)
-        if state.catching_up_until is None:
-            for group in state.groups.due(state.now):
-                out += self._wake(group)
-        return out + self._stats()
+        return out
+
+    def due(self) -> list[str]:
+        """Return the groups that the clock has something to do for: none while catching up."""
+        state = self.state
+        return [] if state.catching_up_until is not None else list(state.groups.due(state.now))
 
     def _progress(self, row: Row) -> bool:
         """Note how far the shard was read; True while that is history."""
@@ -205,7 +214,8 @@ class ShardCoordinator:
         seen[0] = int(seen[0]) + 1
         seen[2] = row.record_ts
 
-    def _wake(self, group: str) -> list[Output]:
+    def wake(self, group: str) -> list[Output]:
+        """Evaluate the deadlines of one group at the clock, and summarise it if it changed."""
         state, now = self.state.groups[group], self.state.now
         scene = self._scene(group, -1, now, history=False)
         out = _out(silence.on_clock(state, scene, now, self.state.live_since))
@@ -220,7 +230,8 @@ class ShardCoordinator:
         state.wake = due if due > now else now + _RECHECK_MS
         return out
 
-    def _stats(self) -> list[Output]:
+    def stats(self) -> list[Output]:
+        """Return the counters since the last clock, the last part of `on_clock`."""
         state = self.state
         data = {
             "shard": state.shard,

@@ -116,9 +116,16 @@ def _epoch_protocol(prefix: str, shape: Shape) -> dict[str, str]:
 
 
 def _patience(shape: Shape) -> dict[str, str]:
-    # A lone broker on a starved machine must not be fenced: nobody could take its groups over.
-    lone = {"broker.session.timeout.ms": "60000"} if shape.nodes == 1 else {}
-    return {**lone, "num.network.threads": "2", "num.io.threads": "4", "log.cleaner.threads": "1"}
+    # A lone broker on a starved machine must not be fenced: nobody could take its groups over. After a crash
+    # it may register only when the session of its former life has ended, so it must try for longer than that.
+    lone = {"broker.session.timeout.ms": "30000"} if shape.nodes == 1 else {}
+    return {
+        **lone,
+        "initial.broker.registration.timeout.ms": "90000",
+        "num.network.threads": "2",
+        "num.io.threads": "4",
+        "log.cleaner.threads": "1",
+    }
 
 
 def logging_options(version: tuple[int, ...], folder: Path) -> list[str]:

@@ -106,12 +106,19 @@ class Lines:
     def __init__(self, show: Callable[[Finding], str], write: Callable[[str], None]) -> None:
         self._show = show
         self._write = write
+        self._is_open = True
 
     def start(self, committed: Snapshot) -> None:
         """Nothing can be taken back."""
 
     def write(self, key: BatchKey, findings: Sequence[Finding], unreadable: Sequence[Unreadable]) -> None:  # noqa: ARG002
-        """Print the findings that are news: history rebuilds state and is for the tables."""
-        for finding in findings:
-            if not finding.history:
-                self._write(self._show(finding) + "\n")
+        """Print the findings that are news: history rebuilds state and is for the tables.
+
+        Once the reader of a pipe is gone nothing more is printed; the other sinks go on.
+        """
+        try:
+            for finding in findings if self._is_open else ():
+                if not finding.history:
+                    self._write(self._show(finding) + "\n")
+        except BrokenPipeError:
+            self._is_open = False

@@ -90,11 +90,19 @@ def step(
     before = stored.now if stored else now
     if len(records) < len(rows):
         sure = min(now, before + plan.settings.grace_ms)
-        work.run("clock", "", lambda: coordinator.on_clock(sure))
+        _clock(coordinator, sure, work)
     blob = _blob(state, stored, work)
     work.outputs.append(_summary(records, now, blob))
     work.outputs.extend(_quarantine(records))
     return Stored(blob[0] if blob else 0, max(now, before), blob), [_out(shard, o) for o in work.outputs]
+
+
+def _clock(coordinator: ShardCoordinator, now: int, work: _Work) -> None:
+    """Let each group fail alone: one that cannot be judged costs the others nothing."""
+    work.run("clock", "", lambda: coordinator.tick(now))
+    for group in coordinator.due():
+        work.run("clock", group, lambda group=group: coordinator.wake(group))  # type: ignore[misc]  # bound now
+    work.run("clock", "", coordinator.stats)
 
 
 def _state(plan: Plan, shard: int, bucket: int, stored: Stored | None, work: _Work) -> ShardState:

@@ -144,3 +144,9 @@ def test_a_file_of_another_shape_is_refused(tmp_path: Path, text: str, sentence:
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     assert f"{tmp_path / 'none.yaml'} cannot be read: No such file" in problems(tmp_path / "none.yaml")
+
+
+@pytest.mark.parametrize("typo", ["bootstrp_servers", "bootstrap.server", "boostrap_servers"])
+def test_a_misspelt_address_is_refused_instead_of_watching_another_cluster(typo: str) -> None:
+    with pytest.raises(ConfigError, match=r"did you mean `bootstrap_servers`"):
+        load(flags={f"kafka.{typo}": "kafka-1:9092"})

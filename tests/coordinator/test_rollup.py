@@ -61,3 +61,23 @@ def test_a_blind_monitor_is_critical() -> None:
     found = degraded("c1", Cause.BLIND, "why", opened_at=T0, at=T0, phase="opened", details={"records": 5})
     assert found.severity is Severity.CRITICAL
     assert found.incident == found.id
+
+
+def test_a_forged_time_far_in_the_future_neither_blocks_nor_outlives_its_window() -> None:
+    rollup = RollUp(SETTINGS, "c1")
+    forged = [replace(finding, at=2**62) for finding in same_members_again(8)]
+    now = T0 + 60_000
+    opened = rollup.on_batch(forged, [unreadable(2**62, 50)], now)
+    assert [finding.phase for finding in opened] == ["opened"]
+    (moved,) = rollup.on_batch([], [], now + 4_000)
+    assert moved.kind is Kind.COORDINATOR_MOVED
+    (resolved,) = rollup.on_batch([], [], now + 2 * SETTINGS.unreadable_window_ms)
+    assert resolved.phase == "resolved"
+    assert rollup.snapshot() == {"bursts": {}, "reasons": {}}
+
+
+def test_many_shards_and_batches_of_one_second_are_one_entry_of_memory() -> None:
+    rollup = RollUp(SETTINGS, "c1")
+    for millisecond in range(0, 1_000, 10):
+        rollup.on_batch([], [unreadable(T0 + millisecond, 1)], T0 + 1_000)
+    assert len(rollup.snapshot()["reasons"]["truncated"]["counts"]) == 1

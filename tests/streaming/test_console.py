@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rebalance_monitor.coordinator.findings import from_json
+from rebalance_monitor.streaming.batches import BatchKey
 from rebalance_monitor.streaming.console import line_of, plain, renderer, writer
+from rebalance_monitor.streaming.sinks import Lines
 from tests.coordinator.timeline import findings
 from tests.streaming.topics import eventful_topic
 
@@ -47,3 +49,16 @@ def test_lines_are_written_at_once() -> None:
     stream = io.StringIO()
     writer(stream)("one\n")
     assert stream.getvalue() == "one\n"
+
+
+def test_a_pipe_whose_reader_went_away_ends_the_printing_and_nothing_else() -> None:
+    tried: list[str] = []
+
+    def gone(text: str) -> None:
+        tried.append(text)
+        raise BrokenPipeError
+
+    sink = Lines(lambda finding: finding.id, gone)
+    for batch in range(3):
+        sink.write(BatchKey("q", batch), [FINDINGS[0]], [])
+    assert len(tried) == 1

@@ -15,6 +15,7 @@ from rebalance_monitor.checkpoints.codec import StateVersionError, decode_state
 from rebalance_monitor.coordinator.findings import Finding, from_json
 from rebalance_monitor.coordinator.kinds import KINDS, DrivenBy
 from rebalance_monitor.coordinator.settings import DetectionSettings
+from rebalance_monitor.coordinator.shard import ShardCoordinator
 from rebalance_monitor.decoders import Row, rows
 from rebalance_monitor.streaming.step import QUARANTINE_BYTES, OutRow, Plan, Stored, step
 from tests.coordinator.timeline import T0, findings
@@ -22,6 +23,8 @@ from tests.streaming.topics import eventful_topic
 
 if TYPE_CHECKING:
     from random import Random
+
+    from rebalance_monitor.coordinator.outputs import Output
 
 PLAN = Plan(DetectionSettings(), "c1", {})
 TOPIC = eventful_topic()
@@ -158,3 +161,22 @@ def test_a_hole_that_batches_take_long_to_cross_does_not_end_the_history() -> No
     assert len(told) > 1
     assert all(finding.history for finding in told)
     assert stats(out, "shard")[-1]["catching_up"] == 0
+
+
+def test_a_group_that_cannot_be_judged_costs_no_other_group_its_deadlines(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    wake, due, woken = ShardCoordinator.wake, ShardCoordinator.due, []
+
+    def fails_for_one(self: ShardCoordinator, group: str) -> list[Output]:
+        if group == "bad":
+            raise OverflowError(group)
+        woken.append(group)
+        return wake(self, group)
+
+    monkeypatch.setattr(ShardCoordinator, "wake", fails_for_one)
+    monkeypatch.setattr(ShardCoordinator, "due", lambda self: ["bad", *due(self)])
+    out = run([TOPIC.rows[:3], [CLOCK]], nows=[T0 + 10_000, T0 + 11_000])
+    assert woken == ["g"]
+    assert [stat["group"] for stat in stats(out, "operator_error")] == ["bad"]
+    assert len(stats(out, "shard")) == 1
