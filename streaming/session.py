@@ -10,10 +10,13 @@ import os
 import signal
 import sys
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from importlib.metadata import version
+from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.cluster.java import find_java
+from rebalance_monitor.config.secrets import is_secret
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -27,6 +30,9 @@ LOCAL_FILES = (
     "org.apache.spark.sql.execution.streaming.FileSystemBasedCheckpointFileManager",
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager",
 )
+
+SUBMIT_ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
+SPARK_4 = 4
 
 QUERY: dict[str, str] = {
     # Without it the Kafka source gives no row of an internal topic, and no error either.
@@ -63,11 +69,9 @@ def start_session(
     local = not is_platform(environment)
     if local:
         _set_local_environment()
-    builder = SparkSession.builder.appName(name)
-    for key, value in session_settings(overrides, jars, environment).items():
-        builder = builder.config(key, value)
-    with _own_signals():
-        session = builder.getOrCreate()
+    settings = session_settings(overrides, jars, environment)
+    with _own_signals(), secrets_in_a_file(settings) if local else nullcontext(settings) as public:
+        session = SparkSession.builder.appName(name).config(map=public).getOrCreate()
     if local:
         _use_local_files(session, overrides)
         session.sparkContext.setLogLevel(overrides.get("spark.log.level", LOCAL["spark.log.level"]))
@@ -98,6 +102,40 @@ def _set_local_environment() -> None:
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+
+
+@contextmanager
+def secrets_in_a_file(settings: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    """Give the settings that may stand on the JVM's command line, which everybody on the machine can read.
+
+    The others reach the JVM by a properties file of mode 0600 that is gone when the context ends.
+    """
+    secret = {key: value for key, value in settings.items() if is_secret(key)}
+    if not secret:
+        yield dict(settings)
+        return
+    before = os.environ.get(SUBMIT_ARGUMENTS)
+    with NamedTemporaryFile("w", prefix="spark-", suffix=".conf", encoding="latin-1") as file:
+        file.writelines(f"{key}={_property(value)}\n" for key, value in secret.items())
+        file.flush()
+        # Spark before 4.0 cannot read its own defaults beside a properties file.
+        defaults = "--load-spark-defaults " if int(version("pyspark").split(".")[0]) >= SPARK_4 else ""
+        os.environ[SUBMIT_ARGUMENTS] = f"--properties-file {file.name} {defaults}{before or 'pyspark-shell'}"
+        try:
+            yield {key: value for key, value in settings.items() if key not in secret}
+        finally:
+            os.environ.pop(SUBMIT_ARGUMENTS)
+            if before is not None:
+                os.environ[SUBMIT_ARGUMENTS] = before
+
+
+def _property(value: str) -> str:
+    """Write a value as Java properties files have it: all but plain ASCII is escaped."""
+    wide = value.encode("utf-16-be")
+    units = [int.from_bytes(wide[at : at + 2], "big") for at in range(0, len(wide), 2)]
+    return "".join(
+        chr(unit) if chr(unit).isascii() and chr(unit).isalnum() else f"\\u{unit:04x}" for unit in units
+    )
 
 
 @contextmanager
