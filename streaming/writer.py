@@ -1,9 +1,10 @@
 """The batch writer: what the driver does with each micro-batch (`foreachBatch`).
 
-One action on the operator's output, and only one: a second would run the state function again. Then, in
-this order: read, roll up, refine by what the probe saw, write the sinks, commit the ledger. A batch that the
-ledger has is skipped: Spark runs it again when the process died between the ledger's commit and Spark's own.
-Blocks for the sinks. An error fails the batch, which runs again at the next start.
+One action on the operator's output, and only one: a second would run the state function again, and a cached
+frame would cost more than it saves. Then, in this order: read, roll up, refine by what the probe saw, write
+the sinks, commit the ledger. A batch that the ledger has is skipped: Spark runs it again when the process
+died between the ledger's commit and Spark's own. Blocks for the sinks. An error fails the batch, which runs
+again at the next start.
 """
 
 from __future__ import annotations
@@ -94,11 +95,7 @@ class BatchWriter:
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         """Apply one batch; Spark's `foreachBatch` function."""
         self._has_id.wait()
-        frame.persist()
-        try:
-            rows = [tuple(row) for row in frame.select(*OUTPUT_COLUMNS).collect()]
-        finally:
-            frame.unpersist()
+        rows = [tuple(row) for row in frame.select(*OUTPUT_COLUMNS).collect()]
         self.apply(BatchKey(self._query_id, batch_id), read_batch(rows))
 
     def apply(self, key: BatchKey, batch: Batch) -> None:
