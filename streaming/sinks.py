@@ -7,6 +7,7 @@ back: there a batch that runs again is printed again, with the same ids.
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from rebalance_monitor.coordinator.findings import to_json
@@ -20,18 +21,29 @@ if TYPE_CHECKING:
 
     from rebalance_monitor.checkpoints.ledger import Snapshot
     from rebalance_monitor.coordinator.findings import Finding
-    from rebalance_monitor.dashboard.quarantine_table import Unreadable
-    from rebalance_monitor.streaming.batches import BatchKey
+    from rebalance_monitor.streaming.batches import Batch, BatchKey
+
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """What one batch tells: its findings, final and stamped; what the operator said; driver's clock (ms)."""
+
+    findings: Sequence[Finding]
+    batch: Batch
+    wall: int
 
 
 class Sink(Protocol):
-    """One destination. Methods block for the disk and raise OSError; the batch then runs again."""
+    """One destination. `start` and `write` block for the disk; on their OSError the batch runs again."""
 
     def start(self, committed: Snapshot) -> None:
         """Forget what was written after `committed`; called once, before the first batch."""
 
-    def write(self, key: BatchKey, findings: Sequence[Finding], unreadable: Sequence[Unreadable]) -> None:
+    def write(self, key: BatchKey, telling: Telling) -> None:
         """Write one batch durably; called again with the same key when a batch runs again."""
+
+    def committed(self, key: BatchKey) -> None:
+        """Take the batch as final: the ledger has it. Neither blocks nor raises."""
 
 
 class JsonLines:
@@ -51,12 +63,12 @@ class JsonLines:
             self.length = self.written = min(committed.jsonl_bytes, file.tell())
             file.truncate(self.length)
 
-    def write(self, key: BatchKey, findings: Sequence[Finding], unreadable: Sequence[Unreadable]) -> None:  # noqa: ARG002 - a sink takes what it needs
+    def write(self, key: BatchKey, telling: Telling) -> None:  # noqa: ARG002 - a sink takes what it needs
         """Append the findings, from the committed length on."""
         self.written = self.length
-        if not findings:
+        if not telling.findings:
             return
-        text = "".join(to_json(finding) + "\n" for finding in findings).encode()
+        text = "".join(to_json(finding) + "\n" for finding in telling.findings).encode()
         with self._path.open("ab") as file:
             # An earlier attempt of this batch in the same process may have failed half-way.
             file.truncate(self.length)
@@ -65,8 +77,8 @@ class JsonLines:
             os.fsync(file.fileno())
         self.written = self.length + len(text)
 
-    def committed(self) -> None:
-        """Take what was written as final: the ledger has committed it."""
+    def committed(self, key: BatchKey) -> None:  # noqa: ARG002 - a sink takes what it needs
+        """Take what was written as final."""
         self.length = self.written
 
 
@@ -80,9 +92,12 @@ class FindingsTable:
         """Delete the files of batches that were never committed."""
         forget_uncommitted(self._folder, committed.batches)
 
-    def write(self, key: BatchKey, findings: Sequence[Finding], unreadable: Sequence[Unreadable]) -> None:  # noqa: ARG002
+    def write(self, key: BatchKey, telling: Telling) -> None:
         """Write the batch's own files."""
-        write_findings(self._folder, findings, *key)
+        write_findings(self._folder, telling.findings, *key)
+
+    def committed(self, key: BatchKey) -> None:
+        """Nothing is left to do."""
 
 
 class QuarantineTable:
@@ -95,9 +110,12 @@ class QuarantineTable:
         """Delete the files of batches that were never committed."""
         forget_uncommitted(self._folder, committed.batches)
 
-    def write(self, key: BatchKey, findings: Sequence[Finding], unreadable: Sequence[Unreadable]) -> None:  # noqa: ARG002
+    def write(self, key: BatchKey, telling: Telling) -> None:
         """Write the batch's own files."""
-        write_quarantine(self._folder, unreadable, *key)
+        write_quarantine(self._folder, telling.batch.unreadable, *key)
+
+    def committed(self, key: BatchKey) -> None:
+        """Nothing is left to do."""
 
 
 class Lines:
@@ -111,14 +129,17 @@ class Lines:
     def start(self, committed: Snapshot) -> None:
         """Nothing can be taken back."""
 
-    def write(self, key: BatchKey, findings: Sequence[Finding], unreadable: Sequence[Unreadable]) -> None:  # noqa: ARG002
+    def write(self, key: BatchKey, telling: Telling) -> None:  # noqa: ARG002 - a sink takes what it needs
         """Print the findings that are news: history rebuilds state and is for the tables.
 
         Once the reader of a pipe is gone nothing more is printed; the other sinks go on.
         """
         try:
-            for finding in findings if self._is_open else ():
+            for finding in telling.findings if self._is_open else ():
                 if not finding.history:
                     self._write(self._show(finding) + "\n")
         except BrokenPipeError:
             self._is_open = False
+
+    def committed(self, key: BatchKey) -> None:
+        """Nothing is left to do."""

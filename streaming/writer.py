@@ -18,7 +18,7 @@ import structlog
 
 from rebalance_monitor.coordinator.findings import stamp
 from rebalance_monitor.streaming.batches import Batch, BatchKey, read_batch
-from rebalance_monitor.streaming.sinks import JsonLines
+from rebalance_monitor.streaming.sinks import JsonLines, Telling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -113,8 +113,9 @@ class BatchWriter:
         wall = self._wall_ms()
         fresh = replace(batch, findings=[f for f in batch.findings if not self._is_known(f)])
         findings = [self._named(stamp(f, wall)) for f in self._parts.findings(fresh, wall)]
+        telling = Telling(findings, batch, wall)
         for sink in self._sinks:
-            sink.write(key, findings, batch.unreadable)
+            sink.write(key, telling)
         self._commit(key, batch)
         self.told.findings += len(findings)
         self._say(key, batch, findings, wall)
@@ -134,8 +135,8 @@ class BatchWriter:
             after = replace(after, jsonl_bytes=lines.written)
         self._ledger.commit(after)
         self._snapshot = after
-        if lines is not None:
-            lines.committed()
+        for sink in self._sinks:
+            sink.committed(key)
 
     def _say(self, key: BatchKey, batch: Batch, findings: Sequence[Finding], wall: int) -> None:
         """Write one line a batch at most: loud for troubles, usual for findings, else for debugging."""

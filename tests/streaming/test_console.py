@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rebalance_monitor.coordinator.findings import from_json
-from rebalance_monitor.streaming.batches import BatchKey
+from rebalance_monitor.streaming.batches import Batch, BatchKey
 from rebalance_monitor.streaming.console import line_of, plain, renderer, writer
-from rebalance_monitor.streaming.sinks import Lines
+from rebalance_monitor.streaming.sinks import Lines, Telling
 from tests.coordinator.timeline import findings
 from tests.streaming.topics import eventful_topic
 
@@ -60,5 +60,5 @@ def test_a_pipe_whose_reader_went_away_ends_the_printing_and_nothing_else() -> N
 
     sink = Lines(lambda finding: finding.id, gone)
     for batch in range(3):
-        sink.write(BatchKey("q", batch), [FINDINGS[0]], [])
+        sink.write(BatchKey("q", batch), Telling([FINDINGS[0]], Batch(), 0))
     assert len(tried) == 1

@@ -19,7 +19,7 @@ from rebalance_monitor.dashboard.table_files import files
 from rebalance_monitor.decoders import rows
 from rebalance_monitor.streaming.batches import Batch, BatchKey, read_batch
 from rebalance_monitor.streaming.parts import Parts
-from rebalance_monitor.streaming.sinks import FindingsTable, JsonLines, Lines, QuarantineTable
+from rebalance_monitor.streaming.sinks import FindingsTable, JsonLines, Lines, QuarantineTable, Telling
 from rebalance_monitor.streaming.step import Plan, step
 from rebalance_monitor.streaming.storage import Storage
 from rebalance_monitor.streaming.writer import BatchWriter
@@ -199,7 +199,7 @@ def test_the_console_is_told_news_and_no_history() -> None:
     (live,) = [finding for finding in BATCHES[0].findings if finding.kind == "rebalance"][:1]
     lines: list[str] = []
     sink = Lines(lambda finding: finding.id, lines.append)
-    sink.write(BatchKey(QUERY, 0), [replace(live, history=True), live], [])
+    sink.write(BatchKey(QUERY, 0), Telling([replace(live, history=True), live], Batch(), 0))
     assert lines == [f"{live.id}\n"]
 
 
