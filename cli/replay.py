@@ -55,7 +55,7 @@ def command(
 
 
 def _replay(path: Path, settings: "Settings", history_until: str | None, output: Form) -> None:
-    from rebalance_monitor.cli.history import history_ends
+    from rebalance_monitor.cli.history_bounds import history_ends
     from rebalance_monitor.cli.replaying import replay_capture
     from rebalance_monitor.cluster.capture import read_capture
     from rebalance_monitor.streaming.settings import detection_settings

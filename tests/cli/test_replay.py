@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rebalance_monitor.cli.history import history_ends, parse_time
+from rebalance_monitor.cli.history_bounds import history_ends, parse_time
 from rebalance_monitor.cli.main import run
 from rebalance_monitor.cli.replaying import replay_capture
 from rebalance_monitor.cluster.capture import CaptureError, Metadata, read_capture, write_capture
