@@ -182,7 +182,17 @@ class ClusterAdmin:
         )
 
     def _cluster(self) -> dict[str, Any]:
-        return self._told(lambda: dict(self._client.describe_cluster()))
+        return self._told(self._described)
+
+    def _described(self) -> dict[str, Any]:
+        try:
+            return dict(self._client.describe_cluster())
+        except KeyError:
+            # kafka-python 3 counts on a field that DescribeCluster v0 (Kafka 2.8 to 3.6) does not have.
+            client = self._client
+            found = client._manager.run(client._get_cluster_metadata, [])  # noqa: SLF001 - its own fallback
+            brokers = [{**one, "broker_id": one["node_id"]} for one in found["brokers"]]
+            return {**found, "brokers": brokers}
 
     def _topic(self, name: str) -> dict[str, Any] | None:
         from kafka.errors import TopicAuthorizationFailedError, UnknownTopicOrPartitionError  # noqa: PLC0415
