@@ -1,0 +1,44 @@
+"""What machines look at: metrics, the tables and their audit (the page and its API: config/web.py)."""
+
+from pydantic import Field
+
+from rebalance_monitor.config.detection import Section
+
+
+class Metrics(Section):
+    """What `/metrics` exports of single groups; the rest is always exported."""
+
+    allow: tuple[str, ...] = Field(default=("*",), description="Groups with series of their own (patterns).")
+    deny: tuple[str, ...] = Field(
+        default=(), description="Groups without any series, whatever `allow` says (patterns)."
+    )
+    max_groups: int = Field(
+        default=1000,
+        ge=0,
+        description="So many groups have series of their own; the others are summed up as group `(other)`.",
+    )
+
+
+class Tables(Section):
+    """Upkeep of the Parquet tables below the storage folder."""
+
+    groups_seconds: float = Field(
+        default=10.0, gt=0, description="The `groups` table is written at most so often, and at the end."
+    )
+    keep_days: int | None = Field(
+        default=None, ge=1, description="Findings older than so many days are deleted; empty keeps all."
+    )
+    optimize_minutes: float = Field(
+        default=60.0, ge=0, description="How often small files of the findings table are merged; 0: never."
+    )
+
+
+class Audit(Section):
+    """Contracts on records and tables, checked with great-expectations off the hot path."""
+
+    every_batches: int = Field(
+        default=600, ge=0, description="Check a sample every so many batches; 0: only by the verb `audit`."
+    )
+    sample_rows: int = Field(
+        default=2_000, ge=1, description="So many newest rows of each table are checked."
+    )
