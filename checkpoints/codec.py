@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 CODEC_VERSION = 1
 """Version of the blob; goes up with any change to it or to the header's fields."""
 
-FRAME_VERSION = 1
+FRAME_VERSION = 2
 """Version of a group's body; goes up with any change to the fields of a group, member or storm."""
 
 _BLOB = Struct(">BI")

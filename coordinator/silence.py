@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 def due(state: GroupState, settings: DetectionSettings, live_since: int) -> int:
     """Earliest clock (ms) at which `on_clock` may have something to say; 2**63 - 1 if none."""
-    earliest = storms.wake(state, settings.storm_quiet_ms)
+    earliest = storms.wake(state, settings.storm_quiet_ms, settings.grace_ms)
     if state.dirty:
         earliest = min(earliest, state.last_summary + settings.summary_interval_ms)
     for member in _watched(state):
@@ -48,7 +48,7 @@ def retired(state: GroupState, settings: DetectionSettings, now: int) -> bool:
 
 def on_clock(state: GroupState, scene: Scene, now: int, live_since: int) -> list[Finding]:
     """Say which deadlines of the group have passed at `now`."""
-    found = storms.settle(state, scene, now)
+    found = storms.announce(state, scene, now)
     watched = _watched(state)
     late = [m for m in watched if _deadline(state, m, live_since) + scene.settings.grace_ms <= now]
     if late and (len(state.members) == 1 or _some_alive(state, now)):

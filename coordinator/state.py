@@ -65,7 +65,8 @@ class Member:
 class StormState:
     """Generations of the window that count towards a storm, and the open incident.
 
-    `events` are [at, code, generations, offender] (codes in `storms.py`), oldest first.
+    `events` are [at, code, generations, offender] (codes in `storms.py`), oldest first. `announced`: the
+    clock has told that the incident is over; a record may still belong to it.
     """
 
     events: list[list[int | str]] = field(default_factory=list)
@@ -75,6 +76,7 @@ class StormState:
     total: int = 0
     sequence: int = 0
     restart_at: int = -1
+    announced: bool = False
 
 
 @dataclass(slots=True)

@@ -5,7 +5,9 @@ taking a member back after that, a rebalance among the same members, and each fa
 replacing members that were there before the disturbance counts only where the same client also lost a young
 member twice, so a rolling restart, in which every member goes and comes back once, is recognised and is no
 storm, nor is stopping the group after it. An Empty counts with the generation it ends, not by itself. First
-starts, scale-outs and cooperative follow-ups are never noted. A storm resolves after the quiet time.
+starts, scale-outs and cooperative follow-ups are never noted. A storm resolves after the quiet time, counted
+between the times of records: records alone decide which storm a generation belongs to, the clock only tells
+the end sooner. A record that comes late for its own time therefore goes on with the storm that it belongs to.
 """
 
 from __future__ import annotations
@@ -56,7 +58,7 @@ def note_generation(
 ) -> list[Finding]:
     """Note one completed generation, or the Empty that ends one; ms `at` is the end of its join phase."""
     storm = state.storm
-    found = settle(state, scene, at)
+    found = settle(state, scene)
     _prune(storm, at - scene.settings.storm_window_ms)
     code, who = _classify(storm, change, causes)
     starting = code is Code.SAME and at - state.started_at <= START_MS
@@ -68,40 +70,40 @@ def note_generation(
 
 def note_failed(state: GroupState, scene: Scene, count: int, at: int) -> list[Finding]:
     """Note `count` generations that failed before `at`."""
-    found = settle(state, scene, at)
+    found = settle(state, scene)
     _prune(state.storm, at - scene.settings.storm_window_ms)
     state.storm.events.append([at, Code.FAILED, count, ""])
     return found + _judge(state, scene, at, ())
 
 
-def settle(state: GroupState, scene: Scene, now: int) -> list[Finding]:
-    """Resolve an open storm that has been quiet for long enough at `now`."""
+def settle(state: GroupState, scene: Scene) -> list[Finding]:
+    """End an open storm if it has been quiet for long enough before the record of `scene`."""
     storm = state.storm
-    due = wake(state, scene.settings.storm_quiet_ms)
-    if now < due:
+    if not storm.incident or scene.ts < _quiet_at(state, scene.settings.storm_quiet_ms):
         return []
-    found = scene.find(
-        Kind.STORM,
-        state,
-        at=due,
-        evidence="derived",
-        anchor=f"{storm.incident}/{deadline_anchor(0, '', due)}",
-        phase="resolved",
-        sequence=storm.sequence,
-        incident=storm.incident,
-        opened_at=storm.opened_at,
-        resolution="quiet",
-        offset=None,
-        details={"total": storm.total, "window_ms": scene.settings.storm_window_ms},
-    )
+    found = [] if storm.announced else [_resolved(state, scene)]
     storm.incident, storm.opened_at, storm.sequence, storm.total = "", -1, 0, 0
+    storm.announced = False
     storm.events = []
-    return [found]
+    return found
 
 
-def wake(state: GroupState, quiet_ms: int) -> int:
-    """When an open storm resolves if nothing more counts, ms; `NEVER` without one."""
-    return state.storm.last_at + quiet_ms if state.storm.incident else NEVER
+def announce(state: GroupState, scene: Scene, now: int) -> list[Finding]:
+    """Tell once that an open storm is over: at `now` (ms) every record that could belong to it is read."""
+    if now < wake(state, scene.settings.storm_quiet_ms, scene.settings.grace_ms):
+        return []
+    state.storm.announced = True
+    return [_resolved(state, scene)]
+
+
+def is_open(storm: StormState) -> bool:
+    """Whether a storm was told that has not been told as over."""
+    return bool(storm.incident) and not storm.announced
+
+
+def wake(state: GroupState, quiet_ms: int, grace_ms: int) -> int:
+    """Clock (ms) at which an open storm is told as over if nothing more counts; `NEVER` without one."""
+    return _quiet_at(state, quiet_ms) + grace_ms if is_open(state.storm) else NEVER
 
 
 def counted(storm: StormState) -> tuple[int, int]:
@@ -133,6 +135,29 @@ def _classify(storm: StormState, change: Change, causes: tuple[CauseEntry, ...])
     return (None, "") if change.replaced else (Code.SAME, "")
 
 
+def _quiet_at(state: GroupState, quiet_ms: int) -> int:
+    return state.storm.last_at + quiet_ms
+
+
+def _resolved(state: GroupState, scene: Scene) -> Finding:
+    storm, settings = state.storm, scene.settings
+    due = _quiet_at(state, settings.storm_quiet_ms)
+    return scene.find(
+        Kind.STORM,
+        state,
+        at=due,
+        evidence="derived",
+        anchor=f"{storm.incident}/{deadline_anchor(0, '', due)}",
+        phase="resolved",
+        sequence=storm.sequence,
+        incident=storm.incident,
+        opened_at=storm.opened_at,
+        resolution="quiet",
+        offset=None,
+        details={"total": storm.total, "window_ms": settings.storm_window_ms},
+    )
+
+
 def _prune(storm: StormState, before: int) -> None:
     storm.events = [event for event in storm.events if int(event[0]) > before][-MAX_EVENTS:]
 
@@ -142,7 +167,7 @@ def _judge(state: GroupState, scene: Scene, at: int, causes: tuple[CauseEntry, .
     storm, settings = state.storm, scene.settings
     completed, failed = counted(storm)
     if storm.incident:
-        storm.last_at = at
+        storm.last_at, storm.announced = scene.ts, False
         storm.total += 1
         if storm.total < settings.storm_threshold * (storm.sequence + 2):
             return []
@@ -151,7 +176,7 @@ def _judge(state: GroupState, scene: Scene, at: int, causes: tuple[CauseEntry, .
     if completed + failed < settings.storm_threshold:
         return []
     storm.incident = scene.identify(Kind.STORM, phase="opened")
-    storm.opened_at = storm.last_at = at
+    storm.opened_at, storm.last_at = at, scene.ts
     storm.total = completed + failed
     return [_report(state, scene, at, "opened", (completed, failed), causes)]
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from rebalance_monitor.coordinator.storms import is_open
+
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.state import GroupState, Member
 
@@ -24,7 +26,7 @@ def summarise(group: str, state: GroupState, limit: int) -> dict[str, Any]:
         "member_list": [_member(member) for member in state.members[:limit]],
         "last_rebalance": state.rebalance_at,
         "last_causes": [{"cause": cause, "confidence": confidence} for cause, confidence in state.causes],
-        "storm": bool(state.storm.incident),
+        "storm": is_open(state.storm),
         "last_commit": state.last_commit,
     }
 

@@ -1,6 +1,9 @@
 from rebalance_monitor.coordinator.findings import Finding
 from rebalance_monitor.coordinator.kinds import Kind
-from tests.coordinator.timeline import Client, Topic, findings
+from rebalance_monitor.coordinator.outputs import FindingOut, Output
+from rebalance_monitor.coordinator.settings import DetectionSettings
+from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
+from tests.coordinator.timeline import T0, Client, Topic, findings
 
 STEADY = [Client(f"m{i}-1", (i,), f"consumer-{i}", f"/10.0.0.{i}") for i in range(3)]
 
@@ -74,3 +77,28 @@ def test_failed_generations_count_towards_a_storm() -> None:
     for loop in range(4):
         topic.generation(40_000 * (loop + 1), 1 + 4 * loop, STEADY)
     assert of(findings(topic), Kind.STORM)
+
+
+def test_a_clock_that_runs_ahead_tells_the_end_of_a_storm_and_changes_no_id_of_what_records_decide() -> None:
+    topic = crash_loop(8)
+    quiet = DetectionSettings().storm_quiet_ms
+    last = topic.rows[-1].record_ts
+    again = Client("m2-10", (2,), "consumer-2", "/10.0.0.2")
+    for number in range(18, 30, 2):
+        at = last - T0 + quiet - 20_000 + number * 500
+        topic.generation(at, number, STEADY[:2])
+        topic.generation(at + 400, number + 1, [*STEADY[:2], again])
+
+    def told(early: int | None) -> list[Finding]:
+        shard = ShardCoordinator(new_shard_state(7, 0, None), DetectionSettings(), "c1")
+        out: list[Output] = []
+        for index, row in enumerate(topic.rows):
+            if index == early:
+                out += shard.on_clock(last + quiet + 10_000)
+            out += shard.on_row(row)
+        return of([found.finding for found in out if isinstance(found, FindingOut)], Kind.STORM)
+
+    early, without = told(len(crash_loop(8).rows)), told(None)
+    assert [found.phase for found in early].count("resolved") == 1
+    assert [found.phase for found in without].count("resolved") == 0
+    assert [found.id for found in early if found.phase != "resolved"] == [found.id for found in without]

@@ -45,4 +45,6 @@ def record_driven(found: Iterable[Finding], groups: set[str]) -> list[tuple[str,
         if finding.group in groups
         and finding.scope is Scope.GROUP
         and KINDS[finding.kind].driven_by is DrivenBy.RECORD
+        # The probe may see a storm that completes no generation: that one is its own.
+        and finding.details.get("rule") != "sightings"
     )
