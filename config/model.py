@@ -12,7 +12,9 @@ from pydantic import Field
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from rebalance_monitor.config.clients import Kafka, Spark
+from rebalance_monitor.config.dashboard import Audit, Metrics, Tables
 from rebalance_monitor.config.detection import Detection, Section
+from rebalance_monitor.config.web import Web
 
 ENVIRONMENT_PREFIX = "REBALANCE_MONITOR_"
 
@@ -105,6 +107,10 @@ class Settings(BaseSettings):
     )
     outputs: Outputs = Field(default=Outputs(), description="Where findings go; each can be switched off.")
     probe: Probe = Field(default=Probe(), description="The thread that asks the brokers what no record says.")
+    metrics: Metrics = Field(default=Metrics(), description="What `/metrics` exports of single groups.")
+    tables: Tables = Field(default=Tables(), description="Upkeep of the Parquet tables.")
+    audit: Audit = Field(default=Audit(), description="Contracts on records and tables.")
+    web: Web = Field(default=Web(), description="The live page, its API and the metrics.")
     jars: tuple[Path, ...] = Field(
         default=(), description="Spark's Kafka connector as files, for machines without network."
     )
