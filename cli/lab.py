@@ -1,6 +1,7 @@
 """`rebalance-monitor lab up|status|down`: a real Kafka on this machine, from jars fetched once."""
 
 import os
+import signal
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -64,6 +65,8 @@ def up(
     """Start a broker that stays until `lab down`; say what runs already."""
     from rebalance_monitor.lab import broker as lab
 
+    # An orderly `kill` midway cleans up as Ctrl-C does.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     if (found := lab.running(folder)) is not None:
         click.echo("A lab runs already; `rebalance-monitor lab down` stops it.", err=True)
     else:

@@ -26,7 +26,7 @@ from rebalance_monitor.lab.properties import HOST, Address, Shape
 from rebalance_monitor.lab.quiet import quiet
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 DEFAULT_VERSION = "4.1.1"
 READY_S = 120.0
@@ -74,10 +74,11 @@ class LabBroker:
         """The coordinator log of every node."""
         return [node.coordinator_log for node in self.nodes]
 
-    def start(self) -> Self:
+    def start(self, *, leashed: bool = False, note: Callable[[], None] = lambda: None) -> Self:
         """Start every node and wait until the cluster answers and can coordinate groups.
 
-        Raises DependencyError: no Java, no jars, a port in use, or a node that ended (with its last lines).
+        Leashed nodes end with this process. `note` is called as soon as there is another process. Raises
+        DependencyError: no Java, no jars, a port in use, or a node that ended (with its last lines).
         """
         resolve_kafka_broker(self.version)
         cluster_id = base64.urlsafe_b64encode(secrets.token_bytes(16)).decode().rstrip("=")
@@ -87,7 +88,8 @@ class LabBroker:
             for node in self.nodes:
                 node.prepare(self.shape, addresses, self._cluster_id() or cluster_id)
             for node in self.nodes:
-                node.start()
+                node.start(leashed=leashed)
+                note()
             self.wait_ready()
         except BaseException:
             self.stop()
@@ -151,7 +153,7 @@ class LabBroker:
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def __enter__(self) -> Self:
-        return self.start()
+        return self.start(leashed=True)
 
     def __exit__(self, *_: object) -> None:
         self.stop()
@@ -181,11 +183,19 @@ def up(broker: LabBroker) -> LabBroker:
     found = running(broker.folder)
     if found is not None:
         return found
-    broker.start()
+    try:
+        # Written from the first process on, so that `down` knows one whose start was cut short.
+        broker.start(note=lambda: _write_state(broker))
+    except BaseException:
+        (broker.folder / STATE_FILE).unlink(missing_ok=True)
+        raise
+    return broker
+
+
+def _write_state(broker: LabBroker) -> None:
     path = broker.folder / STATE_FILE
     path.with_suffix(".tmp").write_text(json.dumps(broker.state(), indent=1), encoding="utf-8")
     path.with_suffix(".tmp").rename(path)
-    return broker
 
 
 def running(folder: Path) -> LabBroker | None:

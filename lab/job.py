@@ -13,6 +13,7 @@ import yaml
 
 from rebalance_monitor.cluster.errors import DependencyError
 from rebalance_monitor.coordinator.findings import from_json
+from rebalance_monitor.lab.leash import Leash
 from rebalance_monitor.lab.node import wait_until
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ class Job:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+        self._leash = Leash(self._process.pid)
         return self
 
     def wait_ready(self) -> None:
@@ -106,3 +108,4 @@ class Job:
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
+        self._leash.release()

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from rebalance_monitor.cluster.errors import DependencyError
 from rebalance_monitor.cluster.jars import release, resolve_kafka_broker
 from rebalance_monitor.cluster.java import find_java
+from rebalance_monitor.lab.leash import Leash
 from rebalance_monitor.lab.properties import HOST, Address, Shape, logging_options, server_properties
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class Node:
     address: Address
     pid: int | None = None
     _child: subprocess.Popen[bytes] | None = None
+    _leash: Leash | None = None
 
     @property
     def data(self) -> Path:
@@ -75,8 +77,8 @@ class Node:
             said = done.stderr.strip() or done.stdout.strip()
             raise DependencyError(f"Kafka {self.version} could not format {self.data}: {said}")
 
-    def start(self) -> None:
-        """Start the process; it outlives the caller until `stop` or `kill`."""
+    def start(self, *, leashed: bool = False) -> None:
+        """Start the process; it outlives the caller until `stop` or `kill`, unless it is leashed."""
         command = self._java("kafka.Kafka", str(self.folder / "server.properties"))
         with (self.folder / "stdout.log").open("ab") as output:
             self._child = subprocess.Popen(
@@ -88,6 +90,7 @@ class Node:
                 cwd=self.folder,
             )
         self.pid = self._child.pid
+        self._leash = Leash(self.pid) if leashed else None
 
     def _java(self, main: str, *arguments: str) -> list[str]:
         java = find_java()
@@ -107,12 +110,19 @@ class Node:
         self._signal(signal.SIGTERM)
         if not wait_until(lambda: not self.is_running(), timeout_s):
             self.kill()
+        self._unleash()
         self.pid = None
 
     def kill(self) -> None:
         """End the process at once (SIGKILL), as a crash would."""
         self._signal(signal.SIGKILL)
         wait_until(lambda: not self.is_running(), STOP_S)
+        self._unleash()
+
+    def _unleash(self) -> None:
+        if self._leash is not None:
+            self._leash.release()
+            self._leash = None
 
     def _signal(self, number: signal.Signals) -> None:
         if self.pid is not None and self.is_running():
