@@ -25,10 +25,15 @@ MAX_NEWS = 20
 
 
 class Phase(StrEnum):
-    """Where the thread stands: `repeated` says again what is known, `resolved` is the last of a thread."""
+    """Where the thread stands.
+
+    `acknowledged`: somebody silenced everything in it that fires. `repeated` says again what is known.
+    `resolved` is the last of a thread.
+    """
 
     OPENED = "opened"
     UPDATED = "updated"
+    ACKNOWLEDGED = "acknowledged"
     RESOLVED = "resolved"
     REPEATED = "repeated"
 
@@ -43,7 +48,8 @@ class Notification:
     `labels` are those that the group of alerts shares. `alerts`: the firing ones first. `news`: findings
     taken in since this thread was last told, oldest first, the last MAX_NEWS of them. `state` is what the
     sink returned for this thread last time, empty at first. `maybe_sent` is False only where it is certain
-    that no attempt with this key has reached the service: not after a crash, not on any retry.
+    that nothing of this thread reached the service that `state` does not tell of: not after a crash, and
+    not on any retry. It costs Slack a look into the channel's history, and nothing elsewhere.
     """
 
     key: str
