@@ -4,28 +4,74 @@ An OffsetCommit record names no member, so a commit belongs to the member that t
 the partition to. The fold takes one partition at a time and knows a commit by its timestamp, so a run that
 was cut anywhere gives the same state as the whole run. Only whether an offset moved is used, never its
 value: it may belong to an aborted transaction.
+
+A group commits the same partitions in the same order again and again, so who owns which place of a run is
+worked out once per list of partitions (bytes) and assignment, and after that a member's share is a slice.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from struct import unpack
+from typing import TYPE_CHECKING, NamedTuple
+
+from rebalance_monitor.decoders.rows import listed_partitions
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from rebalance_monitor.coordinator.state import GroupState, Member
-    from rebalance_monitor.decoders.rows import CommitRun
 
 IDLE_TRAIT = 2
 """Commits without any progress from which a member counts as one that commits when idle."""
 
 _SMOOTHING = 4
 _MAX_IDLE_FAMILIES = 8
+_MAX_PLANS = 64
 
-Owners = dict[tuple[str, int], tuple["Member", int]]
+
+class _Share(NamedTuple):
+    """What one member has of a run: places in the run, and the same places among the member's offsets."""
+
+    member: Member
+    run: slice | tuple[int, ...]
+    own: slice | tuple[int, ...]
 
 
-def owners(state: GroupState) -> Owners:
+class Owners:
+    """Who owns what under the current assignment of one group; good until the next record of the group."""
+
+    __slots__ = ("_owned", "_plans")
+
+    def __init__(self, state: GroupState) -> None:
+        self._owned = _owned(state)
+        self._plans: dict[bytes, tuple[int, list[_Share]]] = {}
+
+    def shares(self, partitions: bytes) -> tuple[int, list[_Share]]:
+        """Count a run's list of partitions (T of the row contract), and split it by owner."""
+        found = self._plans.get(partitions)
+        if found is None:
+            if len(self._plans) >= _MAX_PLANS:
+                self._plans.clear()
+            found = self._plans[partitions] = self._split(partitions)
+        return found
+
+    def _split(self, partitions: bytes) -> tuple[int, list[_Share]]:
+        places: dict[int, tuple[Member, list[int], list[int]]] = {}
+        listed = list(listed_partitions(partitions))
+        for place, partition in enumerate(listed):
+            found = self._owned.get(partition)
+            if found is not None:
+                member, index = found
+                _, run, own = places.setdefault(id(member), (member, [], []))
+                run.append(place)
+                own.append(index)
+        shares = [_Share(member, _sliced(run), _sliced(own)) for member, run, own in places.values()]
+        return len(listed), shares
+
+
+def _owned(state: GroupState) -> dict[tuple[str, int], tuple[Member, int]]:
     """(topic, partition) -> (member, index into its offsets) under the current assignment."""
-    found: Owners = {}
+    found: dict[tuple[str, int], tuple[Member, int]] = {}
     topics = state.topics
     if state.names:
         topics = state.names if len(state.names) == len(topics) == 1 else []
@@ -39,16 +85,23 @@ def owners(state: GroupState) -> Owners:
     return found
 
 
-def fold(state: GroupState, run: CommitRun, owned: Owners) -> list[Member]:
-    """Take one run into `state`; returns the members it is the first commit of at this timestamp."""
-    at = run.commit_ts
+def _sliced(places: list[int]) -> slice | tuple[int, ...]:
+    """Return the slice that gives these places in this order, or the places where there is none."""
+    step = places[1] - places[0] if len(places) > 1 else 1
+    if step > 0 and places == list(range(places[0], places[-1] + 1, step)):
+        return slice(places[0], places[-1] + 1, step)
+    return tuple(places)
+
+
+def fold(state: GroupState, at: int, partitions: bytes, offsets: bytes, owned: Owners) -> list[Member]:
+    """Take one run of commits at `at` (ms); returns the members it is the first commit of at this time.
+
+    `partitions` and `offsets` are T and O of the row contract.
+    """
     state.last_commit = max(state.last_commit, at)
-    new: list[Member] = []
-    for (topic, partition), offset in zip(run.partitions(), run.offsets(), strict=True):
-        found = owned.get((topic, partition))
-        if found is not None and _take(state, found[0], found[1], offset, at):
-            new.append(found[0])
-    return new
+    count, shares = owned.shares(partitions)
+    values = unpack(f">{count}q", offsets)
+    return [share.member for share in shares if _take(state, share, values, at)]
 
 
 def commits_when_idle(state: GroupState, member: Member) -> bool:
@@ -56,18 +109,38 @@ def commits_when_idle(state: GroupState, member: Member) -> bool:
     return member.idle >= IDLE_TRAIT or member.family in state.idle_families
 
 
-def _take(state: GroupState, member: Member, index: int, offset: int, at: int) -> bool:
-    """Take one partition's commit; True where it begins a new commit of the member."""
+def _take(state: GroupState, share: _Share, values: Sequence[int], at: int) -> bool:
+    """Take a member's share of a run; True where it begins a new commit of the member."""
+    member, run, own = share
     begins = at > member.last_commit
     if begins:
         _close(state, member)
         _begin(member, at)
-    before = member.offsets[index]
-    member.offsets[index] = offset
-    if at == member.last_commit:
-        member.fresh |= before < 0
-        member.moved |= before != offset
+    if isinstance(run, slice) and isinstance(own, slice):
+        before, after = member.offsets[own], list(values[run])
+        member.offsets[own] = after
+        if at == member.last_commit:
+            member.fresh |= min(before) < 0
+            member.moved |= before != after
+    else:
+        _take_each(member, zip(_places(run), _places(own), strict=True), values, at)
     return begins
+
+
+def _take_each(member: Member, places: Iterable[tuple[int, int]], values: Sequence[int], at: int) -> None:
+    """Take one partition after the other: the same one may come twice in a run."""
+    for place, index in places:
+        before = member.offsets[index]
+        member.offsets[index] = values[place]
+        if at == member.last_commit:
+            member.fresh |= before < 0
+            member.moved |= before != values[place]
+
+
+def _places(places: slice | tuple[int, ...]) -> Sequence[int]:
+    if isinstance(places, slice):
+        return range(places.start, places.stop, places.step)
+    return places
 
 
 def _close(state: GroupState, member: Member) -> None:

@@ -130,8 +130,8 @@ class ShardCoordinator:
             return []
         owned = self._owners.get(row.group)
         if owned is None:
-            owned = self._owners[row.group] = commits.owners(group)
-        begun = commits.fold(group, rows.commit_run(row), owned)
+            owned = self._owners[row.group] = commits.Owners(group)
+        begun = commits.fold(group, row.commit_ts, *rows.run_parts(row), owned)
         group.wake = 0
         if not any(member.silent_id for member in begun):
             return []
