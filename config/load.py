@@ -17,6 +17,7 @@ from pydantic_settings import EnvSettingsSource, SettingsError
 
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.config.model import ENVIRONMENT_PREFIX, Settings
+from rebalance_monitor.config.receivers import is_secret_field
 from rebalance_monitor.config.secrets import is_secret
 
 CONFIG_VARIABLE = ENVIRONMENT_PREFIX + "CONFIG"
@@ -85,8 +86,7 @@ def read_yaml(path: Path) -> Tree:
         raise ConfigError(
             f"the configuration file {path} must hold `key: value` lines, not a {type(data).__name__}"
         )
-    # A section that is written but left empty means its defaults.
-    return {str(key): {} if value is None and _is_section(str(key)) else value for key, value in data.items()}
+    return {str(key): _filled(Settings, str(key), value) for key, value in data.items()}
 
 
 def _place(error: yaml.YAMLError) -> str:
@@ -125,9 +125,14 @@ def _merged(below: Tree, above: Mapping[str, object]) -> Tree:
     return result
 
 
-def _is_section(key: str) -> bool:
-    field = Settings.model_fields.get(key)
-    return field is not None and isinstance(field.default, BaseModel)
+def _filled(model: type[BaseModel], key: str, value: object) -> object:
+    """Let a section that is written but left empty mean its defaults."""
+    field = model.model_fields.get(key)
+    if field is None or not isinstance(field.default, BaseModel):
+        return value
+    if isinstance(value, Mapping):
+        return {name: _filled(type(field.default), str(name), part) for name, part in value.items()}
+    return {} if value is None else value
 
 
 def _sentence(detail: ErrorDetails, layers: Mapping[str, Tree]) -> str:
@@ -139,7 +144,8 @@ def _sentence(detail: ErrorDetails, layers: Mapping[str, Tree]) -> str:
     message = PLAIN.get(detail["type"]) or detail["msg"].removeprefix("Value error, ")
     message = message[0].lower() + message[1:]
     value = detail["input"]
-    found = isinstance(value, str | int | float) and not is_secret(key) and detail["type"] != "value_error"
+    hidden = is_secret(key) or is_secret_field(_section(path[:-1]), path[-1])
+    found = isinstance(value, str | int | float) and not hidden and detail["type"] != "value_error"
     return f"`{key}` {where}: {message}" + (f", found {value!r}" if found else "")
 
 

@@ -11,6 +11,7 @@ from typing import Literal
 from pydantic import Field
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from rebalance_monitor.config.alerts import Alerts
 from rebalance_monitor.config.clients import Kafka, Spark
 from rebalance_monitor.config.dashboard import Audit, Metrics, Tables
 from rebalance_monitor.config.detection import Detection, Section
@@ -111,6 +112,10 @@ class Settings(BaseSettings):
     tables: Tables = Field(default=Tables(), description="Upkeep of the Parquet tables.")
     audit: Audit = Field(default=Audit(), description="Contracts on records and tables.")
     web: Web = Field(default=Web(), description="The live page, its API and the metrics.")
+    alerts: Alerts = Field(
+        default=Alerts(),
+        description="Who is told of what, when. Without `receivers` nobody is told anything.",
+    )
     jars: tuple[Path, ...] = Field(
         default=(), description="Spark's Kafka connector as files, for machines without network."
     )
@@ -133,6 +138,6 @@ class Settings(BaseSettings):
 
     def redacted(self) -> dict[str, object]:
         """Return the effective configuration as plain data that may be printed: secrets are hidden."""
-        plain = self.model_dump(mode="json", exclude={"kafka", "spark"})
+        plain = self.model_dump(mode="json", by_alias=True, exclude={"kafka", "spark"})
         sections = {"kafka": self.kafka.redacted(), "spark": self.spark.redacted()}
         return {name: sections.get(name, plain.get(name)) for name in type(self).model_fields}

@@ -8,10 +8,10 @@ is committed.
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
-from typing import get_args
+from typing import get_args, get_origin
 
 import yaml
-from pydantic import BaseModel
+from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
 from rebalance_monitor.config.clients import OWNED, FreeForm
@@ -30,6 +30,14 @@ EXAMPLES = {
     "always_on": '["payments-*"]',
     "severity_overrides": "[{kind: storm, severity: warning, pattern: batch-*}]",
     "group_overrides": "[{pattern: batch-*, storm_threshold: 20}]",
+    "receivers": '[{name: sre, slack: {token_file: /run/secrets/slack, channel: "#kafka"}}]',
+    "routes": """[{matchers: ['severity="critical"'], receiver: pager, continue: true}]""",
+    "inhibit_rules": """[{source_matchers: ['severity="critical"'],"""
+    """ target_matchers: ['severity="warning"'], equal: [cluster, group]}]""",
+    "time_intervals": "[{name: nights, time_intervals: "
+    '[{times: [{start_time: "22:00", end_time: "24:00"}]}]}]',
+    "teams": '{"payments-*": payments}',
+    "templates": """{chat: '{"text": {{ title | tojson }}}'}""",
     "packages": "[org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0]",
     "jars": "[/opt/jars/spark-sql-kafka-0-10_2.13-4.0.0.jar]",
 }
@@ -57,6 +65,9 @@ printed. Any property `x` of `kafka` and `spark` may be given as `x_file`: the v
 passes it to Spark and to the monitor's own clients alike. In the environment `_` stands for `.`
 (`{prefix}KAFKA__SECURITY_PROTOCOL`). Not allowed, because the monitor sets them itself:
 {owned}.
+
+**Alerts.** Durations are written as in Prometheus: `30s`, `5m`, `1h30m`. A secret `x` of a receiver may be
+given as `x_file`, too. How to use it all: [Alerts](alerts.md).
 """
 
 
@@ -81,44 +92,85 @@ def reference_markdown() -> str:
 
 def _section_body(name: str, model: type[BaseModel]) -> str:
     body = _table(model.model_fields) if model.model_fields else ""
+    for path, part in parts_of(model, name):
+        if part.model_fields:
+            body += f"\n### `{path}`\n\n{_doc(part)}\n\n{_table(part.model_fields)}"
     if issubclass(model, FreeForm):
         body += ("\n" if body else "") + "```yaml\n" + f"{name}:\n"
         body += "".join(f"  {example}\n" for example in PROPERTIES[name]) + "```\n"
     return body
 
 
+def parts_of(model: type[BaseModel], path: str) -> Iterator[tuple[str, type[BaseModel]]]:
+    """Yield the sections within a section, with their paths; `[]` stands for each item of a list.
+
+    A section within itself, as the routes of a route, is told once. Lists of one table's rows that the
+    section's own description explains (`detection`) are left to it.
+    """
+    if path == "detection":
+        return
+    for name, field in model.model_fields.items():
+        part = model_in(field.annotation)
+        if part is None or part is model:
+            continue
+        below = f"{path}.{_key(name, field)}" + ("[]" if _is_list(field.annotation) else "")
+        yield below, part
+        yield from parts_of(part, below)
+
+
+def model_in(annotation: object) -> type[BaseModel] | None:
+    """Return the section that a field's annotation is, or is a tuple or an optional one of."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((model for part in get_args(annotation) if (model := model_in(part))), None)
+
+
+def _doc(model: type[BaseModel]) -> str:
+    return " ".join((model.__doc__ or "").split())
+
+
+def _key(name: str, field: FieldInfo) -> str:
+    return field.alias or name
+
+
+def _is_list(annotation: object) -> bool:
+    return get_origin(annotation) is tuple
+
+
 def _table(fields: dict[str, FieldInfo]) -> str:
     rows = (
-        f"| `{name}` | {_kind(field.annotation)} | {_default(field.default)} | {field.description} |\n"
+        f"| `{_key(name, field)}` | {_kind(field.annotation)} | {_default(field)} | {field.description} |\n"
         for name, field in fields.items()
     )
     return "| key | type | default | what |\n|---|---|---|---|\n" + "".join(rows)
 
 
-def _default(value: object) -> str:
-    text = _scalar(value)
+def _default(field: FieldInfo) -> str:
+    if field.is_required():
+        return "must be set"
+    text = "" if isinstance(field.default, BaseModel) else _scalar(field.default)
     return f"`{text}`" if text else ""
 
 
 def _blocks(model: type[BaseModel], indent: str) -> Iterator[str]:
     for name, field in model.model_fields.items():
         if isinstance(field.default, BaseModel):
-            yield _section(name, field)
+            yield _section(name, field, indent)
         else:
             # Commented out: a setting that nobody configured may take the brokers' own value.
             yield (
                 _comment(_prose(name, field), indent)
-                + f"{indent}# {name}: {_scalar(field.default)}".rstrip()
+                + f"{indent}# {_key(name, field)}: {_scalar(field.default)}".rstrip()
                 + "\n"
             )
 
 
-def _section(name: str, field: FieldInfo) -> str:
+def _section(name: str, field: FieldInfo, indent: str) -> str:
     model = type(field.default)
-    body = "".join(_blocks(model, "  "))
+    body = "".join(_blocks(model, indent + "  "))
     if issubclass(model, FreeForm):
         body += "".join(f"  # {example}\n" for example in PROPERTIES[name])
-    return _comment(str(field.description), "") + f"{name}:\n{body}"
+    return _comment(str(field.description), indent) + f"{indent}{name}:\n{body}"
 
 
 def _prose(name: str, field: FieldInfo) -> str:
@@ -137,13 +189,24 @@ def _scalar(value: object) -> str:
     return yaml.safe_dump(plain, default_flow_style=True, width=1000).removesuffix("...\n").strip()
 
 
-NAMES = {str: "text", int: "whole number", float: "number", bool: "true or false", Path: "path"}
+NAMES = {
+    str: "text",
+    int: "whole number",
+    float: "number",
+    bool: "true or false",
+    Path: "path",
+    SecretStr: "secret",
+}
 
 
 def _kind(annotation: object) -> str:
     """Return the type in words: `Literal`s as their values, tuples as lists, optional ones by their type."""
     if isinstance(annotation, type) and annotation in NAMES:
         return NAMES[annotation]
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return "section"
+    if get_origin(annotation) is dict:
+        return "map"
     parts = get_args(annotation)
     if parts and all(isinstance(part, str) for part in parts):
         return " or ".join(f"`{part}`" for part in parts)

@@ -1,0 +1,153 @@
+"""Receivers of alerts: the ways out, with their options and secrets.
+
+Every field of the type `SecretStr` may be given as `<field>_file` instead: the value is that file's content
+without its line end. Secrets are never printed. Two ways to the same service are two receivers.
+"""
+
+from collections.abc import Mapping
+from types import NoneType
+from typing import ClassVar, Literal, Self, get_args
+
+from pydantic import ConfigDict, Field, SecretStr, model_validator
+
+from rebalance_monitor.config.clients import FreeForm
+from rebalance_monitor.config.detection import Section
+from rebalance_monitor.config.durations import Duration
+from rebalance_monitor.config.secrets import read_secret
+
+
+def is_secret_field(model: type, name: str) -> bool:
+    """Whether this field of a configuration section holds a secret."""
+    field = getattr(model, "model_fields", {}).get(name)
+    return field is not None and SecretStr in (field.annotation, *get_args(field.annotation))
+
+
+class WayOut(Section):
+    """What every way out has."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    send_resolved: bool = Field(default=True, description="Whether the end of an incident is told too.")
+    send_updates: bool | None = Field(
+        default=None,
+        description="Whether news about an incident that is open already are told. Empty: as the service"
+        " takes them without a new page (Slack threads do, incoming webhooks do not).",
+    )
+    per_minute: int = Field(default=30, ge=1, description="Notifications a minute at most; the rest waits.")
+    timeout: Duration = Field(default="10s", description="How long one call may take.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_files(cls, raw: object) -> object:
+        if not isinstance(raw, Mapping):
+            return raw
+        entries = dict(raw)
+        for name in [name for name in cls.model_fields if is_secret_field(cls, name)]:
+            if f"{name}_file" not in entries:
+                continue
+            if entries.get(name) is not None:
+                raise ValueError(f"`{name}` and `{name}_file` are both set; keep one of them")
+            entries[name] = read_secret(name, entries.pop(f"{name}_file"))
+        return entries
+
+
+class Slack(WayOut):
+    """Slack: with `token` and `channel` one thread per incident, with `webhook_url` single messages."""
+
+    token: SecretStr | None = Field(
+        default=None, description="Bot token with chat:write, and channels:history to tell nothing twice."
+    )
+    channel: str = Field(default="", description="Channel name or id, with `token`.")
+    webhook_url: SecretStr | None = Field(default=None, description="Address of an incoming webhook.")
+    api_url: str = Field(default="https://slack.com/api/", description="Address of Slack's Web API.")
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if (self.token is None) == (self.webhook_url is None):
+            raise ValueError("set either `token` and `channel`, or `webhook_url`")
+        if self.token is not None and not self.channel:
+            raise ValueError("`channel` is missing: which channel shall the bot post to?")
+        return self
+
+
+class PagerDuty(WayOut):
+    """PagerDuty, Events API v2."""
+
+    routing_key: SecretStr = Field(description="The integration's routing key.")
+    url: str = Field(
+        default="https://events.pagerduty.com/v2/enqueue", description="Address of the Events API."
+    )
+
+
+class Alertmanager(WayOut):
+    """Prometheus Alertmanager, API v2; told again while an alert fires."""
+
+    url: str = Field(min_length=1, description="Its address, as http://alertmanager:9093.")
+    username: str = Field(default="", description="User of basic authentication.")
+    password: SecretStr | None = Field(default=None, description="Password of basic authentication.")
+    bearer_token: SecretStr | None = Field(default=None, description="Token, instead of a user.")
+
+
+class Webhook(WayOut):
+    """A POST to any address: JSON, or a Jinja2 template of yours; signed with HMAC-SHA256 on request."""
+
+    url: SecretStr = Field(description="The address; it may hold a token, so it counts as a secret.")
+    template: str = Field(default="", description="Name of one of `alerts.templates`. Empty: JSON.")
+    content_type: str = Field(default="application/json", description="Content type of the body.")
+    signing_secret: SecretStr | None = Field(default=None, description="Key of the signature header.")
+
+
+class Email(WayOut):
+    """Mail by SMTP."""
+
+    to: tuple[str, ...] = Field(min_length=1, description="Recipients.")
+    sender: str = Field(min_length=1, description="The From address.")
+    host: str = Field(default="localhost", min_length=1, description="SMTP server.")
+    port: int = Field(default=587, ge=1, le=65535, description="Its port.")
+    security: Literal["starttls", "tls", "none"] = Field(
+        default="starttls", description="Transport security."
+    )
+    username: str = Field(default="", description="User, if the server wants one.")
+    password: SecretStr | None = Field(default=None, description="The user's password.")
+
+
+class ProducerProperties(FreeForm):
+    """Kafka client properties of a producer, by their own names."""
+
+    underscore_is_dot: ClassVar[bool] = False
+
+
+class KafkaTopic(WayOut):
+    """A Kafka topic: one JSON record per notification, keyed by group."""
+
+    topic: str = Field(min_length=1, description="The topic.")
+    properties: ProducerProperties = Field(
+        default=ProducerProperties(),
+        description="Kafka client properties; without `bootstrap.servers` those of `kafka:` are taken.",
+    )
+
+
+class Console(WayOut):
+    """Text on standard error."""
+
+
+class Receiver(Section):
+    """One receiver that routes name, with any of the ways out; without any, what it gets is told nobody."""
+
+    name: str = Field(min_length=1, description="The name that routes use.")
+    slack: Slack | None = Field(default=None, description="Slack.")
+    pagerduty: PagerDuty | None = Field(default=None, description="PagerDuty, Events API v2.")
+    alertmanager: Alertmanager | None = Field(default=None, description="Prometheus Alertmanager.")
+    webhook: Webhook | None = Field(default=None, description="HTTP POST.")
+    email: Email | None = Field(default=None, description="Mail by SMTP.")
+    kafka: KafkaTopic | None = Field(default=None, description="A Kafka topic.")
+    console: Console | None = Field(default=None, description="Text on standard error; `console: {}`.")
+
+    def ways(self) -> dict[str, WayOut]:
+        """Return the ways out under the names of their kinds."""
+        found = {name: getattr(self, name) for name in type(self).model_fields if name != "name"}
+        return {name: way for name, way in found.items() if way is not None}
+
+
+KINDS = tuple(name for name, field in Receiver.model_fields.items() if NoneType in get_args(field.annotation))
+"""The kinds of ways out: slack, pagerduty, …"""
