@@ -1,14 +1,14 @@
 """A finding as a message; in this order: which group, what, since when, how bad, why, who, what next.
 
-Pure. What is only suspected says so, with its confidence; the sentence of numbers behind a cause is shown as
-the detection wrote it.
+Pure. What is only suspected says so in its title and with its confidence; the sentence of numbers behind a
+cause is shown as the detection wrote it.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.alerts import text
+from rebalance_monitor.alerts import measures, text
 from rebalance_monitor.alerts.blocks import (
     Block,
     Bullets,
@@ -25,9 +25,11 @@ from rebalance_monitor.alerts.blocks import (
     plain,
 )
 from rebalance_monitor.alerts.headlines import HEADLINES
-from rebalance_monitor.coordinator.kinds import Kind, Severity
+from rebalance_monitor.alerts.links import Links
+from rebalance_monitor.coordinator.kinds import Severity
 
 if TYPE_CHECKING:
+    from rebalance_monitor.alerts.tally import Tally
     from rebalance_monitor.coordinator.findings import CauseEntry, Finding, MemberEntry
 
 MAX_CAUSES = 4
@@ -36,23 +38,23 @@ MAX_GROUPS = 10
 MAX_WHY = 500
 MAX_TITLE = 150
 _TONES = {Severity.CRITICAL: Tone.CRITICAL, Severity.WARNING: Tone.WARNING, Severity.INFO: Tone.INFO}
+NO_LINKS = Links()
 _HAPPENED = ("joined", "left", "replaced")
 
 
-def message_of(finding: Finding, runbook: str | None = None) -> Message:
-    """Return the message of one finding; `runbook` is the address of the runbook page, if there is one."""
-    blocks: list[Block] = [Fields(tuple(_facts(finding)))]
+def message_of(finding: Finding, links: Links = NO_LINKS, closing: Tally | None = None) -> Message:
+    """Return the message of one finding; `closing` sums up the incident that this finding ended."""
+    blocks: list[Block] = [Fields(tuple(_facts(finding, closing)))]
     blocks += _causes(finding)
     blocks += _who(finding)
     blocks += _groups(finding)
-    blocks.append(Paragraph(_next(finding, runbook)))
-    return Message(_tone(finding), title_of(finding), tuple(blocks))
+    blocks.append(Paragraph(next_step(finding, links)))
+    return Message(tone_of(finding), title_of(finding), tuple(blocks))
 
 
 def title_of(finding: Finding) -> str:
     """Return the title: cluster, group or scope, and what happened, at most 150 code points."""
-    said = HEADLINES[finding.kind]
-    what = said.resolved if finding.phase == "resolved" and said.resolved else said.opened
+    what = what_of(finding)
     where = f"[{text.name(finding.cluster, 40)}]"
     room = MAX_TITLE - len(where) - len(what) - 2
     who = text.name(finding.group, room) if finding.group is not None else ""
@@ -60,62 +62,52 @@ def title_of(finding: Finding) -> str:
     return text.cut(" ".join(words), MAX_TITLE)
 
 
-def _tone(finding: Finding) -> Tone:
+def what_of(finding: Finding) -> str:
+    """Return what happened, as it follows the group's name; what is only suspected says so."""
+    said = HEADLINES[finding.kind]
+    if finding.phase == "resolved":
+        return said.resolved or said.opened
+    return f"{said.opened} (suspected)" if finding.evidence == "suspected" else said.opened
+
+
+def tone_of(finding: Finding) -> Tone:
+    """Return the colour of a finding: its severity, or green where it ends an incident."""
     return Tone.RESOLVED if finding.phase == "resolved" else _TONES[finding.severity]
 
 
-def _facts(finding: Finding) -> list[tuple[str, Line]]:
+def next_step(finding: Finding, links: Links) -> Line:
+    """Return the line that says what to do, with the runbook's section and the group's page."""
+    line: Line = (bold("Next: "), plain(HEADLINES[finding.kind].next_step))
+    for words, address in (("Runbook", links.runbook_of(finding)), ("Group page", links.page_of(finding))):
+        if address is not None:
+            line = (*line, plain(" "), link(words, address))
+    return line
+
+
+def _facts(finding: Finding, closing: Tally | None) -> list[tuple[str, Line]]:
     rows: list[tuple[str, Line]] = []
     if finding.group is not None:
         rows.append(("Group", (code(text.name(finding.group)),)))
-    rows.append(("When", (plain(text.moment(finding.at)), *_since(finding))))
-    rows += [(label, (plain(value),)) for label, value in _measures(finding) if value]
+    rows.append(_when(finding))
+    rows += [(label, (plain(value),)) for label, value in measures.measures(finding)]
+    if closing is not None:
+        rows += _summed(closing, {label for label, _ in rows})
     rows.append(("Evidence", (_evidence(finding),)))
     return rows
 
 
-def _since(finding: Finding) -> Line:
-    if finding.opened_at is None or finding.opened_at >= finding.at:
-        return ()
-    return (faint(f" (for {text.duration(finding.at - finding.opened_at)})"),)
+def _summed(closing: Tally, said: set[str]) -> list[tuple[str, Line]]:
+    return [(label, (plain(value),)) for label, value in measures.closing(closing) if label not in said]
 
 
-def _measures(finding: Finding) -> list[tuple[str, str | None]]:
-    return [
-        ("Generation", _generation(finding)),
-        ("Members", _members(finding)),
-        ("Consumption stopped", text.bounds(finding.stopped_ms_min, finding.stopped_ms_max)),
-        ("Joining took", text.bounds(finding.join_ms_min, finding.join_ms_max)),
-        ("Sync took", None if finding.sync_ms is None else text.duration(finding.sync_ms)),
-        ("In the window", _storm(finding)),
-        ("Ended", finding.resolution),
-    ]
-
-
-def _generation(finding: Finding) -> str | None:
-    if finding.generation is None:
-        return None
-    before = finding.previous_generation
-    return f"{finding.generation}" if before is None else f"{before} → {finding.generation}"
-
-
-def _members(finding: Finding) -> str | None:
-    parts = []
-    if finding.members_affected is not None:
-        parts.append(f"{finding.members_affected:,} affected")
-    if finding.members_total is not None:
-        parts.append(f"{finding.members_total:,} in the group")
-    if finding.partitions_affected:
-        parts.append(text.count(finding.partitions_affected, "partition"))
-    return ", ".join(parts) or None
-
-
-def _storm(finding: Finding) -> str | None:
-    if finding.kind is not Kind.STORM or "count" not in finding.details:
-        return None
-    window = finding.details.get("window_ms")
-    spoken = f" in {text.duration(window)}" if isinstance(window, int) else ""
-    return f"{finding.details['count']} generations{spoken}"
+def _when(finding: Finding) -> tuple[str, Line]:
+    since = finding.opened_at
+    if since is None:
+        return ("When", (plain(text.moment(finding.at)),))
+    lasted = text.duration(finding.at - since) if since < finding.at else ""
+    if finding.phase == "resolved":
+        return ("Lasted", (plain(lasted or "no time"), faint(f", until {text.moment(finding.at)}")))
+    return ("Since", (plain(text.moment(since)), faint(f" (for {lasted})" if lasted else "")))
 
 
 def _evidence(finding: Finding) -> Span:
@@ -129,7 +121,8 @@ def _causes(finding: Finding) -> list[Block]:
     shown = finding.causes[:MAX_CAUSES]
     if not shown:
         return []
-    return [Bullets(tuple(_cause(entry) for entry in shown), len(finding.causes) - len(shown))]
+    listed = Bullets(tuple(_cause(entry) for entry in shown), len(finding.causes) - len(shown))
+    return [Paragraph((bold("Probable cause"),)), listed]
 
 
 def _cause(entry: CauseEntry) -> Line:
@@ -157,7 +150,8 @@ def _who(finding: Finding) -> list[Block]:
     shown = moved[:MAX_MEMBERS]
     if not shown:
         return []
-    return [Bullets(tuple(_member(member) for member in shown), len(moved) - len(shown))]
+    listed = Bullets(tuple(_member(member) for member in shown), len(moved) - len(shown))
+    return [Paragraph((bold("Members"),)), listed]
 
 
 def _member(member: MemberEntry) -> Line:
@@ -172,11 +166,5 @@ def _groups(finding: Finding) -> list[Block]:
     if not shown:
         return []
     more = max(finding.groups_total, len(finding.groups)) - len(shown)
-    return [Bullets(tuple((code(text.name(group)),) for group in shown), more)]
-
-
-def _next(finding: Finding, runbook: str | None) -> Line:
-    line: Line = (bold("Next: "), plain(HEADLINES[finding.kind].next_step))
-    if runbook is None:
-        return line
-    return (*line, plain(" "), link("Runbook", f"{runbook}#{finding.kind.value}"))
+    listed = Bullets(tuple((code(text.name(group)),) for group in shown), more)
+    return [Paragraph((bold("Groups"),)), listed]

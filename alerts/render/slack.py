@@ -2,11 +2,14 @@
 
 Everything that may hold a foreign name is a `rich_text` element: Slack shows its text and interprets nothing
 in it, so `<!channel>` or a link in a group id stays letters. Only the notification text is mrkdwn; it is
-escaped. Limits: 50 blocks, header 150 characters, and 3 000 characters of text in one rich text section.
+escaped. Limits, in code points: 50 blocks, header 150, 3 000 of text in one rich text section, and about
+13 000 of JSON in all (undocumented; `msg_blocks_too_long`). The title stands above the coloured bar as a
+header; `text` is what notifications and screen readers get.
 """
 
 from __future__ import annotations
 
+import json
 from typing import Any, assert_never
 
 from rebalance_monitor.alerts.blocks import (
@@ -20,6 +23,7 @@ from rebalance_monitor.alerts.blocks import (
     Style,
     Tone,
 )
+from rebalance_monitor.alerts.render import plain
 from rebalance_monitor.alerts.text import cut
 
 COLOURS = {Tone.CRITICAL: "#d92d20", Tone.WARNING: "#f79009", Tone.INFO: "#2e90fa", Tone.RESOLVED: "#12b76a"}
@@ -27,6 +31,8 @@ MARKS = {Tone.CRITICAL: "🔴", Tone.WARNING: "🟠", Tone.INFO: "🔵", Tone.RE
 MAX_BLOCKS = 50
 MAX_HEADER = 150
 MAX_SECTION = 3_000
+MAX_ALL = 12_000
+MAX_PLAIN = 3_000
 _STYLES: dict[Style, dict[str, bool]] = {
     Style.BOLD: {"bold": True},
     Style.CODE: {"code": True},
@@ -39,14 +45,29 @@ Json = dict[str, Any]
 def render(message: Message) -> Json:
     """Return the arguments of `chat.postMessage` and `chat.update` but for channel and thread."""
     title = cut(f"{MARKS[message.tone]} {message.title}", MAX_HEADER)
-    header: Json = {"type": "header", "text": {"type": "plain_text", "text": title, "emoji": True}}
-    blocks = [_block(block) for block in message.blocks]
+    header: Json = {"type": "header", "text": {"type": "plain_text", "text": title, "emoji": False}}
+    blocks = _fitting(message.blocks)
+    bar: Json = {"color": COLOURS[message.tone], "fallback": escape(title), "blocks": blocks}
     return {
         "text": escape(title),
-        "attachments": [{"color": COLOURS[message.tone], "blocks": [header, *blocks][:MAX_BLOCKS]}],
+        "blocks": [header],
+        "attachments": [bar] if blocks else [],
         "unfurl_links": False,
         "unfurl_media": False,
     }
+
+
+def render_reply(message: Message) -> Json:
+    """Return a reply in a thread: title and blocks without header and bar."""
+    title = cut(f"{MARKS[message.tone]} {message.title}", MAX_HEADER)
+    blocks = _fitting((Paragraph((Span(title, Style.BOLD),)), *message.blocks))
+    return {"text": escape(title), "blocks": blocks, "unfurl_links": False, "unfurl_media": False}
+
+
+def render_text(message: Message) -> Json:
+    """Return the message without blocks, for where Slack refuses them: told plainly is better than never."""
+    said = escape(cut(f"{MARKS[message.tone]} {plain.render(message)}", MAX_PLAIN))
+    return {"text": said, "blocks": [], "attachments": [], "unfurl_links": False, "unfurl_media": False}
 
 
 def escape(text: str) -> str:
@@ -65,6 +86,33 @@ def _block(block: Block) -> Json:
             return _rich(_list([*items, *tail]))
         case _:
             assert_never(block)
+
+
+def _fitting(blocks: tuple[Block, ...]) -> list[Json]:
+    """Render, with the longest lists halved until all is short enough; they say how much was left out."""
+    shown = [_block(block) for block in blocks[: MAX_BLOCKS - 1]]
+    lists = {
+        at: _size(shown[at]) for at, block in enumerate(blocks) if isinstance(block, Bullets) and block.items
+    }
+    if _size(shown) <= MAX_ALL or not sizes:
+        return shown
+    at = max(sizes, key=sizes.__getitem__)
+    return _fitting((*blocks[:at], _halved(blocks[at]), *blocks[at + 1 :]))
+
+
+def _can_shrink(block: Block) -> bool:
+    return isinstance(block, Bullets) and bool(block.items)
+
+
+def _halved(block: Block) -> Block:
+    if not isinstance(block, Bullets):
+        return block
+    kept = len(block.items) // 2
+    return Bullets(block.items[:kept], block.more + len(block.items) - kept)
+
+
+def _size(blocks: object) -> int:
+    return len(json.dumps(blocks, ensure_ascii=False))
 
 
 def _rich(element: Json) -> Json:

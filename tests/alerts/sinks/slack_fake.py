@@ -83,9 +83,7 @@ def said_no(error: str) -> Answer:
 class SlackFake(Fake):
     """`messages` in the order in which they were posted. `window_closed`: edits are refused."""
 
-    def __init__(
-        self, port: int = 0, flaky: Flaky | None = None, scopes: frozenset[str] | None = None
-    ) -> None:
+    def __init__(self, port: int = 0, flaky: Flaky | None = None) -> None:
         super().__init__(port)
         self.messages: list[Posted] = []
         self.channels = {CHANNEL}
