@@ -90,10 +90,9 @@ def _block(block: Block) -> Json:
 
 def _fitting(blocks: tuple[Block, ...]) -> list[Json]:
     """Render, with the longest lists halved until all is short enough; they say how much was left out."""
-    shown = [_block(block) for block in blocks[: MAX_BLOCKS - 1]]
-    lists = {
-        at: _size(shown[at]) for at, block in enumerate(blocks) if isinstance(block, Bullets) and block.items
-    }
+    blocks = blocks[: MAX_BLOCKS - 1]
+    shown = [_block(block) for block in blocks]
+    sizes = {at: _size(shown[at]) for at, block in enumerate(blocks) if _can_shrink(block)}
     if _size(shown) <= MAX_ALL or not sizes:
         return shown
     at = max(sizes, key=sizes.__getitem__)
