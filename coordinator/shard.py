@@ -215,7 +215,7 @@ class ShardCoordinator:
         seen[2] = row.record_ts
 
     def wake(self, group: str) -> list[Output]:
-        """Evaluate the deadlines of one group at the clock, and summarise it if it changed."""
+        """Evaluate the deadlines of one group at the clock; summarise it if it changed, or counts down."""
         state, now = self.state.groups[group], self.state.now
         scene = self._scene(group, -1, now, history=False)
         out = _out(silence.on_clock(state, scene, now, self.state.live_since))
@@ -223,9 +223,13 @@ class ShardCoordinator:
         if silence.retired(state, settings, now):
             del self.state.groups[group]
             return [*out, RemovedOut(group)]
+        ends = silence.countdown(state, now, self.state.live_since)
+        state.dirty = state.dirty or bool(ends)
         if state.dirty and now >= state.last_summary + settings.summary_interval_ms:
-            state.dirty, state.last_summary = False, now
-            out.append(GroupOut(group, summary.summarise(group, state, settings.summary_members)))
+            # While deadlines count down, and once more when they no longer do.
+            state.dirty, state.last_summary = bool(ends), now
+            said = summary.summarise(group, state, settings.summary_members, ends)
+            out.append(GroupOut(group, said | {"offsets_expire_at": silence.expiry(state, settings)}))
         due = silence.due(state, settings, self.state.live_since)
         state.wake = due if due > now else now + _RECHECK_MS
         return out

@@ -35,10 +35,25 @@ def due(state: GroupState, settings: DetectionSettings, live_since: int) -> int:
     if state.dirty:
         earliest = min(earliest, state.last_summary + settings.summary_interval_ms)
     for member in _watched(state):
-        earliest = min(earliest, _deadline(state, member, live_since) + settings.grace_ms)
+        # A summary that is due, or counts down already, comes again by itself.
+        after = settings.grace_ms if state.dirty else -(member.session_timeout // 2)
+        earliest = min(earliest, _deadline(state, member, live_since) + after)
     if state.status == Status.EMPTY and not state.expiring_id and state.last_commit >= 0:
         earliest = min(earliest, _expiry(state, settings) - settings.offsets_expiring_ms)
     return earliest if state.status != Status.EMPTY else min(earliest, _retirement(state, settings))
+
+
+def countdown(state: GroupState, now: int, live_since: int) -> dict[str, int]:
+    """Member id -> deadline (ms) of the members that have used up half of their session timeout by `now`."""
+    if not any(member.last_commit + member.session_timeout // 2 <= now for member in state.members):
+        return {}
+    ends = {member.member_id: (member, _deadline(state, member, live_since)) for member in _watched(state)}
+    return {name: end for name, (member, end) in ends.items() if now >= end - member.session_timeout // 2}
+
+
+def expiry(state: GroupState, settings: DetectionSettings) -> int:
+    """When an empty group loses its offsets, ms; -1 for others."""
+    return _expiry(state, settings) if state.status == Status.EMPTY and state.last_commit >= 0 else -1
 
 
 def retired(state: GroupState, settings: DetectionSettings, now: int) -> bool:

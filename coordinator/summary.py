@@ -7,11 +7,19 @@ from typing import TYPE_CHECKING, Any
 from rebalance_monitor.coordinator.storms import is_open
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from rebalance_monitor.coordinator.state import GroupState, Member
 
+MAX_TOPICS = 20
+MAX_RANGES = 50
 
-def summarise(group: str, state: GroupState, limit: int) -> dict[str, Any]:
-    """JSON-able dict; times in ms since epoch, at most `limit` members."""
+
+def summarise(group: str, state: GroupState, limit: int, deadlines: Mapping[str, int]) -> dict[str, Any]:
+    """JSON-able dict; times in ms since epoch, at most `limit` members.
+
+    `deadlines` (member id -> ms) are those that count down; a silent member's has passed.
+    """
     return {
         "group": group,
         "group_type": state.group_type,
@@ -21,9 +29,12 @@ def summarise(group: str, state: GroupState, limit: int) -> dict[str, Any]:
         "protocol": state.protocol,
         "protocol_type": state.protocol_type,
         "at": state.ts,
-        "topics": (state.names or state.topics)[:20],
+        "topics": (state.names or state.topics)[:MAX_TOPICS],
         "members": len(state.members),
-        "member_list": [_member(member) for member in state.members[:limit]],
+        "member_list": [
+            _member(member, state.topics, deadlines.get(member.member_id, member.silent_at))
+            for member in state.members[:limit]
+        ],
         "last_rebalance": state.rebalance_at,
         "last_causes": [{"cause": cause, "confidence": confidence} for cause, confidence in state.causes],
         "storm": is_open(state.storm),
@@ -31,7 +42,7 @@ def summarise(group: str, state: GroupState, limit: int) -> dict[str, Any]:
     }
 
 
-def _member(member: Member) -> dict[str, Any]:
+def _member(member: Member, topics: Sequence[str], deadline: int) -> dict[str, Any]:
     return {
         "member_id": member.member_id,
         "client_id": member.client_id,
@@ -42,4 +53,19 @@ def _member(member: Member) -> dict[str, Any]:
         "session_timeout_ms": member.session_timeout,
         "rebalance_timeout_ms": member.rebalance_timeout,
         "last_commit": member.last_commit,
+        "deadline": deadline,
+        "silent": bool(member.silent_id),
+        "assigned": {topics[one[0]]: ranges(one[1:]) for one in member.assigned[:MAX_TOPICS]},
     }
+
+
+def ranges(partitions: Sequence[int]) -> str:
+    """Return partitions as text, `0-3,7`; cut with `…` after `MAX_RANGES` pieces."""
+    runs: list[list[int]] = []
+    for partition in sorted(partitions):
+        if runs and partition == runs[-1][1] + 1:
+            runs[-1][1] = partition
+        else:
+            runs.append([partition, partition])
+    pieces = [str(first) if first == last else f"{first}-{last}" for first, last in runs[:MAX_RANGES]]
+    return ",".join(pieces + ["…"] * (len(runs) > MAX_RANGES))
