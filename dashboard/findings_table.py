@@ -10,9 +10,10 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from rebalance_monitor.coordinator.findings import FIELDS, Finding, to_dict
-from rebalance_monitor.dashboard.table_files import file_name, write_rows
+from rebalance_monitor.coordinator.findings import FIELDS, Finding, from_dict, to_dict
+from rebalance_monitor.dashboard.table_files import file_name, files, write_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -94,3 +95,21 @@ def write_findings(folder: Path, findings: Iterable[Finding], query_id: str, bat
     """Write a batch's findings below `folder`; nothing for none. Returns the files; raises OSError."""
     rows = ((finding.at, finding_row(finding)) for finding in findings)
     return write_rows(folder, FINDINGS_SCHEMA, rows, file_name(query_id, batch_id))
+
+
+def read_newest(folder: Path, limit: int, since: float = 0.0) -> list[Finding]:
+    """Return the newest findings of the table, oldest first: `limit`, and all of files written after `since`.
+
+    `since` in seconds since epoch. Whole files are read, so there may be some more. Raises OSError.
+    """
+    found: list[Finding] = []
+    for path in sorted(files(folder), key=lambda path: path.stat().st_mtime_ns, reverse=True):
+        if len(found) >= limit and path.stat().st_mtime <= since:
+            break
+        found += [finding_of(row) for row in pq.ParquetFile(path).read().to_pylist()]
+    return sorted(found, key=lambda finding: (finding.detected_at, finding.at))
+
+
+def finding_of(row: dict[str, Any]) -> Finding:
+    """Return the finding of one row of the table."""
+    return from_dict({**row, "details": json.loads(row["details"])})

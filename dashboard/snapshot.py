@@ -127,9 +127,10 @@ def _health(health: Health, update: Update) -> Health:
     still = (health.catching_up - told) | {int(shard["shard"]) for shard in behind}
     return replace(
         health,
-        last_batch=update.wall,
+        # What the monitor tells about itself between batches has no timestamp of Spark's: no sign of life.
+        last_batch=update.wall if update.now >= 0 else health.last_batch,
         now=max(health.now, update.now),
-        batch=update.batch,
+        batch=max(health.batch, update.batch) if update.now < 0 else update.batch,
         rows=update.rows,
         state_bytes=update.state_bytes or health.state_bytes,
         groups=sum(int(shard["groups"]) for shard in update.shards) if update.shards else health.groups,

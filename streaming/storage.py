@@ -44,6 +44,11 @@ class Storage:
         return self.root / "tables" / "findings"
 
     @property
+    def groups(self) -> Path:
+        """The table of what every group is now."""
+        return self.root / "tables" / "groups"
+
+    @property
     def quarantine(self) -> Path:
         """The table of unreadable records."""
         return self.root / "tables" / "quarantine"

@@ -1,0 +1,162 @@
+"""The groups table: the state of every group now, one Parquet file that is replaced as a whole.
+
+For queries it has typed columns; for the monitor's own next start it also keeps each whole summary, the
+newest finding of every open incident, which is where pages begin after a restart.
+What was told after the file was written is taken from the findings table by `restored`.
+Refuses a file of another schema version: it is written anew within seconds.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rebalance_monitor.checkpoints.files import replace_file
+from rebalance_monitor.coordinator.findings import from_json, to_json
+from rebalance_monitor.coordinator.kinds import Kind
+from rebalance_monitor.dashboard.group_view import GroupView
+from rebalance_monitor.dashboard.incidents import Incident, Incidents
+from rebalance_monitor.dashboard.snapshot import Known
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from rebalance_monitor.coordinator.findings import Finding
+
+SCHEMA = 1
+FILE = "groups.parquet"
+_META = b"rebalance_monitor"
+_TEXT, _INT, _LONG, _REAL, _FLAG = pa.string(), pa.int32(), pa.int64(), pa.float64(), pa.bool_()
+_MEMBER = pa.struct(
+    {
+        "member_id": _TEXT,
+        "client_id": _TEXT,
+        "host": _TEXT,
+        "instance_id": _TEXT,
+        "family": _TEXT,
+        "partitions": _INT,
+        "session_timeout_ms": _INT,
+        "rebalance_timeout_ms": _INT,
+        "last_commit": _LONG,
+    }
+)
+_CAUSE = pa.struct({"cause": _TEXT, "confidence": _REAL})
+_INCIDENT = pa.struct({"incident": _TEXT, "kind": _TEXT, "severity": _TEXT, "opened_at": _LONG})
+GROUPS_SCHEMA = pa.schema(
+    {
+        "schema": _INT,
+        "cluster": _TEXT,
+        "snapshot_at": _LONG,
+        "group": _TEXT,
+        "group_type": _TEXT,
+        "state": _TEXT,
+        "generation": _INT,
+        "leader": _TEXT,
+        "protocol": _TEXT,
+        "protocol_type": _TEXT,
+        "at": _LONG,
+        "topics": pa.list_(_TEXT),
+        "members": _INT,
+        "member_list": pa.list_(_MEMBER),
+        "last_rebalance": _LONG,
+        "last_causes": pa.list_(_CAUSE),
+        "storm": _FLAG,
+        "last_commit": _LONG,
+        "incidents": pa.list_(_INCIDENT),
+        "summary": _TEXT,
+    }
+)
+
+
+def write_groups(folder: Path, known: Known, at: int) -> None:
+    """Replace the table in `folder` by what is known at `at` (ms, driver's clock). Raises OSError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    by_group: dict[str, list[Incident]] = {}
+    for incident in known.incidents.open.values():
+        by_group.setdefault(incident.group or "", []).append(incident)
+    rows = [_row(known, view, by_group.get(name, ()), at) for name, view in sorted(known.groups.items())]
+    meta = {"schema": SCHEMA, "open": [_kept(one) for one in known.incidents.open.values()]}
+    schema = GROUPS_SCHEMA.with_metadata({_META: json.dumps(meta).encode()})
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.Table.from_pylist(rows, schema=schema), sink, compression="zstd")
+    replace_file(folder / FILE, sink.getvalue().to_pybytes())
+
+
+def read_groups(folder: Path) -> Known:
+    """Return what the table says; an empty `Known` where there is none, or one of another version."""
+    path = folder / FILE
+    if not path.exists():
+        return Known()
+    file = pq.ParquetFile(path)
+    meta = json.loads((file.schema_arrow.metadata or {}).get(_META, b"{}"))
+    if meta.get("schema") != SCHEMA:
+        return Known()
+    rows = file.read(columns=["group", "summary"]).to_pylist()
+    groups = {row["group"]: GroupView(row["group"], json.loads(row["summary"])) for row in rows}
+    return Known(groups=groups, incidents=Incidents(open={one.id: one for one in map(_taken, meta["open"])}))
+
+
+def restored(known: Known, findings: Sequence[Finding]) -> Known:
+    """Return `known` with the newest findings, oldest first: those it has seen and those told after it.
+
+    Findings that were counted already change nothing but the number of findings of an open incident.
+    """
+    groups, incidents = dict(known.groups), known.incidents
+    others: list[Finding] = []
+    for finding in findings:
+        incidents = incidents.after([finding])
+        if finding.group is None:
+            others.append(finding)
+        elif finding.kind is Kind.GROUP_REMOVED:
+            groups.pop(finding.group, None)
+            incidents = incidents.without([finding.group])
+        else:
+            view = groups.get(finding.group, GroupView(finding.group))
+            groups[finding.group] = view.told(finding, known.version)
+    return replace(
+        known,
+        groups=groups,
+        incidents=incidents,
+        others=tuple(others[-GroupView.KEPT :]),
+        findings_held=len(findings),
+    )
+
+
+def _row(known: Known, view: GroupView, incidents: Iterable[Incident], at: int) -> dict[str, Any]:
+    summary = dict(view.summary)
+    return {
+        **{name: summary.get(name) for name in GROUPS_SCHEMA.names},
+        "schema": SCHEMA,
+        "cluster": known.cluster,
+        "snapshot_at": at,
+        "group": view.name,
+        "incidents": [
+            {
+                "incident": one.id,
+                "kind": one.kind.value,
+                "severity": one.latest.severity.value,
+                "opened_at": one.opened_at,
+            }
+            for one in incidents
+        ],
+        "summary": json.dumps(summary, ensure_ascii=False, separators=(",", ":")),
+    }
+
+
+def _kept(incident: Incident) -> dict[str, Any]:
+    return {
+        "id": incident.id,
+        "opened_at": incident.opened_at,
+        "findings": incident.findings,
+        "latest": to_json(incident.latest),
+    }
+
+
+def _taken(kept: dict[str, Any]) -> Incident:
+    latest = from_json(kept["latest"])
+    return Incident(kept["id"], latest.kind, latest.group, kept["opened_at"], latest, kept["findings"])

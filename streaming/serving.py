@@ -1,0 +1,148 @@
+"""The dashboard's place among the sinks: committed batches go into the snapshot, of which all else is made.
+
+Nothing here is written before the ledger commits, so a batch that runs again counts once. After a restart the
+snapshot begins with the groups table and what the findings table has been told since.
+"""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections import Counter
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any, Self
+
+import structlog
+
+from rebalance_monitor.dashboard.findings_table import read_newest
+from rebalance_monitor.dashboard.groups_table import FILE, read_groups, restored, write_groups
+from rebalance_monitor.dashboard.keeper import Chore, Keeper
+from rebalance_monitor.dashboard.metrics_collector import SnapshotCollector, registry_of
+from rebalance_monitor.dashboard.metrics_tallies import Limits, Tallies
+from rebalance_monitor.dashboard.snapshot import Snapshot, Update
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rebalance_monitor.checkpoints.ledger import Snapshot as Committed
+    from rebalance_monitor.config.model import Settings
+    from rebalance_monitor.streaming.batches import BatchKey
+    from rebalance_monitor.streaming.sinks import Telling
+    from rebalance_monitor.streaming.storage import Storage
+
+log = structlog.get_logger()
+RESTORED = 5_000
+
+
+class Serving:
+    """A sink and a context manager; inside it pages and metrics are served and tables are kept."""
+
+    def __init__(self, settings: Settings, storage: Storage, cluster: str) -> None:
+        self._storage = storage
+        self._telling: Telling | None = None
+        self._written = 0
+        self.snapshot = Snapshot(settings.cluster_name or cluster, time.time_ns() // 1_000_000)
+        limits = settings.metrics
+        self.tallies = Tallies(Limits(limits.allow, limits.deny, limits.max_groups))
+        self.snapshot.listen(self.tallies.on_update)
+        build = {
+            "version": _version("rebalance-monitor"),
+            "python": platform.python_version(),
+            "spark": _version("pyspark"),
+        }
+        self.metrics = registry_of(SnapshotCollector(self.snapshot, self.tallies, build, time.time))
+        every_s = settings.tables.groups_seconds if settings.outputs.parquet else 0.0
+        self._keeper = Keeper([Chore("groups table", every_s, self._keep_groups, at_end=True)])
+
+    def __enter__(self) -> Self:
+        self._keeper.__enter__()
+        return self
+
+    def __exit__(self, *reason: object) -> None:
+        self._keeper.__exit__(*reason)
+
+    def start(self, committed: Committed) -> None:  # noqa: ARG002 - the tables have been cut to it already
+        """Begin with what an earlier process knew."""
+        try:
+            known = restored(read_groups(self._storage.groups), self._newest_findings())
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            log.warning("the dashboard begins empty: the tables could not be read", why=str(error))
+            return
+        self.snapshot.restore(known)
+        self.tallies.seed(known.groups)
+
+    def write(self, key: BatchKey, telling: Telling) -> None:  # noqa: ARG002 - see `committed`
+        """Keep the batch until it is final."""
+        self._telling = telling
+
+    def committed(self, key: BatchKey) -> None:
+        """Show the batch."""
+        if self._telling is not None:
+            self.snapshot.apply(update_of(key, self._telling))
+            self._telling = None
+
+    def on_progress(self, progress: Mapping[str, Any]) -> None:
+        """Take Spark's report on a batch."""
+        stages = stages_of(progress)
+        self.snapshot.measured(stages=stages, lag_records=lag_of(progress))
+        self.tallies.measured(stages)
+
+    def _keep_groups(self) -> None:
+        known = self.snapshot.known
+        if known.version != self._written:
+            write_groups(self._storage.groups, known, time.time_ns() // 1_000_000)
+            self._written = known.version
+
+    def _newest_findings(self) -> list[Any]:
+        path = self._storage.groups / FILE
+        since = path.stat().st_mtime if path.exists() else 0.0
+        return read_newest(self._storage.findings, RESTORED, since)
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        # A platform's own Spark may lie beside Python's packages.
+        return ""
+
+
+def update_of(key: BatchKey, telling: Telling) -> Update:
+    """Return what the snapshot takes of one batch."""
+    batch = telling.batch
+    unreadable: Counter[str] = Counter()
+    for _shard, stat in batch.stats:
+        if stat.kind == "unreadable":
+            unreadable[str(stat.data["reason"])] += int(stat.data["count"])
+    return Update(
+        findings=telling.findings,
+        groups=batch.groups,
+        removed=batch.removed,
+        shards=[stat.data for _shard, stat in batch.stats if stat.kind == "shard"],
+        unreadable=unreadable,
+        types=batch.types,
+        now=batch.now,
+        wall=telling.wall,
+        batch=key.batch_id,
+        rows=batch.rows,
+        state_bytes=batch.state_bytes,
+    )
+
+
+def stages_of(progress: Mapping[str, Any]) -> dict[str, float]:
+    """Return stage -> seconds of one progress report."""
+    return {str(stage): int(ms) / 1000 for stage, ms in progress.get("durationMs", {}).items()}
+
+
+def lag_of(progress: Mapping[str, Any]) -> int:
+    """Return how many records the topic had beyond what the batch read, by the report of the Kafka source."""
+    lag = 0
+    for source in progress["sources"]:
+        ends, latest = source.get("endOffset"), source.get("latestOffset")
+        if not isinstance(ends, dict) or not isinstance(latest, dict):
+            continue
+        for topic, partitions in latest.items():
+            read = ends.get(topic, {}) if isinstance(partitions, dict) else {}
+            for partition, end in partitions.items() if isinstance(partitions, dict) else ():
+                lag += max(int(end) - int(read.get(partition, end)), 0)
+    return lag
