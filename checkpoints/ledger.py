@@ -33,12 +33,14 @@ class Snapshot:
     """Everything that has to agree after a crash.
 
     batches: query id -> last batch applied. positions: shard -> last offset whose findings have been told,
-    of the topic `topic_id` (a recreated topic counts its offsets anew). jsonl_bytes: committed length of
-    findings.jsonl. now: the last batch's timestamp (ms). rollup, live, health: states of the driver's parts.
+    of the topic `topic_id` (a recreated topic counts its offsets anew) of the cluster `cluster_id`.
+    jsonl_bytes: committed length of findings.jsonl. now: the last batch's timestamp (ms). rollup, live,
+    health: states of the driver's parts.
     """
 
     batches: dict[str, int] = field(default_factory=dict)
     topic_id: str = ""
+    cluster_id: str = ""
     positions: dict[int, int] = field(default_factory=dict)
     jsonl_bytes: int = 0
     now: int = -1
@@ -54,11 +56,18 @@ class Snapshot:
         """Whether the record at `offset` of `shard` has been told about by any query before."""
         return offset <= self.positions.get(shard, -1)
 
-    def on_topic(self, topic_id: str) -> Snapshot:
-        """Return the snapshot for a start on `topic_id`: positions of another topic mean nothing there."""
-        if topic_id == self.topic_id:
-            return self
-        return replace(self, topic_id=topic_id, positions={})
+    def on_topic(self, topic_id: str, cluster_id: str) -> Snapshot:
+        """Return the snapshot for a start on this topic of this cluster.
+
+        Positions of another topic mean nothing there, and neither does what was remembered of its groups;
+        on another cluster nor what was open about the monitor: that incident is the other cluster's.
+        """
+        before = self.cluster_id or cluster_id
+        if (topic_id, cluster_id) == (self.topic_id, before):
+            return replace(self, cluster_id=cluster_id)
+        health = self.health if before == cluster_id else {}
+        moved = replace(self, topic_id=topic_id, cluster_id=cluster_id, positions={}, health=health)
+        return replace(moved, rollup={}, live={})
 
     def after(self, query_id: str, batch_id: int, now: int, positions: Mapping[int, int]) -> Snapshot:
         """Return the snapshot in which this batch has been applied; `positions`: last offset per shard."""

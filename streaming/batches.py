@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -30,7 +31,9 @@ class Batch:
     """One micro-batch. now: its timestamp (ms), -1 where no key had rows or a clock.
 
     groups: group -> summary. stats: (shard, counters) of the coordinator. positions: shard -> last offset.
-    rows, state_bytes: totals. troubles: what went wrong inside the operator.
+    newest: shard -> time (ms) of its newest record that was read live.
+    types: record type -> readable records. rows, state_bytes: totals.
+    troubles: what went wrong inside the operator.
     """
 
     findings: list[Finding] = field(default_factory=list)
@@ -40,6 +43,8 @@ class Batch:
     unreadable: list[Unreadable] = field(default_factory=list)
     troubles: list[dict[str, Any]] = field(default_factory=list)
     positions: dict[int, int] = field(default_factory=dict)
+    newest: dict[int, int] = field(default_factory=dict)
+    types: Counter[int] = field(default_factory=Counter)
     now: int = -1
     rows: int = 0
     state_bytes: int = 0
@@ -81,8 +86,11 @@ def _take_summary(batch: Batch, shard: int, data: dict[str, Any]) -> None:
     batch.now = max(batch.now, data["now"])
     batch.rows += data["rows"]
     batch.state_bytes += data["state_bytes"]
+    batch.types.update({int(number): count for number, count in data["types"].items()})
     if data["last_offset"] >= 0:
         batch.positions[shard] = max(data["last_offset"], batch.positions.get(shard, -1))
+    if data["newest"] >= 0:
+        batch.newest[shard] = max(data["newest"], batch.newest.get(shard, -1))
 
 
 def _unreadable(shard: int, data: dict[str, Any]) -> Unreadable:

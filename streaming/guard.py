@@ -1,10 +1,12 @@
-"""The blind guard: the source must deliver what the brokers have.
+"""The guard: the source must deliver what the brokers have, from the topic that the state is of.
 
 Spark's Kafka source gives nothing of an internal topic, and no error, unless
 `spark.sql.streaming.kafka.useDeprecatedOffsetFetching` is true; a platform's own connector may not honour it.
 A monitor that sees nothing and says nothing is worse than none, so the job compares the offsets that the
-first batches read up to with those the brokers had before, and stops. Offsets, not rows: compaction and
-transactions leave offsets without a record.
+first batches read up to with those the brokers had before, goes on comparing while it runs, and stops.
+Offsets, not rows: compaction and transactions leave offsets without a record. By the same looks at the topic
+it notices what no batch would tell: records removed before they were read, a topic cut off below what was
+read (an unclean leader election), a topic that was recreated, a cluster that was replaced.
 """
 
 from __future__ import annotations
@@ -12,12 +14,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from rebalance_monitor.checkpoints.manifest import ManifestError
 from rebalance_monitor.cluster.errors import DependencyError
 
 if TYPE_CHECKING:
-    from rebalance_monitor.streaming.topic import TopicFacts
+    from rebalance_monitor.streaming.topic import Look, TopicFacts
 
 SHOWN = 5
+REBUILD = (
+    "Start once with --rebuild-state: state is rebuilt from the compacted topic in a new folder; findings, "
+    "tables and ledger are kept."
+)
 # The first batch after a crash is the one that was under way then: it reads up to where the topic ended then.
 PATIENCE = 2
 
@@ -46,14 +53,44 @@ def unseen(facts: TopicFacts, ends: Mapping[int, int], *, limited: bool) -> list
     ]
 
 
+def require_same(before: TopicFacts, now: TopicFacts) -> None:
+    """Raise ManifestError where `now` is another cluster or a recreated topic: no state fits it."""
+    for what, old, new in (
+        ("The brokers now belong to another cluster", before.cluster_id, now.cluster_id),
+        (f"{now.name} was recreated while the monitor ran", before.id, now.id),
+    ):
+        if old and new and old != new:
+            raise ManifestError(f"{what} (id {old}, now {new}). {REBUILD}")
+
+
+def require_uncut(read: Mapping[int, int], ends: Mapping[int, int], topic: str) -> None:
+    """Raise ManifestError where partitions end (`ends`) below what was `read` (both: next offsets)."""
+    cut = [
+        f"{p} (read up to {read[p]}, ends at {ends[p]})"
+        for p in sorted(read)
+        if ends.get(p, read[p]) < read[p]
+    ]
+    if cut:
+        raise ManifestError(
+            f"{topic} lost records at the end of {len(cut)} partition(s): {', '.join(cut[:SHOWN])}. A leader "
+            f"without them was elected, or the topic was restored. {REBUILD}"
+        )
+
+
+def removed_unread(read: Mapping[int, int], begins: Mapping[int, int]) -> dict[int, int]:
+    """Return partition -> offsets that were removed (below `begins`) before they were `read`."""
+    return {p: begin - read[p] for p, begin in begins.items() if p in read and begin > read[p]}
+
+
 class SightCheck:
-    """Judges the first batches of one query by what the brokers had before it."""
+    """Judges one query: its first batches by what the brokers had before, each look by the one before."""
 
     def __init__(self, facts: TopicFacts, *, limited: bool) -> None:
         self._facts = facts
         self._limited = limited
         self._missing: list[int] = []
         self._batches = 0
+        self._last: Look | None = None
         self.is_sure = not facts.filled()
 
     def look(self, ends: Mapping[int, int]) -> None:
@@ -66,12 +103,26 @@ class SightCheck:
         if self._batches >= PATIENCE:
             self.require()
 
+    def compare(self, look: Look) -> None:
+        """Take one look at the topic; raises ManifestError, or BlindError for what the one before had."""
+        require_same(self._facts, look.facts)
+        require_uncut(look.before.ends, look.facts.ends, look.facts.name)
+        last, self._last = self._last, look
+        if last is None or look.before.batches - last.after.batches < PATIENCE:
+            return
+        self._missing = unseen(last.facts, look.after.ends, limited=self._limited)
+        self.is_sure = not self._missing
+        if self._missing:
+            raise self._blind()
+
     def require(self) -> None:
         """Raise BlindError unless the batches so far delivered what there was."""
-        if self.is_sure or not self._batches:
-            return
+        if self._batches and not self.is_sure:
+            raise self._blind()
+
+    def _blind(self) -> BlindError:
         some = ", ".join(str(partition) for partition in self._missing[:SHOWN])
-        raise BlindError(
+        return BlindError(
             f"The monitor would be blind: the brokers have records in {len(self._missing)} partition(s) of "
             f"{self._facts.name} ({some}, …) that Spark's Kafka source does not deliver.",
             "Leave spark.sql.streaming.kafka.useDeprecatedOffsetFetching at true (the default here), check "

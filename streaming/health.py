@@ -1,7 +1,8 @@
 """The monitor's own health as findings: `monitor_degraded`, opened while something is wrong, then resolved.
 
-Judged once a batch, from what the writer knows. What cannot be told in a finding (blind at the start, the
-query failing) ends the job with a message.
+Judged with each batch, from what the batch and the probe say and what the main loop has noticed
+(streaming/notices.py). A condition is resolved when it is over; an event (data lost, state rebuilt) when five
+minutes have passed without another. A batch that Spark did not make (`now` -1) says nothing about lag.
 """
 
 from __future__ import annotations
@@ -10,74 +11,139 @@ from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.rollup import degraded
+from rebalance_monitor.streaming.notices import Notices
+from rebalance_monitor.streaming.skew import SkewWatch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rebalance_monitor.coordinator.findings import Finding
+    from rebalance_monitor.coordinator.findings import Details, Finding
     from rebalance_monitor.coordinator.settings import DetectionSettings
     from rebalance_monitor.coordinator.sightings import Sighting
     from rebalance_monitor.streaming.batches import Batch
 
-CAUSES = (Cause.BEHIND, Cause.PROBE_PARTIAL, Cause.STATE_REBUILT)
+CONDITIONS = (Cause.BLIND, Cause.BEHIND, Cause.PROBE_PARTIAL, Cause.CLOCK_SKEW, Cause.SINK_FAILING)
+EVENT_LASTS_MS = 300_000
+# The probe's word for a cluster that did not even tell its brokers.
+NOBODY = "-1"
+USUAL_AGE_MS = 3_000
 
 
 class Health:
-    """Opens and resolves; `state` is what `snapshot` returned, None for a new start."""
+    """Opens and resolves; `state` is what `snapshot` returned, None for a new start.
+
+    `usual_age_ms`: how old fresh records may be when a batch begins.
+    """
 
     def __init__(
-        self, settings: DetectionSettings, cluster: str, state: dict[str, Any] | None = None
+        self,
+        settings: DetectionSettings,
+        cluster: str,
+        state: dict[str, Any] | None = None,
+        notices: Notices | None = None,
+        usual_age_ms: int = USUAL_AGE_MS,
     ) -> None:
+        memory = state or {}
         self._settings = settings
         self._cluster = cluster
-        self._opened: dict[str, int] = dict((state or {}).get("opened", {}))
-        self._silent: dict[str, int] = dict((state or {}).get("silent", {}))
+        self._notices = notices or Notices()
+        self._skew = SkewWatch(settings.grace_ms, usual_age_ms)
+        self._opened: dict[str, int] = dict(memory.get("opened", {}))
+        self._silent: dict[str, int] = dict(memory.get("silent", {}))
+        self._until: dict[str, int] = dict(memory.get("until", {}))
+        self._told: int = memory.get("told", -1)
         self._is_first = True
 
     def snapshot(self) -> dict[str, Any]:
         """JSON-able memory for the ledger."""
-        return {"opened": dict(self._opened), "silent": dict(self._silent)}
+        return {
+            "opened": dict(self._opened),
+            "silent": dict(self._silent),
+            "until": dict(self._until),
+            "told": self._told,
+        }
 
     def on_batch(self, batch: Batch, sightings: Sequence[Sighting], wall: int) -> list[Finding]:
         """Judge one batch that is being written at `wall` (ms)."""
-        wrong = {
-            Cause.BEHIND: self._behind(batch, wall),
-            Cause.PROBE_PARTIAL: self._partial(sightings),
-            Cause.STATE_REBUILT: self._rebuilt(batch),
-        }
-        self._is_first = False
-        return [finding for cause in CAUSES for finding in self._turn(cause, wrong[cause], wall)]
+        self._skew.learn(sightings)
+        found: list[Finding] = []
+        for cause in CONDITIONS:
+            why = self._judged(cause, batch, sightings, wall)
+            if why is not None:
+                found += self._turn(cause, why, wall)
+        found += self._events(batch, wall)
+        self._is_first = self._is_first and batch.now < 0
+        return found
+
+    def _judged(self, cause: Cause, batch: Batch, sightings: Sequence[Sighting], wall: int) -> str | None:
+        """Say why it holds, "" where it does not, None where nobody can tell."""
+        noticed = self._notices.condition(cause)
+        if noticed:
+            return noticed
+        if cause is Cause.PROBE_PARTIAL:
+            return self._partial(sightings)
+        if cause in {Cause.BEHIND, Cause.CLOCK_SKEW}:
+            judge = self._behind if cause is Cause.BEHIND else self._skewed
+            return judge(batch, wall) if batch.now >= 0 else None
+        return noticed
 
     def _turn(self, cause: Cause, why: str, wall: int) -> list[Finding]:
-        opened = self._opened.get(cause)
-        if bool(why) == (opened is not None):
+        if bool(why) == (cause in self._opened):
             return []
-        if opened is None:
-            self._opened[cause] = opened = wall
-        else:
-            del self._opened[cause]
-        phase = "opened" if why else "resolved"
-        return [degraded(self._cluster, cause, why, opened_at=opened, at=wall, phase=phase, details={})]
+        return [self._open(cause, why, wall) if why else self._resolve(cause, wall)]
+
+    def _open(self, cause: Cause, why: str, wall: int, records: int = 0) -> Finding:
+        self._opened[cause] = wall
+        details: Details = {"records": records} if records else {}
+        return degraded(self._cluster, cause, why, opened_at=wall, at=wall, phase="opened", details=details)
+
+    def _resolve(self, cause: Cause, wall: int) -> Finding:
+        opened = self._opened.pop(cause)
+        return degraded(self._cluster, cause, "", opened_at=opened, at=wall, phase="resolved", details={})
+
+    def _events(self, batch: Batch, wall: int) -> list[Finding]:
+        """Tell what has happened, and resolve what has not happened again for long enough."""
+        found = []
+        for cause, why, records in [*self._lost_state(batch), *self._news()]:
+            if cause not in self._opened:
+                found.append(self._open(cause, why, wall, records))
+            self._until[cause] = wall + EVENT_LASTS_MS
+        for name, until in list(self._until.items()):
+            # A clock that was set back resolves too: nothing may stay open for an hour because of it.
+            if not until - EVENT_LASTS_MS <= wall < until:
+                del self._until[name]
+                found.append(self._resolve(Cause(name), wall))
+        return found
+
+    def _news(self) -> list[tuple[Cause, str, int]]:
+        events = self._notices.since(self._told)
+        self._told = max((event.at for event in events), default=self._told)
+        return [(event.cause, event.why, event.records) for event in events]
 
     def _behind(self, batch: Batch, wall: int) -> str:
         # A process's first batch starts Spark's workers and reads what came meanwhile: no lag to tell of.
         lag = wall - batch.now
-        if self._is_first or batch.now < 0 or lag <= self._settings.behind_after_ms:
+        if self._is_first or lag <= self._settings.behind_after_ms:
             return ""
         return f"the batch just read began {lag / 1000:.1f} s ago ({batch.rows} rows)"
+
+    def _skewed(self, batch: Batch, wall: int) -> str:  # noqa: ARG002 - judges share one signature
+        return self._skew.on_batch(batch.newest, batch.now)
 
     def _partial(self, sightings: Sequence[Sighting]) -> str:
         """Say which brokers have not answered in two looks running, or longer."""
         for sighting in sightings:
             silent = {str(broker) for broker, answered in sighting.brokers if not answered}
-            if not sighting.brokers:
+            if not sighting.brokers or silent == {NOBODY}:
                 silent = {"all"}
             self._silent = {broker: self._silent.get(broker, 0) + 1 for broker in silent}
         missing = sorted(broker for broker, looks in self._silent.items() if looks > 1)
         return f"the probe gets no answer from brokers: {', '.join(missing)}" if missing else ""
 
-    def _rebuilt(self, batch: Batch) -> str:
+    @staticmethod
+    def _lost_state(batch: Batch) -> list[tuple[Cause, str, int]]:
         lost = [trouble for trouble in batch.troubles if trouble["kind"] == "state_lost"]
         if not lost:
-            return ""
-        return f"the state of {len(lost)} shard(s) could not be read and was begun anew: {lost[0]['error']}"
+            return []
+        why = f"the state of {len(lost)} shard(s) could not be read and was begun anew: {lost[0]['error']}"
+        return [(Cause.STATE_REBUILT, why, 0)]

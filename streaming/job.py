@@ -1,34 +1,43 @@
 """The production job: wait for the topic, choose the state, run the query, and run it again when it must be.
 
 The query is replaced when the topic has grown and when history has been read (its batches may be limited,
-live ones are not), and tried again after a failure that may pass, such as brokers that are away. The job ends
-when asked to, when there is nothing more to read (`available_now`), or with an error somebody must act on.
+live ones are not), and tried again after a failure that may pass; brokers that are away are waited for. The
+job ends when asked to, when there is nothing more to read (`available_now`), or with an error that somebody
+must act on, which is told as a finding (`monitor_degraded`) first.
 """
 
 from __future__ import annotations
 
 import os
+import time
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import structlog
 
 from rebalance_monitor.checkpoints.files import locked
 from rebalance_monitor.cluster.admin import ClusterAdmin
-from rebalance_monitor.cluster.errors import DependencyError
+from rebalance_monitor.cluster.errors import AccessDeniedError, DependencyError
 from rebalance_monitor.cluster.jars import installed_spark, resolve_spark_kafka
 from rebalance_monitor.config.errors import ConfigError
-from rebalance_monitor.streaming.guard import SightCheck, has_read, source_ends
+from rebalance_monitor.coordinator.causes import Cause
+from rebalance_monitor.streaming.guard import (
+    SightCheck,
+    has_read,
+    removed_unread,
+    require_same,
+    source_ends,
+)
 from rebalance_monitor.streaming.outputs import Outputs
-from rebalance_monitor.streaming.plan import plan_state
+from rebalance_monitor.streaming.plan import StatePlan, plan_state
 from rebalance_monitor.streaming.query import End, Shape, start_query, watch
 from rebalance_monitor.streaming.session import is_platform, start_session
 from rebalance_monitor.streaming.settings import detection_settings
 from rebalance_monitor.streaming.source import kafka_options, kafka_source
 from rebalance_monitor.streaming.step import Plan
 from rebalance_monitor.streaming.storage import storage_at
-from rebalance_monitor.streaming.topic import GrowthWatch, TopicFacts, ask, await_topic
+from rebalance_monitor.streaming.topic import TopicFacts, TopicWatch, ask, await_topic
 
 if TYPE_CHECKING:
     import threading
@@ -43,6 +52,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 FAILURES = 5
 RETRY_S = 5.0
+SHOWN = 5
 # Spark repeats its plan and the whole stack in an error: this much of it is said.
 ERROR = 2_000
 
@@ -76,9 +86,10 @@ def run_job(
         state = plan_state(storage, facts, settings, rebuild=options.rebuild_state)
         plan = Plan(detection, facts.cluster_id, state.manifest.catching_up)
         with Outputs(settings, storage, facts, detection, more_sinks) as outputs, _ended_by_others(stop):
+            _tell_of_start(outputs, state)
             session = start_session("rebalance-monitor", settings.spark.properties(), _jars(settings))
             try:
-                _Job(settings, options, stop, admin, session, outputs, plan, state.checkpoint).run(facts)
+                _Job(settings, options, stop, session, outputs, plan, state.checkpoint).run(facts)
             finally:
                 session.stop()
         return outputs.writer.told.findings
@@ -101,6 +112,25 @@ def _ended_by_others(stop: threading.Event) -> Iterator[None]:
         log.warning("Spark was ended before the monitor could stop it")
 
 
+def _tell_of_start(outputs: Outputs, state: StatePlan) -> None:
+    """Tell, before the first batch, what was found at the start: a crash must not swallow it."""
+    if state.rebuilt:
+        outputs.notices.happened(Cause.STATE_REBUILT, f"state was rebuilt from the topic: {state.rebuilt}")
+    if state.lost:
+        outputs.notices.happened(Cause.DATA_LOST, lost_sentence(state.lost), sum(state.lost.values()))
+    if state.rebuilt or state.lost:
+        outputs.writer.speak()
+
+
+def lost_sentence(lost: Mapping[int, int]) -> str:
+    """Say what `removed_unread` found."""
+    some = ", ".join(str(partition) for partition in sorted(lost)[:SHOWN])
+    return (
+        f"up to {sum(lost.values()):,} records of {len(lost)} partition(s) ({some}) were removed before they "
+        "were read: groups in them may be wrong until they write again. --rebuild-state starts afresh"
+    )
+
+
 def _jars(settings: Settings) -> list[Path]:
     # A platform brings the connector with it: `--packages`, or its own.
     return [] if is_platform(os.environ) else resolve_spark_kafka(*installed_spark(), settings)
@@ -113,38 +143,54 @@ class _Job:
     settings: Settings
     options: Options
     stop: threading.Event
-    admin: ClusterAdmin
     session: SparkSession
     outputs: Outputs
     plan: Plan
     checkpoint: Path
     limit: int | None = None
     failures: int = 0
+    lost: dict[int, int] = field(default_factory=dict)
+    progressed: float = field(default_factory=time.monotonic)
 
     def run(self, facts: TopicFacts) -> None:
-        """Run queries until one ends for good."""
+        """Run queries until one ends for good. What ends the job with an error is told as a finding first."""
+        try:
+            self._loop(facts)
+        except (DependencyError, ConfigError) as error:
+            self.outputs.notices.hold(Cause.BLIND, f"the monitor stopped: {str(error).splitlines()[0]}")
+            self.outputs.writer.speak()
+            raise
+
+    def _loop(self, facts: TopicFacts) -> None:
         source = self.settings.source
         self.limit = source.max_offsets_per_trigger
         properties = self.settings.kafka.client_properties()
-        with GrowthWatch(properties, source.topic, source.refresh_seconds) as growth:
-            while True:
-                growth.expect(facts.partitions)
-                end, error = self._run_query(facts, growth)
+        asked: TopicFacts | None = facts
+        with TopicWatch(properties, source.topic, source.refresh_seconds) as watching:
+            while asked is not None:
+                watching.begin()
+                end, error = self._run_query(asked, watching)
                 if end in {End.STOPPED, End.FINISHED} or (error is not None and self._gives_up(error)):
                     return
-                facts = self._ask_again(facts)
+                asked = self._ask_again(asked)
 
-    def _run_query(self, facts: TopicFacts, growth: GrowthWatch) -> tuple[End, Exception | None]:
+    def _run_query(self, facts: TopicFacts, watching: TopicWatch) -> tuple[End, Exception | None]:
         writer, told = self.outputs.writer, self.outputs.writer.told.batches
         sight = SightCheck(facts, limited=self.limit is not None)
+        self.progressed = time.monotonic()
 
         def on_progress(progress: Mapping[str, Any]) -> bool:
-            return self._judge(progress, sight) or growth.grown.is_set()
+            self.outputs.serving.on_progress(progress)
+            return self._judge(progress, sight, watching)
+
+        def on_turn() -> bool:
+            self._mind_silence()
+            return self._compare(sight, facts, watching)
 
         try:
             query = start_query(self.session, self._shape(facts), writer)
             log.info("watching", topic=facts.name, partitions=facts.partitions, query=str(query.id))
-            end, error = watch(query, self.stop, on_progress)
+            end, error = watch(query, self.stop, on_progress, on_turn)
         finally:
             writer.pause()
         if end is End.FINISHED:
@@ -163,17 +209,44 @@ class _Job:
             trigger_s=None if self.options.available_now else self.settings.trigger_seconds,
         )
 
-    def _judge(self, progress: Mapping[str, Any], sight: SightCheck) -> bool:
+    def _judge(self, progress: Mapping[str, Any], sight: SightCheck, watching: TopicWatch) -> bool:
         """Check sight; true when history has been read by limited batches: live ones are not limited."""
+        self.progressed = time.monotonic()
+        self.outputs.notices.hold(Cause.BEHIND, "")
         ends = source_ends(progress, self.settings.source.topic)
         if ends is None:
             return False
         sight.look(ends)
+        watching.has_read(ends)
+        if sight.is_sure:
+            self.outputs.notices.hold(Cause.BLIND, "")
         if self.limit is None or self.options.available_now or not has_read(ends, self.plan.catching_up):
             return False
         log.info("history has been read")
         self.limit = None
         return True
+
+    def _mind_silence(self) -> None:
+        """Tell, outside any batch, that there has been none for too long."""
+        silent_s = time.monotonic() - self.progressed
+        notices = self.outputs.notices
+        if silent_s * 1000 <= self.settings.detection.behind_after_ms or notices.condition(Cause.BEHIND):
+            return
+        notices.hold(Cause.BEHIND, f"no batch was finished for {silent_s:.0f} s")
+        self.outputs.writer.speak()
+
+    def _compare(self, sight: SightCheck, facts: TopicFacts, watching: TopicWatch) -> bool:
+        """Take the newest look at the topic; true when it has grown."""
+        look = watching.take()
+        if look is None:
+            return False
+        sight.compare(look)
+        lost = removed_unread(look.after.ends, look.facts.begins)
+        if lost and lost != self.lost:
+            log.warning("records were removed before they were read", partitions=lost)
+            self.outputs.notices.happened(Cause.DATA_LOST, lost_sentence(lost), sum(lost.values()))
+        self.lost = lost
+        return look.facts.partitions > facts.partitions
 
     def _gives_up(self, error: Exception) -> bool:
         """Wait before the next try; true when asked to stop meanwhile. Raises what will not pass."""
@@ -186,12 +259,35 @@ class _Job:
         log.warning("the query failed and is tried again", failures=self.failures, error=text[:ERROR])
         return self.stop.wait(RETRY_S * self.failures)
 
-    def _ask_again(self, facts: TopicFacts) -> TopicFacts:
-        try:
-            return ask(self.admin, facts.name) or facts
-        except DependencyError as error:
-            log.warning("the brokers could not be asked", why=str(error))
-            return facts
+    def _ask_again(self, facts: TopicFacts) -> TopicFacts | None:
+        """Return what the brokers say now, however long they are away; None when asked to stop meanwhile.
+
+        Raises ManifestError where they are other brokers or the topic is another, AccessDeniedError.
+        """
+        while not self.stop.is_set():
+            try:
+                with ClusterAdmin(self.settings.kafka.client_properties()) as admin:
+                    found = ask(admin, facts.name)
+                why = f"the topic {facts.name} does not exist any more"
+            except AccessDeniedError:
+                raise
+            except DependencyError as error:
+                found, why = None, error.what
+            if found is not None:
+                require_same(facts, found)
+                return found
+            self._tell_away(why)
+            self.stop.wait(RETRY_S)
+        return None
+
+    def _tell_away(self, why: str) -> None:
+        # That the brokers are away is no failure of the query's own.
+        self.failures = 0
+        if self.outputs.notices.condition(Cause.BLIND):
+            return
+        log.warning("waiting for the brokers", why=why)
+        self.outputs.notices.hold(Cause.BLIND, why)
+        self.outputs.writer.speak()
 
 
 def _last_line(text: str, word: str) -> str:

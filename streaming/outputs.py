@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Self
 
 from rebalance_monitor.checkpoints.ledger import Ledger
 from rebalance_monitor.cluster.probe import ProbeThread
+from rebalance_monitor.streaming.notices import Notices
 from rebalance_monitor.streaming.parts import Parts
+from rebalance_monitor.streaming.serving import Serving
 from rebalance_monitor.streaming.sinks import FindingsTable, JsonLines, QuarantineTable
 from rebalance_monitor.streaming.writer import BatchWriter
 
@@ -23,9 +25,15 @@ if TYPE_CHECKING:
     from rebalance_monitor.streaming.storage import Storage
     from rebalance_monitor.streaming.topic import TopicFacts
 
+# What a batch takes at most where nothing is wrong.
+BATCH_MS = 2_000
+
 
 class Outputs:
-    """The writer and the probe of one job; use as a context manager. Raises LedgerError, OSError."""
+    """The writer, the probe and the notices of one job; use as a context manager.
+
+    Raises LedgerError, OSError.
+    """
 
     def __init__(
         self,
@@ -37,12 +45,15 @@ class Outputs:
     ) -> None:
         self._probe = _probe(settings)
         drain = self._probe.drain if self._probe else list
+        self.serving = Serving(settings, storage, facts.cluster_id)
         ledger = Ledger(storage.ledger)
-        self._parts = Parts(detection, facts.cluster_id, drain)
+        self.notices = Notices()
+        usual_age_ms = round(settings.trigger_seconds * 1000) + BATCH_MS
+        self._parts = Parts(detection, facts.cluster_id, drain, self.notices, usual_age_ms)
         self.writer = BatchWriter(
             ledger,
-            ledger.load().on_topic(facts.id),
-            [*storage_sinks(settings, storage), *more_sinks],
+            ledger.load().on_topic(facts.id, facts.cluster_id),
+            [*storage_sinks(settings, storage), self.serving, *more_sinks],
             self._parts,
             cluster_name=settings.cluster_name,
         )
@@ -50,9 +61,11 @@ class Outputs:
     def __enter__(self) -> Self:
         if self._probe:
             self._probe.start()
+        self.serving.__enter__()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *reason: object) -> None:
+        self.serving.__exit__(*reason)
         if self._probe:
             self._probe.stop()
 

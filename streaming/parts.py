@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from rebalance_monitor.coordinator.live import Live
 from rebalance_monitor.coordinator.rollup import RollUp
 from rebalance_monitor.coordinator.sightings import SeenGroup, Sighting
-from rebalance_monitor.streaming.health import Health
+from rebalance_monitor.streaming.health import USUAL_AGE_MS, Health
+from rebalance_monitor.streaming.notices import Notices
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,12 +28,24 @@ if TYPE_CHECKING:
 
 
 class Parts:
-    """The parts of one job. `drain` gives the probe's looks since it was called last."""
+    """The parts of one job. `drain` gives the probe's looks since it was called last.
 
-    def __init__(self, settings: DetectionSettings, cluster: str, drain: Callable[[], list[Look]]) -> None:
+    `notices` is what the main loop has to tell; `usual_age_ms` see Health.
+    """
+
+    def __init__(
+        self,
+        settings: DetectionSettings,
+        cluster: str,
+        drain: Callable[[], list[Look]],
+        notices: Notices | None = None,
+        usual_age_ms: int = USUAL_AGE_MS,
+    ) -> None:
         self._settings = settings
         self._cluster = cluster
         self._drain = drain
+        self._notices = notices or Notices()
+        self._usual_age_ms = usual_age_ms
         self._generations: dict[str, int] = {}
         self._now = -1
 
@@ -41,7 +54,9 @@ class Parts:
         # Copies, because the parts change what they are given and the snapshot must stay as committed.
         self._rollup = RollUp(self._settings, self._cluster, deepcopy(snapshot.rollup))
         self._live = Live(self._settings, self._cluster, deepcopy(snapshot.live))
-        self._health = Health(self._settings, self._cluster, snapshot.health)
+        self._health = Health(
+            self._settings, self._cluster, snapshot.health, self._notices, self._usual_age_ms
+        )
         self._now = snapshot.now
 
     def findings(self, batch: Batch, wall: int) -> list[Finding]:

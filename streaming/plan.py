@@ -6,7 +6,7 @@ as if it were new. Those offsets go into the manifest first: every run of every 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,8 @@ from rebalance_monitor.checkpoints.manifest import (
     require_match,
     write_manifest,
 )
+from rebalance_monitor.checkpoints.spark_log import read_spark_log
+from rebalance_monitor.streaming.guard import removed_unread, require_uncut
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,10 +36,16 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class StatePlan:
-    """The state to run on: its checkpoint folder and what is history in it."""
+    """The state to run on: its checkpoint folder and what is history in it.
+
+    rebuilt: why an earlier state was given up, "" where none was. lost: partition -> offsets that were
+    removed from the topic after the last batch and before this start.
+    """
 
     manifest: Manifest
     checkpoint: Path
+    rebuilt: str = ""
+    lost: dict[int, int] = field(default_factory=dict)
 
 
 def identity_of(facts: TopicFacts, buckets: int) -> Identity:
@@ -56,23 +64,30 @@ def plan_state(storage: Storage, facts: TopicFacts, settings: Settings, *, rebui
     """Return the state to run on and record it. Raises ManifestError where the stored one does not fit."""
     found = identity_of(facts, settings.buckets)
     stored = None if rebuild else read_manifest(storage.manifest)
-    if stored is not None:
-        require_match(stored.identity, found)
+    rebuilt = "asked for by --rebuild-state" if rebuild and storage.manifest.exists() else ""
     if stored is not None and not storage.checkpoint(stored.generation).is_dir():
         log.warning("the checkpoint is gone: state is rebuilt", checkpoint=stored.generation)
-        stored = None
+        rebuilt, stored = "its checkpoint was gone", None
     if stored is not None:
-        manifest = stored.grown(found)
+        plan = _resumed(storage, stored, found, facts)
     else:
         manifest = Manifest(found, next_generation(storage.states), _history(facts, settings))
+        plan = StatePlan(manifest, storage.checkpoint(manifest.generation), rebuilt)
     says = "resuming" if stored else "beginning a new state"
-    log.info(says, generation=manifest.generation, partitions=facts.partitions)
-    checkpoint = storage.checkpoint(manifest.generation)
+    log.info(says, generation=plan.manifest.generation, partitions=facts.partitions)
     # The manifest first: a folder that no manifest names is passed over by the next start.
     storage.root.mkdir(parents=True, exist_ok=True)
-    write_manifest(storage.manifest, manifest)
-    checkpoint.mkdir(parents=True, exist_ok=True)
-    return StatePlan(manifest, checkpoint)
+    write_manifest(storage.manifest, plan.manifest)
+    plan.checkpoint.mkdir(parents=True, exist_ok=True)
+    return plan
+
+
+def _resumed(storage: Storage, stored: Manifest, found: Identity, facts: TopicFacts) -> StatePlan:
+    require_match(stored.identity, found)
+    checkpoint = storage.checkpoint(stored.generation)
+    read = read_spark_log(checkpoint).read(facts.name)
+    require_uncut(read, facts.ends, facts.name)
+    return StatePlan(stored.grown(found), checkpoint, lost=removed_unread(read, facts.begins))
 
 
 def _history(facts: TopicFacts, settings: Settings) -> dict[int, int]:

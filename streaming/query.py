@@ -72,21 +72,25 @@ def start_query(session: SparkSession, shape: Shape, writer: BatchWriter) -> Str
 
 
 def watch(
-    query: StreamingQuery, stop: threading.Event, on_progress: Callable[[Any], bool]
+    query: StreamingQuery,
+    stop: threading.Event,
+    on_progress: Callable[[Any], bool],
+    on_turn: Callable[[], bool],
 ) -> tuple[End, Exception | None]:
-    """Wait until the query ends, `stop` is set, or `on_progress` asks for another query by returning true.
+    """Wait until the query ends, `stop` is set, or a callback asks for another query by returning true.
 
-    `on_progress` gets each progress report that is new; what it raises stops the query and goes on.
+    `on_progress` gets each progress report that is new, `on_turn` is called a few times a second; what they
+    raise stops the query and goes on.
     """
     seen = -1
     try:
         while query.isActive:
             progress = last_progress(query)
-            if progress["batchId"] > seen:
-                seen = progress["batchId"]
-                if on_progress(progress):
-                    stop_after_batch(query)
-                    return End.REPLACED, None
+            is_new = progress["batchId"] > seen
+            seen = max(seen, progress["batchId"])
+            if (is_new and on_progress(progress)) or on_turn():
+                stop_after_batch(query)
+                return End.REPLACED, None
             if stop.wait(POLL_S):
                 stop_after_batch(query)
                 return End.STOPPED, None

@@ -13,6 +13,7 @@ the timestamp of the batch *before* has been read, therefore now = min(timestamp
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,7 +21,7 @@ from rebalance_monitor.checkpoints.codec import StateVersionError, decode_state,
 from rebalance_monitor.coordinator.findings import to_json
 from rebalance_monitor.coordinator.outputs import FindingOut, GroupOut, Output, RemovedOut, StatOut
 from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
-from rebalance_monitor.decoders.rows import CLOCK, FAILURE
+from rebalance_monitor.decoders.rows import CLOCK, COMMIT_RUN, FAILURE, RECORD
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 
 MAX_ERRORS = 20
 QUARANTINE_BYTES = 256 * 1024
+# A record's body begins with a version byte and the key's length; the key begins with its type.
+_KEY_TYPE = slice(5, 7)
+_OFFSET_COMMIT = 1
 
 
 class Stored(NamedTuple):
@@ -92,7 +96,7 @@ def step(
         sure = min(now, before + plan.settings.grace_ms)
         _clock(coordinator, sure, work)
     blob = _blob(state, stored, work)
-    work.outputs.append(_summary(records, now, blob))
+    work.outputs.append(_summary(records, now, blob, is_live=state.catching_up_until is None))
     work.outputs.extend(_quarantine(records))
     return Stored(blob[0] if blob else 0, max(now, before), blob), [_out(shard, o) for o in work.outputs]
 
@@ -127,9 +131,23 @@ def _blob(state: ShardState, stored: Stored | None, work: _Work) -> bytes:
         return stored.blob if stored else b""
 
 
-def _summary(records: list[Row], now: int, blob: bytes) -> StatOut:
+def _summary(records: list[Row], now: int, blob: bytes, *, is_live: bool) -> StatOut:
     last = max((row.last_offset for row in records), default=-1)
-    return StatOut("batch", {"now": now, "rows": len(records), "last_offset": last, "state_bytes": len(blob)})
+    # What is read as history is no measure of anybody's clock.
+    newest = max((row.record_ts for row in records), default=-1) if is_live else -1
+    counts = {"now": now, "rows": len(records), "last_offset": last, "newest": newest}
+    return StatOut("batch", {**counts, "state_bytes": len(blob), "types": _types(records)})
+
+
+def _types(records: list[Row]) -> dict[str, int]:
+    """Count the readable records by type; a commit run holds commits of type 1, rarely of the retired 0."""
+    found: Counter[int] = Counter()
+    for row in records:
+        if row.row_kind == COMMIT_RUN:
+            found[_OFFSET_COMMIT] += row.count
+        elif row.row_kind == RECORD:
+            found[int.from_bytes(row.body[_KEY_TYPE], "big", signed=True)] += 1
+    return {str(number): count for number, count in found.items()}
 
 
 def _quarantine(records: list[Row]) -> Iterable[StatOut]:

@@ -1,4 +1,4 @@
-"""What the brokers say about the offsets topic before the query starts, and whether it has grown since.
+"""What the brokers say about the offsets topic: before the query starts, and again and again while it runs.
 
 The topic is created by the first consumer group: a cluster without one has none yet, and the job waits.
 """
@@ -63,10 +63,27 @@ def await_topic(admin: ClusterAdmin, name: str, stop: threading.Event) -> TopicF
     return None
 
 
-class GrowthWatch:
-    """Asks every `every_s` seconds in a thread of its own how many partitions the topic has.
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How far the query has read (partition -> next offset), and after how many batches."""
 
-    `grown` is set when there are more than expected. Brokers that cannot be asked are asked again.
+    ends: Mapping[int, int]
+    batches: int
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What the brokers said, between what had been read when they were asked and when they had answered."""
+
+    before: Reading
+    facts: TopicFacts
+    after: Reading
+
+
+class TopicWatch:
+    """Asks the brokers every `every_s` seconds in a thread of its own; use as a context manager.
+
+    `take` gives the newest answer once. Brokers that cannot be asked are asked again.
     """
 
     def __init__(self, properties: Mapping[str, str], name: str, every_s: float) -> None:
@@ -74,9 +91,9 @@ class GrowthWatch:
         self._name = name
         self._every_s = every_s
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="rebalance-monitor-growth", daemon=True)
-        self._partitions: int | None = None
-        self.grown = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="rebalance-monitor-topic", daemon=True)
+        self._reading = Reading({}, 0)
+        self._look: Look | None = None
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -86,18 +103,28 @@ class GrowthWatch:
         # Not waited for: a request under way ends by its own time limit, and the thread is a daemon.
         self._stop.set()
 
-    def expect(self, partitions: int) -> None:
-        """Say how many partitions are being read from now on."""
-        self._partitions = partitions
-        self.grown.clear()
+    def begin(self) -> None:
+        """Say that a query begins: what was seen of the one before it means nothing any more."""
+        self._reading = Reading({}, 0)
+        self._look = None
+
+    def has_read(self, ends: Mapping[int, int]) -> None:
+        """Say how far the batch just done has read."""
+        self._reading = Reading(dict(ends), self._reading.batches + 1)
+
+    def take(self) -> Look | None:
+        """Return the newest look, None when there is none since the last call."""
+        look, self._look = self._look, None
+        return look
 
     def _run(self) -> None:
         while not self._stop.wait(self._every_s):
+            before = self._reading
             try:
                 with ClusterAdmin(self._properties) as admin:
-                    found = admin.partition_count(self._name)
+                    facts = ask(admin, self._name)
             except DependencyError as error:
-                log.warning("the brokers could not be asked for partitions", why=str(error))
+                log.warning("the brokers could not be asked about the topic", why=str(error))
                 continue
-            if self._partitions is not None and found > self._partitions:
-                self.grown.set()
+            if facts is not None and before.batches:
+                self._look = Look(before, facts, self._reading)

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from rebalance_monitor.streaming.sinks import Sink
 
 log = structlog.get_logger()
+# The query id of batches that no query made.
+MONITOR = "monitor"
 OUTPUT_COLUMNS = ("row_kind", "shard", "group", "body")
 
 
@@ -77,6 +79,7 @@ class BatchWriter:
         self._wall_ms = wall_ms
         self._query_id = ""
         self._has_id = threading.Event()
+        self._telling = threading.Lock()
         self.told = Told()
         parts.restore(snapshot)
         for sink in sinks:
@@ -90,7 +93,8 @@ class BatchWriter:
     def pause(self) -> None:
         """Forget what was not committed: the query has ended, perhaps half-way through a batch."""
         self._has_id.clear()
-        self._parts.restore(self._snapshot)
+        with self._telling:
+            self._parts.restore(self._snapshot)
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         """Apply one batch; Spark's `foreachBatch` function."""
@@ -109,7 +113,25 @@ class BatchWriter:
         self.told.rows += batch.rows
         self.told.last_batch = key.batch_id
 
+    def speak(self) -> bool:
+        """Tell what the monitor noticed about itself in a batch of its own; false while another is told.
+
+        For what cannot wait for Spark's next batch: there may be none. Blocks for the sinks.
+        """
+        if not self._telling.acquire(blocking=False):
+            return False
+        try:
+            key = BatchKey(MONITOR, self._snapshot.batches.get(MONITOR, -1) + 1)
+            self._tell_locked(key, Batch())
+        finally:
+            self._telling.release()
+        return True
+
     def _tell(self, key: BatchKey, batch: Batch) -> None:
+        with self._telling:
+            self._tell_locked(key, batch)
+
+    def _tell_locked(self, key: BatchKey, batch: Batch) -> None:
         wall = self._wall_ms()
         fresh = replace(batch, findings=[f for f in batch.findings if not self._is_known(f)])
         findings = [self._named(stamp(f, wall)) for f in self._parts.findings(fresh, wall)]

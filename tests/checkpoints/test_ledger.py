@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -82,9 +83,9 @@ def test_positions_never_go_back(batches: list[dict[int, int]]) -> None:
 
 
 def test_a_recreated_topic_has_been_told_nothing_about() -> None:
-    snapshot = Snapshot().on_topic("one").after("q", 0, now=0, positions={3: 100})
-    assert snapshot.on_topic("one").told(3, 100)
-    assert not snapshot.on_topic("two").told(3, 0)
+    snapshot = Snapshot().on_topic("one", "c").after("q", 0, now=0, positions={3: 100})
+    assert snapshot.on_topic("one", "c").told(3, 100)
+    assert not snapshot.on_topic("two", "c").told(3, 0)
 
 
 def test_a_failed_replacement_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,3 +124,19 @@ def test_a_folder_that_cannot_be_made_is_told_with_what_to_do(tmp_path: Path, na
     (tmp_path / "file").write_text("")
     with pytest.raises(FolderError, match=r"cannot be written: .* storage\.path"), locked(tmp_path / name):
         pass
+
+
+def test_memory_of_groups_stays_with_its_topic_and_incidents_with_their_cluster() -> None:
+    memory = {"rollup": {"a": 1}, "live": {"b": 2}, "health": {"c": 3}}
+    snapshot = replace(Snapshot().on_topic("one", "c1"), **memory)
+    same = snapshot.on_topic("one", "c1")
+    assert (same.rollup, same.live, same.health) == ({"a": 1}, {"b": 2}, {"c": 3})
+    recreated = snapshot.on_topic("two", "c1")
+    assert (recreated.rollup, recreated.live, recreated.health) == ({}, {}, {"c": 3})
+    moved = snapshot.on_topic("one", "c2")
+    assert (moved.rollup, moved.live, moved.health, moved.positions) == ({}, {}, {}, {})
+
+
+def test_a_snapshot_that_never_knew_its_cluster_keeps_its_memory() -> None:
+    old = replace(Snapshot().on_topic("one", ""), live={"b": 2})
+    assert old.on_topic("one", "c1").live == {"b": 2}

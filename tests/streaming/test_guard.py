@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalance_monitor.streaming.guard import BlindError, SightCheck, has_read, source_ends, unseen
-from rebalance_monitor.streaming.topic import TopicFacts
+from rebalance_monitor.checkpoints.manifest import ManifestError
+from rebalance_monitor.streaming.guard import (
+    PATIENCE,
+    BlindError,
+    SightCheck,
+    has_read,
+    removed_unread,
+    require_same,
+    source_ends,
+    unseen,
+)
+from rebalance_monitor.streaming.topic import Look, Reading, TopicFacts
 
 OFFSETS = st.dictionaries(st.integers(0, 9), st.integers(0, 1_000), max_size=10)
 FACTS = TopicFacts("__consumer_offsets", "id", "cluster", {0: 0, 1: 5, 2: 0}, {0: 10, 1: 5, 2: 0})
@@ -72,3 +84,58 @@ def test_progress_of_other_sources_is_passed_over() -> None:
 def test_a_source_that_tells_no_offsets_has_read_nothing(ends: object) -> None:
     progress = {"sources": [{"description": "KafkaV2[...]", "endOffset": ends}]}
     assert source_ends(progress, "__consumer_offsets") == {}
+
+
+def look(before: Reading, after: Reading, facts: TopicFacts = FACTS) -> Look:
+    return Look(before, facts, after)
+
+
+def test_a_source_that_stops_delivering_is_blind_at_the_second_look() -> None:
+    check, behind = SightCheck(FACTS, limited=False), {0: 4, 1: 5, 2: 0}
+    check.compare(look(Reading(behind, 1), Reading(behind, 1)))
+    with pytest.raises(BlindError, match="1 partition"):
+        check.compare(look(Reading(behind, 1 + PATIENCE), Reading(behind, 1 + PATIENCE)))
+
+
+def test_a_source_that_has_not_finished_batches_since_is_no_blindness() -> None:
+    check, behind = SightCheck(FACTS, limited=False), Reading({0: 4, 1: 5, 2: 0}, 1)
+    for _ in range(3):
+        check.compare(look(behind, behind))
+
+
+def test_a_source_that_keeps_up_with_a_growing_topic_sees() -> None:
+    check = SightCheck(FACTS, limited=False)
+    for batches in range(0, 50, 10):
+        facts = replace(FACTS, ends={0: 10 + batches, 1: 5, 2: 0})
+        reading = Reading({0: 3 + batches, 1: 5, 2: 0}, batches)
+        check.compare(look(reading, reading, facts))
+
+
+@pytest.mark.parametrize(
+    ("facts", "says"),
+    [
+        (replace(FACTS, id="new"), "recreated while the monitor ran"),
+        (replace(FACTS, cluster_id="new"), "another cluster"),
+        (
+            replace(FACTS, ends={0: 3, 1: 5, 2: 0}),
+            r"lost records at the end of 1 partition\(s\): 0 \(read up to 4",
+        ),
+    ],
+)
+def test_another_topic_under_a_running_query_is_named_with_what_to_do(facts: TopicFacts, says: str) -> None:
+    reading = Reading({0: 4, 1: 5, 2: 0}, 1)
+    with pytest.raises(ManifestError, match=f"{says}.*--rebuild-state"):
+        SightCheck(FACTS, limited=False).compare(look(reading, reading, facts))
+
+
+def test_an_id_that_the_brokers_do_not_tell_is_no_other_topic() -> None:
+    require_same(FACTS, replace(FACTS, id="", cluster_id=""))
+
+
+@given(OFFSETS, OFFSETS)
+def test_removed_records_are_those_between_what_was_read_and_what_is_left(
+    read: dict[int, int], begins: dict[int, int]
+) -> None:
+    lost = removed_unread(read, begins)
+    assert all(read[p] + count == begins[p] and count > 0 for p, count in lost.items())
+    assert all(begins[p] <= read[p] for p in set(read) & set(begins) - set(lost))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.sightings import Sighting
 from rebalance_monitor.streaming.batches import Batch
 from rebalance_monitor.streaming.health import Health
+from rebalance_monitor.streaming.notices import Notices
 
 T0 = 1_795_000_000_000
 SETTINGS = DetectionSettings(behind_after_ms=10_000)
@@ -59,4 +61,76 @@ def test_state_that_was_begun_anew_is_said() -> None:
     trouble = {"kind": "state_lost", "shard": 3, "error": "StateCorruptError: ..."}
     health = Health(SETTINGS, "c")
     assert said(health, 0, troubles=[trouble]) == ["state_rebuilt opened"]
-    assert said(health, 0) == ["state_rebuilt resolved"]
+    assert said(health, 0) == []
+
+
+def test_what_the_main_loop_noticed_is_told_until_it_is_over() -> None:
+    notices = Notices()
+    health = Health(SETTINGS, "c", notices=notices)
+    assert said(health, 0) == []
+    notices.hold(Cause.BLIND, "no broker answers")
+    assert [said(health, 0), said(health, 0)] == [["blind opened"], []]
+    notices.hold(Cause.BLIND, "")
+    assert said(health, 0) == ["blind resolved"]
+
+
+def test_a_restart_that_knows_nothing_yet_resolves_nothing() -> None:
+    notices = Notices()
+    notices.hold(Cause.BLIND, "the topic was recreated")
+    before = Health(SETTINGS, "c", notices=notices)
+    (opened,) = before.on_batch(Batch(), (), T0)
+    assert opened.severity == "critical"
+    after = Health(SETTINGS, "c", before.snapshot())
+    assert said(after, 0) == []
+
+
+def test_a_batch_of_the_monitors_own_says_nothing_about_lag() -> None:
+    health = Health(SETTINGS, "c")
+    said(health, 0)
+    said(health, 11_000)
+    assert health.on_batch(Batch(), (), T0) == []
+    assert said(health, 0) == ["behind resolved"]
+
+
+def test_lost_records_are_told_once_with_their_number_and_resolved_when_no_more_follow() -> None:
+    now = [T0]
+    notices = Notices(lambda: now[0])
+    health = Health(SETTINGS, "c", notices=notices)
+    notices.happened(Cause.DATA_LOST, "removed before they were read", 70)
+    (found,) = health.on_batch(Batch(now=T0), (), T0)
+    assert (found.details["cause"], found.details["records"], found.phase) == ("data_lost", 70, "opened")
+    now[0] += 200_000
+    notices.happened(Cause.DATA_LOST, "again", 3)
+    at = [health.on_batch(Batch(now=T0 + ms), (), T0 + ms) for ms in (200_000, 400_000, 500_000)]
+    assert [[finding.phase for finding in found] for found in at] == [[], [], ["resolved"]]
+
+
+def test_an_event_is_told_again_after_a_batch_that_was_not_committed() -> None:
+    notices = Notices()
+    committed = Health(SETTINGS, "c", notices=notices).snapshot()
+    notices.happened(Cause.STATE_REBUILT, "asked for")
+    for _ in range(2):
+        assert said(Health(SETTINGS, "c", committed, notices), 0) == ["state_rebuilt opened"]
+
+
+def test_an_event_that_the_ledger_has_is_not_told_again() -> None:
+    notices = Notices()
+    health = Health(SETTINGS, "c", notices=notices)
+    notices.happened(Cause.STATE_REBUILT, "asked for")
+    said(health, 0)
+    assert said(Health(SETTINGS, "c", health.snapshot(), notices), 0) == []
+
+
+def test_an_event_after_the_clock_was_set_back_is_told() -> None:
+    now = [T0]
+    notices = Notices(lambda: now[0])
+    health = Health(SETTINGS, "c", {"told": T0 + 3_600_000}, notices)
+    assert said(health, 0) == []
+    notices.happened(Cause.DATA_LOST, "one hour earlier", 1)
+    assert said(health, 0) == ["data_lost opened"]
+
+
+def test_a_probe_that_finds_no_cluster_says_so_in_words() -> None:
+    away = Sighting(T0, (), (), ((-1, False),))
+    found = Health(SETTINGS, "c").on_batch(Batch(now=T0), (away, away), T0)
+    assert found[0].causes[0].why == "the probe gets no answer from brokers: all"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from rebalance_monitor.checkpoints.manifest import ManifestError, read_manifest
+from rebalance_monitor.checkpoints.spark_log import SparkLogError
 from rebalance_monitor.config.model import Settings, Source
 from rebalance_monitor.streaming.plan import StatePlan, plan_state
 from rebalance_monitor.streaming.storage import Storage
@@ -65,6 +67,42 @@ def test_a_recreated_topic_is_refused_and_a_rebuild_takes_it(tmp_path: Path) -> 
     with pytest.raises(ManifestError, match="recreated"):
         plan(tmp_path, other)
     assert plan(tmp_path, other, rebuild=True).manifest.identity.topic_id == "another"
+
+
+def committed(found: StatePlan, ends: dict[int, int], batch: int = 4) -> None:
+    """Leave what Spark leaves of a batch that has read up to `ends`."""
+    metadata = '{"batchWatermarkMs":0,"batchTimestampMs":1795000000000,"conf":{}}'
+    offsets = json.dumps({FACTS.name: {str(partition): end for partition, end in ends.items()}})
+    for name, text in (("offsets", f"v1\n{metadata}\n{offsets}\n12"), ("commits", "v1\n{}")):
+        (found.checkpoint / name).mkdir(exist_ok=True)
+        (found.checkpoint / name / str(batch)).write_text(text)
+
+
+def test_records_removed_while_the_job_was_away_are_counted(tmp_path: Path) -> None:
+    committed(plan(tmp_path), {0: 4, 1: 7, 2: 3})
+    found = plan(tmp_path, replace(FACTS, begins={0: 9, 1: 7, 2: 0}))
+    assert (found.lost, found.rebuilt) == ({0: 5}, "")
+
+
+def test_a_topic_that_was_cut_off_below_what_was_read_is_refused(tmp_path: Path) -> None:
+    committed(plan(tmp_path), {0: 10, 1: 7, 2: 3})
+    with pytest.raises(ManifestError, match=r"2 \(read up to 3, ends at 1\).*--rebuild-state"):
+        plan(tmp_path, replace(FACTS, ends={0: 10, 1: 7, 2: 1}))
+    assert plan(tmp_path, rebuild=True).rebuilt == "asked for by --rebuild-state"
+
+
+def test_a_damaged_log_of_sparks_is_refused_by_name(tmp_path: Path) -> None:
+    found = plan(tmp_path)
+    committed(found, {0: 1})
+    (found.checkpoint / "offsets" / "4").write_text("v2\nx")
+    with pytest.raises(SparkLogError, match=r"offsets/4 cannot be read.*--rebuild-state"):
+        plan(tmp_path)
+
+
+def test_only_a_state_that_was_given_up_counts_as_rebuilt(tmp_path: Path) -> None:
+    assert plan(tmp_path / "new", rebuild=True).rebuilt == ""
+    plan(tmp_path / "gone").checkpoint.rmdir()
+    assert plan(tmp_path / "gone").rebuilt == "its checkpoint was gone"
 
 
 def test_a_start_at_the_end_has_no_history(tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def run(
     timer.start()
     try:
         query = start_query(session, shape(root, trigger_s), writer)
-        return watch(query, stop, lambda progress: until(progress, writer))
+        return watch(query, stop, lambda progress: until(progress, writer), lambda: False)
     finally:
         timer.cancel()
 
@@ -115,7 +115,7 @@ def test_a_batch_whose_sink_failed_runs_again_and_is_told_once(spark: SparkSessi
     lines.unlink()
     lines.mkdir()
     query = start_query(spark, shape(tmp_path, None), writer)
-    end, error = watch(query, threading.Event(), lambda _: False)
+    end, error = watch(query, threading.Event(), lambda _: False, lambda: False)
     assert end is End.FAILED
     assert "IsADirectoryError" in str(error)
     lines.rmdir()

@@ -9,10 +9,12 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from rebalance_monitor.cluster.admin import ClusterAdmin
-from rebalance_monitor.streaming.topic import GrowthWatch, await_topic
+from rebalance_monitor.lab.node import wait_until
+from rebalance_monitor.streaming.topic import TopicWatch, await_topic
 
 if TYPE_CHECKING:
     from rebalance_monitor.lab.broker import LabBroker
+    from rebalance_monitor.streaming.topic import Look
 
 pytestmark = pytest.mark.broker
 WAIT_S = 60
@@ -37,14 +39,24 @@ def test_waiting_ends_when_asked_to_stop(lab_broker: LabBroker) -> None:
         assert await_topic(admin, "never", stop) is None
 
 
-def test_growth_is_noticed(lab_broker: LabBroker) -> None:
+def test_a_running_query_is_compared_with_what_the_brokers_have(lab_broker: LabBroker) -> None:
     properties = {"bootstrap.servers": lab_broker.bootstrap}
     client = AdminClient(properties)
     client.create_topics([NewTopic("grows", 2, 1)])["grows"].result()
-    with GrowthWatch(properties, "grows", 0.2) as watch:
-        watch.expect(2)
-        assert not watch.grown.wait(2)
+    looks: list[Look] = []
+
+    def seen(partitions: int) -> bool:
+        look = watch.take()
+        looks.extend([look] if look else [])
+        return bool(looks) and looks[-1].facts.partitions == partitions
+
+    with TopicWatch(properties, "grows", 0.2) as watch:
+        assert not wait_until(lambda: seen(2), 1)
+        watch.has_read({0: 0, 1: 0})
+        assert wait_until(lambda: seen(2), WAIT_S)
+        assert (looks[0].before.batches, looks[0].after.ends) == (1, {0: 0, 1: 0})
         client.create_partitions([NewPartitions("grows", 3)])["grows"].result()
-        assert watch.grown.wait(WAIT_S)
-        watch.expect(3)
-        assert not watch.grown.wait(2)
+        assert wait_until(lambda: seen(3), WAIT_S)
+        watch.begin()
+        looks.clear()
+        assert not wait_until(lambda: seen(3), 1)

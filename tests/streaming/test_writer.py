@@ -79,7 +79,7 @@ def writer_at(storage: Storage, ledger: Ledger | None = None) -> BatchWriter:
         FindingsTable(storage.findings),
         QuarantineTable(storage.quarantine),
     ]
-    snapshot = ledger.load().on_topic("topic")
+    snapshot = ledger.load().on_topic("topic", "c1")
     return BatchWriter(ledger, snapshot, sinks, Parts(SETTINGS, "c1", list), wall_ms=lambda: T0 + 70_000)
 
 

@@ -1,0 +1,85 @@
+"""What Spark's own checkpoint says: which batches were begun and committed, and how far they had read.
+
+Layout (Spark 3.5 to 4.x): `offsets/<batch>` = a line `v1`, a JSON line of the batch's metadata, then one line
+per source; `commits/<batch>` appears when the batch is done. Only read here: Spark alone writes it. A file
+that cannot be read is an error, because guessing how far a job had read would hide lost records.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rebalance_monitor.config.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+VERSION = "v1"
+
+
+class SparkLogError(ConfigError):
+    """Spark's log in the checkpoint cannot be read; the message names the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class SparkLog:
+    """The newest batch. begun, committed: batch ids, -1 for none; at: its timestamp (ms), -1 for none.
+
+    ends: topic -> partition -> next offset, as far as the newest *committed* batch has read.
+    """
+
+    begun: int = -1
+    committed: int = -1
+    at: int = -1
+    ends: dict[str, dict[int, int]] | None = None
+
+    def read(self, topic: str) -> dict[int, int]:
+        """Return partition -> next offset to read of `topic`."""
+        return (self.ends or {}).get(topic, {})
+
+
+def read_spark_log(checkpoint: Path) -> SparkLog:
+    """Return what the checkpoint folder says; an empty log where it has none. Raises SparkLogError."""
+    begun, committed = _newest(checkpoint / "offsets"), _newest(checkpoint / "commits")
+    if committed < 0:
+        return SparkLog(begun)
+    path = checkpoint / "offsets" / str(committed)
+    try:
+        at, ends = _parsed(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise SparkLogError(
+            f"{path} cannot be read ({error}): the checkpoint is damaged. Start once with --rebuild-state."
+        ) from error
+    return SparkLog(begun, committed, at, ends)
+
+
+def batches(checkpoint: Path) -> list[int]:
+    """Return the batches that the checkpoint still holds offsets of, oldest first."""
+    return _numbers(checkpoint / "offsets")
+
+
+def _parsed(text: str) -> tuple[int, dict[str, dict[int, int]]]:
+    version, metadata, *sources = text.splitlines()
+    if version != VERSION:
+        raise ValueError(f"version {version}")
+    return int(json.loads(metadata)["batchTimestampMs"]), _offsets(sources)
+
+
+def _offsets(lines: list[str]) -> dict[str, dict[int, int]]:
+    found: dict[str, dict[int, int]] = {}
+    for line in lines:
+        tree: Any = json.loads(line) if line != "-" else None
+        for topic, offsets in tree.items() if isinstance(tree, dict) else ():
+            if isinstance(offsets, dict):
+                found[topic] = {int(partition): int(offset) for partition, offset in offsets.items()}
+    return found
+
+
+def _newest(folder: Path) -> int:
+    return max(_numbers(folder), default=-1)
+
+
+def _numbers(folder: Path) -> list[int]:
+    return sorted(int(path.name) for path in folder.glob("[0-9]*") if path.name.isdigit())

@@ -1,0 +1,51 @@
+"""Clock skew by the times of fresh records: proven where ahead, judged over many batches where behind."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rebalance_monitor.coordinator.sightings import Sighting
+from rebalance_monitor.streaming.skew import ENOUGH, ENOUGH_AHEAD, SkewWatch
+
+T0 = 1_795_000_000_000
+GRACE, USUAL = 1_500, 3_000
+
+
+def watch(ages: list[int], shard: int = 0) -> str:
+    found, said = SkewWatch(GRACE, USUAL), ""
+    found.learn([Sighting(T0, (), ((0, 1, 5), (1, 2, 5)), ())])
+    for number, age in enumerate(ages):
+        now = T0 + 1_000 * number
+        said = found.on_batch({shard: now - age}, now)
+    return said
+
+
+@given(st.lists(st.integers(-GRACE, USUAL), max_size=100))
+def test_clocks_that_agree_are_never_blamed(ages: list[int]) -> None:
+    assert watch(ages) == ""
+
+
+@given(st.integers(GRACE + 1, 10**7))
+def test_a_broker_ahead_is_named_after_a_few_batches(ahead: int) -> None:
+    assert watch([-ahead] * (ENOUGH_AHEAD - 1)) == ""
+    assert watch([-ahead] * ENOUGH_AHEAD, shard=1).startswith("the clock of broker 2 is ")
+
+
+def test_a_broker_behind_is_named_after_many_batches_without_a_fresh_record() -> None:
+    behind = [60_000 + age for age in range(0, 1_000, 20)]
+    assert "broker 1 is about 60.0 s behind" in watch(behind)
+    assert watch(behind[: ENOUGH - 1]) == ""
+    assert watch([*behind, 0]) == ""
+
+
+@given(st.lists(st.integers(0, USUAL), min_size=10, max_size=60), st.integers(0, 9))
+def test_one_forged_time_is_no_clock(ages: list[int], at: int) -> None:
+    assert watch([*ages[:at], -(10**12), *ages[at:]]) == ""
+
+
+def test_records_of_a_shard_without_a_known_leader_count_for_all() -> None:
+    assert (
+        watch([-60_000] * ENOUGH_AHEAD, shard=9)
+        == "the clock of the brokers is 60.0 s ahead of the monitor's"
+    )
