@@ -55,6 +55,12 @@ def stall(run: Run, step: Step) -> None:
         process.tell(f"stall {step.options['seconds']}")
 
 
+def command(run: Run, step: Step) -> None:
+    """Send members the command line `text`, which only their family understands."""
+    for process in run.alive(step.who):
+        process.tell(str(step.options["text"]))
+
+
 def subscribe(run: Run, step: Step) -> None:
     """Give members another subscription: `topics`, by their short names."""
     topics = ",".join(run.topic(name) for name in str(step.options["topics"]).split())
@@ -106,6 +112,7 @@ VERBS: dict[str, Callable[[Run, Step], None]] = {
     "freeze": freeze,
     "thaw": thaw,
     "stall": stall,
+    "command": command,
     "subscribe": subscribe,
     "unsubscribe": unsubscribe,
     "add_partitions": add_partitions,

@@ -64,14 +64,15 @@ class Node:
         text = server_properties(shape, self.address, everyone, self.data)
         (self.folder / "server.properties").write_text(text, encoding="utf-8")
         if not (self.data / "meta.properties").exists():
-            self._format(cluster_id)
+            self._format(cluster_id, shape.features)
         # It holds the voters' addresses, and the ports of an earlier start may have been others.
         for quorum in self.data.glob("*metadata-0/quorum-state"):
             quorum.unlink()
 
-    def _format(self, cluster_id: str) -> None:
+    def _format(self, cluster_id: str, features: tuple[str, ...]) -> None:
         config = str(self.folder / "server.properties")
         command = self._java("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", config)
+        command += [text for feature in features for text in ("--feature", feature)]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
         if done.returncode:
             said = done.stderr.strip() or done.stdout.strip()

@@ -42,6 +42,13 @@ class Shape:
     extra: Mapping[str, str] = field(default_factory=dict)
 
 
+    @property
+    def features(self) -> tuple[str, ...]:
+        """What a new cluster has switched on beside its release's defaults: previews, as `name=level`."""
+        previews = (4, 1) <= self.version < (4, 2)
+        return ("share.version=1", "streams.version=1") if previews else ()
+
+
 @dataclass(frozen=True, slots=True)
 class Address:
     """Where one node listens."""
@@ -103,6 +110,9 @@ def _groups(shape: Shape) -> dict[str, str]:
             found |= _epoch_protocol(f"group.{protocol}", shape)
     if (3, 7) <= shape.version < (4, 0):
         found["group.coordinator.rebalance.protocols"] = "classic"
+    if (4, 1) <= shape.version < (4, 2):
+        found["group.coordinator.rebalance.protocols"] = "classic,consumer,share,streams"
+        found["unstable.api.versions.enable"] = found["unstable.feature.versions.enable"] = "true"
     return found
 
 

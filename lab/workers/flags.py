@@ -15,7 +15,7 @@ class Flags:
     """One worker's settings. Times in ms, `processing_s` and `lifetime_s` in seconds (0 = for ever).
 
     `topics` is comma-separated; one that begins with `^` is a pattern. `commit` is auto, manual or none;
-    `mode` is subscribe, or assign (a simple consumer: it commits without being a member).
+    `delay_ms` is for how long Kafka Connect waits for a lost worker. `mode` is subscribe, or assign (a simple consumer: it commits without being a member).
     """
 
     bootstrap: str
@@ -33,6 +33,7 @@ class Flags:
     processing_s: float = 0.0
     lifetime_s: float = 0.0
     mode: str = "subscribe"
+    delay_ms: int = 8_000
 
     def arguments(self) -> list[str]:
         """Give the command line that `parse` reads back; what is empty is left out."""

@@ -1,0 +1,96 @@
+import java.nio.file.Files;
+import java.time.Duration;
+import java.util.Arrays;
+import java.util.Properties;
+import java.util.concurrent.atomic.AtomicReference;
+import org.apache.kafka.common.serialization.Serdes;
+import org.apache.kafka.streams.KafkaStreams;
+import org.apache.kafka.streams.StreamsBuilder;
+
+/**
+ * A worker on Kafka Streams: classic groups, and KIP-1071 with `--protocol streams`. Its one thread reads the
+ * topics and keeps nothing; `stall` holds that thread up in the middle of a record.
+ */
+public final class StreamsWorker extends Life {
+    private final AtomicReference<Double> stall = new AtomicReference<>(0.0);
+    private final KafkaStreams streams;
+
+    private StreamsWorker(String[] arguments) throws Exception {
+        super(arguments);
+        StreamsBuilder builder = new StreamsBuilder();
+        builder.<byte[], byte[]>stream(Arrays.asList(flag("topics", "").split(",")))
+            .foreach((key, value) -> process());
+        this.streams = new KafkaStreams(builder.build(), properties());
+    }
+
+    public static void main(String[] arguments) throws Exception {
+        new StreamsWorker(arguments).live();
+    }
+
+    private Properties properties() throws Exception {
+        Properties all = common();
+        all.put("application.id", all.remove("group.id"));
+        all.remove("key.deserializer");
+        all.remove("value.deserializer");
+        all.put("default.key.serde", Serdes.ByteArraySerde.class);
+        all.put("default.value.serde", Serdes.ByteArraySerde.class);
+        all.put("state.dir", Files.createTempDirectory("lab-streams-").toString());
+        all.put("commit.interval.ms", flag("commit-ms", "1000"));
+        all.put("num.stream.threads", "1");
+        all.put("max.poll.interval.ms", flag("poll-ms", "8000"));
+        all.put("consumer.auto.offset.reset", "earliest");
+        if (flag("protocol", "classic").equals("streams")) {
+            all.put("group.protocol", "streams");
+            return all;
+        }
+        all.put("session.timeout.ms", flag("session-ms", "6000"));
+        all.put("heartbeat.interval.ms", flag("heartbeat-ms", "1000"));
+        if (!flag("instance-id", "").isEmpty()) {
+            all.put("group.instance.id", flag("instance-id", ""));
+        }
+        return all;
+    }
+
+    private void process() {
+        double seconds = stall.getAndSet(0.0);
+        if (seconds > 0) {
+            tellStall(seconds);
+            try {
+                pause(seconds);
+            } catch (InterruptedException ended) {
+                Thread.currentThread().interrupt();
+            }
+        }
+    }
+
+    @Override
+    void begin() {
+        streams.setStateListener((now, before) -> tell("state", "state", now.name(), "member", member()));
+        streams.start();
+    }
+
+    @Override
+    void turn() throws InterruptedException {
+        pause(0.2);
+    }
+
+    @Override
+    void stall(double seconds) {
+        stall.set(seconds);
+    }
+
+    @Override
+    boolean obey(String[] command) {
+        return false;
+    }
+
+    @Override
+    String member() {
+        return "";
+    }
+
+    @Override
+    void end() {
+        streams.close(Duration.ofSeconds(10));
+    }
+}
