@@ -138,11 +138,18 @@ def lag_of(progress: Mapping[str, Any]) -> int:
     """Return how many records the topic had beyond what the batch read, by the report of the Kafka source."""
     lag = 0
     for source in progress["sources"]:
-        ends, latest = source.get("endOffset"), source.get("latestOffset")
-        if not isinstance(ends, dict) or not isinstance(latest, dict):
-            continue
-        for topic, partitions in latest.items():
-            read = ends.get(topic, {}) if isinstance(partitions, dict) else {}
-            for partition, end in partitions.items() if isinstance(partitions, dict) else ():
-                lag += max(int(end) - int(read.get(partition, end)), 0)
+        read = _offsets(source.get("endOffset"))
+        latest = _offsets(source.get("latestOffset"))
+        lag += sum(max(end - read.get(place, end), 0) for place, end in latest.items())
     return lag
+
+
+def _offsets(told: object) -> dict[tuple[str, str], int]:
+    """Return (topic, partition) -> offset; other sources than Kafka's tell something else, or nothing."""
+    topics = told if isinstance(told, dict) else {}
+    return {
+        (topic, partition): int(offset)
+        for topic, partitions in topics.items()
+        if isinstance(partitions, dict)
+        for partition, offset in partitions.items()
+    }

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from rebalance_monitor.config.reference import reference_markdown, reference_yaml
 from rebalance_monitor.coordinator.reference import detection_markdown, findings_markdown
+from rebalance_monitor.dashboard.metrics_reference import metrics_markdown
 from rebalance_monitor.decoders.reference import records_markdown
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -17,6 +18,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     "docs/configuration.md": reference_markdown,
     "docs/detection.md": detection_markdown,
     "docs/findings.md": findings_markdown,
+    "docs/metrics.md": metrics_markdown,
     "docs/records.md": records_markdown,
 }
 
