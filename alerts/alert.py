@@ -17,18 +17,22 @@ if TYPE_CHECKING:
 NEVER = 2**63 - 1
 """`ends_at` of an alert that nothing has ended yet."""
 
-_DISTINGUISHING = ("reason", "cause")
+_DISTINGUISHING = ("reason", "cause", "sink")
 
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """One incident. `starts_at`, `ends_at` in ms since epoch; `finding` is the newest one of the incident."""
+    """One incident. `starts_at`, `ends_at` in ms since epoch; `finding` is the newest one of the incident.
+
+    A `quiet` one is too light to be told; it may explain others.
+    """
 
     fingerprint: str
     labels: Labels
     starts_at: int
     ends_at: int
     finding: Finding
+    quiet: bool = False
 
     def resolved(self, now: int) -> bool:
         """Whether it is over at `now`."""

@@ -6,8 +6,12 @@ never against what this process remembers, so a restart tells nothing twice.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class Reason(StrEnum):
@@ -18,15 +22,23 @@ class Reason(StrEnum):
     ALL_RESOLVED = "all_resolved"
     SOME_RESOLVED = "some_resolved"
     REPEAT = "repeat"
+    CHANGED = "changed"
+    """More is known about an alert that has been told; only for receivers that take updates."""
+    RESEND = "resend"
+    """The service forgets what is not told again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What was told last to one receiver about one group: fingerprints, and when (ms)."""
+    """What was told last to one receiver about one group: fingerprints, and when (ms).
+
+    `said`: fingerprint -> id of the finding that was told.
+    """
 
     at: int
     firing: frozenset[str]
     resolved: frozenset[str]
+    said: Mapping[str, str] = field(default_factory=dict)
 
 
 def needs_update(
@@ -37,6 +49,7 @@ def needs_update(
     *,
     repeat_interval: int,
     send_resolved: bool,
+    changed: bool = False,
 ) -> Reason | None:
     """Return why the group is told now, None where the receiver knows all of it already (times in ms)."""
     if entry is None:
@@ -47,4 +60,6 @@ def needs_update(
         return Reason.ALL_RESOLVED if entry.firing else None
     if send_resolved and not resolved <= entry.resolved:
         return Reason.SOME_RESOLVED
+    if changed:
+        return Reason.CHANGED
     return Reason.REPEAT if entry.at < now - repeat_interval else None

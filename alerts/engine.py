@@ -1,10 +1,10 @@
-"""The dispatcher's heart: alerts in, notifications due out, with Alertmanager's timing.
+"""The dispatcher's heart: alerts in, what is due out, with Alertmanager's timing.
 
 Pure: `now` is passed in, nothing is sent here. An alert joins one group per matching route; a group is first
 told `group_wait` after it began (at once, if its alert is older than that), then looked at every
-`group_interval`. What is told is what is left after inhibition and muting, if `decision.needs_update` says so
-against the notification log. A notification counts as told when `sent` is called; until then every further
-look finds it due again, with what is true by then: a sink that was down gets the present, not the past.
+`group_interval`. What is told is what is left after silences, inhibition, intervals and swallowing, if
+`decision.needs_update` says so against the notification log. What is due stays `pending` until `sent` or
+`dropped` is called: a sink that was down gets what is true by then, the present and not the past.
 """
 
 from __future__ import annotations
@@ -13,25 +13,31 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.alerts.decision import Entry, Reason, needs_update
+from rebalance_monitor.alerts.hush import Hush
 from rebalance_monitor.alerts.intervals import Interval, any_holds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from rebalance_monitor.alerts.alert import Alert
+    from rebalance_monitor.alerts.labels import Labels
     from rebalance_monitor.alerts.routes import Group, InhibitRule, Route
 
-_COLLECT_MS = 30_000
+COLLECT_MS = 30_000
+MAX_ALERTS = 20_000
+"""Open alerts at most: beyond it new ones are counted in `State.refused` and not told."""
 
 Key = tuple[str, "Group"]
 """Path of the route and labels of the group."""
+Way = tuple[str, Key]
+"""One way out and one group of alerts: what is told, logged and retried as one."""
 
 
 @dataclass(frozen=True, slots=True)
-class Notification:
-    """One message due to one receiver about one group of alerts, `resolved` among them if all are over."""
+class Due:
+    """What one way out has to be told about one group of alerts, `resolved` among them if all are over."""
 
-    receiver: str
+    way: str
     key: Key
     firing: tuple[Alert, ...]
     resolved: tuple[Alert, ...]
@@ -40,31 +46,54 @@ class Notification:
 
 @dataclass(slots=True)
 class AlertGroup:
-    """Alerts under one node of the tree that share their group labels. `next_look` in ms."""
+    """Alerts under one node of the tree that share their group labels. `next_look` in ms.
+
+    `former` alerts of it belong elsewhere by now, since their labels changed; they end where they were told.
+    """
 
     next_look: int
     looked: bool = False
     alerts: set[str] = field(default_factory=set)
+    former: set[str] = field(default_factory=set)
 
 
 @dataclass(slots=True)
 class State:
-    """Everything the engine remembers: alerts by fingerprint, groups, and the log by (receiver, key)."""
+    """Everything the engine remembers: alerts by fingerprint, groups, the notification log, what is due."""
 
     alerts: dict[str, Alert] = field(default_factory=dict)
     groups: dict[Key, AlertGroup] = field(default_factory=dict)
-    log: dict[tuple[str, Key], Entry] = field(default_factory=dict)
+    log: dict[Way, Entry] = field(default_factory=dict)
+    pending: set[Way] = field(default_factory=set)
     collected_at: int = -1
+    refused: int = 0
+
+
+def nobody(_labels: Labels, _now: int) -> bool:
+    """Silence nothing."""
+    return False
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The configuration of the engine. `quiet`: receivers that are not told when an alert is over."""
+    """The configuration of the engine.
+
+    `ways`: receiver -> names of its ways out; a receiver that is not in it is one way out of its own name.
+    `quiet`: ways that are not told when an alert is over. `updating`: ways that are told what is new about
+    an alert that they know. `silenced(labels, now)`: whether a silence holds.
+    """
 
     root: Route
     inhibit: tuple[InhibitRule, ...] = ()
     intervals: Mapping[str, tuple[Interval, ...]] = field(default_factory=dict)
+    ways: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     quiet: frozenset[str] = frozenset()
+    updating: frozenset[str] = frozenset()
+    silenced: Callable[[Labels, int], bool] = nobody
+
+    def ways_of(self, receiver: str) -> tuple[str, ...]:
+        """Return the ways out of a receiver."""
+        return self.ways.get(receiver, (receiver,))
 
 
 class Engine:
@@ -73,73 +102,162 @@ class Engine:
     def __init__(self, rules: Rules, state: State) -> None:
         self._rules = rules
         self._state = state
+        self._cached: tuple[int, Hush] | None = None
         self._routes = {route.path: route for route in rules.root.walk()}
         for key in [key for key in state.groups if key[0] not in self._routes]:
             del state.groups[key]
+        known = {(way, key) for key in state.groups for way in rules.ways_of(self._routes[key[0]].receiver)}
+        state.pending &= known
+
+    def reroute(self, now: int) -> None:
+        """Route all open alerts anew: the tree may have changed since the state was kept."""
+        for alert in list(self._state.alerts.values()):
+            if not alert.resolved(now):
+                self._join(alert, now)
 
     def take(self, alert: Alert, now: int) -> None:
         """Let a new or changed alert in."""
-        self._state.alerts[alert.fingerprint] = alert
+        state = self._state
+        before = state.alerts.get(alert.fingerprint)
+        if before is None and len(state.alerts) >= MAX_ALERTS:
+            state.refused += 1
+            return
+        state.alerts[alert.fingerprint] = alert
+        self._cached = None
+        if before is not None and before.labels != alert.labels:
+            self._leave(alert)
+        self._join(alert, now)
+
+    def next_look(self) -> int | None:
+        """Return the earliest time (ms) at which `due` may have something to say."""
+        return min((group.next_look for group in self._state.groups.values()), default=None)
+
+    def due(self, now: int) -> list[Due]:
+        """Look at every group whose time has come and return what is due from now on."""
+        found: list[Due] = []
+        for key, group in list(self._state.groups.items()):
+            if group.next_look <= now:
+                group.next_look = now + self._routes[key[0]].group_interval
+                group.looked = True
+                found += self._look(key, self._hush(now), now)
+        if now >= self._state.collected_at + COLLECT_MS:
+            self._collect(now)
+        return found
+
+    def present(self, way: str, key: Key, now: int) -> Due | None:
+        """Return what is still to be told of something due, as things are now; None if nothing is."""
+        return self._judge(way, key, self._hush(now), now)
+
+    def shown(self, way: str, key: Key, now: int) -> tuple[tuple[Alert, ...], tuple[Alert, ...]]:
+        """Return the alerts of a group as this way out sees them: firing, resolved."""
+        told = self._shown(way, key, self._hush(now))
+        firing = tuple(alert for alert in told if not alert.resolved(now))
+        return firing, tuple(alert for alert in told if alert.resolved(now))
+
+    def sent(self, told: Due, now: int) -> None:
+        """Record that the way out knows; alerts that are over and owed to nobody are then forgotten."""
+        self._state.log[told.way, told.key] = Entry(
+            now,
+            frozenset(alert.fingerprint for alert in told.firing),
+            frozenset(alert.fingerprint for alert in told.resolved),
+            {alert.fingerprint: alert.finding.id for alert in told.firing},
+        )
+        self.dropped(told.way, told.key)
+        self._forget(told.key, told.resolved)
+
+    def dropped(self, way: str, key: Key) -> None:
+        """Take something due back."""
+        self._state.pending.discard((way, key))
+
+    def hushed(self, alert: Alert, now: int) -> bool:
+        """Whether this alert is held back or explained by another at `now`."""
+        hush = self._hush(now)
+        return hush.mutes(alert) or hush.swallows(alert)
+
+    def _hush(self, now: int) -> Hush:
+        """Return what is held back at `now`; kept for the questions of one moment, as it costs a walk."""
+        if self._cached is None or self._cached[0] != now:
+            alerts = self._state.alerts.values()
+            self._cached = (now, Hush(self._rules.inhibit, alerts, self._rules.silenced, now))
+        return self._cached[1]
+
+    def _join(self, alert: Alert, now: int) -> None:
+        if alert.quiet:
+            return
         for route in self._rules.root.match(alert.labels):
             key = (route.path, route.group_of(alert.labels))
             group = self._state.groups.get(key)
             if group is None:
                 group = self._state.groups[key] = AlertGroup(now + route.group_wait)
             group.alerts.add(alert.fingerprint)
+            group.former.discard(alert.fingerprint)
             if not group.looked and alert.starts_at + route.group_wait < now:
                 group.next_look = min(group.next_look, now)
 
-    def next_look(self) -> int | None:
-        """Return the earliest time (ms) at which `due` may have something to say."""
-        return min((group.next_look for group in self._state.groups.values()), default=None)
+    def _leave(self, alert: Alert) -> None:
+        for group in self._state.groups.values():
+            if alert.fingerprint in group.alerts:
+                group.former.add(alert.fingerprint)
 
-    def due(self, now: int) -> list[Notification]:
-        """Look at every group whose time has come and return what has to be told now."""
+    def _look(self, key: Key, hush: Hush, now: int) -> list[Due]:
         found = []
-        for key, group in list(self._state.groups.items()):
-            if group.next_look <= now:
-                group.next_look = now + self._routes[key[0]].group_interval
-                group.looked = True
-                found += self._look(key, group, now)
-        if now >= self._state.collected_at + _COLLECT_MS:
-            self._collect(now)
+        for way in self._rules.ways_of(self._routes[key[0]].receiver):
+            due = self._judge(way, key, hush, now)
+            if due is None:
+                continue
+            if due.firing or way not in self._rules.quiet:
+                self._state.pending.add((way, key))
+                found.append(due)
+            else:
+                self.sent(due, now)
+        alerts = [self._state.alerts[name] for name in self._state.groups[key].alerts]
+        self._forget(key, [alert for alert in alerts if alert.resolved(now)])
         return found
 
-    def sent(self, told: Notification, now: int) -> None:
-        """Record that the receiver knows; resolved alerts are then forgotten."""
-        self._state.log[told.receiver, told.key] = Entry(
-            now,
-            frozenset(alert.fingerprint for alert in told.firing),
-            frozenset(alert.fingerprint for alert in told.resolved),
-        )
-        self._forget(told.key, told.resolved)
-
-    def _look(self, key: Key, group: AlertGroup, now: int) -> list[Notification]:
+    def _judge(self, way: str, key: Key, hush: Hush, now: int) -> Due | None:
         route = self._routes[key[0]]
-        known = [self._state.alerts[name] for name in sorted(group.alerts)]
-        told = [] if self._muted(route, now) else [a for a in known if not self._inhibited(a, now)]
+        if key not in self._state.groups or self._muted(route, now):
+            return None
+        told = self._shown(way, key, hush)
+        if not told:
+            return None
         firing = tuple(alert for alert in told if not alert.resolved(now))
         resolved = tuple(alert for alert in told if alert.resolved(now))
-        reason = self._reason(route, key, firing, resolved, now) if told else None
-        if reason is None:
-            self._forget(key, [alert for alert in known if alert.resolved(now)])
-            return []
-        notification = Notification(route.receiver, key, firing, resolved, reason)
-        if firing or route.receiver not in self._rules.quiet:
-            return [notification]
-        self.sent(notification, now)
-        return []
-
-    def _reason(
-        self, route: Route, key: Key, firing: tuple[Alert, ...], resolved: tuple[Alert, ...], now: int
-    ) -> Reason | None:
-        return needs_update(
-            self._state.log.get((route.receiver, key)),
+        entry = self._state.log.get((way, key))
+        reason = needs_update(
+            entry,
             frozenset(alert.fingerprint for alert in firing),
             frozenset(alert.fingerprint for alert in resolved),
             now,
             repeat_interval=route.repeat_interval,
-            send_resolved=route.receiver not in self._rules.quiet,
+            send_resolved=way not in self._rules.quiet,
+            changed=way in self._rules.updating and self._changed(entry, firing, hush),
+        )
+        return None if reason is None else Due(way, key, firing, resolved, reason)
+
+    def _shown(self, way: str, key: Key, hush: Hush) -> list[Alert]:
+        """Return what of a group this way out is told of; what it knows as firing stays until its end."""
+        group = self._state.groups.get(key)
+        if group is None:
+            return []
+        entry = self._state.log.get((way, key))
+        known = entry.firing if entry else frozenset()
+        return [
+            alert
+            for alert in (self._state.alerts[name] for name in sorted(group.alerts))
+            if not hush.mutes(alert)
+            and (
+                alert.fingerprint in known
+                or not (alert.quiet or alert.fingerprint in group.former or hush.swallows(alert))
+            )
+        ]
+
+    @staticmethod
+    def _changed(entry: Entry | None, firing: Iterable[Alert], hush: Hush) -> bool:
+        said = entry.said if entry else {}
+        return any(
+            said.get(alert.fingerprint) != alert.finding.id and not alert.quiet and not hush.swallows(alert)
+            for alert in firing
         )
 
     def _muted(self, route: Route, now: int) -> bool:
@@ -148,20 +266,15 @@ class Engine:
         active = route.active_time_intervals
         return muted or (bool(active) and not any(any_holds(named[name], now) for name in active))
 
-    def _inhibited(self, alert: Alert, now: int) -> bool:
-        firing = (other for other in self._state.alerts.values() if not other.resolved(now))
-        return any(
-            rule.inhibits(other.labels, alert.labels) for other in firing for rule in self._rules.inhibit
-        )
-
     def _forget(self, key: Key, resolved: Iterable[Alert]) -> None:
-        """Drop alerts that are over from a group, unless they began anew meanwhile."""
+        """Drop alerts that are over from a group, unless they began anew or somebody has yet to be told."""
         group = self._state.groups.get(key)
-        if group is None:
+        if group is None or any(due == key for _, due in self._state.pending):
             return
         for alert in resolved:
             if self._state.alerts.get(alert.fingerprint) == alert:
                 group.alerts.discard(alert.fingerprint)
+                group.former.discard(alert.fingerprint)
 
     def _collect(self, now: int) -> None:
         """Forget empty groups, alerts of no group, and log entries too old to matter."""
@@ -172,10 +285,8 @@ class Engine:
         used = {name for group in state.groups.values() for name in group.alerts}
         for name in [name for name, a in state.alerts.items() if name not in used and a.resolved(now)]:
             del state.alerts[name]
-        for log_key in [
-            log_key for log_key, entry in state.log.items() if self._stale(log_key[1], entry, now)
-        ]:
-            del state.log[log_key]
+        for way in [way for way, entry in state.log.items() if self._stale(way[1], entry, now)]:
+            del state.log[way]
 
     def _stale(self, key: Key, entry: Entry, now: int) -> bool:
         route = self._routes.get(key[0])

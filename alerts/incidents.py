@@ -1,13 +1,13 @@
-"""Findings to alerts: the documented mapping, pure.
+"""Findings to alerts: the documented mapping (docs/alerts.md), pure.
 
 - A phased kind fires from its opening finding until its resolved one.
 - A kind without phases fires for `hold_ms` after its newest finding: five session timeouts of one group in
   a minute are one alert.
 - What was rebuilt from history never opens an alert; it may end one that is open.
 - A suspected finding below `min_confidence` opens nothing.
-- `SWALLOWED`: while a storm of a group fires, the single rebalances and members lost in it are not told;
-  while a cluster-wide finding fires, alerts of single groups for the same cause are not; a rolling restart
-  explains the members that left in it.
+- Below `minimum_severity` an alert is `quiet`: never told, kept only where it explains others.
+- A rolling restart lowers what it explains to info, whether that came before it or comes after.
+- When a storm ends, so do the single findings that it swallowed; a removed group has no open alerts.
 """
 
 from __future__ import annotations
@@ -17,27 +17,19 @@ from typing import TYPE_CHECKING
 
 from rebalance_monitor.alerts.alert import NEVER, Alert, fingerprint
 from rebalance_monitor.alerts.labels import labels_of
-from rebalance_monitor.alerts.matchers import parse
-from rebalance_monitor.alerts.routes import InhibitRule
+from rebalance_monitor.alerts.swallowing import EXPLAINED, SINGLES
+from rebalance_monitor.coordinator.kinds import Kind, Scope, Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from rebalance_monitor.coordinator.findings import Finding
 
-_SINGLE = (
-    'alertname=~"rebalance|rebalance_failed|rebalance_in_progress|session_timeout'
-    '|poll_interval_exceeded|member_silent|static_member_replaced|group_empty|slow_sync"'
-)
-SWALLOWED: tuple[InhibitRule, ...] = (
-    InhibitRule(parse('alertname="storm"'), parse(_SINGLE), ("cluster", "group")),
-    InhibitRule(parse('scope="cluster", group=""'), parse('scope="group"'), ("cluster", "cause")),
-    InhibitRule(
-        parse('alertname="rolling_restart"'),
-        parse('alertname=~"rebalance|session_timeout|member_silent"'),
-        ("cluster", "group"),
-    ),
-)
+RANK = {Severity.INFO: 0, Severity.WARNING: 1, Severity.CRITICAL: 2}
+RESTART_SLACK_MS = 60_000
+"""How long before the first replacement of a rolling restart a member's loss may still belong to it."""
+
+_EXPLAINING = frozenset({Kind.ROLLING_RESTART, Kind.STORM})
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +38,20 @@ class Policy:
 
     hold_ms: int = 300_000
     min_confidence: float = 0.6
+    minimum_severity: Severity = Severity.WARNING
     teams: Mapping[str, str] = field(default_factory=dict)
+
+    def is_quiet(self, severity: Severity) -> bool:
+        """Whether nobody is told of alerts this light."""
+        return RANK[severity] < RANK[self.minimum_severity]
+
+
+def taken(alerts: Mapping[str, Alert], finding: Finding, policy: Policy) -> list[Alert]:
+    """Return the alerts that are new or changed after this finding; `alerts` by fingerprint, as before."""
+    changed = [] if finding.history else _around(alerts.values(), finding, policy)
+    before = alerts.get(fingerprint(finding))
+    after = apply(before, _explained(alerts, finding), policy)
+    return changed if after is None or after is before else [*changed, after]
 
 
 def apply(alert: Alert | None, finding: Finding, policy: Policy) -> Alert | None:
@@ -55,19 +60,33 @@ def apply(alert: Alert | None, finding: Finding, policy: Policy) -> Alert | None
         return _ended(alert, finding)
     if not _tells(finding, policy):
         return alert
-    ends_at = NEVER if finding.phase is not None else finding.at + policy.hold_ms
-    fires = alert is not None and alert.ends_at > finding.at
+    at = began(finding)
+    fires = alert is not None and alert.ends_at > at
     return Alert(
         fingerprint(finding),
         labels_of(finding, policy.teams),
-        alert.starts_at if alert is not None and fires else finding.at,
-        ends_at,
+        alert.starts_at if alert is not None and fires else at,
+        NEVER if finding.phase is not None else _held(finding) + policy.hold_ms,
         finding,
+        quiet=policy.is_quiet(finding.severity),
     )
+
+
+def began(finding: Finding) -> int:
+    """Return when it happened (ms), but never in the future: a record's own time may be forged."""
+    return finding.at if finding.detected_at < 0 else min(finding.at, finding.detected_at)
+
+
+def _held(finding: Finding) -> int:
+    """Return the time from which an alert without an end is held (ms); what is told late is not news."""
+    known = finding.detected_at >= 0 and not finding.late
+    return finding.detected_at if known else began(finding)
 
 
 def _tells(finding: Finding, policy: Policy) -> bool:
     if finding.history:
+        return False
+    if policy.is_quiet(finding.severity) and not (finding.kind in _EXPLAINING or finding.groups_total):
         return False
     return finding.evidence != "suspected" or finding.confidence >= policy.min_confidence
 
@@ -76,4 +95,61 @@ def _ended(alert: Alert | None, finding: Finding) -> Alert | None:
     """End the alert; its labels stay those it fired with, so that it ends where it was told."""
     if alert is None or alert.finding.incident != finding.incident:
         return alert
-    return replace(alert, ends_at=min(alert.ends_at, finding.at), finding=finding)
+    last = alert.finding
+    summed = replace(
+        finding,
+        causes=finding.causes or last.causes,
+        members=finding.members or last.members,
+        details={**last.details, **finding.details},
+    )
+    return replace(alert, ends_at=min(alert.ends_at, began(finding)), finding=summed)
+
+
+def _around(alerts: Iterable[Alert], finding: Finding, policy: Policy) -> list[Alert]:
+    """Return the other alerts of the group that this finding changes."""
+    if finding.kind is Kind.ROLLING_RESTART and finding.scope is Scope.GROUP:
+        window = int(finding.details.get("window_ms", 0)) + RESTART_SLACK_MS
+        return [
+            _lowered(alert, policy)
+            for alert in alerts
+            if _is_of(alert, finding, EXPLAINED[Kind.ROLLING_RESTART])
+            and alert.starts_at >= began(finding) - window
+        ]
+    if finding.kind is Kind.STORM and finding.phase == "resolved":
+        return [
+            replace(alert, ends_at=min(alert.ends_at, began(finding)))
+            for alert in alerts
+            if _is_of(alert, finding, SINGLES) and alert.finding.phase is None
+        ]
+    if finding.kind is Kind.GROUP_REMOVED:
+        return [
+            replace(alert, ends_at=min(alert.ends_at, began(finding)))
+            for alert in alerts
+            if _is_of(alert, finding, None) and alert.ends_at == NEVER
+        ]
+    return []
+
+
+def _is_of(alert: Alert, finding: Finding, kinds: frozenset[Kind] | None) -> bool:
+    same = alert.finding.group == finding.group and alert.finding.cluster == finding.cluster
+    return same and (kinds is None or alert.finding.kind in kinds)
+
+
+def _lowered(alert: Alert, policy: Policy) -> Alert:
+    return replace(
+        alert,
+        labels={**alert.labels, "severity": Severity.INFO.value},
+        finding=replace(alert.finding, severity=Severity.INFO),
+        quiet=policy.is_quiet(Severity.INFO),
+    )
+
+
+def _explained(alerts: Mapping[str, Alert], finding: Finding) -> Finding:
+    """Return the finding, lowered while its group goes through a rolling restart."""
+    if finding.kind not in EXPLAINED[Kind.ROLLING_RESTART] or finding.group is None:
+        return finding
+    restart = alerts.get(fingerprint(replace(finding, kind=Kind.ROLLING_RESTART)))
+    at = began(finding)
+    if restart is None or restart.resolved(at):
+        return finding
+    return replace(finding, severity=Severity.INFO)

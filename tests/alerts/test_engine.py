@@ -10,7 +10,7 @@ import pytest
 from rebalance_monitor.alerts import incidents
 from rebalance_monitor.alerts.alert import Alert
 from rebalance_monitor.alerts.decision import Entry, Reason, needs_update
-from rebalance_monitor.alerts.engine import Engine, Notification, Rules, State
+from rebalance_monitor.alerts.engine import Due, Engine, Rules, State
 from rebalance_monitor.alerts.intervals import Interval
 from rebalance_monitor.alerts.matchers import parse
 from rebalance_monitor.alerts.routes import InhibitRule, Route
@@ -30,13 +30,12 @@ class Timeline:
     def __init__(self, rules: Rules) -> None:
         self.state = State()
         self.engine = Engine(rules, self.state)
-        self.told: list[tuple[int, Notification]] = []
+        self.told: list[tuple[int, Due]] = []
         self.down: set[str] = set()
 
     def happens(self, finding: Finding) -> None:
-        name = incidents.fingerprint(finding)
-        alert = incidents.apply(self.state.alerts.get(name), finding, incidents.Policy())
-        if alert is not None:
+        seen = replace(finding, detected_at=finding.at)
+        for alert in incidents.taken(self.state.alerts, seen, incidents.Policy()):
             self.engine.take(alert, finding.at)
 
     def until(self, end: int, step: int = 1_000) -> list[tuple[int, Reason]]:
@@ -44,7 +43,7 @@ class Timeline:
         fresh = []
         for now in range(start, end + 1, step):
             for note in self.engine.due(now):
-                if note.receiver not in self.down:
+                if note.way not in self.down:
                     self.engine.sent(note, now)
                     self.told.append((now, note))
                     fresh.append((now - AT, note.reason))
@@ -95,7 +94,7 @@ def test_an_incident_that_came_and_went_while_muted_is_never_told() -> None:
 
 
 def test_a_storm_swallows_the_single_findings_of_its_group_and_no_others() -> None:
-    line = Timeline(Rules(ROUTE, incidents.SWALLOWED))
+    line = Timeline(Rules(ROUTE))
     line.happens(storm(AT, "opened"))
     line.happens(finding(Kind.SESSION_TIMEOUT, at=AT + 1))
     line.happens(finding(Kind.SESSION_TIMEOUT, at=AT + 1, group="payments"))
