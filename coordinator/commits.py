@@ -27,14 +27,17 @@ IDLE_TRAIT = 2
 _SMOOTHING = 4
 _MAX_IDLE_FAMILIES = 8
 _MAX_PLANS = 64
+_NONE = slice(0)
 
 
 class _Share(NamedTuple):
     """What one member has of a run: places in the run, and the same places among the member's offsets."""
 
     member: Member
-    run: slice | tuple[int, ...]
-    own: slice | tuple[int, ...]
+    run: slice
+    own: slice
+    # Instead of the slices, where the places are in no regular order or one comes twice.
+    each: tuple[tuple[int, int], ...] = ()
 
 
 class Owners:
@@ -65,7 +68,7 @@ class Owners:
                 _, run, own = places.setdefault(id(member), (member, [], []))
                 run.append(place)
                 own.append(index)
-        shares = [_Share(member, _sliced(run), _sliced(own)) for member, run, own in places.values()]
+        shares = [_share(member, run, own) for member, run, own in places.values()]
         return len(listed), shares
 
 
@@ -85,12 +88,19 @@ def _owned(state: GroupState) -> dict[tuple[str, int], tuple[Member, int]]:
     return found
 
 
-def _sliced(places: list[int]) -> slice | tuple[int, ...]:
-    """Return the slice that gives these places in this order, or the places where there is none."""
+def _share(member: Member, run: list[int], own: list[int]) -> _Share:
+    slices = _slice(run), _slice(own)
+    if None in slices:
+        return _Share(member, _NONE, _NONE, tuple(zip(run, own, strict=True)))
+    return _Share(member, slices[0] or _NONE, slices[1] or _NONE)
+
+
+def _slice(places: list[int]) -> slice | None:
+    """Return the slice that gives these places in this order, if there is one."""
     step = places[1] - places[0] if len(places) > 1 else 1
     if step > 0 and places == list(range(places[0], places[-1] + 1, step)):
         return slice(places[0], places[-1] + 1, step)
-    return tuple(places)
+    return None
 
 
 def fold(state: GroupState, at: int, partitions: bytes, offsets: bytes, owned: Owners) -> list[Member]:
@@ -109,38 +119,33 @@ def commits_when_idle(state: GroupState, member: Member) -> bool:
     return member.idle >= IDLE_TRAIT or member.family in state.idle_families
 
 
-def _take(state: GroupState, share: _Share, values: Sequence[int], at: int) -> bool:
+def _take(state: GroupState, share: _Share, values: tuple[int, ...], at: int) -> bool:
     """Take a member's share of a run; True where it begins a new commit of the member."""
-    member, run, own = share
+    member, run, own, each = share
     begins = at > member.last_commit
     if begins:
         _close(state, member)
         _begin(member, at)
-    if isinstance(run, slice) and isinstance(own, slice):
-        before, after = member.offsets[own], list(values[run])
-        member.offsets[own] = after
-        if at == member.last_commit:
-            member.fresh |= min(before) < 0
-            member.moved |= before != after
-    else:
-        _take_each(member, zip(_places(run), _places(own), strict=True), values, at)
+    if each:
+        _take_each(member, each, values, at)
+        return begins
+    offsets = member.offsets
+    before, after = offsets[own], list(values[run])
+    offsets[own] = after
+    if at == member.last_commit and before != after:
+        member.moved = True
+        member.fresh |= min(before) < 0
     return begins
 
 
-def _take_each(member: Member, places: Iterable[tuple[int, int]], values: Sequence[int], at: int) -> None:
+def _take_each(member: Member, each: Iterable[tuple[int, int]], values: Sequence[int], at: int) -> None:
     """Take one partition after the other: the same one may come twice in a run."""
-    for place, index in places:
+    for place, index in each:
         before = member.offsets[index]
         member.offsets[index] = values[place]
         if at == member.last_commit:
             member.fresh |= before < 0
             member.moved |= before != values[place]
-
-
-def _places(places: slice | tuple[int, ...]) -> Sequence[int]:
-    if isinstance(places, slice):
-        return range(places.start, places.stop, places.step)
-    return places
 
 
 def _close(state: GroupState, member: Member) -> None:

@@ -7,7 +7,7 @@ state.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, MutableMapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.state import GroupState
@@ -34,6 +34,13 @@ class GroupStore(MutableMapping[str, "GroupState"]):
         if state is None:
             _, body = self.frozen.pop(group)
             state = self.live[group] = self._decode(body)
+        return state
+
+    def get(self, group: str, default: Any = None) -> Any:  # noqa: ANN401 - as in Mapping
+        """Return the group's state or `default`; the mixin's own would raise and catch for every unknown."""
+        state = self.live.get(group)
+        if state is None:
+            return self[group] if group in self.frozen else default
         return state
 
     def __setitem__(self, group: str, state: GroupState) -> None:
