@@ -67,7 +67,7 @@ def render_reply(message: Message) -> Json:
 def render_text(message: Message) -> Json:
     """Return the message without blocks, for where Slack refuses them: told plainly is better than never."""
     said = escape(cut(f"{MARKS[message.tone]} {plain.render(message)}", MAX_PLAIN))
-    return {"text": said, "blocks": [], "attachments": [], "unfurl_links": False, "unfurl_media": False}
+    return {"text": said, "mrkdwn": False, "blocks": [], "attachments": []}
 
 
 def escape(text: str) -> str:

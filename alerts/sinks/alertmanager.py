@@ -1,0 +1,122 @@
+"""Alertmanager's API v2: every alert is pushed as one, with an end that each push moves on.
+
+Alertmanager forgets an alert whose end has passed, so what fires is told again every `resend_ms` with an end
+four times that far away (as Prometheus does); what is over is told with its true end. To Alertmanager an
+alert is its labels: where ours change while it fires (the cause, the severity), the alert under the old
+labels is ended in the same push. Several addresses are members of one Alertmanager cluster: each is told,
+one that takes it is enough. Alertmanager groups, silences and repeats by itself.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from rebalance_monitor.alerts.message import NO_LINKS, message_of
+from rebalance_monitor.alerts.render import plain
+from rebalance_monitor.alerts.sinks.base import Sent, SinkError
+from rebalance_monitor.alerts.sinks.http import Net, Poster
+from rebalance_monitor.alerts.text import cut
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pydantic import SecretStr
+
+    from rebalance_monitor.alerts.alert import Alert
+    from rebalance_monitor.alerts.labels import Labels
+    from rebalance_monitor.alerts.links import Links
+    from rebalance_monitor.alerts.sinks.base import Notification
+
+MAX_VALUE = 1_000
+_ALIVE = 4
+_LATEST = 253_402_300_799_000
+"""End of the year 9999 in ms: no time beyond can be written."""
+
+Json = dict[str, Any]
+
+
+class AlertmanagerSink:
+    """Pushes to every address; `headers` (say, Authorization) go with each. `state`: labels told last."""
+
+    kind = "alertmanager"
+    is_idempotent = True
+
+    def __init__(
+        self,
+        name: str,
+        urls: tuple[str, ...],
+        *,
+        headers: Mapping[str, SecretStr] | None = None,
+        resend_ms: int = 60_000,
+        links: Links = NO_LINKS,
+        net: Net | None = None,
+    ) -> None:
+        self.name = name
+        self.resend_ms: int | None = resend_ms
+        self._urls = tuple(f"{url.rstrip('/')}/api/v2/alerts" for url in urls)
+        self._headers = dict(headers or {})
+        self._alive_ms = _ALIVE * resend_ms
+        self._links = links
+        self._poster = Poster("Alertmanager", Net() if net is None else net)
+
+    def send(self, notification: Notification, now_ms: int) -> Sent:
+        """Push the alerts of the notification, and an end for labels that are no longer theirs."""
+        pushed = [self._push(notification, alert, now_ms) for alert in notification.alerts]
+        pushed += _ended(notification, now_ms)
+        self._tell_all(json.dumps(pushed).encode(), now_ms)
+        firing = [alert for alert in notification.alerts if not alert.resolved(now_ms)]
+        return Sent({alert.fingerprint: json.dumps(labels_for(alert.labels)) for alert in firing})
+
+    def close(self) -> None:
+        """Let the connections go."""
+        self._poster.close()
+
+    def _push(self, notification: Notification, alert: Alert, now_ms: int) -> Json:
+        ends_at = alert.ends_at if alert.resolved(now_ms) else now_ms + self._alive_ms
+        message = notification.message
+        if len(notification.alerts) > 1:
+            message = message_of(alert.finding, self._links)
+        return {
+            "labels": labels_for(alert.labels),
+            "annotations": {"summary": message.title, "description": plain.render(message)},
+            "startsAt": _moment(min(alert.starts_at, ends_at)),
+            "endsAt": _moment(ends_at),
+            "generatorURL": self._links.page_of(alert.finding) or "",
+        }
+
+    def _tell_all(self, body: bytes, now_ms: int) -> None:
+        headers = {name: value.get_secret_value() for name, value in self._headers.items()}
+        headers["Content-Type"] = "application/json"
+        failed: list[SinkError] = []
+        for url in self._urls:
+            try:
+                self._poster.post(url, body, headers, now_ms)
+            except SinkError as error:
+                failed.append(error)
+        if len(failed) == len(self._urls):
+            raise next((error for error in failed if not error.permanent), failed[0])
+
+
+def labels_for(labels: Labels) -> Labels:
+    """Return labels with long values cut; a hash keeps what was cut apart."""
+    return {name: value if len(value) <= MAX_VALUE else _hashed(value) for name, value in labels.items()}
+
+
+def _hashed(value: str) -> str:
+    digest = sha256(value.encode(errors="surrogatepass")).hexdigest()[:8]
+    return f"{cut(value, MAX_VALUE - 9)} {digest}"
+
+
+def _ended(notification: Notification, now_ms: int) -> list[Json]:
+    """Return an end for each label set told before that is not among the alerts' own now."""
+    told = {name: json.loads(labels) for name, labels in notification.state.items()}
+    own = [labels_for(alert.labels) for alert in notification.alerts]
+    past = _moment(now_ms)
+    return [{"labels": old, "startsAt": past, "endsAt": past} for old in told.values() if old not in own]
+
+
+def _moment(ms: int) -> str:
+    return datetime.fromtimestamp(min(max(ms, 0), _LATEST) / 1000, UTC).isoformat()

@@ -1,0 +1,139 @@
+"""Mail by SMTP: HTML and text, one conversation per thread.
+
+The subject is the title, the headers of all mails of a thread refer to one made-up message id, so that mail
+programs show them together. A mail's own id comes from its key: many servers and programs drop a second mail
+with the same id, but none promises to.
+"""
+
+from __future__ import annotations
+
+import smtplib
+from dataclasses import dataclass
+from email.message import EmailMessage
+from email.utils import formatdate
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.alerts.render import html, plain
+from rebalance_monitor.alerts.sinks.base import Phase, Sent, SinkError
+from rebalance_monitor.alerts.sinks.http import Net
+from rebalance_monitor.alerts.sinks.quiet import short
+
+if TYPE_CHECKING:
+    from pydantic import SecretStr
+
+    from rebalance_monitor.alerts.sinks.base import Notification
+
+
+class Security(StrEnum):
+    """How the connection is protected: STARTTLS is demanded, not merely offered."""
+
+    STARTTLS = "starttls"
+    TLS = "tls"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """The mail server. User and password are sent over TLS only."""
+
+    host: str
+    port: int = 587
+    security: Security = Security.STARTTLS
+    user: str | None = None
+    password: SecretStr | None = None
+
+
+class EmailSink:
+    """Mails to `recipients`; ValueError for addresses with line breaks or a password without TLS."""
+
+    kind = "email"
+    is_idempotent = False
+    resend_ms = None
+
+    def __init__(
+        self,
+        name: str,
+        server: Server,
+        sender: str,
+        recipients: tuple[str, ...],
+        *,
+        net: Net | None = None,
+    ) -> None:
+        if any("\n" in address or "\r" in address or "@" not in address for address in (sender, *recipients)):
+            raise ValueError("an address of the email receiver is no address")
+        if server.password is not None and server.security is Security.NONE:
+            raise ValueError("a password goes to the mail server only over tls or starttls")
+        self.name = name
+        self._server = server
+        self._sender = sender
+        self._recipients = recipients
+        self._net = Net() if net is None else net
+
+    def send(self, notification: Notification, now_ms: int) -> Sent:
+        """Send one mail over a connection of its own."""
+        mail = mail_of(notification, self._sender, self._recipients, now_ms)
+        try:
+            with self._connected() as server:
+                server.send_message(mail, self._sender, list(self._recipients))
+        except smtplib.SMTPException as error:
+            raise _refused(error) from None
+        except (OSError, ValueError) as error:
+            raise SinkError(f"the mail server cannot be reached: {type(error).__name__}") from None
+        return Sent()
+
+    def close(self) -> None:
+        """Nothing is kept open between mails."""
+
+    def _connected(self) -> smtplib.SMTP:
+        where, net = self._server, self._net
+        if where.security is Security.TLS:
+            server: smtplib.SMTP = smtplib.SMTP_SSL(
+                where.host, where.port, timeout=net.timeout_s, context=net.tls()
+            )
+        else:
+            server = smtplib.SMTP(where.host, where.port, timeout=net.timeout_s)
+        try:
+            if where.security is Security.STARTTLS:
+                server.starttls(context=net.tls())
+            if where.user and where.password is not None:
+                server.login(where.user, where.password.get_secret_value())
+        except BaseException:
+            server.close()
+            raise
+        return server
+
+
+def mail_of(
+    notification: Notification, sender: str, recipients: tuple[str, ...], now_ms: int
+) -> EmailMessage:
+    """Return the mail of a notification; `Date` is `now_ms`."""
+    domain = sender.rpartition("@")[2].rstrip(">")
+    root = f"<{short(notification.thread)}@{domain}>"
+    mail = EmailMessage()
+    mail["Subject"] = ("Re: " if notification.phase is not Phase.OPENED else "") + notification.message.title
+    mail["From"] = sender
+    mail["To"] = ", ".join(recipients)
+    mail["Date"] = formatdate(now_ms / 1000)
+    mail["Message-ID"] = f"<{short(notification.key)}@{domain}>"
+    mail["In-Reply-To"] = root
+    mail["References"] = root
+    mail["Auto-Submitted"] = "auto-generated"
+    mail["X-Rebalance-Monitor-Key"] = short(notification.key)
+    mail.set_content(plain.render(notification.message))
+    page = f'<!doctype html><html><body style="font-family:sans-serif">{html.render(notification.message)}'
+    mail.add_alternative(page + "</body></html>", subtype="html")
+    return mail
+
+
+def _refused(error: smtplib.SMTPException) -> SinkError:
+    """Return the error by its SMTP code; 5xx is permanent. The server's words may hold names: left out."""
+    if isinstance(error, smtplib.SMTPRecipientsRefused):
+        codes = {code for code, _ in error.recipients.values()}
+        why = f"the mail server refused every recipient: {min(codes, default=0)}"
+        return SinkError(why, permanent=all(code >= 500 for code in codes))  # noqa: PLR2004 - SMTP's permanent
+    if isinstance(error, smtplib.SMTPResponseException):
+        why = f"the mail server answered {error.smtp_code} ({type(error).__name__})"
+        return SinkError(why, permanent=error.smtp_code >= 500)  # noqa: PLR2004 - SMTP's permanent
+    permanent = isinstance(error, smtplib.SMTPNotSupportedError)
+    return SinkError(f"the mail server failed: {type(error).__name__}", permanent=permanent)

@@ -1,0 +1,125 @@
+"""HTTP for the sinks: one POST, no redirects, bounded answers, errors that name no address.
+
+Addresses, tokens and proxies are secrets here: a webhook's address is all that its caller needs to know. So
+errors say which service and which status, never where, and `quiet` turns the client library's log lines off.
+"""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Self
+
+import httpx
+
+import rebalance_monitor.alerts.sinks.quiet  # noqa: F401 - silences the client's log
+from rebalance_monitor.alerts.sinks.base import SinkError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import TracebackType
+
+    from pydantic import SecretStr
+
+MAX_ANSWER = 4_096
+"""Bytes of an answer that are read; the rest is dropped with the connection."""
+MAX_RETRY_AFTER_S = 3_600.0
+_RETRYABLE = {408, 423, 425, 429}
+
+
+@dataclass(frozen=True, slots=True)
+class Net:
+    """How to reach a service. `timeout_s` bounds each step of a call; `ca_file` is a bundle of PEM roots."""
+
+    timeout_s: float = 10.0
+    proxy: SecretStr | None = None
+    ca_file: str | None = None
+
+    def tls(self) -> ssl.SSLContext:
+        """Return the TLS context that trusts `ca_file`, or the system's roots."""
+        return ssl.create_default_context(cafile=self.ca_file)
+
+    def proxy_address(self) -> str | None:
+        """Return the proxy's address, None where there is none of our own."""
+        return None if self.proxy is None else self.proxy.get_secret_value()
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """The status, headers (lower case) and first bytes of an answer."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Poster:
+    """Posts to one service, which its errors call `what`. Safe for one thread at a time."""
+
+    def __init__(self, what: str, net: Net) -> None:
+        self._what = what
+        self._client = httpx.Client(
+            timeout=net.timeout_s, proxy=net.proxy_address(), verify=net.tls(), follow_redirects=False
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def post(self, url: str, body: bytes, headers: Mapping[str, str], now_ms: int) -> Response:
+        """Return the answer to a POST if its status is 2xx, else raise SinkError by `refusal`."""
+        answer = self.ask(url, body, headers)
+        if not 200 <= answer.status < 300:  # noqa: PLR2004 - success in HTTP
+            raise refusal(self._what, answer, now_ms)
+        return answer
+
+    def close(self) -> None:
+        """Let the connections go."""
+        self._client.close()
+
+    def ask(self, url: str, body: bytes, headers: Mapping[str, str]) -> Response:
+        """Return the answer to a POST, whatever its status; SinkError where there is none."""
+        try:
+            with self._client.stream("POST", url, content=body, headers=dict(headers)) as answer:
+                return Response(answer.status_code, answer.headers, _head(answer))
+        except (httpx.HTTPError, httpx.StreamError, OSError) as error:
+            raise SinkError(f"{self._what} cannot be reached: {type(error).__name__}") from None
+        except (httpx.InvalidURL, ValueError) as error:
+            why = f"the address or a header for {self._what} is malformed: {type(error).__name__}"
+            raise SinkError(why, permanent=True) from None
+
+
+def refusal(what: str, answer: Response, now_ms: int, said: str = "") -> SinkError:
+    """Return the error for an answer that is no success: 429, 5xx and a few others may be tried again."""
+    permanent = answer.status < 500 and answer.status not in _RETRYABLE  # noqa: PLR2004 - fault of the server
+    why = f"{what} answered {answer.status}" + (f": {said}" if said else "")
+    wait = retry_after(answer.headers.get("retry-after"), now_ms)
+    return SinkError(why, permanent=permanent, retry_after_s=None if permanent else wait)
+
+
+def retry_after(value: str | None, now_ms: int) -> float | None:
+    """Return the seconds that Retry-After (number or date) asks for, at most an hour, None if unreadable."""
+    if not value:
+        return None
+    try:
+        seconds = float(value)
+    except ValueError:
+        try:
+            seconds = parsedate_to_datetime(value).timestamp() - now_ms / 1000
+        except (ValueError, OverflowError):
+            return None
+    return min(max(seconds, 0.0), MAX_RETRY_AFTER_S) if seconds == seconds else None  # noqa: PLR0124 - NaN
+
+
+def _head(answer: httpx.Response) -> bytes:
+    body = b""
+    for chunk in answer.iter_bytes(MAX_ANSWER):
+        body += chunk
+        if len(body) >= MAX_ANSWER:
+            break
+    return body[:MAX_ANSWER]

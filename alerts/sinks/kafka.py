@@ -1,0 +1,112 @@
+"""A Kafka topic: one JSON record per notification, keyed by the group.
+
+The producer is idempotent and waits for all in-sync replicas, so one call writes one record; a call that may
+have been made before is written again, with the same `key` header for consumers to drop. Records of one group
+stay in order.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from rebalance_monitor.alerts.sinks.base import Sent, SinkError
+from rebalance_monitor.alerts.sinks.payload import payload_of
+from rebalance_monitor.alerts.sinks.quiet import SILENT, short
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pydantic import SecretStr
+
+    from rebalance_monitor.alerts.sinks.base import Notification
+
+_PERMANENT = {
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001 - the name that the client gives its own codes
+    KafkaError.MSG_SIZE_TOO_LARGE,
+    KafkaError.INVALID_RECORD,
+    KafkaError.TOPIC_EXCEPTION,
+    KafkaError.POLICY_VIOLATION,
+}
+
+
+class KafkaSink:
+    """Writes to one topic; `properties` are those of the client, `secrets` are added to them."""
+
+    kind = "kafka"
+    is_idempotent = False
+    resend_ms = None
+
+    def __init__(
+        self,
+        name: str,
+        topic: str,
+        properties: Mapping[str, str],
+        *,
+        secrets: Mapping[str, SecretStr] | None = None,
+        timeout_s: float = 10.0,
+    ) -> None:
+        self.name = name
+        self._topic = topic
+        self._timeout_s = timeout_s
+        hidden = {name: value.get_secret_value() for name, value in (secrets or {}).items()}
+        own = {
+            "enable.idempotence": True,
+            "acks": "all",
+            "message.timeout.ms": round(timeout_s * 1000),
+            # Else a topic that is not there looks like a broker that does not answer.
+            "topic.metadata.propagation.max.ms": round(timeout_s * 500),
+        }
+        try:
+            self._producer = Producer({**properties, **hidden, **own}, logger=SILENT)
+        except KafkaException as error:
+            raise ValueError(f"the properties of the Kafka receiver: {error.args[0].name()}") from None
+
+    def send(self, notification: Notification, now_ms: int) -> Sent:
+        """Write one record and wait until the brokers have it."""
+        outcome: list[KafkaError | None] = []
+        self._write(notification, now_ms, outcome)
+        self._producer.flush(self._timeout_s + 1)
+        if not outcome:
+            self._producer.purge()
+            self._producer.flush(1)
+            raise SinkError("Kafka did not answer in time")
+        if outcome[0] is not None:
+            raise _failed(outcome[0])
+        return Sent()
+
+    def close(self) -> None:
+        """Forget what is still queued and let the connections go."""
+        self._producer.purge()
+        self._producer.flush(1)
+
+    def _write(self, notification: Notification, now_ms: int, outcome: list[KafkaError | None]) -> None:
+        def told(error: KafkaError | None, _: Any) -> None:  # noqa: ANN401 - the client's record
+            outcome.append(error)
+
+        labels = notification.labels
+        group = labels.get("group") or labels.get("cluster") or notification.thread
+        try:
+            self._producer.produce(
+                self._topic,
+                json.dumps(payload_of(notification, now_ms)).encode(),
+                group.encode(errors="backslashreplace"),
+                headers={"key": short(notification.key).encode()},
+                on_delivery=told,
+            )
+        except (KafkaException, BufferError) as error:
+            first = error.args[0] if error.args else None
+            raise (
+                _failed(first) if isinstance(first, KafkaError) else SinkError("Kafka's queue is full")
+            ) from None
+
+
+def _failed(error: KafkaError) -> SinkError:
+    """Return the error by its code; the client's words may hold addresses and are left out."""
+    permanent = error.fatal() or error.code() in _PERMANENT
+    return SinkError(f"Kafka said {error.name()}", permanent=permanent)

@@ -1,0 +1,60 @@
+"""What Slack's error codes mean to a sender: try again, edit no more, leave the blocks out, or give up.
+
+Codes from Slack's reference of chat.postMessage, chat.update and conversations.history. A code that is not
+known here is permanent: it says that something has to be changed.
+"""
+
+from __future__ import annotations
+
+import re
+
+from slack_sdk.errors import SlackApiError, SlackClientError
+
+from rebalance_monitor.alerts.sinks.base import SinkError
+from rebalance_monitor.alerts.sinks.http import retry_after
+
+UNEDITABLE = {"message_not_found", "edit_window_closed", "cant_update_message"}
+BAD_BLOCKS = {
+    "invalid_blocks",
+    "invalid_blocks_format",
+    "invalid_attachments",
+    "msg_blocks_too_long",
+    "msg_too_long",
+    "attachment_payload_limit_exceeded",
+}
+CANNOT_SEARCH = {"missing_scope", "not_allowed_token_type", "thread_not_found", "not_in_channel"}
+TRANSIENT = {
+    "ratelimited",
+    "rate_limited",
+    "internal_error",
+    "fatal_error",
+    "service_unavailable",
+    "request_timeout",
+    "team_added_to_org",
+    "accesslimited",
+    "message_limit_exceeded",
+}
+_CODE = re.compile(r"[a-z0-9_]{1,60}")
+
+
+class RefusedError(SinkError):
+    """Slack answered with an error code."""
+
+    def __init__(self, error: str, *, permanent: bool, retry_after_s: float | None = None) -> None:
+        super().__init__(f"Slack said {error}", permanent=permanent, retry_after_s=retry_after_s)
+        self.error = error
+
+
+def refused(error: SlackClientError) -> SinkError:
+    """Return the error to raise for what the Slack library raised."""
+    if not isinstance(error, SlackApiError):
+        return SinkError(f"Slack cannot be reached: {type(error).__name__}")
+    response = error.response
+    status = int(getattr(response, "status_code", 0))
+    headers = {name.lower(): value for name, value in dict(getattr(response, "headers", {})).items()}
+    wait = retry_after(headers.get("retry-after"), 0)
+    data = getattr(response, "data", response)
+    said = data.get("error") if isinstance(data, dict) else None
+    if isinstance(said, str) and _CODE.fullmatch(said):
+        return RefusedError(said, permanent=said not in TRANSIENT and status < 500, retry_after_s=wait)  # noqa: PLR2004
+    return SinkError(f"Slack answered {status}", permanent=400 <= status < 500, retry_after_s=wait)  # noqa: PLR2004
