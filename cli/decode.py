@@ -70,6 +70,7 @@ def write_lines(
 ) -> Counter[str]:
     """Write one line per record, batch by batch; return how many could not be read, by reason."""
     from rebalance_monitor.decoders import json_form
+    from rebalance_monitor.streaming.console import safe_json
 
     failures: Counter[str] = Counter()
     done = 0
@@ -78,7 +79,7 @@ def write_lines(
             line = json_form.record_json(*record, expanded=expand)
             if error := line["error"]:
                 failures[error["reason"]] += 1  # type: ignore[index] # an error is an object
-            out.write(json_form.to_line(line) + "\n")
+            out.write(safe_json(json_form.to_line(line)) + "\n")
         out.flush()
         done += batch.num_rows
         progress(done)

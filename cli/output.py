@@ -1,6 +1,8 @@
 """How data reaches stdout: `-o table` for people, `-o json` for one document, `-o jsonl` for one line a row.
 
-JSON lines are written as they come; a table and a document need all rows first.
+JSON lines are written as they come; a table and a document need all rows first. Names come from clients:
+what would steer a terminal or turn its text around (control and bidirectional characters) is escaped in every
+form, in JSON by escapes that read back as the same text.
 """
 
 import json
@@ -10,6 +12,8 @@ from enum import StrEnum
 from typing import ParamSpec, TextIO, TypeVar
 
 import click
+
+from rebalance_monitor.streaming.console import plain, safe_json
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -50,14 +54,15 @@ def write_rows(
             out.write(to_line(row) + "\n")
         out.flush()
     elif form is Form.JSON:
-        out.write(json.dumps([dict(row) for row in rows], indent=2, ensure_ascii=False) + "\n")
+        text = json.dumps([dict(row) for row in rows], indent=2, ensure_ascii=False)
+        out.write(safe_json(text) + "\n")
     else:
         write_table(list(rows), columns, out)
 
 
 def to_line(row: Mapping[str, object]) -> str:
     """Return the row as one line of JSON, without spaces, in its own order of keys."""
-    return json.dumps(dict(row), separators=(",", ":"), ensure_ascii=False)
+    return safe_json(json.dumps(dict(row), separators=(",", ":"), ensure_ascii=False))
 
 
 def write_table(rows: Sequence[Mapping[str, object]], columns: Sequence[str] | None, out: TextIO) -> None:
@@ -66,14 +71,25 @@ def write_table(rows: Sequence[Mapping[str, object]], columns: Sequence[str] | N
     from rich.table import Table
 
     names = list(columns or (rows[0] if rows else ()))
-    table = Table(*names, box=None, header_style="bold", pad_edge=False)
-    for row in rows:
-        table.add_row(*(_cell(row.get(name)) for name in names))
-    width = None if out.isatty() else 10_000
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for name in names:
+        # A long name is folded on a terminal: what is cut cannot be copied.
+        table.add_column(name, overflow="fold")
+    cells = [[_cell(row.get(name)) for name in names] for row in rows]
+    for row_cells in cells:
+        table.add_row(*row_cells)
+    width = None if out.isatty() else _width([names, *cells])
     Console(file=out, width=width, soft_wrap=not out.isatty(), markup=False).print(table)
+
+
+def _width(lines: Sequence[Sequence[str]]) -> int:
+    """Return columns enough for all cells; a character takes two at most."""
+    columns = zip(*lines, strict=True)
+    return max(80, sum(2 * max(map(len, cells)) + 2 for cells in columns))
 
 
 def _cell(value: object) -> str:
     if value is None:
         return ""
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list | tuple) else str(value)
+    text = json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list | tuple) else str(value)
+    return plain(text)

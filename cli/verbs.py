@@ -4,6 +4,9 @@
 """
 
 import importlib
+import os
+import select
+import sys
 from typing import cast
 
 import click
@@ -20,6 +23,17 @@ VERBS = {
 }
 
 
+def reader_is_gone() -> bool:
+    """Whether nobody reads stdout any more; what is still to be flushed then goes nowhere."""
+    looks = select.poll()
+    looks.register(sys.stdout.fileno(), select.POLLOUT)
+    if not any(event & (select.POLLERR | select.POLLHUP) for _, event in looks.poll(0)):
+        return False
+    # Python flushes once more when it ends, and would complain.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return True
+
+
 class LazyGroup(click.Group):
     """A group whose commands are the table above."""
 
@@ -33,6 +47,16 @@ class LazyGroup(click.Group):
             return None
         module = importlib.import_module(f"rebalance_monitor.cli.{cmd_name}")
         return cast("click.Command", module.command)
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the verb; a reader of stdout that has had enough (`decode | head`) is no error."""
+        # click itself would end with 1, so this cannot wait until `main`.
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            if not reader_is_gone():
+                raise
+            return 0
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """Write the table without importing any verb."""

@@ -5,11 +5,13 @@ Colours only where the stream is a terminal. Names come from clients: control ch
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import click
 
+from rebalance_monitor.coordinator.findings import to_json
 from rebalance_monitor.coordinator.kinds import Severity
 
 if TYPE_CHECKING:
@@ -17,7 +19,6 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from rebalance_monitor.coordinator.findings import Finding
-from rebalance_monitor.coordinator.findings import to_json
 
 COLOURS = {Severity.INFO: "cyan", Severity.WARNING: "yellow", Severity.CRITICAL: "red"}
 CAUSES_SHOWN = 3
@@ -47,14 +48,21 @@ def writer(stream: TextIO) -> Callable[[str], None]:
 def renderer(form: str, stream: TextIO) -> Callable[[Finding], str]:
     """Return how findings are shown: `jsonl`, or readable lines."""
     if form == "jsonl":
-        return to_json
+        return lambda finding: safe_json(to_json(finding))
     colour = stream.isatty()
     return lambda finding: line_of(finding, colour=colour)
 
 
 def plain(text: str) -> str:
-    """Return `text` with everything unprintable escaped."""
+    """Return `text` with everything unprintable escaped: control and bidirectional characters too."""
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
+
+
+def safe_json(text: str) -> str:
+    """Return a JSON text in which unprintable characters are escaped but line breaks; it means the same."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() or char == "\n" else json.dumps(char)[1:-1] for char in text)
 
 
 def _time(at: int) -> str:

@@ -180,3 +180,16 @@ def test_numbers_that_no_broker_takes_are_a_wrong_usage(
 ) -> None:
     assert run(["lab", "up", "--folder", str(tmp_path), *wrong]) == ExitCode.USAGE
     assert wrong[0] in capsys.readouterr().err
+
+
+def test_a_reader_that_has_had_enough_is_no_error() -> None:
+    capture = Path(__file__).parents[1] / "fixtures" / "corpus" / "records.parquet"
+    main = "from rebalance_monitor.cli.main import main; main()"
+    command = [sys.executable, "-c", main, "decode", "--capture", str(capture)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.wait(60) == 0
+        assert b"Traceback" not in process.stderr.read()

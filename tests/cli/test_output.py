@@ -2,11 +2,12 @@
 
 import io
 import json
+import re
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalance_monitor.cli.output import Form, write_rows
+from rebalance_monitor.cli.output import Form, to_line, write_rows
 
 VALUES = st.none() | st.booleans() | st.integers() | st.text() | st.lists(st.integers(), max_size=3)
 ROWS = st.lists(st.dictionaries(st.text(min_size=1), VALUES, max_size=4), max_size=4)
@@ -40,3 +41,31 @@ def test_a_table_off_a_terminal_cuts_nothing_and_reads_no_markup() -> None:
 
 def test_no_rows_make_a_table_with_a_head_only() -> None:
     assert written([], Form.TABLE, ["group"]).split() == ["group"]
+
+
+@given(st.text(), st.sampled_from(Form))
+def test_nothing_that_steers_a_terminal_leaves_raw(name: str, form: Form) -> None:
+    printed = written([{"group": name + "\x1b[2J\u202eevil\u2066\u200f"}], form)
+    assert printed.replace("\n", "").isprintable()
+
+
+def test_escapes_of_json_read_back_as_the_same_name() -> None:
+    row: dict[str, object] = {"group": "a\u202eb\U000e0001ü😀\x7f"}
+    line = to_line(row)
+    assert json.loads(line) == row
+    assert "ü😀" in line
+
+
+def test_a_terminal_folds_a_long_name_and_loses_no_character() -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    stream, name = Terminal(), "".join(chr(ord("a") + n % 26) for n in range(700))
+    write_rows([{"group": name, "state": "Stable"}], Form.TABLE, None, stream)
+    text = re.sub(r"\x1b\[[0-9;]*m", "", stream.getvalue()).replace("Stable", "").replace("state", "")
+    assert re.sub(r"\s", "", text).removeprefix("group") == name
+
+
+def test_a_name_longer_than_any_terminal_is_whole_off_a_terminal() -> None:
+    assert "x" * 32_000 in written([{"group": "x" * 32_000}], Form.TABLE)
