@@ -11,7 +11,7 @@ worked out once per list of partitions (bytes) and assignment, and after that a 
 
 from __future__ import annotations
 
-from struct import unpack
+from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from rebalance_monitor.decoders.rows import listed_partitions
@@ -47,10 +47,10 @@ class Owners:
 
     def __init__(self, state: GroupState) -> None:
         self._owned = _owned(state)
-        self._plans: dict[bytes, tuple[int, list[_Share]]] = {}
+        self._plans: dict[bytes, tuple[Struct, list[_Share]]] = {}
 
-    def shares(self, partitions: bytes) -> tuple[int, list[_Share]]:
-        """Count a run's list of partitions (T of the row contract), and split it by owner."""
+    def shares(self, partitions: bytes) -> tuple[Struct, list[_Share]]:
+        """Give the form of a run's offsets, and its partitions (T of the row contract) split by owner."""
         found = self._plans.get(partitions)
         if found is None:
             if len(self._plans) >= _MAX_PLANS:
@@ -58,7 +58,7 @@ class Owners:
             found = self._plans[partitions] = self._split(partitions)
         return found
 
-    def _split(self, partitions: bytes) -> tuple[int, list[_Share]]:
+    def _split(self, partitions: bytes) -> tuple[Struct, list[_Share]]:
         places: dict[int, tuple[Member, list[int], list[int]]] = {}
         listed = list(listed_partitions(partitions))
         for place, partition in enumerate(listed):
@@ -69,7 +69,7 @@ class Owners:
                 run.append(place)
                 own.append(index)
         shares = [_share(member, run, own) for member, run, own in places.values()]
-        return len(listed), shares
+        return Struct(f">{len(listed)}q"), shares
 
 
 def _owned(state: GroupState) -> dict[tuple[str, int], tuple[Member, int]]:
@@ -109,8 +109,8 @@ def fold(state: GroupState, at: int, partitions: bytes, offsets: bytes, owned: O
     `partitions` and `offsets` are T and O of the row contract.
     """
     state.last_commit = max(state.last_commit, at)
-    count, shares = owned.shares(partitions)
-    values = unpack(f">{count}q", offsets)
+    form, shares = owned.shares(partitions)
+    values = form.unpack(offsets)
     return [share.member for share in shares if _take(state, share, values, at)]
 
 

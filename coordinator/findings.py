@@ -7,12 +7,14 @@ numbers or confidences, so the same evidence gives the same id under any batchin
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from hashlib import sha256
-from typing import Any
+from operator import attrgetter
+from typing import Any, TypeVar
 
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.kinds import KINDS, Kind, Scope, Severity
+from rebalance_monitor.decoders.compiler import open_twin
 
 SCHEMA = 1
 """Version of the finding's fields."""
@@ -23,6 +25,7 @@ MAX_KEPT = 20
 LATE_AFTER_MS = 60_000
 
 Details = dict[str, str | int | float]
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +126,11 @@ class Finding:
 FIELDS: tuple[str, ...] = tuple(field.name for field in fields(Finding))
 _CAUSE_FIELDS = tuple(field.name for field in fields(CauseEntry))
 _MEMBER_FIELDS = tuple(field.name for field in fields(MemberEntry))
+# History is told in tens of thousands of findings: these make and read them without a call per field.
+_finding_values = attrgetter(*FIELDS)
+_cause_values = attrgetter(*_CAUSE_FIELDS)
+_member_values = attrgetter(*_MEMBER_FIELDS)
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def finding_id(
@@ -163,16 +171,17 @@ def default_severity(kind: Kind) -> Severity:
 def stamp(finding: Finding, detected_at: int, late_after_ms: int = LATE_AFTER_MS) -> Finding:
     """Copy of `finding` with the wall clock of its detection; `late` where that is long after the event."""
     late = not finding.history and detected_at - finding.at > late_after_ms
-    return replace(finding, detected_at=detected_at, late=late)
+    values = dict(zip(FIELDS, _finding_values(finding), strict=True))
+    return _made(Finding, values | {"detected_at": detected_at, "late": late})
 
 
 def to_dict(finding: Finding) -> dict[str, Any]:
     """Plain dict with the finding's fields in their order; nested entries become dicts, tuples lists."""
-    out: dict[str, Any] = {name: getattr(finding, name) for name in FIELDS}
+    out: dict[str, Any] = dict(zip(FIELDS, _finding_values(finding), strict=True))
     out["groups"] = list(finding.groups)
     out["topics"] = list(finding.topics)
-    out["causes"] = [{name: getattr(cause, name) for name in _CAUSE_FIELDS} for cause in finding.causes]
-    out["members"] = [{name: getattr(member, name) for name in _MEMBER_FIELDS} for member in finding.members]
+    out["causes"] = [dict(zip(_CAUSE_FIELDS, _cause_values(cause), strict=True)) for cause in finding.causes]
+    out["members"] = [dict(zip(_MEMBER_FIELDS, _member_values(one), strict=True)) for one in finding.members]
     if finding.coordinator is not None:
         moved = finding.coordinator
         out["coordinator"] = {"broker": moved.broker, "leader_epoch": moved.leader_epoch}
@@ -181,7 +190,7 @@ def to_dict(finding: Finding) -> dict[str, Any]:
 
 def to_json(finding: Finding) -> str:
     """One JSON line without a line break."""
-    return json.dumps(to_dict(finding), ensure_ascii=False, separators=(",", ":"))
+    return _encode(to_dict(finding))
 
 
 def from_dict(data: dict[str, Any]) -> Finding:
@@ -193,10 +202,10 @@ def from_dict(data: dict[str, Any]) -> Finding:
     values["groups"] = tuple(values["groups"])
     values["topics"] = tuple(values["topics"])
     values["causes"] = tuple(_cause(entry) for entry in values["causes"])
-    values["members"] = tuple(MemberEntry(**entry) for entry in values["members"])
+    values["members"] = tuple(_made(MemberEntry, entry) for entry in values["members"])
     moved = values["coordinator"]
     values["coordinator"] = None if moved is None else Coordinator(**moved)
-    return Finding(**values)
+    return _made(Finding, values)
 
 
 def from_json(text: str) -> Finding:
@@ -205,4 +214,23 @@ def from_json(text: str) -> Finding:
 
 
 def _cause(entry: dict[str, Any]) -> CauseEntry:
-    return CauseEntry(**{**entry, "cause": Cause(entry["cause"])})
+    return _made(CauseEntry, {**entry, "cause": Cause(entry["cause"])})
+
+
+def _made(layout: type[_T], values: dict[str, Any]) -> _T:
+    """Make a frozen object of all its fields; its own constructor takes what has fewer, or others."""
+    names = _NAMES[layout]
+    if values.keys() != names:
+        return layout(**values)
+    made: Any = open_twin(layout)()
+    for name, value in values.items():
+        setattr(made, name, value)
+    made.__class__ = layout
+    return made  # type: ignore[no-any-return] # it is one now
+
+
+_NAMES: dict[type, frozenset[str]] = {
+    Finding: frozenset(FIELDS),
+    CauseEntry: frozenset(_CAUSE_FIELDS),
+    MemberEntry: frozenset(_MEMBER_FIELDS),
+}
