@@ -7,8 +7,9 @@ leaves the member without partitions, which claims less and never stops the reco
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import blake2b
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from rebalance_monitor.coordinator import connect, families
 from rebalance_monitor.coordinator.state import Member
@@ -16,6 +17,8 @@ from rebalance_monitor.decoders.embedded.consumer import decode_assignment, deco
 from rebalance_monitor.decoders.record import Failure
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rebalance_monitor.coordinator.state import GroupState
     from rebalance_monitor.decoders import GroupMember, GroupMetadataValue
     from rebalance_monitor.decoders.embedded.consumer import Assignment, Subscription
@@ -25,6 +28,8 @@ COOPERATIVE = frozenset({"cooperative-sticky", "stream", "compatible", "sessione
 
 _PROBING_VERSION = 7
 _NO_PROBING = 2**63 - 1
+_REMEMBERED, _REMEMBERED_BYTES = 4096, 512
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +103,21 @@ def assigned_by_topic(members: list[Member], topics: list[str]) -> dict[str, int
     return counts
 
 
+def _remembering(read: Callable[[bytes], T]) -> Callable[[bytes], T]:
+    """Remember what was read last: members of a group, and its generations, repeat the same bytes."""
+    remembered = lru_cache(maxsize=_REMEMBERED)(read)
+    return lambda data: remembered(data) if len(data) <= _REMEMBERED_BYTES else read(data)
+
+
+_subscription = _remembering(decode_subscription)
+_assignment = _remembering(decode_assignment)
+
+
 def _embedded(value: GroupMetadataValue, found: GroupMember) -> tuple[Subscription | None, Assignment | None]:
     if value.protocol_type != "consumer":
         return None, None
-    subscription = decode_subscription(found.subscription)
-    assignment = decode_assignment(found.assignment)
+    subscription = _subscription(found.subscription)
+    assignment = _assignment(found.assignment)
     return (
         None if isinstance(subscription, Failure) else subscription,
         None if isinstance(assignment, Failure) else assignment,
