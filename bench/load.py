@@ -16,7 +16,7 @@ from confluent_kafka import Producer
 from mix import Mix, messages
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from mix import Message
 
@@ -39,11 +39,15 @@ def producer(bootstrap: str) -> Producer:
     )
 
 
-def load(bootstrap: str, mix: Mix) -> int:
-    """Write `mix` and give the number of records that the broker has. RuntimeError: some were refused."""
+def records_of(mix: Mix) -> Iterator[Message]:
+    """Give the records of `mix` one by one: to be loaded at once, or in portions that follow each other."""
+    return chain.from_iterable(messages(mix))
+
+
+def load(bootstrap: str, records: Iterable[Message]) -> int:
+    """Write `records` and give the number that the broker has. RuntimeError: some were refused."""
     client = producer(bootstrap)
-    records = chain.from_iterable(messages(mix))
-    sent, refused = 0, []
+    records, sent, refused = iter(records), 0, []
 
     def delivered(error: object, _: object) -> None:
         if error is not None:
@@ -89,7 +93,7 @@ def main() -> None:
     options = parser.parse_args()
     began = time.monotonic()
     now = time.time_ns() // 1_000_000
-    sent = load(options.bootstrap, Mix(options.groups, options.width, options.records, now))
+    sent = load(options.bootstrap, records_of(Mix(options.groups, options.width, options.records, now)))
     print(f"{sent:,} records in {time.monotonic() - began:.1f} s")
 
 

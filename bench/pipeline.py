@@ -1,11 +1,13 @@
-"""`make bench`: what each stage of the job costs, as ratios to floors measured in the same run.
+"""What each stage of the job costs, as ratios to floors measured in the same run.
 
 Starts a lab broker, fills its `__consumer_offsets` with the mix (mix.py) and runs each stage (stage.py) in a
-process of its own. Records/s are compared with librdkafka reading the topic (`drain`), CPU seconds per
-million records with Spark sending the records through Python unread (`identity`). Prints a table and writes
-build/bench/pipeline.json.
+process of its own; then loads more of the same mix and runs each stage again. What a million records cost is
+the slope between the two, so that starting and warming up do not count. Records/s are compared with
+librdkafka reading the topic (`drain`), CPU seconds per million records with Spark sending the records through
+Python unread (`identity`). Rivals are added where their programs are named by BURROW_BIN and KMINION_BIN.
+Prints a table after each size, then the slopes, and writes build/bench/pipeline.json.
 
-    python bench/pipeline.py --records 2000000
+    python bench/pipeline.py --records 2000000 --more 4000000
 """
 
 from __future__ import annotations
@@ -16,10 +18,11 @@ import os
 import subprocess
 import sys
 import time
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from load import load
+from load import load, records_of
 from mix import Mix
 from stage import SPARK_STAGES, measure
 
@@ -29,11 +32,13 @@ STAGES = ("drain", *SPARK_STAGES, "job")
 SPEED_FLOOR, CPU_FLOOR = "drain", "identity"
 STAGE_S = 900.0
 OUT = Path(__file__).parents[1] / "build" / "bench" / "pipeline.json"
+Row = dict[str, float]
 
 
-def run_stage(name: str, options: argparse.Namespace, bootstrap: str) -> dict[str, float] | None:
+def run_stage(name: str, options: argparse.Namespace, bootstrap: str) -> Row | None:
     """Measure one stage in its own process; None if it failed (its last lines go to stderr)."""
-    command = [sys.executable, __file__, "--stage", name, "--spark", options.spark, "--bootstrap", bootstrap]
+    command = [*options.quiet.split(), sys.executable, __file__, "--stage", name]
+    command += ["--spark", options.spark, "--bootstrap", bootstrap]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=STAGE_S, check=False)
     except subprocess.TimeoutExpired:
@@ -42,18 +47,30 @@ def run_stage(name: str, options: argparse.Namespace, bootstrap: str) -> dict[st
     if done.returncode:
         print(*done.stderr.splitlines()[-8:], sep="\n", file=sys.stderr)
         return None
-    figures: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    figures: Row = json.loads(done.stdout.splitlines()[-1])
     return figures
 
 
-def derived(figures: dict[str, float]) -> dict[str, float]:
+def derived(figures: Row) -> Row:
     """Add records/s and CPU seconds per million records."""
     cpu = figures["jvm_s"] + figures["python_s"]
     rate = figures["records"] / figures["seconds"]
     return figures | {"records_per_s": rate, "cpu_s_per_million": cpu / figures["records"] * 1e6}
 
 
-def line(name: str, row: dict[str, float], rows: dict[str, dict[str, float]]) -> str:
+def slope(small: Row, large: Row) -> Row:
+    """Give the cost of what `large` read and `small` did not; memory is that of `large`."""
+    counted = ("records", "seconds", "jvm_s", "python_s")
+    return derived(large | {name: large[name] - small[name] for name in counted})
+
+
+def header(title: str) -> str:
+    """Format the head of a table."""
+    names = f"{title:<9} {'records/s':>10} {'x drain':>9} {'CPU-s/M':>8} {'x ident.':>9}"
+    return f"{names} {'JVM':>7} {'Python':>7} {'JVM MB':>8} {'Py MB':>8}"
+
+
+def line(name: str, row: Row, rows: dict[str, Row]) -> str:
     """Format one line of the table; a ratio is `-` where its floor was not measured."""
     speed = _ratio(row, rows.get(SPEED_FLOOR), "records_per_s")
     cpu = _ratio(row, rows.get(CPU_FLOOR), "cpu_s_per_million")
@@ -65,19 +82,14 @@ def line(name: str, row: dict[str, float], rows: dict[str, dict[str, float]]) ->
     )
 
 
-def _ratio(row: dict[str, float], floor: dict[str, float] | None, name: str) -> str:
+def _ratio(row: Row, floor: Row | None, name: str) -> str:
     return f"{row[name] / floor[name]:.2f}" if floor else "-"
 
 
-def bench(options: argparse.Namespace, bootstrap: str) -> None:
-    """Fill the topic, measure every stage, print and write."""
-    began = time.monotonic()
-    mix = Mix(options.groups, options.width, options.records, time.time_ns() // 1_000_000)
-    sent = load(bootstrap, mix) if options.records else 0
-    print(f"{sent:,} records of {options.groups:,} groups loaded in {time.monotonic() - began:.0f} s")
-    header = f"{'stage':<9} {'records/s':>10} {'x drain':>9} {'CPU-s/M':>8} {'x ident.':>9}"
-    print(f"{header} {'JVM':>7} {'Python':>7} {'JVM MB':>8} {'Py MB':>8}", flush=True)
-    rows: dict[str, dict[str, float]] = {}
+def table(title: str, options: argparse.Namespace, bootstrap: str) -> dict[str, Row]:
+    """Measure every wanted stage over what the topic holds now, and print a line for each."""
+    print(header(title), flush=True)
+    rows: dict[str, Row] = {}
     for name in options.only or STAGES:
         figures = run_stage(name, options, bootstrap)
         if figures is not None:
@@ -85,16 +97,42 @@ def bench(options: argparse.Namespace, bootstrap: str) -> None:
             print(line(name, rows[name], rows), flush=True)
         else:
             print(f"{name:<9} failed", flush=True)
-    write(options, rows)
+    return rows
 
 
-def write(options: argparse.Namespace, rows: dict[str, Any]) -> None:
+def bench(options: argparse.Namespace, bootstrap: str) -> None:
+    """Fill the topic in two portions, measure every stage after each, print and write."""
+    until = time.time_ns() // 1_000_000
+    records = records_of(Mix(options.groups, options.width, options.records + options.more, until))
+    _load(bootstrap, islice(records, options.records), options)
+    small = table("first", options, bootstrap)
+    found = {"first": small}
+    if options.more:
+        _load(bootstrap, records, options)
+        large = found["both"] = table("both", options, bootstrap)
+        slopes = {name: slope(small[name], large[name]) for name in large if name in small}
+        print(header("slope"))
+        for name, row in slopes.items():
+            print(line(name, row, slopes))
+        found["slope"] = slopes
+    write(options, found)
+
+
+def _load(bootstrap: str, records: Any, options: argparse.Namespace) -> None:  # noqa: ANN401 - an iterator
+    began = time.monotonic()
+    sent = load(bootstrap, records)
+    took = time.monotonic() - began
+    print(f"{sent:,} records of {options.groups:,} groups loaded in {took:.0f} s", flush=True)
+
+
+def write(options: argparse.Namespace, found: dict[str, dict[str, Row]]) -> None:
     """Write the figures with what they were measured on."""
     load_average = os.getloadavg()[0]
     about = {"groups": options.groups, "width": options.width, "records": options.records}
-    about |= {"spark": options.spark, "cores": os.cpu_count(), "load_at_end": load_average}
+    about |= {"more": options.more, "spark": options.spark}
+    about |= {"cores": os.cpu_count(), "load_at_end": load_average}
     OUT.parent.mkdir(parents=True, exist_ok=True)
-    OUT.write_text(json.dumps({"about": about, "stages": rows}, indent=1), encoding="utf-8")
+    OUT.write_text(json.dumps({"about": about, **found}, indent=1), encoding="utf-8")
 
 
 def main() -> None:
@@ -103,8 +141,12 @@ def main() -> None:
     parser.add_argument("--spark", default="local[2]", help="master URL")
     parser.add_argument("--groups", type=int, default=10_000)
     parser.add_argument("--width", type=int, default=10, help="partitions per group")
-    parser.add_argument("--records", type=int, default=2_000_000, help="0: the broker is filled already")
+    parser.add_argument("--records", type=int, default=2_000_000)
+    parser.add_argument("--more", type=int, default=4_000_000, help="loaded after that; 0: no slopes")
     parser.add_argument("--only", action="append", choices=STAGES)
+    parser.add_argument(
+        "--quiet", default="", help="a command to run each stage with, such as one that waits"
+    )
     parser.add_argument("--stage", choices=STAGES)
     parser.add_argument("--bootstrap", help="an existing broker; default: a lab broker of its own")
     options = parser.parse_args()

@@ -34,7 +34,8 @@ def session(master: str, conf: Mapping[str, str]) -> SparkSession:
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
     # The workers unpickle functions of these scripts.
-    os.environ["PYTHONPATH"] = str(Path(__file__).parent)
+    given = [path for path in [os.environ.get("PYTHONPATH")] if path]
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent), *given])
     builder = SparkSession.builder.master(master)
     for key, value in {**BASE, **conf}.items():
         builder = builder.config(key, value)
