@@ -109,7 +109,7 @@ def _completed(before: GroupState, state: GroupState, after: Membership, scene: 
     found += _refilled(state, scene)
     if causes and causes[0].cause is not Cause.COOPERATIVE_FOLLOW_UP and before.offset >= 0:
         found += storms.note_generation(state, scene, change, state.cst, causes)
-    return found + _slow(state, scene) + skew.judge(state, scene)
+    return found + _slow(state, scene) + skew.judge(before, state, scene, after.subscriptions)
 
 
 def _beside(

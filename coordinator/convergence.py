@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator import report, storms
+from rebalance_monitor.coordinator import report, skew, storms
 from rebalance_monitor.coordinator.attribution import Silence
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.commits import commits_when_idle
@@ -212,7 +212,8 @@ def _converged(state: GroupState, scene: Scene) -> list[Finding]:
     found += report.departed(state, scene, gone, found[0].id, state)
     found += _refilled(state, scene)
     _remember(state, causes)
-    return found + (storms.note_generation(state, scene, change, scene.ts, causes) if known else [])
+    found += storms.note_generation(state, scene, change, scene.ts, causes) if known else []
+    return found + (skew.judge_settled(state, scene) if state.group_type == "consumer" else [])
 
 
 def _causes(state: GroupState, change: Change, gone: list[Departure]) -> tuple[CauseEntry, ...]:

@@ -9,6 +9,7 @@ given to a member only where the group subscribes to one topic.
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.coordinator import convergence, families
@@ -116,7 +117,7 @@ def _described(
         rebalance_timeout=_number(value, "rebalance_timeout_ms"),
         family=families.recognise_848(member_id) if state.group_type == CONSUMER else "unknown",
         version=-1,
-        subscribed="",
+        subscribed=_digest(value),
         joined_at=scene.ts,
     )
     if before is None:
@@ -128,8 +129,24 @@ def _described(
 
 
 _DESCRIBED = frozenset(
-    {"instance_id", "client_id", "host", "session_timeout", "rebalance_timeout", "family", "member_id"}
+    {
+        "instance_id",
+        "client_id",
+        "host",
+        "session_timeout",
+        "rebalance_timeout",
+        "family",
+        "member_id",
+        "subscribed",
+    }
 )
+
+
+def _digest(value: object) -> str:
+    """Digest what the member subscribes to: topics, and a pattern of topics."""
+    topics: Any = getattr(value, "subscribed_topic_names", ())
+    text = "\0".join((*sorted(topics), _text(value, "subscribed_topic_regex")))
+    return blake2b(text.encode(errors="surrogatepass"), digest_size=6).hexdigest()
 
 
 def _acknowledged(state: GroupState, key: object, value: object, scene: Scene) -> None:

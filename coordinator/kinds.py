@@ -243,6 +243,10 @@ KINDS: dict[Kind, KindSpec] = {
             "most": "partitions of the busiest member",
             "least": "partitions of the idlest member",
             "idle": "members without partitions",
+            "rule": "spread: an assignor would do better; idle: more members than partitions (information)",
+            "best": "spread: the assignor that would spread best",
+            "best_most": "partitions that its busiest member would have",
+            "best_least": "partitions that its idlest member would have",
         },
     ),
     Kind.GROUP_TOO_LARGE: _phased(

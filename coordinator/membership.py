@@ -44,7 +44,10 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """Members of one record with the group's interned topics, and Streams' announced rebalance (ms)."""
+    """Members of one record with the group's interned topics, and Streams' announced rebalance (ms).
+
+    `subscriptions`: member id -> topics, of members whose subscription could be read.
+    """
 
     members: list[Member]
     topics: list[str]
@@ -52,6 +55,7 @@ class Membership:
     probing_at: int
     partial: bool
     connect: connect.Evidence
+    subscriptions: dict[str, tuple[str, ...]]
 
 
 def read(state: GroupState, value: GroupMetadataValue) -> Membership:
@@ -60,6 +64,7 @@ def read(state: GroupState, value: GroupMetadataValue) -> Membership:
     topics: dict[str, int] = {}
     counts: dict[int, int] = {}
     members: list[Member] = []
+    subscriptions: dict[str, tuple[str, ...]] = {}
     probing, partial = -1, False
     for found in value.members:
         subscription, assignment = _embedded(value, found)
@@ -69,9 +74,12 @@ def read(state: GroupState, value: GroupMetadataValue) -> Membership:
         _carry(state, known.get(member.member_id), member, list(topics))
         probing = _probing(value.protocol, assignment, probing)
         members.append(member)
+        if subscription is not None:
+            subscriptions[member.member_id] = subscription.topics
     before = dict(zip(state.topics, state.totals, strict=True))
     totals = [max(before.get(topic, 0), counts.get(index, 0)) for topic, index in topics.items()]
-    return Membership(members, list(topics), totals, probing, partial, connect.read(value))
+    workers = connect.read(value)
+    return Membership(members, list(topics), totals, probing, partial, workers, subscriptions)
 
 
 def compare(before: list[Member], after: list[Member]) -> Change:

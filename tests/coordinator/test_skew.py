@@ -1,0 +1,95 @@
+from struct import pack
+
+from rebalance_monitor.coordinator.assignors.model import Subscriber
+from rebalance_monitor.coordinator.findings import Finding
+from rebalance_monitor.coordinator.kinds import Kind, Severity
+from rebalance_monitor.coordinator.skew import verdict
+from tests.coordinator.timeline import T0, P, S, Topic, blob, findings, subscription, text
+
+Given = dict[str, tuple[int, ...]]
+
+
+def generation(
+    topic: Topic,
+    at: int,
+    number: int,
+    members: dict[str, Given],
+    protocol: str = "range",
+    **reads: tuple[str, ...],
+) -> None:
+    """A generation of members that are handed partitions of several topics."""
+    value = pack(">h", 3) + text("consumer") + pack(">i", number) + text(protocol) + text(next(iter(members)))
+    value += pack(">qi", T0 + at - 20, len(members))
+    for name, given in members.items():
+        topics = b"".join(text(t) + pack(f">i{len(p)}i", len(p), *p) for t, p in given.items())
+        value += text(name) + text(None) + text("consumer-1") + text("/10.0.0.1") + pack(">ii", P, S)
+        value += blob(subscription(reads.get(name, ("s", "t"))))
+        value += blob(pack(">hi", 0, len(given)) + topics + pack(">i", -1))
+    topic.record(at, b"\0\2" + text(topic.group), value)
+
+
+def skewed(topic: Topic) -> list[Finding]:
+    return [found for found in findings(topic) if found.kind is Kind.ASSIGNMENT_SKEWED]
+
+
+def test_five_against_three_of_co_subscribed_topics_is_told_with_what_the_best_would_give() -> None:
+    topic = Topic()
+    generation(topic, 0, 1, {"a": {"s": (0, 1, 2), "t": (0, 1)}, "b": {"s": (3, 4), "t": (2,)}})
+    (found,) = skewed(topic)
+    assert (found.phase, found.severity, found.details["rule"]) == ("opened", Severity.WARNING, "spread")
+    assert (found.details["most"], found.details["least"]) == (5, 3)
+    assert (found.details["best_most"], found.details["best_least"]) == (4, 4)
+    assert found.members[0].member_id == "a"
+
+
+def test_it_is_resolved_when_the_spread_is_even_again() -> None:
+    topic = Topic()
+    generation(topic, 0, 1, {"a": {"s": (0, 1, 2), "t": (0, 1)}, "b": {"s": (3, 4), "t": (2,)}})
+    generation(topic, 9_000, 2, {"a": {"s": (0, 1, 2), "t": (0,)}, "b": {"s": (3, 4), "t": (1, 2)}}, "sticky")
+    opened, resolved = skewed(topic)
+    assert (resolved.phase, resolved.incident) == ("resolved", opened.id)
+
+
+def test_members_beyond_the_number_of_partitions_are_named_as_information() -> None:
+    topic = Topic()
+    generation(topic, 0, 1, {"a": {"s": (0,)}, "b": {"t": (0,)}, "c": {}})
+    (found,) = skewed(topic)
+    assert (found.severity, found.details["rule"]) == (Severity.INFO, "idle")
+    assert [member.member_id for member in found.members] == ["c"]
+
+
+def test_a_member_that_still_joins_a_cooperative_group_is_no_skew() -> None:
+    topic = Topic()
+    generation(topic, 0, 1, {"a": {"s": (0, 1), "t": (0, 1)}}, "cooperative-sticky")
+    generation(topic, 9_000, 2, {"a": {"s": (0, 1)}, "b": {}}, "cooperative-sticky")
+    generation(topic, 9_100, 3, {"a": {"s": (0, 1)}, "b": {"t": (0, 1)}}, "cooperative-sticky")
+    assert skewed(topic) == []
+
+
+def test_the_first_record_of_a_cooperative_group_may_be_a_first_phase() -> None:
+    topic = Topic()
+    generation(topic, 0, 7, {"a": {"s": (0, 1), "t": (0, 1)}, "b": {}}, "cooperative-sticky")
+    assert skewed(topic) == []
+
+
+def test_unequal_subscriptions_are_held_against_the_assignors() -> None:
+    apart = {"a": {"s": (0, 1, 2)}, "b": {"t": (0,)}}
+    topic = Topic()
+    generation(topic, 0, 1, apart, "range", a=("s",), b=("t",))
+    assert skewed(topic) == []
+    together = {"a": {"s": (0, 1, 2)}, "b": {"t": (0,)}, "c": {}}
+    topic = Topic()
+    generation(topic, 0, 1, together, "range", a=("s",), b=("t",), c=("s",))
+    (found,) = skewed(topic)
+    assert (found.details["best_most"], found.details["idle"]) == (2, 1)
+
+
+def test_a_protocol_that_it_does_not_know_is_left_alone() -> None:
+    topic = Topic()
+    generation(topic, 0, 1, {"a": {"s": (0, 1, 2)}, "b": {}}, "stream")
+    assert skewed(topic) == []
+
+
+def test_a_group_too_large_to_try_is_left_alone() -> None:
+    many = [Subscriber(f"m{i}", ("s",) if i else ("s", "t")) for i in range(300)]
+    assert verdict(many, {"s": 100, "t": 100}).rule == ""
