@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.settings import DetectionSettings
     from rebalance_monitor.coordinator.sightings import Sighting
 
+    Watch = Callable[[int, list[Output], list[Finding]], None]
+    """Told of each batch: its clock (ms), what the shards said, and the findings that were made of it."""
+
 # Fifty shards are open at once: small batches keep them in memory.
 BATCH_ROWS = 8_192
 
@@ -45,15 +48,17 @@ def replay_capture(
     *,
     history_until: Mapping[int, int] | None = None,
     progress: Callable[[int], None] | None = None,
+    watch: Watch | None = None,
 ) -> Iterator[Finding]:
     """Yield the findings of a capture in record time, `detected_at` being the clock's tick.
 
     `cluster` is the cluster id that ids are made with, by default the capture's own. `history_until`
     (partition -> offset): what lies before is history; by default everything is live. `progress` is told the
-    number of records read. Raises CaptureError.
+    number of records read, `watch` each batch before its findings are given. Raises CaptureError.
     """
     capture = read_capture(path)
-    replay = Replay(settings, cluster if cluster is not None else capture.metadata.cluster_id, history_until)
+    name = cluster if cluster is not None else capture.metadata.cluster_id
+    replay = Replay(settings, name, history_until, watch=watch)
     with capture.by_partition(BATCH_ROWS) as streams:
         lanes = [Lane(shard, _decoded(stream, progress)) for shard, stream in streams.items()]
         yield from replay.run(timeline(lanes), read_sightings(capture))
@@ -77,6 +82,7 @@ class Replay:
     history_until: Mapping[int, int] | None = None
     shards: dict[int, ShardCoordinator] = field(default_factory=dict)
     now: int = -1
+    watch: Watch | None = None
 
     def run(self, ticks: Iterator[Tick], sightings: Iterator[Sighting]) -> Iterator[Finding]:
         """Yield the findings of all ticks and sightings; sightings in order of time."""
@@ -104,7 +110,10 @@ class Replay:
         found = live.on_sightings(looks, self._generations(looks)) if looks else []
         found += live.refine(findings)
         found += roll_up.on_batch(findings, stats, now)
-        return [stamp(finding, now) for finding in found]
+        told = [stamp(finding, now) for finding in found]
+        if self.watch is not None:
+            self.watch(now, outputs, told)
+        return told
 
     def _step(self, tick: Tick) -> list[Output]:
         out: list[Output] = []

@@ -9,6 +9,7 @@ from __future__ import annotations
 import platform
 import time
 from collections import Counter
+from contextlib import ExitStack
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, Self
 
@@ -20,6 +21,7 @@ from rebalance_monitor.dashboard.keeper import Chore, Keeper
 from rebalance_monitor.dashboard.metrics_collector import SnapshotCollector, registry_of
 from rebalance_monitor.dashboard.metrics_tallies import Limits, Tallies
 from rebalance_monitor.dashboard.snapshot import Snapshot, Update
+from rebalance_monitor.streaming.page import page_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,14 +54,19 @@ class Serving:
         }
         self.metrics = registry_of(SnapshotCollector(self.snapshot, self.tallies, build, time.time))
         every_s = settings.tables.groups_seconds if settings.outputs.parquet else 0.0
+        self._running = ExitStack()
         self._keeper = Keeper([Chore("groups table", every_s, self._keep_groups, at_end=True)])
+        self._page = page_of(settings, storage, self.snapshot, self.metrics)
 
     def __enter__(self) -> Self:
-        self._keeper.__enter__()
+        self._running.enter_context(self._keeper)
+        server = self._page()
+        if server is not None:
+            self._running.enter_context(server)
         return self
 
-    def __exit__(self, *reason: object) -> None:
-        self._keeper.__exit__(*reason)
+    def __exit__(self, *_: object) -> None:
+        self._running.close()
 
     def start(self, committed: Committed) -> None:  # noqa: ARG002 - the tables have been cut to it already
         """Begin with what an earlier process knew."""

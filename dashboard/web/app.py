@@ -1,0 +1,150 @@
+"""The web application: page, API, events, health checks and metrics behind one guard.
+
+Answers are computed in threads, never on the event loop, so a slow question holds up nobody else.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import structlog
+from sse_starlette import EventSourceResponse
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from rebalance_monitor.dashboard.web import openapi, parameters
+from rebalance_monitor.dashboard.web.access import Guard
+from rebalance_monitor.dashboard.web.api import NotFound
+from rebalance_monitor.dashboard.web.parameters import BadRequest
+from rebalance_monitor.dashboard.web.stream import PING_S, Stream
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from starlette.requests import Request
+
+    from rebalance_monitor.dashboard.web.access import Access
+    from rebalance_monitor.dashboard.web.api import Api
+
+    Handler = Callable[[Request], Response]
+
+log = structlog.get_logger()
+STATIC = Path(__file__).parent / "static"
+Exposition = tuple[bytes, str]
+
+
+class Json(JSONResponse):
+    """JSON as small as it can be; what is no text of Unicode (a lone surrogate) is escaped."""
+
+    def render(self, content: Any) -> bytes:  # noqa: ANN401 - anything JSON
+        """Return the bytes of `content`."""
+        text = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        return text.encode("utf-8", "backslashreplace")
+
+
+def make_app(
+    api: Api, access: Access, expose: Callable[[str], Exposition] | None = None
+) -> tuple[Any, Stream]:
+    """Return the ASGI application and the stream that is to be closed before it.
+
+    `expose` gives the metrics and their content type for an Accept header.
+    """
+    stream = Stream(api.snapshot, api.board_of, api.overview)
+    routes = [
+        Route("/", _page),
+        Route("/healthz", _healthz),
+        Route("/readyz", _readyz(api)),
+        Route(f"{openapi.PREFIX}/openapi.json", _document),
+        Route(f"{openapi.PREFIX}{openapi.EVENTS}", _events(stream)),
+        *(Route(openapi.PREFIX + path.path, _answer(api, path)) for path in openapi.PATHS),
+        Mount("/static", StaticFiles(directory=STATIC)),
+    ]
+    if expose is not None:
+        routes.append(Route("/metrics", _metrics(expose)))
+    app = Starlette(
+        routes=routes,
+        middleware=[Middleware(Guard, access=access)],
+        exception_handlers={404: _unknown, 405: _unknown, 500: _failed},
+    )
+    return app, stream
+
+
+def _page(_request: Request) -> Response:
+    return FileResponse(STATIC / "index.html", headers={"cache-control": "no-cache"})
+
+
+def _healthz(_request: Request) -> Response:
+    return PlainTextResponse("ok\n")
+
+
+def _readyz(api: Api) -> Handler:
+    def readyz(_request: Request) -> Response:
+        health = api.snapshot.known.health
+        if health.is_ready:
+            return PlainTextResponse("ready\n")
+        left = f"{len(health.catching_up)} of {len(health.shards)} partitions still read history"
+        return PlainTextResponse(f"not ready: {left if health.shards else 'no batch yet'}\n", 503)
+
+    return readyz
+
+
+@cache
+def _text_of_document() -> bytes:
+    return bytes(Json(openapi.document()).body)
+
+
+def _document(_request: Request) -> Response:
+    return Response(_text_of_document(), media_type="application/json")
+
+
+def _answer(api: Api, path: openapi.Path) -> Handler:
+    def answer(request: Request) -> Response:
+        try:
+            values = parameters.read(path.parameters, request.query_params)
+            return Json(path.answer(api, values))
+        except BadRequest as error:
+            return Json({"error": str(error)}, 400)
+        except NotFound as error:
+            return Json({"error": str(error)}, 404)
+        except OSError as error:
+            log.warning("the history could not be read", why=str(error))
+            return Json({"error": "the history cannot be read just now"}, 503)
+
+    return answer
+
+
+def _events(stream: Stream) -> Any:  # noqa: ANN401 - a coroutine function, of which Starlette knows
+    async def events(request: Request) -> Response:
+        try:
+            values = parameters.read(parameters.EVENTS, request.query_params)
+        except BadRequest as error:
+            return Json({"error": str(error)}, 400)
+        if stream.is_full:
+            return Json({"error": "too many readers"}, 503)
+        return EventSourceResponse(stream.events(values["since"]), ping=int(PING_S))
+
+    return events
+
+
+def _metrics(expose: Callable[[str], Exposition]) -> Handler:
+    def metrics(request: Request) -> Response:
+        body, kind = expose(request.headers.get("accept", ""))
+        return Response(body, headers={"content-type": kind})
+
+    return metrics
+
+
+def _unknown(_request: Request, error: Exception) -> Response:
+    status = getattr(error, "status_code", 404)
+    return Json({"error": "there is no such page" if status == 404 else "only GET is answered"}, status)  # noqa: PLR2004 - HTTP's own
+
+
+def _failed(_request: Request, error: Exception) -> Response:
+    log.error("a request failed", why=repr(error))
+    return Json({"error": "the monitor could not answer; its log says why"}, 500)

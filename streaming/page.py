@@ -1,0 +1,51 @@
+"""The live page of a running job: the web server over the job's snapshot, tables and metrics.
+
+A port that is taken is warned of and does not stop the monitor: findings and alerts do not need the page.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import structlog
+
+from rebalance_monitor.dashboard.metrics_collector import exposition
+from rebalance_monitor.dashboard.web.access import access_of
+from rebalance_monitor.dashboard.web.api import Api
+from rebalance_monitor.dashboard.web.app import make_app
+from rebalance_monitor.dashboard.web.past import MemoryPast, TablePast
+from rebalance_monitor.dashboard.web.server import Server
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from prometheus_client import CollectorRegistry
+
+    from rebalance_monitor.config.model import Settings
+    from rebalance_monitor.dashboard.snapshot import Snapshot
+    from rebalance_monitor.streaming.storage import Storage
+
+log = structlog.get_logger()
+
+
+def page_of(
+    settings: Settings, storage: Storage, snapshot: Snapshot, registry: CollectorRegistry
+) -> Callable[[], Server | None]:
+    """Return what takes the port and gives the server, None where there is none. Raises ConfigError."""
+    web = settings.web
+    if not web.enabled:
+        return lambda: None
+    access = access_of(web)
+    past = TablePast(storage.findings) if settings.outputs.parquet else MemoryPast(snapshot)
+    app, stream = make_app(Api(snapshot, past), access, lambda accept: exposition(registry, accept))
+
+    def take_port() -> Server | None:
+        try:
+            server = Server(app, stream, web.host, web.port)
+        except OSError as error:
+            log.warning("the page is not served", host=web.host, port=web.port, why=str(error))
+            return None
+        log.info("the page is served", url=web.url or server.url)
+        return server
+
+    return take_port
