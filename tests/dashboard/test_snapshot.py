@@ -1,0 +1,204 @@
+"""The snapshot: what the monitor knows now, and the table that keeps it."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pyarrow.parquet as pq
+import pytest
+
+from rebalance_monitor.coordinator.findings import Finding
+from rebalance_monitor.coordinator.kinds import KINDS, Kind
+from rebalance_monitor.dashboard import snapshot as module
+from rebalance_monitor.dashboard.findings_table import read_newest, write_findings
+from rebalance_monitor.dashboard.group_view import GroupView
+from rebalance_monitor.dashboard.groups_table import FILE, GROUPS_SCHEMA, read_groups, restored, write_groups
+from rebalance_monitor.dashboard.incidents import CLOSED_KEPT, Incidents
+from rebalance_monitor.dashboard.snapshot import Known, Snapshot, Update
+from tests.dashboard.played import CAPTURES, all_updates, updates
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def about(kind: Kind, number: int = 0, group: str | None = "g", **fields: object) -> Finding:
+    spec = KINDS[kind]
+    return Finding(
+        id=f"{number:016x}",
+        kind=kind,
+        scope=spec.scope,
+        severity=spec.severity,
+        evidence="read",
+        group=group,
+        at=number,
+        details={},
+        **fields,  # type: ignore[arg-type]  # a test's own fields
+    )
+
+
+def played(name: str) -> Known:
+    known = Known(cluster="c")
+    for update in updates(name):
+        known = known.after(update)
+    return known
+
+
+@pytest.mark.parametrize("name", CAPTURES)
+def test_a_group_is_known_until_it_is_removed(name: str) -> None:
+    known, removed = played(name), [group for update in updates(name) for group in update.removed]
+    told = {group for update in updates(name) for group in update.groups}
+    assert told
+    assert {group for group in told if group not in removed} <= set(known.groups)
+    assert all(view.summary["generation"] >= 0 for view in known.groups.values())
+
+
+@pytest.mark.parametrize("name", CAPTURES)
+def test_an_incident_is_open_exactly_when_its_last_phase_is_not_resolved(name: str) -> None:
+    last = {}
+    for update in updates(name):
+        for finding in update.findings:
+            if finding.phase:
+                last[finding.incident] = (finding.phase, finding.group)
+        for gone in update.removed:
+            last = {identity: entry for identity, entry in last.items() if entry[1] != gone}
+    expected = {identity for identity, (phase, _) in last.items() if phase != "resolved"}
+    assert set(played(name).incidents.open) == expected
+
+
+def test_an_update_changes_nothing_that_a_reader_holds() -> None:
+    snapshot = Snapshot("c")
+    before = snapshot.known
+    snapshot.apply(Update(findings=[about(Kind.STORM, 1, phase="opened")], groups={"g": {"state": "Stable"}}))
+    assert (before.groups, before.incidents.open, before.version) == ({}, {}, 0)
+    assert snapshot.known.groups["g"].summary == {"state": "Stable"}
+
+
+def test_a_generation_is_known_before_its_summary_comes() -> None:
+    known = Known().after(Update(groups={"g": {"generation": 1, "at": 5, "members": 2, "leader": "a"}}))
+    said = about(Kind.REBALANCE, 9, generation=2, members_total=3, state="Stable")
+    assert known.after(Update(findings=[said])).groups["g"].summary == {
+        "group": "g",
+        "generation": 2,
+        "at": 9,
+        "members": 3,
+        "leader": "a",
+        "state": "Stable",
+    }
+    late = replace(said, at=4, generation=1)
+    assert known.after(Update(findings=[late])).groups["g"].summary["generation"] == 1
+
+
+def test_findings_are_bounded_per_group_and_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FINDINGS_KEPT", 400)
+    known = Known()
+    for number in range(2_000):
+        known = known.after(Update(findings=[about(Kind.REBALANCE, number, f"g{number % 20}")]))
+        held = sum(len(view.recent) for view in known.groups.values())
+        assert held <= known.findings_held <= 1.25 * 400
+    known = known.after(Update(findings=[about(Kind.REBALANCE, n, "noisy") for n in range(2_000, 2_400)]))
+    assert [f.at for f in known.groups["noisy"].recent] == list(range(2_400 - GroupView.KEPT, 2_400))
+    assert all(view.recent for view in known.groups.values())
+
+
+def test_closed_incidents_are_bounded_and_the_newest_kept() -> None:
+    incidents = Incidents()
+    for number in range(CLOSED_KEPT + 50):
+        opened = about(Kind.GROUP_EMPTY, number, phase="opened", incident=f"i{number}", opened_at=number)
+        incidents = incidents.after([opened, replace(opened, phase="resolved", at=number + 1)])
+    assert len(incidents.closed) == CLOSED_KEPT
+    last = incidents.get(f"i{CLOSED_KEPT + 49}")
+    assert last is not None
+    assert (last.opened_at, last.closed_at, last.findings) == (CLOSED_KEPT + 49, CLOSED_KEPT + 50, 2)
+    assert incidents.get("i0") is None
+
+
+def test_readiness_waits_until_no_shard_reads_history() -> None:
+    shard = {"shard": 0, "groups": 1, "catching_up": 1, "last_ts": 40}
+    known = Known().after(Update(shards=[shard], now=50, wall=60))
+    assert (known.health.is_ready, known.health.history_at) == (False, 40)
+    known = known.after(Update(shards=[{**shard, "catching_up": 0}], now=51, wall=61))
+    assert known.health.is_ready
+    assert not Known().health.is_ready
+
+
+def test_what_the_monitor_says_between_batches_is_no_sign_of_life() -> None:
+    known = Known().after(Update(now=50, wall=60, batch=4))
+    known = known.after(Update(findings=[about(Kind.MONITOR_DEGRADED, 1, None)], wall=99, batch=0))
+    assert (known.health.last_batch, known.health.batch) == (60, 4)
+    assert len(known.others) == 1
+
+
+def test_changes_are_told_since_any_late_version() -> None:
+    snapshot = Snapshot()
+    for number in range(600):
+        snapshot.apply(Update(groups={f"g{number}": {}}))
+    assert snapshot.changed_since(600) == frozenset()
+    assert snapshot.changed_since(597) == {"g597", "g598", "g599"}
+    assert snapshot.changed_since(3) is None
+
+
+def test_readers_and_writer_do_not_disturb_each_other() -> None:
+    snapshot, stop, wrong = Snapshot(), threading.Event(), []
+
+    def read() -> None:
+        while not stop.is_set():
+            known = snapshot.known
+            if len(known.groups) != known.version or len(list(known.groups.items())) != known.version:
+                wrong.append(known.version)
+
+    readers = [threading.Thread(target=read) for _ in range(3)]
+    for reader in readers:
+        reader.start()
+    for number in range(300):
+        snapshot.apply(Update(groups={f"g{number}": {"state": "Stable"}}))
+    stop.set()
+    for reader in readers:
+        reader.join()
+    assert wrong == []
+
+
+@pytest.mark.parametrize("name", CAPTURES)
+def test_a_killed_monitor_knows_at_its_next_start_what_was_known(tmp_path: Path, name: str) -> None:
+    known = Known(cluster="c")
+    for number, update in enumerate(updates(name)):
+        known = known.after(update)
+        write_findings(tmp_path / "findings", update.findings, "q", number)
+        if number == len(updates(name)) // 2:
+            write_groups(tmp_path / "groups", known, at=1)
+    again = restored(read_groups(tmp_path / "groups"), read_newest(tmp_path / "findings", 10_000))
+    assert set(again.incidents.open) == set(known.incidents.open)
+    # Groups that ended without a finding (simple consumers) are forgotten with the next batches.
+    assert set(known.groups) <= set(again.groups)
+    for group, view in known.groups.items():
+        generation = again.groups[group].summary.get("generation")
+        # An epoch that ended in no finding since the table was written comes with the group's next summary.
+        may_lag = view.summary["group_type"] != "classic" and generation == view.summary["generation"] - 1
+        assert may_lag or generation == view.summary["generation"], group
+
+
+def test_the_groups_table_holds_every_group_with_its_incidents(tmp_path: Path) -> None:
+    known = Known(cluster="c")
+    for update in all_updates():
+        known = known.after(update)
+    write_groups(tmp_path, known, at=77)
+    rows = pq.ParquetFile(tmp_path / FILE).read().to_pylist()
+    assert [row["group"] for row in rows] == sorted(known.groups)
+    assert {row["snapshot_at"] for row in rows} == {77}
+    open_ones = {incident["incident"] for row in rows for incident in row["incidents"]}
+    assert open_ones == {one.id for one in known.incidents.open.values() if one.group in known.groups}
+    assert open_ones
+    member = next(row for row in rows if row["member_list"])["member_list"][0]
+    assert member["client_id"]
+    assert list(rows[0]) == GROUPS_SCHEMA.names
+    again = read_groups(tmp_path)
+    assert {name: view.summary for name, view in again.groups.items()} == {
+        name: dict(view.summary) for name, view in known.groups.items()
+    }
+
+
+def test_a_groups_table_of_another_version_is_not_read(tmp_path: Path) -> None:
+    pq.write_table(GROUPS_SCHEMA.empty_table(), tmp_path / FILE)
+    assert read_groups(tmp_path) == Known()
+    assert read_groups(tmp_path / "nowhere") == Known()
