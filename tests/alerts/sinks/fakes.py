@@ -1,7 +1,7 @@
 """Loopback services for the sinks: a small real HTTP server, and what PagerDuty and Alertmanager answer.
 
 A fake keeps every call it got. `script` puts answers before its own behaviour: a test says what goes wrong
-next. An answer with `cut` takes the call in, then closes the connection without a word, which is what a
+next, None lets a call through. An answer with `cut` closes the connection without a word, which is what a
 client sees when it or the network dies between a request and its answer.
 """
 
@@ -61,7 +61,7 @@ class Fake:
 
     def __init__(self, port: int = 0) -> None:
         self.calls: list[Call] = []
-        self.script: deque[Answer] = deque()
+        self.script: deque[Answer | None] = deque()
         self.lock = threading.RLock()
         self._server = ThreadingHTTPServer(("127.0.0.1", port), _handler(self._serve))
         self._server.daemon_threads = True

@@ -15,6 +15,7 @@ import json
 import random
 import re
 import sys
+import time
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
@@ -93,7 +94,7 @@ class SlackFake(Fake):
         self.refused: list[str] = []
         self.api = f"{self.url}/api/"
         self.hook = f"{self.url}{HOOK}"
-        self._clock = 1_795_000_000_000_000
+        self._clock = time.time_ns() // 1_000
 
     def parents(self) -> list[Posted]:
         """Return the messages that are no reply."""
@@ -141,7 +142,7 @@ class SlackFake(Fake):
         return Answer(200, b"ok")
 
     def _add(self, channel: str, content: dict[str, Any]) -> Posted:
-        self._clock += 1_000_100
+        self._clock = max(self._clock + 100, time.time_ns() // 1_000)
         ts = f"{self._clock // 1_000_000}.{self._clock % 1_000_000:06d}"
         posted = Posted(ts, channel, content, content.get("thread_ts"))
         self.messages.append(posted)

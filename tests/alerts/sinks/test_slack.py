@@ -1,0 +1,270 @@
+"""Slack: one thread per incident, whatever happens between us and the service; nothing that Slack refuses."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing, suppress
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pydantic import SecretStr
+
+from rebalance_monitor.alerts.sinks.base import Phase, SinkError
+from rebalance_monitor.alerts.sinks.http import Net
+from rebalance_monitor.alerts.sinks.slack import SlackSink
+from rebalance_monitor.alerts.sinks.slack_webhook import SlackWebhookSink
+from tests.alerts.sinks.contract import LimitedContract, Trouble
+from tests.alerts.sinks.fakes import Answer
+from tests.alerts.sinks.notes import HOSTILE, NOW, note
+from tests.alerts.sinks.slack_fake import CHANNEL, HOOK, TOKEN, SlackFake, ratelimited, said_no
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rebalance_monitor.alerts.sinks.base import Sink
+
+NET = Net(timeout_s=5)
+TROUBLES = {
+    Trouble.RETRYABLE: Answer(503, b"<html>over capacity</html>"),
+    Trouble.SILENCE: Answer(cut=True),
+    Trouble.RATE_LIMIT: ratelimited("7"),
+}
+
+
+class SlackHarness:
+    def __init__(self, fake: SlackFake, sink: Sink, no: Answer, secrets: tuple[str, ...]) -> None:
+        self.fake, self.sink, self.secrets = fake, sink, secrets
+        self.troubles = tuple(Trouble)
+        self._answers = {**TROUBLES, Trouble.PERMANENT: no}
+
+    def received(self) -> list[str]:
+        return [
+            json.dumps(call.arguments(), ensure_ascii=False)
+            for call in self.fake.calls
+            if call.method == "POST"
+        ]
+
+    def goes_wrong(self, trouble: Trouble) -> None:
+        self.fake.script.append(self._answers[trouble])
+
+
+@pytest.fixture
+def fake() -> Iterator[SlackFake]:
+    with SlackFake() as running:
+        yield running
+        assert running.refused == []
+
+
+@pytest.fixture
+def sink(fake: SlackFake) -> SlackSink:
+    return SlackSink("team", SecretStr(TOKEN), CHANNEL, base_url=fake.api, net=NET)
+
+
+class TestSlackByToken(LimitedContract):
+    @pytest.fixture
+    def harness(self, fake: SlackFake, sink: SlackSink) -> SlackHarness:
+        return SlackHarness(fake, sink, said_no("account_inactive"), (TOKEN,))
+
+
+class TestSlackByWebhook(LimitedContract):
+    @pytest.fixture
+    def harness(self, fake: SlackFake) -> Iterator[SlackHarness]:
+        with closing(SlackWebhookSink("hook", SecretStr(fake.hook), net=NET)) as sink:
+            yield SlackHarness(fake, sink, Answer(404, b"no_service"), (HOOK, "loopbackhooksecret"))
+
+
+def test_an_incident_is_one_message_edited_in_place_with_replies_and_ends_green(
+    fake: SlackFake, sink: SlackSink
+) -> None:
+    state: dict[str, str] = {}
+    for sequence, phase in enumerate((Phase.OPENED, Phase.UPDATED, Phase.UPDATED, Phase.RESOLVED)):
+        state = sink.send(note(phase, sequence=sequence, state=state), NOW).state
+    (parent,) = fake.parents()
+    assert state == {"channel": CHANNEL, "ts": parent.ts}
+    assert parent.edits == 3
+    assert parent.content["attachments"][0]["color"] == "#12b76a"
+    said = json.dumps(parent.content, ensure_ascii=False)
+    for words in ("rebalance storm is over", "2 min", "12 completed, 3 failed", "orders-3, in 9 of 15"):
+        assert words in said
+    assert "https://runbooks.example/page#storm" in said
+    assert "https://monitor.example/groups/orders" in said
+    assert len(fake.replies(parent.ts)) == 3
+
+
+def test_nothing_unfurls_and_the_fallback_text_stands_alone(fake: SlackFake, sink: SlackSink) -> None:
+    sink.send(note(), NOW)
+    content = fake.messages[0].content
+    assert content["unfurl_links"] is False
+    assert content["unfurl_media"] is False
+    assert content["text"] == "🔴 [prod] orders is in a rebalance storm"
+
+
+def test_a_hostile_group_is_escaped_in_the_fallback_text(fake: SlackFake, sink: SlackSink) -> None:
+    sink.send(note(group=HOSTILE), NOW)
+    assert "<" not in fake.messages[0].content["text"]
+    assert "&lt;!channel&gt;" in fake.messages[0].content["text"]
+
+
+@pytest.mark.parametrize("error", ["message_not_found", "edit_window_closed", "cant_update_message"])
+def test_a_parent_that_cannot_be_edited_is_replaced_by_a_new_one(
+    fake: SlackFake, sink: SlackSink, error: str
+) -> None:
+    state = sink.send(note(), NOW).state
+    fake.script.append(said_no(error))
+    after = sink.send(note(Phase.UPDATED, state=state), NOW).state
+    assert after["ts"] != state["ts"]
+    again = sink.send(note(Phase.RESOLVED, state=after), NOW).state
+    assert again == after
+    assert len(fake.parents()) == 2
+
+
+def test_a_deleted_parent_is_posted_anew(fake: SlackFake, sink: SlackSink) -> None:
+    state = sink.send(note(), NOW).state
+    fake.messages.clear()
+    sink.send(note(Phase.RESOLVED, state=state), NOW)
+    assert "rebalance storm is over" in fake.parents()[0].content["text"]
+
+
+def test_a_replacement_posted_before_a_crash_is_found_and_not_the_dead_parent(
+    fake: SlackFake, sink: SlackSink
+) -> None:
+    state = sink.send(note(), NOW).state
+    fake.window_closed = True
+    lost = sink.send(note(Phase.UPDATED, state=state), NOW).state
+    fake.window_closed = False
+    fake.script.append(said_no("edit_window_closed"))
+    again = sink.send(note(Phase.UPDATED, state=state, maybe_sent=True), NOW).state
+    assert again == lost
+    assert len(fake.parents()) == 2
+
+
+@pytest.mark.parametrize("phase", list(Phase))
+def test_a_call_that_may_have_arrived_is_not_posted_twice(
+    fake: SlackFake, sink: SlackSink, phase: Phase
+) -> None:
+    """The answer to each single call gets lost once; the same notification is then sent again."""
+    state = sink.send(note(), NOW).state if phase is not Phase.OPENED else {}
+    fake.script.append(Answer(cut=True, taken=True))
+    for maybe_sent in (False, True):
+        try:
+            state = sink.send(note(phase, sequence=1, state=state, maybe_sent=maybe_sent), NOW).state
+        except SinkError as error:
+            assert not error.permanent  # noqa: PT017 - an attempt may also get through
+    (parent,) = fake.parents()
+    assert len(fake.replies(parent.ts)) == (phase is not Phase.OPENED)
+
+
+@pytest.mark.parametrize("taken", [True, False])
+@pytest.mark.parametrize("nth", range(3))
+def test_whichever_call_of_an_update_breaks_off_the_thread_gets_one_reply(
+    fake: SlackFake, sink: SlackSink, nth: int, *, taken: bool
+) -> None:
+    state = sink.send(note(), NOW).state
+    fake.script.extend([*[None] * nth, Answer(cut=True, taken=taken)])
+    for attempt in range(3):
+        with suppress(SinkError):
+            sink.send(note(Phase.UPDATED, state=state, maybe_sent=attempt > 0), NOW)
+    assert len(fake.replies(state["ts"])) == 1
+    assert len(fake.parents()) == 1
+
+
+def test_a_lost_state_continues_the_thread_that_is_there(fake: SlackFake, sink: SlackSink) -> None:
+    first = sink.send(note(), NOW).state
+    second = sink.send(note(Phase.RESOLVED, maybe_sent=True), NOW).state
+    assert second == first
+    assert len(fake.replies(first["ts"])) == 1
+
+
+def test_the_thread_is_found_behind_many_other_messages(fake: SlackFake, sink: SlackSink) -> None:
+    first = sink.send(note(), NOW).state
+    for number in range(450):
+        fake._add(CHANNEL, {"text": f"chatter {number}"})
+    assert sink.send(note(maybe_sent=True), NOW).state == first
+
+
+def test_without_the_right_to_read_history_it_is_told_twice_rather_than_never(
+    fake: SlackFake, sink: SlackSink
+) -> None:
+    fake.scopes.discard("channels:history")
+    sink.send(note(maybe_sent=True), NOW)
+    sink.send(note(maybe_sent=True), NOW)
+    assert len(fake.parents()) == 2
+
+
+@pytest.mark.parametrize("error", ["invalid_blocks", "msg_blocks_too_long", "invalid_attachments"])
+def test_blocks_that_slack_refuses_are_left_out(fake: SlackFake, sink: SlackSink, error: str) -> None:
+    fake.script.append(said_no(error))
+    sink.send(note(), NOW)
+    content = fake.messages[0].content
+    assert not content["blocks"]
+    assert "is in a rebalance storm" in content["text"]
+    assert content["mrkdwn"] is False
+    assert content["metadata"]
+
+
+def test_a_webhook_leaves_refused_blocks_out(fake: SlackFake) -> None:
+    fake.script.append(Answer(400, b"invalid_blocks"))
+    with closing(SlackWebhookSink("hook", SecretStr(fake.hook), net=NET)) as sink:
+        sink.send(note(), NOW)
+    assert not fake.messages[0].content["blocks"]
+
+
+@pytest.mark.parametrize(
+    ("error", "permanent"),
+    [
+        ("invalid_auth", True),
+        ("token_revoked", True),
+        ("channel_not_found", True),
+        ("is_archived", True),
+        ("missing_scope", True),
+        ("a_code_from_the_future", True),
+        ("internal_error", False),
+        ("fatal_error", False),
+        ("service_unavailable", False),
+        ("ratelimited", False),
+    ],
+)
+def test_slack_error_codes_are_told_apart(
+    fake: SlackFake, sink: SlackSink, error: str, *, permanent: bool
+) -> None:
+    fake.script.append(said_no(error))
+    with pytest.raises(SinkError) as raised:
+        sink.send(note(), NOW)
+    assert (raised.value.why, raised.value.permanent) == (f"Slack said {error}", permanent)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer(200, b"<html>a proxy's page</html>", {"Content-Type": "text/html"}),
+        Answer(200, b"\xff\xfe\x00"),
+        Answer(200, b"[]"),
+        Answer(200, b'{"ok":false,"error":{"token":"xoxb-0000-fake-loopback-token"}}'),
+        Answer(200, b'{"ok":false,"error":"xoxb-0000-fake-loopback-token"}'),
+        Answer(502, b""),
+        Answer(403, b"forbidden by proxy"),
+        Answer(302, b"", {"Location": "http://127.0.0.1:1/"}),
+    ],
+)
+def test_answers_that_are_not_slacks_raise_nothing_but_sink_errors(
+    fake: SlackFake, sink: SlackSink, answer: Answer
+) -> None:
+    fake.script.append(answer)
+    with pytest.raises(SinkError) as raised:
+        sink.send(note(), NOW)
+    assert TOKEN not in str(raised.value)
+
+
+def test_a_channel_name_is_refused(fake: SlackFake) -> None:
+    with pytest.raises(ValueError, match="by its id"):
+        SlackSink("team", SecretStr(TOKEN), "#alerts", base_url=fake.api)
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(group=st.text(min_size=1, max_size=3_000))
+def test_slack_takes_any_group_name(fake: SlackFake, sink: SlackSink, group: str) -> None:
+    state = sink.send(note(group=group), NOW).state
+    sink.send(note(Phase.UPDATED, group=group, state=state), NOW)
+    assert fake.refused == []
