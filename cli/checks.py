@@ -1,8 +1,8 @@
 """What `doctor` looks at: one function per check, each one line of the report.
 
 A check says what is fine, or what is wrong and what to do. Permissions are the least that the job needs: Read
-and Describe on the offsets topic; Describe on the cluster for the probe; DescribeConfigs on both for values
-that are otherwise assumed.
+and Describe on the offsets topic, Describe on the source's own group; Describe on the cluster for the probe;
+DescribeConfigs on cluster and topic for values that are otherwise assumed.
 """
 
 import os
@@ -30,6 +30,7 @@ PACKAGES: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
 BLIND_TRAP = "spark.sql.streaming.kafka.useDeprecatedOffsetFetching"
 OLDEST_BROKER = (2, 6)
 READ_TIMEOUT_S = 15.0
+GROUP_PREFIX = "rebalance-monitor"
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +192,16 @@ def reading(admin: "ClusterAdmin", settings: "Settings") -> Result:
     return Result("reading", fine, found, "Check Read on the topic, and that clients reach every broker.")
 
 
+def source_group(admin: "ClusterAdmin", settings: "Settings") -> Result:
+    """Check what Spark's source needs: it looks its own group up, though it never joins one."""
+    if admin.topic(settings.source.topic) is None:
+        # Asking for a group would make the brokers create the topic.
+        return Result("source's group", ok=True, found="not checked: the topic does not exist")
+    fine = admin.may_describe_group(f"{GROUP_PREFIX}-doctor")
+    words = f"Describe on groups with the prefix {GROUP_PREFIX}"
+    return Result("source's group", fine, words if fine else f"no {words}", f"Grant {words}.")
+
+
 def cluster_access(admin: "ClusterAdmin", _settings: "Settings") -> Result:
     """Check what the probe needs."""
     fine = "DESCRIBE" in admin.cluster_operations()
@@ -243,6 +254,7 @@ REMOTE: dict[str, BrokerCheck] = {
     "topic": topic,
     "topic access": topic_access,
     "reading": reading,
+    "source's group": source_group,
     "probe access": cluster_access,
     "probe": probe,
     "broker values": values,

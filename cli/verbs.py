@@ -19,6 +19,7 @@ VERBS = {
     "capture": "Copy the offsets topic from a broker into a folder.",
     "replay": "Find in a capture, without Spark, what the job would have found.",
     "lab": "Start and stop a real Kafka broker on this machine.",
+    "checkpoint": "Show, check and tidy the state of a job.",
     "config": "Check, show and explain the configuration.",
 }
 

@@ -175,6 +175,14 @@ class ClusterAdmin:
         wanted = [GroupState(state) for state in states] or None
         return self._told(lambda: list(self._client.list_groups(broker_ids=[broker], states_filter=wanted)))
 
+    def may_describe_group(self, group: str) -> bool:
+        """Tell whether we may describe `group`; it need not exist."""
+        try:
+            self._told(lambda: self._client.list_group_offsets({group: None}))
+        except AccessDeniedError:
+            return False
+        return True
+
     def describe_groups(self, groups: Sequence[str], broker: int) -> dict[str, dict[str, Any]]:
         """Describe classic groups that `broker` coordinates; keys of an answer: group_state, members, ..."""
         return self._told(

@@ -1,0 +1,81 @@
+"""What lies in a job's folder: the state generations, which of them is in use, and what may go.
+
+Reads the manifest and Spark's log only: no Spark, no broker. Only whole generations that the manifest does
+not name are ever removed; ledger, findings and tables never.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.checkpoints.manifest import ManifestError, read_manifest
+from rebalance_monitor.checkpoints.spark_log import SparkLog, SparkLogError, batches, read_spark_log
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rebalance_monitor.checkpoints.manifest import Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """One folder below `state/`. size: bytes. log: None where it cannot be read, then `problem` says why."""
+
+    number: int
+    in_use: bool
+    size: int
+    batches: int
+    log: SparkLog | None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """The whole folder. manifest: None where there is none, or it cannot be read (`problems` says which)."""
+
+    manifest: Manifest | None
+    generations: tuple[Generation, ...]
+    problems: tuple[str, ...]
+
+
+def inspect(manifest: Path, states: Path) -> Inspection:
+    """Return what lies at `manifest` and below `states`. Raises OSError only."""
+    problems: list[str] = []
+    found: Manifest | None = None
+    try:
+        found = read_manifest(manifest)
+    except ManifestError as error:
+        problems.append(str(error))
+    used = found.generation if found else None
+    generations = tuple(_generation(folder, used) for folder in _folders(states))
+    problems += [generation.problem for generation in generations if generation.problem]
+    if found and used not in {generation.number for generation in generations}:
+        problems.append(f"The checkpoint {used} that the manifest names is gone: the next start rebuilds it.")
+    return Inspection(found, generations, tuple(problems))
+
+
+def superseded(found: Inspection) -> list[Generation]:
+    """Return the generations that may go: those the manifest gave up. None without a readable manifest."""
+    return [generation for generation in found.generations if found.manifest and not generation.in_use]
+
+
+def remove(states: Path, generation: Generation) -> None:
+    """Remove one generation's folder. Raises OSError."""
+    shutil.rmtree(states / str(generation.number))
+
+
+def _folders(states: Path) -> list[Path]:
+    return sorted((path for path in states.glob("*") if path.name.isdigit()), key=lambda path: int(path.name))
+
+
+def _generation(folder: Path, used: int | None) -> Generation:
+    log, problem = None, ""
+    try:
+        log = read_spark_log(folder)
+    except SparkLogError as error:
+        problem = str(error)
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    number = int(folder.name)
+    return Generation(number, number == used, size, len(batches(folder)), log, problem)

@@ -1,0 +1,69 @@
+"""The state that Spark keeps in a checkpoint, read back blob by blob, for `checkpoint groups` and `verify`.
+
+Spark 4.0 and newer read a state store as a table (`statestore`); older ones cannot, and are refused by name.
+Reads the newest committed version and never writes; a running job is not disturbed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.checkpoints.codec import StateCorruptError, StateVersionError, decode_state
+from rebalance_monitor.cluster.errors import DependencyError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from rebalance_monitor.coordinator.state import GroupState, ShardState
+
+FIRST_SPARK = 4
+
+
+@dataclass(frozen=True, slots=True)
+class StoredKey:
+    """One state key: its blob and when it was written (ms)."""
+
+    shard: int
+    bucket: int
+    at: int
+    blob: bytes
+
+    def state(self) -> ShardState:
+        """Decode the blob. Raises StateVersionError, StateCorruptError."""
+        return decode_state(self.blob)
+
+    def groups(self) -> Iterator[tuple[str, GroupState]]:
+        """Decode every group of it. Raises as `state` does."""
+        state = self.state()
+        for name in sorted(state.groups):
+            try:
+                yield name, state.groups[name]
+            except (ValueError, TypeError, IndexError) as error:
+                raise StateCorruptError(f"the group {name!r} cannot be read: {error}") from error
+
+    def problem(self) -> str:
+        """Say what is wrong with it, "" where every group can be read."""
+        try:
+            for _ in self.groups():
+                pass
+        except (StateVersionError, StateCorruptError) as error:
+            return str(error)
+        return ""
+
+
+def stored_keys(session: SparkSession, checkpoint: Path) -> Iterator[StoredKey]:
+    """Yield every key of the newest committed state, by shard. Raises DependencyError on Spark 3.5."""
+    if int(version("pyspark").split(".")[0]) < FIRST_SPARK:
+        raise DependencyError(
+            f"pyspark {version('pyspark')} cannot read a state store.",
+            "Use Spark 4.0 or newer for this verb.",
+        )
+    frame = session.read.format("statestore").load(str(checkpoint))
+    columns = ("key.shard", "key.bucket", "value.groupState.now", "value.groupState.blob")
+    for shard, bucket, now, blob in sorted(map(tuple, frame.select(*columns).collect())):
+        yield StoredKey(int(shard), int(bucket), int(now), bytes(blob))

@@ -1,0 +1,128 @@
+"""The least permissions of docs/security.md, on a real broker with TLS, SCRAM and an authorizer."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+pytest.importorskip("cryptography", reason="cryptography is not installed")
+
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import NewTopic
+
+from rebalance_monitor.cli.checks import REMOTE
+from rebalance_monitor.cluster.admin import ClusterAdmin
+from rebalance_monitor.cluster.errors import DependencyError
+from rebalance_monitor.cluster.probe import _ask
+from rebalance_monitor.config.load import load
+from rebalance_monitor.coordinator.findings import from_json
+from tests.cluster.secured import LEAST, PASSWORD, SecuredBroker
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.broker,
+    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
+]
+MAIN = "from rebalance_monitor.cli.main import main; main()"
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
+    with SecuredBroker(tmp_path_factory.mktemp("secured")) as found:
+        found.add_user()
+        admin = found.admin()
+        admin.create_topics([NewTopic("orders", 2, 1)])["orders"].result()
+        consumer = Consumer({"bootstrap.servers": found.bootstrap, "group.id": "orders"})
+        consumer.subscribe(["orders"])
+        consumer.poll(8)
+        consumer.commit(offsets=[TopicPartition("orders", 0, 1)], asynchronous=False)
+        consumer.close()
+        yield found
+
+
+def remarks(properties: dict[str, str]) -> dict[str, tuple[str, str]]:
+    """Check -> (verdict, found and remedy) of the checks that ask the broker."""
+    settings = load(flags={f"kafka.{name}": value for name, value in properties.items()})
+    found: dict[str, tuple[str, str]] = {}
+    with ClusterAdmin(settings.kafka.client_properties()) as admin:
+        for name, check in REMOTE.items():
+            try:
+                result = check(admin, settings)
+                verdict = "ok" if result.ok else "note" if result.optional else "problem"
+                found[name] = (verdict, f"{result.found} {'' if result.ok else result.remedy}")
+            except DependencyError as error:
+                found[name] = ("problem", str(error))
+    return found
+
+
+def verb(folder: Path, kafka: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
+    folder.mkdir(parents=True, exist_ok=True)
+    settings = {"kafka": kafka, "storage": {"path": str(folder / "data")}}
+    (config := folder / "monitor.yaml").write_text(yaml.safe_dump(settings))
+    command = [sys.executable, "-c", MAIN, *words, "--config", str(config)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+
+
+@pytest.mark.parametrize("way", ["scram", "mutual_tls"])
+def test_the_least_permissions_are_enough_for_every_check(broker: SecuredBroker, way: str) -> None:
+    broker.allow(*LEAST)
+    found = remarks(getattr(broker, way)())
+    assert {name: verdict for name, (verdict, _) in found.items() if verdict != "ok"} == {}, found
+
+
+@pytest.mark.parametrize(
+    ("missing", "check", "verdict", "says"),
+    [
+        ("read", "reading", "problem", "Read on the topic __consumer_offsets"),
+        ("group prefix", "source's group", "problem", "Describe on groups with the prefix rebalance-monitor"),
+        ("cluster", "probe access", "note", "Describe on the cluster"),
+        ("cluster configs", "broker values", "note", "DescribeConfigs on the cluster"),
+        ("topic configs", "broker values", "note", "DescribeConfigs on the cluster and the topic"),
+    ],
+)
+def test_one_missing_permission_is_named(
+    broker: SecuredBroker, missing: str, check: str, verdict: str, says: str
+) -> None:
+    broker.allow(*(name for name in LEAST if name != missing))
+    found = remarks(broker.scram())
+    assert found[check][0] == verdict, found
+    assert says in found[check][1]
+
+
+def test_the_probe_sees_groups_that_it_may_not_describe(broker: SecuredBroker) -> None:
+    broker.allow(*LEAST)
+    settings = load(flags={f"kafka.{name}": value for name, value in broker.scram().items()})
+    with ClusterAdmin(settings.kafka.client_properties()) as admin:
+        one = admin.brokers()[0].id
+        assert _ask(admin, one).failure == ""
+        assert [group["group_id"] for group in admin.list_groups(one)] == ["orders"]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("way", ["scram", "mutual_tls"])
+def test_the_job_reads_with_the_least_permissions(broker: SecuredBroker, tmp_path: Path, way: str) -> None:
+    broker.allow(*LEAST)
+    done = verb(tmp_path, getattr(broker, way)(), "run", "--available-now")
+    assert done.returncode == 0, done.stderr
+    lines = (tmp_path / "data" / "findings.jsonl").read_text().splitlines()
+    assert {(f.group, f.kind.value) for f in map(from_json, lines)} >= {("orders", "rebalance")}
+    assert PASSWORD not in done.stderr + done.stdout
+
+
+@pytest.mark.spark
+def test_doctor_with_the_least_permissions_has_nothing_to_say(broker: SecuredBroker, tmp_path: Path) -> None:
+    broker.allow(*LEAST)
+    done = verb(tmp_path, broker.scram(), "doctor", "-o", "json")
+    lines = {line["check"]: line["verdict"] for line in json.loads(done.stdout)}
+    assert set(lines.values()) == {"ok"}, done.stdout
+    assert lines["through Spark"] == "ok"
+    assert done.returncode == 0
