@@ -23,6 +23,7 @@ from rebalance_monitor.cluster.errors import DependencyError
 from rebalance_monitor.cluster.jars import release, resolve_kafka_broker
 from rebalance_monitor.lab.node import Node, free_ports, is_free
 from rebalance_monitor.lab.properties import HOST, Address, Shape
+from rebalance_monitor.lab.proxy import Proxy
 from rebalance_monitor.lab.quiet import quiet
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ class LabBroker:
         settings: Mapping[str, str] | None = None,
         offsets_partitions: int = 50,
         initial_delay_ms: int = 0,
+        proxied: bool = False,
     ) -> None:
         self._temporary = folder is None
         self.folder = (folder or Path(tempfile.mkdtemp(prefix="rebalance-monitor-lab-"))).resolve()
@@ -59,15 +61,22 @@ class LabBroker:
             nodes=nodes,
             offsets_partitions=offsets_partitions,
             initial_delay_ms=initial_delay_ms,
+            proxied=proxied,
             extra=dict(settings or {}),
         )
         self._port = port
         self.nodes: list[Node] = []
+        self.proxies: list[Proxy] = []
 
     @property
     def bootstrap(self) -> str:
         """The bootstrap servers of the cluster, `127.0.0.1:port`, comma-separated."""
         return ",".join(f"{HOST}:{node.address.port}" for node in self.nodes)
+
+    @property
+    def proxied_bootstrap(self) -> str:
+        """The bootstrap servers as seen through the proxies; "" where there are none."""
+        return ",".join(f"{HOST}:{node.address.proxied[1]}" for node in self.nodes if node.address.proxied[1])
 
     @property
     def coordinator_logs(self) -> list[Path]:
@@ -91,10 +100,17 @@ class LabBroker:
                 node.start(leashed=leashed)
                 note()
             self.wait_ready()
+            self._open_proxies()
         except BaseException:
             self.stop()
             raise
         return self
+
+    def _open_proxies(self) -> None:
+        for node in self.nodes:
+            behind, port = node.address.proxied
+            if port:
+                self.proxies.append(Proxy(port, behind).open())
 
     def _cluster_id(self) -> str | None:
         for node in self.nodes:
@@ -109,10 +125,11 @@ class LabBroker:
         for port in ports:
             if not is_free(port):
                 raise DependencyError(f"Port {port} is in use.", "Choose another with --port, or none.")
-        controllers = [p for p in free_ports(2 * count) if p not in ports][:count]
+        others = [p for p in free_ports(4 * count) if p not in ports]
+        behind = [(others.pop(), others.pop()) if self.shape.proxied else (0, 0) for _ in ports]
         return [
-            Address(i + 1, port, controller)
-            for i, (port, controller) in enumerate(zip(ports, controllers, strict=True))
+            Address(i + 1, port, controller, pair)
+            for i, (port, controller, pair) in enumerate(zip(ports, others, behind, strict=False))
         ]
 
     def wait_ready(self, timeout_s: float = READY_S) -> None:
@@ -147,6 +164,8 @@ class LabBroker:
 
     def stop(self) -> None:
         """Stop every node cleanly; remove the folder if it is a temporary one."""
+        while self.proxies:
+            self.proxies.pop().close()
         for node in self.nodes:
             node.stop()
         if self._temporary:

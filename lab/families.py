@@ -20,15 +20,20 @@ if TYPE_CHECKING:
 
     from rebalance_monitor.lab.workers.flags import Flags
 
+
 @dataclass(frozen=True, slots=True)
 class Family:
-    """One client family. `library` is the module it needs ("" for Java), `flags` what it sets itself."""
+    """One client family. `library` is the module it needs ("" for Java), `flags` what it sets itself.
+
+    `only` names the scenarios that make sense with it, beside those that name it themselves; nothing is all.
+    """
 
     name: str
     worker: str
     library: str
     flags: Mapping[str, str] = field(default_factory=dict)
     needs_broker: tuple[int, ...] = (0,)
+    only: tuple[str, ...] = ()
 
     @property
     def is_java(self) -> bool:
@@ -45,8 +50,19 @@ def _python(name: str, worker: str, library: str, since: tuple[int, ...] = (0,),
     return Family(name, f"rebalance_monitor.lab.workers.{worker}", library, flags, since)
 
 
-def _java(name: str, since: tuple[int, ...] = (0,), worker: str = "ConsumerWorker", **flags: str) -> Family:
-    return Family(name, worker, "", flags, since)
+def _java(
+    name: str,
+    since: tuple[int, ...] = (0,),
+    worker: str = "ConsumerWorker",
+    only: tuple[str, ...] = (),
+    **flags: str,
+) -> Family:
+    return Family(name, worker, "", flags, since, only)
+
+
+SIMPLE = ("healthy", "clean-close", "sigkill", "freeze", "scale-out-in", "rolling-restart", "crash-loop")
+STREAMS = (*SIMPLE, "slow-processing", "partitions-added", "static-restart", "static-gone", "network-cut")
+NONE = ("",)
 
 
 FAMILIES = {
@@ -57,14 +73,15 @@ FAMILIES = {
         _python("confluent-848", "confluent", "confluent_kafka", (4, 0), protocol="consumer"),
         _python("kafka-python", "kafkapython", "kafka", assignor="range"),
         _python("aiokafka", "aio", "aiokafka", assignor="roundrobin"),
+        Family("raw", "rebalance_monitor.lab.workers.raw", "kafka", {"assignor": "range"}, (0,), NONE),
         _java("java-range", assignor="range"),
         _java("java-sticky", assignor="sticky"),
         _java("java-cooperative", assignor="cooperative-sticky"),
         _java("java-848", (4, 0), protocol="consumer"),
-        _java("java-share", (4, 1), "ShareWorker", protocol="share"),
-        _java("streams", (0,), "StreamsWorker"),
-        _java("streams-1071", (4, 1), "StreamsWorker", protocol="streams"),
-        _java("connect", (0,), "ConnectWorker", assignor="sessioned"),
+        _java("java-share", (4, 1), "ShareWorker", SIMPLE, protocol="share"),
+        _java("streams", (0,), "StreamsWorker", STREAMS),
+        _java("streams-1071", (4, 1), "StreamsWorker", (*SIMPLE, "slow-processing"), protocol="streams"),
+        _java("connect", (0,), "ConnectWorker", SIMPLE, assignor="sessioned"),
     )
 }
 

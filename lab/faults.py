@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka.admin import NewPartitions
 from kafka.admin import KafkaAdminClient, MemberToRemove
 
+from rebalance_monitor.lab.clusterfaults import CLUSTER_VERBS
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -91,7 +93,7 @@ def remove_members(run: Run, step: Step) -> None:
     """Remove running members through the admin client, as `kafka-consumer-groups --remove-members` would."""
     ids = [process.member_ids[-1] for process in run.alive(step.who) if process.member_ids]
     leaving = [MemberToRemove(member_id=one, reason="member was removed by an admin") for one in ids]
-    admin = KafkaAdminClient(bootstrap_servers=run.bootstrap)
+    admin = KafkaAdminClient(bootstrap_servers=run.broker.bootstrap.split(","))
     try:
         admin.remove_group_members(run.group, leaving)
     finally:
@@ -119,4 +121,5 @@ VERBS: dict[str, Callable[[Run, Step], None]] = {
     "create_topic": create_topic,
     "remove_members": remove_members,
     "delete_group": delete_group,
+    **CLUSTER_VERBS,
 }

@@ -30,7 +30,8 @@ EPOCH_PROTOCOLS = ("consumer", "share", "streams")
 class Shape:
     """What a lab cluster looks like; times in ms.
 
-    `extra` are broker properties that win over everything derived here.
+    A `proxied` one has a second listener whose advertised port is a proxy's (lab/proxy.py). `extra` are
+    broker properties that win over everything derived here.
     """
 
     version: tuple[int, ...]
@@ -39,8 +40,8 @@ class Shape:
     initial_delay_ms: int = 0
     session_timeout_848_ms: int = SESSION_TIMEOUT_848_MS
     heartbeat_848_ms: int = 1_000
+    proxied: bool = False
     extra: Mapping[str, str] = field(default_factory=dict)
-
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -51,17 +52,19 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where one node listens."""
+    """Where one node listens; `proxied` is the port behind a proxy and the proxy's own, (0, 0) if none."""
 
     node: int
     port: int
     controller_port: int
+    proxied: tuple[int, int] = (0, 0)
 
 
 def server_properties(shape: Shape, me: Address, everyone: list[Address], data: Path) -> str:
     """Give the text of one node's server.properties."""
     merged = {
         **_identity(me, everyone, data),
+        **_proxied(me),
         **_topics(shape),
         **_groups(shape),
         **_patience(shape),
@@ -82,6 +85,18 @@ def _identity(me: Address, everyone: list[Address], data: Path) -> dict[str, str
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
         "inter.broker.listener.name": "PLAINTEXT",
         "log.dirs": str(data),
+    }
+
+
+def _proxied(me: Address) -> dict[str, str]:
+    behind, proxy = me.proxied
+    if not proxy:
+        return {}
+    return {
+        "listeners": f"PLAINTEXT://{HOST}:{me.port},CONTROLLER://{HOST}:{me.controller_port}"
+        f",PROXIED://{HOST}:{behind}",
+        "advertised.listeners": f"PLAINTEXT://{HOST}:{me.port},PROXIED://{HOST}:{proxy}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,PROXIED:PLAINTEXT",
     }
 
 

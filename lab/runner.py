@@ -16,7 +16,10 @@ from typing import TYPE_CHECKING, Self
 import yaml
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
+from kafka.errors import KafkaError
 
+from rebalance_monitor.cluster.errors import DependencyError
+from rebalance_monitor.lab.families import FAMILIES
 from rebalance_monitor.lab.processes import WorkerProcess
 from rebalance_monitor.lab.quiet import quiet
 from rebalance_monitor.lab.workers.flags import Flags
@@ -64,14 +67,11 @@ class Run:
         self.done: list[Done] = []
         self.ended = threading.Event()
         self.stopping = threading.Event()
-        self._broker = broker
+        self.broker = broker
+        self.errors: list[str] = []
+        self._kept: list[object] = []
         self._traffic = traffic
         self._processes: dict[str, WorkerProcess] = {}
-
-    @property
-    def bootstrap(self) -> str:
-        """The broker's address."""
-        return self._broker.bootstrap
 
     def topic(self, name: str) -> str:
         """Give the full name of a topic of this scenario; patterns stay patterns."""
@@ -80,19 +80,31 @@ class Run:
     def create_topic(self, name: str, partitions: int) -> None:
         """Create one topic and give it traffic."""
         topic = self.topic(name)
-        futures = self.admin.create_topics([NewTopic(topic, partitions, 1)], request_timeout=20)
+        copies = min(3, len(self.broker.nodes))
+        futures = self.admin.create_topics([NewTopic(topic, partitions, copies)], request_timeout=20)
         futures[topic].result(timeout=25)
         self._traffic.add(topic, partitions)
+
+    def delete_topic(self, name: str) -> None:
+        """Delete one topic and end its traffic."""
+        self._traffic.remove(self.topic(name))
+        self.admin.delete_topics([self.topic(name)], request_timeout=20)[self.topic(name)].result(timeout=25)
+
+    def keep(self, thing: object) -> None:
+        """Keep something alive until the run is over."""
+        self._kept.append(thing)
 
     def start(self, member: str, overrides: Mapping[str, str]) -> None:
         """Start one member unless it runs."""
         running = self._processes.get(member)
         if running is None or not running.alive:
+            flags = dict(overrides)
+            family = FAMILIES[flags.pop("family", self.family.name)]
             self._processes[member] = WorkerProcess(
-                member, self.family, self._flags(member, overrides), self.folder
+                member, family, self._flags(member, family, flags), self.folder
             )
 
-    def _flags(self, member: str, overrides: Mapping[str, str]) -> Flags:
+    def _flags(self, member: str, family: Family, overrides: Mapping[str, str]) -> Flags:
         scenario = self.scenario
         chosen = {
             "topics": ",".join(self.topic(name) for name in scenario.topics),
@@ -100,14 +112,15 @@ class Run:
             "instance_id": f"{self.group}-{member}" if scenario.static else "",
             "session_ms": str(scenario.session_ms),
             "poll_ms": str(max(scenario.poll_ms, scenario.session_ms)),
-            **self.family.flags,
+            **family.flags,
             **scenario.settings,
             **overrides,
         }
         if "topics" in overrides:
             chosen["topics"] = ",".join(self.topic(name) for name in overrides["topics"].split())
         typed = {key: _KINDS[key](value) for key, value in chosen.items()}
-        return Flags(bootstrap=self._broker.bootstrap, group=self.group, **typed)
+        bootstrap = self.broker.proxied_bootstrap if scenario.proxied else self.broker.bootstrap
+        return Flags(bootstrap=bootstrap, group=self.group, **typed)
 
     def alive(self, who: Iterable[str]) -> list[WorkerProcess]:
         """Give the living processes of these members; `leader` is the one the broker's log names."""
@@ -116,7 +129,7 @@ class Run:
         return [process for process in found if process is not None and process.alive]
 
     def _leader(self) -> str:
-        text = "".join(log.read_text(errors="replace") for log in self._broker.coordinator_logs)
+        text = "".join(log.read_text(errors="replace") for log in self.broker.coordinator_logs)
         pattern = rf"Assignment received from leader (\S+) for group {re.escape(self.group)} for generation"
         chosen = re.findall(pattern, text)
         holders = (name for name, one in self._processes.items() if chosen and chosen[-1] in one.member_ids)
@@ -154,8 +167,9 @@ class Run:
         error = None
         try:
             VERBS[step.verb](self, step)
-        except KafkaException as refused:
-            error = str(refused)
+        except (KafkaException, KafkaError, DependencyError, OSError) as refused:
+            error = f"{step.verb}: {type(refused).__name__}: {refused}"
+            self.errors.append(error)
         with (self.folder / "steps.jsonl").open("a", encoding="utf-8") as journal:
             journal.write(json.dumps({**asdict(done), "error": error}) + "\n")
 
@@ -167,6 +181,7 @@ class Run:
         """Close every member that still lives, and stop its traffic."""
         for process in self._processes.values():
             process.finish()
+        self._kept.clear()
         for name in self.scenario.topics:
             self._traffic.remove(self.topic(name))
 

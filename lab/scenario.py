@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import yaml
 
@@ -32,6 +32,8 @@ KEYS = frozenset(
         "families",
         "silent",
         "delay",
+        "broker",
+        "proxied",
     }
 )
 
@@ -66,7 +68,12 @@ class Expectation:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """One scenario, ready to run; times in seconds, time-outs in ms."""
+    """One scenario, ready to run; times in seconds, time-outs in ms.
+
+    One that needs `nodes` or `broker` properties gets a cluster of its own, shared by its client families; 0
+    and nothing mean that it may run beside others. Members of a `proxied` one reach the brokers through
+    proxies.
+    """
 
     name: str
     about: str
@@ -79,6 +86,9 @@ class Scenario:
     expect: tuple[Expectation, ...]
     families: tuple[str, ...]
     silent: bool
+    nodes: int = 0
+    broker: Mapping[str, str] = field(default_factory=dict)
+    proxied: bool = False
     session_ms: int = BASE_SESSION_MS
     poll_ms: int = BASE_POLL_MS
 
@@ -117,7 +127,15 @@ def parse(name: str, raw: Mapping[str, object]) -> Scenario:
         expect=tuple(_expectation(item) for item in _list(raw, "expect")),
         families=_names(raw.get("families", "")),
         silent=bool(raw.get("silent")),
+        proxied=bool(raw.get("proxied")),
+        **_cluster(raw),
     )
+
+
+def _cluster(raw: Mapping[str, object]) -> dict[str, Any]:
+    wanted = cast("Mapping[str, object]", raw.get("broker") or {})
+    properties = {key: str(value) for key, value in wanted.items() if key != "nodes"}
+    return {"nodes": int(str(wanted.get("nodes", 0))), "broker": properties}
 
 
 def _list(raw: Mapping[str, object], key: str) -> Sequence[Mapping[str, object]]:

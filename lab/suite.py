@@ -14,7 +14,7 @@ import shutil
 import threading
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.cluster.admin import ClusterAdmin
@@ -22,9 +22,11 @@ from rebalance_monitor.cluster.capture import Metadata, write_capture
 from rebalance_monitor.cluster.jars import release
 from rebalance_monitor.cluster.probe import ProbeThread
 from rebalance_monitor.cluster.reader import Reading, read_records
-from rebalance_monitor.lab.families import FAMILIES, why_not
+from rebalance_monitor.lab.broker import LabBroker
+from rebalance_monitor.lab.families import FAMILIES, Family, why_not
 from rebalance_monitor.lab.runner import Run
 from rebalance_monitor.lab.scenario import load, varied
+from rebalance_monitor.lab.strain import Pulse, Strain, fences
 from rebalance_monitor.lab.traffic import Traffic
 from rebalance_monitor.lab.truth import write_truth
 
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
-    from rebalance_monitor.lab.broker import LabBroker
     from rebalance_monitor.lab.scenario import Scenario
 
 MAX_JVMS = 3
@@ -60,9 +61,34 @@ def jobs_for(scenarios: Sequence[str], families: Sequence[str]) -> list[Job]:
         (scenario.end, Job(scenario.name, family))
         for scenario in loaded
         for family in families
-        if not scenario.families or family in scenario.families
+        if fits(scenario, FAMILIES[family])
     ]
     return [job for _, job in sorted(pairs, key=lambda pair: -pair[0])]
+
+
+def fits(scenario: Scenario, family: Family) -> bool:
+    """Tell whether a scenario makes sense with a client family: both may name the other."""
+    if scenario.families:
+        return family.name in scenario.families
+    return not family.only or scenario.name in family.only
+
+
+def clusters_for(jobs: Sequence[Job]) -> list[list[Job]]:
+    """Part jobs by the cluster they need: all that may share one, then each scenario with its own."""
+    parted: dict[str, list[Job]] = {}
+    for job in jobs:
+        scenario = load(job.scenario)
+        own = scenario.nodes or scenario.broker
+        parted.setdefault(job.scenario if own else "", []).append(job)
+    return [parted[key] for key in sorted(parted)]
+
+
+def broker_for(jobs: Sequence[Job], version: str, folder: Path) -> LabBroker:
+    """Make the cluster that these jobs (one of the lists of `clusters_for`) run on."""
+    scenario = load(jobs[0].scenario)
+    return LabBroker(
+        version, folder, nodes=max(1, scenario.nodes), settings=scenario.broker, proxied=scenario.nodes == 0
+    )
 
 
 class Room:
@@ -100,7 +126,9 @@ def run_suite(
     began = int(time.time() * 1000)
     sightings: list[str] = []
     load: list[float] = []
+    pulse = Pulse()
     with ExitStack() as stack:
+        stack.enter_context(pulse)
         traffic = stack.enter_context(Traffic(broker.bootstrap))
         probe = stack.enter_context(ProbeThread({"bootstrap.servers": broker.bootstrap}))
         threads = []
@@ -126,10 +154,21 @@ def run_suite(
         "ended": int(time.time() * 1000),
         "cores": os.cpu_count(),
         "load": round(sum(load) / max(1, len(load)), 1),
+        "late_ms": pulse.worst_ms,
+        "strains": [asdict(one) for one in (*pulse.late, *_fences(broker))],
         "skipped": skipped,
     }
     (folder / "suite.json").write_text(json.dumps(about, indent=1), encoding="utf-8")
     write_truth(folder)
+
+
+def _fences(broker: LabBroker) -> list[Strain]:
+    found: list[Strain] = []
+    for node in broker.nodes:
+        for log in node.folder.glob("server.log"):
+            with log.open(encoding="utf-8", errors="replace") as lines:
+                found += fences(lines)
+    return found
 
 
 def _scenario(job: Job, seed: int) -> Scenario:
@@ -143,7 +182,8 @@ def _start(run: Run, room: Room, say: Callable[[str], None]) -> threading.Thread
         try:
             say(f"started {run.group}")
             run.run()
-            say(f"ended   {run.group}")
+            refused = [error for error in run.errors if error]
+            say(f"ended   {run.group}" + "".join(f"; {error}" for error in refused))
         finally:
             room.give(count)
 

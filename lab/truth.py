@@ -27,8 +27,9 @@ class Truth:
 
     `what`: started, completed, synced, empty, expired, pending_expired, left, poll_left, join_deadline,
     sync_deadline, joined, static_replaced, static_swapped (the same outside Stable), static_left, fenced,
-    epoch, loaded, unloaded, and poll_breach, which only a journal tells. `members` are the ids it names, the
-    old before the new one; `reason` is the log's wording.
+    epoch (bumped), computed (its assignment), loaded, unloaded, and poll_breach, which only a journal tells.
+    `members` are the ids it names, the
+    old before the new one; `reason` is the log's wording, or the type of a share or streams group.
     """
 
     at: int
@@ -44,6 +45,7 @@ class Truth:
 _G, _M, _N = r"(?P<g>.+?)", r"(?P<m>\S+)", r"(?P<n>\d+)"
 _SHARD = r"(?: \(__consumer_offsets-\d+\))?"
 _OF_EPOCHS = rf"\[GroupId {_G}\] "
+_OF_STREAMS = rf"\[GroupId {_G}\]\[MemberId {_M}\] "
 _EITHER = r"(?:Static m|M)ember "
 _LEAVES = r"through explicit `LeaveGroup`(?: request)?(?:; client reason: (?P<r>.*))?$"
 _STATIC = r"Static member with groupInstanceId=(?P<r>\S+) and unknown member id joins group "
@@ -79,15 +81,20 @@ PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("joined", rf"(?:Pending d|D)ynamic member with id {_M} joins group {_G} in \w+ state\. Adding"),
         # The Scala coordinator logs the join itself at DEBUG only; its request to rejoin must do.
         ("joined", rf"{_UNKNOWN}{_G} in \w+ state\. Created a new member id {_M} and (?:adding|request the)"),
-        ("fenced", rf"{_OF_EPOCHS}Member {_M} fenced from the group because (?P<r>.*?)\.*$"),
+        # Streams groups name the member beside the group.
+        ("joined", rf"{_OF_STREAMS}Member joins the (?P<t>streams) group"),
+        ("left", rf"{_OF_STREAMS}Member \S+ left the (?P<t>streams) group"),
+        ("epoch", rf"{_OF_STREAMS}Bumped streams group epoch to {_N}"),
+        ("fenced", rf"{_OF_EPOCHS}(?:Streams m|M)ember {_M} fenced from the group because (?P<r>.*?)\.*$"),
         (
             "static_replaced",
             rf"{_OF_EPOCHS}Static member {_INSTANCE}re-joins {_SWAP}",
         ),
         ("static_left", rf"{_OF_EPOCHS}Static member {_M} {_INSTANCE}temporarily left the consumer group"),
-        ("left", rf"{_OF_EPOCHS}{_EITHER}{_M} (?:{_INSTANCE})?left the consumer group"),
-        ("joined", rf"{_OF_EPOCHS}{_EITHER}{_M} (?:{_INSTANCE})?joins the consumer group"),
+        ("left", rf"{_OF_EPOCHS}{_EITHER}{_M} (?:{_INSTANCE})?left the (?:consumer|(?P<t>share)) group"),
+        ("joined", rf"{_OF_EPOCHS}{_EITHER}{_M} (?:{_INSTANCE})?joins the (?:consumer|(?P<t>share)) group"),
         ("epoch", rf"{_OF_EPOCHS}Bumped group epoch to {_N}"),
+        ("computed", rf"{_OF_EPOCHS}Computed a new target assignment for epoch {_N}"),
         ("loaded", rf"Loaded classic group {_G} with \d+ members"),
         ("loaded", rf"Loading group metadata for {_G} with generation {_N}"),
         ("unloaded", rf"\[GroupId={_G}\] Unloading group metadata for generation {_N}"),
@@ -115,7 +122,7 @@ def parse_line(line: str) -> Truth | None:
 
 
 def _event(at: int, what: str, match: re.Match[str]) -> Truth:
-    named = {"m": "", "n": "", "r": "", **match.groupdict(default="")}
+    named = {"m": "", "n": "", "r": "", "t": "", **match.groupdict(default="")}
     text = f"{re.sub(r'^(?:Hash)?Set', '', named['m'])} {named.get('new', '')}"
     members = tuple(re.findall(r"[^\s,()\[\]{}]+", text))
     return Truth(
@@ -124,7 +131,7 @@ def _event(at: int, what: str, match: re.Match[str]) -> Truth:
         what=_refined(what, named["r"]),
         generation=int(named["n"] or -1),
         members=members,
-        reason=named["r"],
+        reason=named["r"] or named["t"],
     )
 
 

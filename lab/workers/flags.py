@@ -15,7 +15,9 @@ class Flags:
     """One worker's settings. Times in ms, `processing_s` and `lifetime_s` in seconds (0 = for ever).
 
     `topics` is comma-separated; one that begins with `^` is a pattern. `commit` is auto, manual or none;
-    `delay_ms` is for how long Kafka Connect waits for a lost worker. `mode` is subscribe, or assign (a simple consumer: it commits without being a member).
+    `delay_ms` is for how long Kafka Connect waits for a lost worker. `mode` is subscribe or, for confluent,
+    assign (a simple consumer: it commits without being a member); the raw worker has modes of its own, and
+    may be a member of many `groups`.
     """
 
     bootstrap: str
@@ -34,6 +36,7 @@ class Flags:
     lifetime_s: float = 0.0
     mode: str = "subscribe"
     delay_ms: int = 8_000
+    groups: int = 1
 
     def arguments(self) -> list[str]:
         """Give the command line that `parse` reads back; what is empty is left out."""

@@ -1,0 +1,103 @@
+"""A loopback TCP proxy between members and a broker, which can stall or cut the network of single members.
+
+Brokers advertise it as a listener of their own (`Shape.proxied`), so that clients never find a way around it.
+Whose connection one is tells the client id in its first Kafka request (header: int32 size, int16 API, int16
+version, int32 correlation, nullable string client id).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+import threading
+from contextlib import suppress
+from typing import Self
+
+from rebalance_monitor.lab.properties import HOST
+
+_CHUNK = 65_536
+_HEADER = struct.Struct(">ihhih")
+_LOOK_S = 0.05
+
+
+class Proxy:
+    """Forwards `port` to `target` on loopback, from a thread of its own, until closed."""
+
+    def __init__(self, port: int, target: int) -> None:
+        self._port, self._target = port, target
+        self._stalled: frozenset[str] = frozenset()
+        self._cut: frozenset[str] = frozenset()
+        self._open: dict[asyncio.StreamWriter, str] = {}
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+
+    def open(self) -> Self:
+        """Start listening."""
+        self._thread.start()
+        asyncio.run_coroutine_threadsafe(self._listen(), self._loop).result(10)
+        return self
+
+    async def _listen(self) -> None:
+        await asyncio.start_server(self._serve, HOST, self._port)
+
+    def close(self) -> None:
+        """Stop; connections are dropped."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(timeout=5)
+
+    def stall(self, client_id: str) -> None:
+        """Let nothing of this client through, in either direction; its connections stay open."""
+        self._stalled |= {client_id}
+
+    def cut(self, client_id: str) -> None:
+        """Drop this client's connections, and every one that it opens from now on."""
+        self._cut |= {client_id}
+        self._loop.call_soon_threadsafe(self._drop, client_id)
+
+    def mend(self, client_id: str) -> None:
+        """Undo `stall` and `cut`."""
+        self._stalled -= {client_id}
+        self._cut -= {client_id}
+
+    def _drop(self, client_id: str) -> None:
+        for writer in [one for one, owner in self._open.items() if owner == client_id]:
+            writer.transport.abort()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError, asyncio.IncompleteReadError):
+            head = await reader.readexactly(_HEADER.size)
+            length = _HEADER.unpack(head)[-1]
+            name = await reader.readexactly(max(0, length))
+            client_id = name.decode(errors="replace")
+            if client_id not in self._cut:
+                await self._forward(client_id, reader, writer, head + name)
+        writer.close()
+
+    async def _forward(
+        self, client_id: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, first: bytes
+    ) -> None:
+        from_broker, to_broker = await asyncio.open_connection(HOST, self._target)
+        self._open |= {writer: client_id, to_broker: client_id}
+        try:
+            await self._unless_stalled(client_id)
+            to_broker.write(first)
+            ways = (self._pump(client_id, reader, to_broker), self._pump(client_id, from_broker, writer))
+            tasks = [asyncio.ensure_future(way) for way in ways]
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in tasks:
+                task.cancel()
+        finally:
+            for one in (writer, to_broker):
+                self._open.pop(one, None)
+                one.close()
+
+    async def _pump(self, client_id: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            while data := await reader.read(_CHUNK):
+                await self._unless_stalled(client_id)
+                writer.write(data)
+                await writer.drain()
+
+    async def _unless_stalled(self, client_id: str) -> None:
+        while client_id in self._stalled:  # noqa: ASYNC110 - it is set from other threads
+            await asyncio.sleep(_LOOK_S)

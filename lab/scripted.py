@@ -1,0 +1,173 @@
+"""Facts that the scenario decides: why a group rebalanced although nobody came or went.
+
+The coordinator's log only says who asked for a rebalance. What made that member ask is known from the step
+that was done before it: partitions were added, a topic deleted, a connector reconfigured. A fact is tied to a
+generation: the first that was asked for after the step for no reason of membership. What no step explains is
+a cooperative follow-up, if the client says so or its assignor works so, a probing rebalance of Kafka Streams,
+or a leader that rejoined.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.coordinator.causes import Cause
+from rebalance_monitor.coordinator.kinds import Kind
+from rebalance_monitor.lab.facts import Fact
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from rebalance_monitor.lab.truth import Truth
+
+# A client's metadata is as old as 5 s in the lab (metadata.max.age.ms), and its heartbeat up to 1 s.
+EFFECT_MS = 12_000
+# Kafka Connect reconfigures, revokes and assigns in several generations.
+SETTLES_MS = 6_000
+_OF_MEMBERS = re.compile(r"Adding new member|on heartbeat expiration|LeaveGroup|removing member|pending sync")
+_FOLLOW_UP = re.compile(r"need to revoke partitions and re-join")
+_PROBING = re.compile(r"triggered followup rebalance")
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """A step that was done: when (ms), what, to which member ids, with what text (topics, a command)."""
+
+    at: int
+    verb: str
+    members: tuple[str, ...] = ()
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What of a group's scenario matters here; `joins_by_pattern`: its members subscribe to a pattern."""
+
+    group: str
+    acts: tuple[Act, ...]
+    cooperative: bool = False
+    connect: bool = False
+    joins_by_pattern: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Cycle:
+    """One written generation: when and why it was asked for, when it was written."""
+
+    generation: int
+    asked: int
+    reason: str
+    written: int
+
+    @property
+    def of_members(self) -> bool:
+        return bool(_OF_MEMBERS.search(self.reason))
+
+
+def scripted_facts(told: Told, events: Iterable[Truth]) -> list[Fact]:
+    """Derive the facts of one classic group from its script and its truth events, in order of time."""
+    own = [event for event in events if event.group == told.group]
+    cycles = list(_cycles(own))
+    facts = [fact for act in told.acts for fact in _of_act(told, act, cycles, own)]
+    explained = {fact.generation for fact in facts if fact.generation >= 0}
+    for before, cycle in zip(cycles, cycles[1:], strict=False):
+        if not cycle.of_members and cycle.generation not in explained:
+            facts += _of_reason(told, before, cycle)
+    return facts
+
+
+def _cycles(events: Sequence[Truth]) -> Iterator[_Cycle]:
+    asked: Truth | None = None
+    for event in events:
+        if event.what == "started" and asked is None:
+            asked = event
+        elif event.what == "synced" and asked is not None:
+            yield _Cycle(event.generation, asked.at, asked.reason, event.at)
+            asked = None
+        elif event.what == "empty":
+            asked = None
+
+
+def _of_act(told: Told, act: Act, cycles: Sequence[_Cycle], events: Sequence[Truth]) -> list[Fact]:
+    match act.verb:
+        case "subscribe":
+            return _of_each(told, Cause.SUBSCRIPTION_CHANGED, act, act.members)
+        case "create_topic" if told.joins_by_pattern:
+            return _of_each(told, Cause.SUBSCRIPTION_CHANGED, act, _members_at(events, act.at))
+        case "add_partitions":
+            return _of_next(told, Cause.PARTITIONS_CHANGED, act, cycles)
+        case "delete_topic":
+            return _of_next(told, Cause.TOPIC_DELETED, act, cycles)
+        case "reset_offsets":
+            return _of_next(told, Cause.OFFSETS_RESET, act, cycles, any_reason=True, within=60_000)
+        case "delete_group":
+            found = [Fact(Kind.GROUP_REMOVED, told.group, -1, "", act.at)]
+            return [*found, Fact(f"cause:{Cause.GROUP_DELETED_BY_ADMIN}", told.group, -1, "", act.at)]
+        case "assignor":
+            return _of_next(told, Cause.PROTOCOL_CHANGED, act, cycles, any_reason=True)
+        case "command" if act.text.startswith("rejoin"):
+            return _of_next(told, Cause.LEADER_REJOINED, act, cycles)
+        case "command" if act.text.startswith("connector"):
+            return _of_connector(told, act, cycles)
+        case _:
+            return []
+
+
+def _of_each(told: Told, cause: Cause, act: Act, members: Iterable[str]) -> list[Fact]:
+    return [Fact(f"cause:{cause}", told.group, -1, member, act.at) for member in members]
+
+
+def _of_next(
+    told: Told,
+    cause: Cause,
+    act: Act,
+    cycles: Sequence[_Cycle],
+    *,
+    any_reason: bool = False,
+    within: int = EFFECT_MS,
+) -> list[Fact]:
+    later = (one for one in cycles if act.at <= one.asked <= act.at + within)
+    chosen = next((one for one in later if any_reason or not one.of_members), None)
+    if chosen is None:
+        return []
+    return [Fact(f"cause:{cause}", told.group, chosen.generation, "", chosen.written)]
+
+
+def _of_connector(told: Told, act: Act, cycles: Sequence[_Cycle]) -> list[Fact]:
+    after = [one for one in cycles if act.at <= one.asked <= act.at + SETTLES_MS and not one.of_members]
+    found = [
+        Fact(f"cause:{cause}", told.group, one.generation, "", one.written, required=False)
+        for one in after[1:]
+        for cause in (Cause.CONNECT_RECONFIGURED, Cause.COOPERATIVE_FOLLOW_UP)
+    ]
+    label = f"cause:{Cause.CONNECT_RECONFIGURED}"
+    return found + [Fact(label, told.group, one.generation, "", one.written) for one in after[:1]]
+
+
+def _of_reason(told: Told, before: _Cycle, cycle: _Cycle) -> list[Fact]:
+    """Name why a generation came that no step explains and for which nobody came or went."""
+    if _PROBING.search(cycle.reason):
+        causes, required = [Cause.STREAMS_PROBING, Cause.COOPERATIVE_FOLLOW_UP], False
+    elif told.connect:
+        causes, required = [Cause.CONNECT_DELAYED, Cause.COOPERATIVE_FOLLOW_UP], False
+    elif _FOLLOW_UP.search(cycle.reason) or (told.cooperative and cycle.asked - before.written < EFFECT_MS):
+        causes, required = [Cause.COOPERATIVE_FOLLOW_UP], True
+    else:
+        causes, required = [Cause.LEADER_REJOINED], True
+    at, group = cycle.written, told.group
+    return [Fact(f"cause:{cause}", group, cycle.generation, "", at, required=required) for cause in causes]
+
+
+def _members_at(events: Iterable[Truth], at: int) -> list[str]:
+    members: dict[str, None] = {}
+    for event in events:
+        if event.at > at:
+            break
+        if event.what == "joined":
+            members |= dict.fromkeys(event.members)
+        elif event.what in {"left", "poll_left", "expired", "join_deadline", "sync_deadline"}:
+            for member in event.members:
+                members.pop(member, None)
+    return list(members)
