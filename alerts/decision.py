@@ -26,6 +26,12 @@ class Reason(StrEnum):
     """More is known about an alert that has been told; only for receivers that take updates."""
     RESEND = "resend"
     """The service forgets what is not told again."""
+    SILENCED = "silenced"
+    """Somebody silenced all that fires of what had been told."""
+    CLOSED = "closed"
+    """It ended while it was silenced, inhibited or muted, and its thread is still open."""
+    WATCHDOG = "watchdog"
+    TEST = "test"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,91 +9,23 @@ told `group_wait` after it began (at once, if its alert is older than that), the
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.alerts.decision import Entry, Reason, needs_update
+from rebalance_monitor.alerts.board import AlertGroup, Due, Key, Rules, State, Way
+from rebalance_monitor.alerts.decision import Entry, needs_update
 from rebalance_monitor.alerts.hush import Hush
-from rebalance_monitor.alerts.intervals import Interval, any_holds
+from rebalance_monitor.alerts.intervals import any_holds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable
 
     from rebalance_monitor.alerts.alert import Alert
-    from rebalance_monitor.alerts.labels import Labels
-    from rebalance_monitor.alerts.routes import Group, InhibitRule, Route
+    from rebalance_monitor.alerts.routes import Route
 
+__all__ = ["Due", "Engine", "Key", "Rules", "State", "Way"]
 COLLECT_MS = 30_000
 MAX_ALERTS = 20_000
 """Open alerts at most: beyond it new ones are counted in `State.refused` and not told."""
-
-Key = tuple[str, "Group"]
-"""Path of the route and labels of the group."""
-Way = tuple[str, Key]
-"""One way out and one group of alerts: what is told, logged and retried as one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Due:
-    """What one way out has to be told about one group of alerts, `resolved` among them if all are over."""
-
-    way: str
-    key: Key
-    firing: tuple[Alert, ...]
-    resolved: tuple[Alert, ...]
-    reason: Reason
-
-
-@dataclass(slots=True)
-class AlertGroup:
-    """Alerts under one node of the tree that share their group labels. `next_look` in ms.
-
-    `former` alerts of it belong elsewhere by now, since their labels changed; they end where they were told.
-    """
-
-    next_look: int
-    looked: bool = False
-    alerts: set[str] = field(default_factory=set)
-    former: set[str] = field(default_factory=set)
-
-
-@dataclass(slots=True)
-class State:
-    """Everything the engine remembers: alerts by fingerprint, groups, the notification log, what is due."""
-
-    alerts: dict[str, Alert] = field(default_factory=dict)
-    groups: dict[Key, AlertGroup] = field(default_factory=dict)
-    log: dict[Way, Entry] = field(default_factory=dict)
-    pending: set[Way] = field(default_factory=set)
-    collected_at: int = -1
-    refused: int = 0
-
-
-def nobody(_labels: Labels, _now: int) -> bool:
-    """Silence nothing."""
-    return False
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """The configuration of the engine.
-
-    `ways`: receiver -> names of its ways out; a receiver that is not in it is one way out of its own name.
-    `quiet`: ways that are not told when an alert is over. `updating`: ways that are told what is new about
-    an alert that they know. `silenced(labels, now)`: whether a silence holds.
-    """
-
-    root: Route
-    inhibit: tuple[InhibitRule, ...] = ()
-    intervals: Mapping[str, tuple[Interval, ...]] = field(default_factory=dict)
-    ways: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    quiet: frozenset[str] = frozenset()
-    updating: frozenset[str] = frozenset()
-    silenced: Callable[[Labels, int], bool] = nobody
-
-    def ways_of(self, receiver: str) -> tuple[str, ...]:
-        """Return the ways out of a receiver."""
-        return self.ways.get(receiver, (receiver,))
 
 
 class Engine:
@@ -103,10 +35,10 @@ class Engine:
         self._rules = rules
         self._state = state
         self._cached: tuple[int, Hush] | None = None
-        self._routes = {route.path: route for route in rules.root.walk()}
+        self._routes = {route.path: route for route in (*rules.root.walk(), *rules.fallback)}
         for key in [key for key in state.groups if key[0] not in self._routes]:
             del state.groups[key]
-        known = {(way, key) for key in state.groups for way in rules.ways_of(self._routes[key[0]].receiver)}
+        known = {(way, key) for key in state.groups for way in self.ways_of(key)}
         state.pending &= known
 
     def reroute(self, now: int) -> None:
@@ -115,18 +47,18 @@ class Engine:
             if not alert.resolved(now):
                 self._join(alert, now)
 
-    def take(self, alert: Alert, now: int) -> None:
-        """Let a new or changed alert in."""
+    def take(self, alert: Alert, now: int, also: Iterable[Route] = ()) -> list[Key]:
+        """Let a new or changed alert in, to the routes that it matches and `also`; return its groups."""
         state = self._state
         before = state.alerts.get(alert.fingerprint)
         if before is None and len(state.alerts) >= MAX_ALERTS:
             state.refused += 1
-            return
+            return []
         state.alerts[alert.fingerprint] = alert
         self._cached = None
         if before is not None and before.labels != alert.labels:
             self._leave(alert)
-        self._join(alert, now)
+        return self._join(alert, now, also)
 
     def next_look(self) -> int | None:
         """Return the earliest time (ms) at which `due` may have something to say."""
@@ -146,7 +78,11 @@ class Engine:
 
     def present(self, way: str, key: Key, now: int) -> Due | None:
         """Return what is still to be told of something due, as things are now; None if nothing is."""
-        return self._judge(way, key, self._hush(now), now)
+        due = self._judge(way, key, self._hush(now), now)
+        if due is not None and not due.firing and way in self._rules.quiet:
+            self.sent(due, now)
+            return None
+        return due
 
     def shown(self, way: str, key: Key, now: int) -> tuple[tuple[Alert, ...], tuple[Alert, ...]]:
         """Return the alerts of a group as this way out sees them: firing, resolved."""
@@ -174,6 +110,23 @@ class Engine:
         hush = self._hush(now)
         return hush.mutes(alert) or hush.swallows(alert)
 
+    def silenced(self, way: str, key: Key, now: int) -> tuple[Alert, ...]:
+        """Return what this way out knows as firing, if silences cover all of it by now."""
+        group, entry = self._state.groups.get(key), self._state.log.get((way, key))
+        names = group.alerts & entry.firing if group and entry else set()
+        firing = [self._state.alerts[name] for name in sorted(names)]
+        firing = [alert for alert in firing if not alert.resolved(now)]
+        covered = all(self._rules.silenced(alert.labels, now) for alert in firing)
+        return tuple(firing) if covered else ()
+
+    def ways_of(self, key: Key) -> tuple[str, ...]:
+        """Return the ways out of a group of alerts."""
+        return self._rules.ways_of(self._routes[key[0]].receiver)
+
+    def is_muted(self, key: Key, now: int) -> bool:
+        """Whether an interval holds back everything of this group at `now`."""
+        return key[0] in self._routes and self._muted(self._routes[key[0]], now)
+
     def _hush(self, now: int) -> Hush:
         """Return what is held back at `now`; kept for the questions of one moment, as it costs a walk."""
         if self._cached is None or self._cached[0] != now:
@@ -181,10 +134,11 @@ class Engine:
             self._cached = (now, Hush(self._rules.inhibit, alerts, self._rules.silenced, now))
         return self._cached[1]
 
-    def _join(self, alert: Alert, now: int) -> None:
+    def _join(self, alert: Alert, now: int, also: Iterable[Route] = ()) -> list[Key]:
         if alert.quiet:
-            return
-        for route in self._rules.root.match(alert.labels):
+            return []
+        keys = []
+        for route in (*self._rules.root.match(alert.labels), *also):
             key = (route.path, route.group_of(alert.labels))
             group = self._state.groups.get(key)
             if group is None:
@@ -193,6 +147,8 @@ class Engine:
             group.former.discard(alert.fingerprint)
             if not group.looked and alert.starts_at + route.group_wait < now:
                 group.next_look = min(group.next_look, now)
+            keys.append(key)
+        return keys
 
     def _leave(self, alert: Alert) -> None:
         for group in self._state.groups.values():
@@ -201,7 +157,7 @@ class Engine:
 
     def _look(self, key: Key, hush: Hush, now: int) -> list[Due]:
         found = []
-        for way in self._rules.ways_of(self._routes[key[0]].receiver):
+        for way in self.ways_of(key):
             due = self._judge(way, key, hush, now)
             if due is None:
                 continue

@@ -5,6 +5,7 @@ without its line end. Secrets are never printed. Two ways to the same service ar
 """
 
 from collections.abc import Mapping
+from pathlib import Path
 from types import NoneType
 from typing import ClassVar, Literal, Self, get_args
 
@@ -35,6 +36,10 @@ class WayOut(Section):
     )
     per_minute: int = Field(default=30, ge=1, description="Notifications a minute at most; the rest waits.")
     timeout: Duration = Field(default="10s", description="How long one call may take.")
+    proxy: SecretStr | None = Field(default=None, description="HTTP proxy; its address may hold a password.")
+    ca_file: Path | None = Field(
+        default=None, description="PEM bundle of the authorities to trust; empty: the system's."
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -57,7 +62,7 @@ class Slack(WayOut):
     token: SecretStr | None = Field(
         default=None, description="Bot token with chat:write, and channels:history to tell nothing twice."
     )
-    channel: str = Field(default="", description="Channel name or id, with `token`.")
+    channel: str = Field(default="", description="Channel id, like C0123ABCD, with `token`.")
     webhook_url: SecretStr | None = Field(default=None, description="Address of an incoming webhook.")
     api_url: str = Field(default="https://slack.com/api/", description="Address of Slack's Web API.")
 
@@ -74,15 +79,20 @@ class PagerDuty(WayOut):
     """PagerDuty, Events API v2."""
 
     routing_key: SecretStr = Field(description="The integration's routing key.")
-    url: str = Field(
-        default="https://events.pagerduty.com/v2/enqueue", description="Address of the Events API."
+    base_url: str = Field(
+        default="https://events.pagerduty.com",
+        description="The Events API; events.eu.pagerduty.com in the EU.",
     )
 
 
 class Alertmanager(WayOut):
     """Prometheus Alertmanager, API v2; told again while an alert fires."""
 
-    url: str = Field(min_length=1, description="Its address, as http://alertmanager:9093.")
+    urls: tuple[str, ...] = Field(min_length=1, description="All its instances, as http://alertmanager:9093.")
+    resend_interval: Duration = Field(
+        default="1m",
+        description="How often firing alerts are pushed again; it forgets after four times this.",
+    )
     username: str = Field(default="", description="User of basic authentication.")
     password: SecretStr | None = Field(default=None, description="Password of basic authentication.")
     bearer_token: SecretStr | None = Field(default=None, description="Token, instead of a user.")
@@ -94,7 +104,10 @@ class Webhook(WayOut):
     url: SecretStr = Field(description="The address; it may hold a token, so it counts as a secret.")
     template: str = Field(default="", description="Name of one of `alerts.templates`. Empty: JSON.")
     content_type: str = Field(default="application/json", description="Content type of the body.")
-    signing_secret: SecretStr | None = Field(default=None, description="Key of the signature header.")
+    signing_secret: SecretStr | None = Field(
+        default=None, description="Key of the signature: text, or `whsec_` and base64."
+    )
+    authorization: SecretStr | None = Field(default=None, description="Value of the Authorization header.")
 
 
 class Email(WayOut):

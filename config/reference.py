@@ -30,7 +30,7 @@ EXAMPLES = {
     "always_on": '["payments-*"]',
     "severity_overrides": "[{kind: storm, severity: warning, pattern: batch-*}]",
     "group_overrides": "[{pattern: batch-*, storm_threshold: 20}]",
-    "receivers": '[{name: sre, slack: {token_file: /run/secrets/slack, channel: "#kafka"}}]',
+    "receivers": "[{name: sre, slack: {token_file: /run/secrets/slack, channel: C0123ABCD}}]",
     "routes": """[{matchers: ['severity="critical"'], receiver: pager, continue: true}]""",
     "inhibit_rules": """[{source_matchers: ['severity="critical"'],"""
     """ target_matchers: ['severity="warning"'], equal: [cluster, group]}]""",

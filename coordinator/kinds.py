@@ -275,6 +275,7 @@ KINDS: dict[Kind, KindSpec] = {
         "the monitor itself cannot do its work; critical when blind",
         {
             "cause": "which degradation this is",
+            "sink": "which receiver of alerts fails",
             "records": "records behind, missed or lost",
             "lag_ms": "how far behind, ms",
             "seen": "groups the probe sees",

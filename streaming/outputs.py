@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Self
 
 from rebalance_monitor.checkpoints.ledger import Ledger
 from rebalance_monitor.cluster.probe import ProbeThread
+from rebalance_monitor.coordinator.causes import Cause
+from rebalance_monitor.streaming.alerting import Alerting
 from rebalance_monitor.streaming.notices import Notices
 from rebalance_monitor.streaming.parts import Parts
 from rebalance_monitor.streaming.serving import Serving
@@ -48,12 +50,19 @@ class Outputs:
         self.serving = Serving(settings, storage, facts.cluster_id)
         ledger = Ledger(storage.ledger)
         self.notices = Notices()
+        self.alerting = Alerting(
+            settings,
+            storage,
+            facts.cluster_id,
+            told=self.serving.tallies.sent,
+            failing=lambda why: self.notices.hold(Cause.SINK_FAILING, why),
+        )
         usual_age_ms = round(settings.trigger_seconds * 1000) + BATCH_MS
         self._parts = Parts(detection, facts.cluster_id, drain, self.notices, usual_age_ms)
         self.writer = BatchWriter(
             ledger,
             ledger.load().on_topic(facts.id, facts.cluster_id),
-            [*storage_sinks(settings, storage), self.serving, *more_sinks],
+            [*storage_sinks(settings, storage), self.serving, self.alerting, *more_sinks],
             self._parts,
             cluster_name=settings.cluster_name,
         )
@@ -62,9 +71,11 @@ class Outputs:
         if self._probe:
             self._probe.start()
         self.serving.__enter__()
+        self.alerting.__enter__()
         return self
 
     def __exit__(self, *reason: object) -> None:
+        self.alerting.__exit__(*reason)
         self.serving.__exit__(*reason)
         if self._probe:
             self._probe.stop()

@@ -39,6 +39,11 @@ class Storage:
         return self.root / "ledger"
 
     @property
+    def alerts(self) -> Path:
+        """What has been told to whom: the dispatcher's memory, inbox and journal, and the silences."""
+        return self.root / "alerts"
+
+    @property
     def findings(self) -> Path:
         """The findings table."""
         return self.root / "tables" / "findings"

@@ -1,0 +1,272 @@
+"""The dispatcher without its thread, its files and its clock: findings in, notifications for sinks out.
+
+Pure but for its state, which the caller keeps: `Memory` before anything is handed to a sink, and again once a
+sink has answered. A process that dies in between finds the attempt in its memory and sends the same key
+again, saying that it may have arrived. One notification per way out is under way at a time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.alerts.decision import Reason
+from rebalance_monitor.alerts.engine import Due, Engine
+from rebalance_monitor.alerts.incidents import taken
+from rebalance_monitor.alerts.pacing import Pace
+from rebalance_monitor.alerts.plan import Memory, Outgoing, Plan, WayOut
+from rebalance_monitor.alerts.sinks.base import Phase
+from rebalance_monitor.alerts.thread import message_of_thread
+from rebalance_monitor.alerts.threads import Thread, new_thread, phase_of
+from rebalance_monitor.alerts.watchdog import KEY, Watchdog, beat
+from rebalance_monitor.coordinator.causes import Cause
+from rebalance_monitor.coordinator.rollup import degraded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from rebalance_monitor.alerts.alert import Alert
+    from rebalance_monitor.alerts.engine import Way
+    from rebalance_monitor.alerts.routes import Route
+    from rebalance_monitor.alerts.sinks.base import SinkError
+    from rebalance_monitor.coordinator.findings import Finding
+
+_AGAIN = frozenset({Reason.REPEAT, Reason.RESEND})
+_UNLOGGED = frozenset({Reason.RESEND, Reason.SILENCED, Reason.CLOSED, Reason.WATCHDOG})
+
+
+class Dispatch:
+    """Not safe for several threads. `draw` gives numbers in [0, 1) for the jitter of retries."""
+
+    def __init__(self, plan: Plan, memory: Memory, draw: Callable[[], float], now: int) -> None:
+        self.plan = plan
+        self.memory = memory
+        self._draw = draw
+        self.engine = Engine(plan.rules, memory.engine)
+        self.watchdog = Watchdog(plan.watchdog)
+        self._under_way: set[str] = set()
+        self._beats: dict[Way, Thread] = {}
+        for way in [way for way in memory.threads if way[0] not in plan.ways]:
+            del memory.threads[way]
+        self.engine.reroute(now)
+
+    def take(self, findings: Iterable[Finding], now: int) -> None:
+        """Take one batch's findings, in their order."""
+        told: list[tuple[Alert, list[Way]]] = []
+        for finding in findings:
+            for alert in taken(self.memory.engine.alerts, finding, self.plan.policy):
+                ways = self._let_in(alert, now)
+                if alert.finding.id == finding.id:
+                    told.append((alert, ways))
+            if not finding.history:
+                self._count(finding)
+        for alert, ways in told:
+            if ways and not self.engine.hushed(alert, now):
+                for way in ways:
+                    self._thread(way, [alert]).learn(alert.finding)
+
+    def look(self, now: int) -> None:
+        """Let what is due at `now` become pending, and make failing ways alerts of their own."""
+        for name, pace in self.memory.paces.items():
+            if pace.alarmed < 0 and pace.is_failing(now, self.plan.sink_failing_ms):
+                pace.alarmed = now
+                self.take([self._sink_failing(name, pace, now, "opened")], now)
+            elif pace.alarmed >= 0 and pace.failing_since < 0:
+                self.take([self._sink_failing(name, pace, now, "resolved")], now)
+                pace.alarmed = -1
+        self.engine.due(now)
+        self._tidy()
+
+    def ready(self, now: int) -> list[Outgoing]:
+        """Return what is to be handed to the sinks now, at most one for each; it counts as under way."""
+        found = []
+        for facts in self.plan.ways.values():
+            if facts.name in self._under_way or not self._pace(facts.name).may_send(now, facts.per_minute):
+                continue
+            outgoing = self._next(facts, now)
+            if outgoing is not None:
+                self._under_way.add(facts.name)
+                self._pace(facts.name).take()
+                found.append(outgoing)
+        return found
+
+    def arrived(self, outgoing: Outgoing, state: dict[str, str], now: int) -> None:
+        """Take a notification as told; `state` is what its sink returned."""
+        self._under_way.discard(outgoing.way[0])
+        self._pace(outgoing.way[0]).succeed()
+        due, thread = outgoing.due, self._threads_of(outgoing).get(outgoing.way)
+        if thread is not None:
+            thread.arrived(outgoing.notification, state, now)
+            if outgoing.notification.phase is Phase.RESOLVED:
+                del self._threads_of(outgoing)[outgoing.way]
+        if due.reason not in _UNLOGGED:
+            self.engine.sent(due, now)
+
+    def failed(self, outgoing: Outgoing, error: SinkError, now: int) -> None:
+        """Take a notification as not told, or not certainly so; it stays pending."""
+        self._under_way.discard(outgoing.way[0])
+        self._pace(outgoing.way[0]).fail(error, now, self._draw())
+        thread = self._threads_of(outgoing).get(outgoing.way)
+        if thread is not None:
+            thread.attempts += 1
+            # A service that refuses for good has not taken this attempt; an earlier one it may have.
+            thread.uncertain = outgoing.notification.maybe_sent or not error.permanent
+
+    def withdraw(self, outgoing: Outgoing) -> None:
+        """Take back what was never handed to its sink."""
+        self._under_way.discard(outgoing.way[0])
+        thread = self._threads_of(outgoing).get(outgoing.way)
+        if thread is not None:
+            thread.uncertain = outgoing.notification.maybe_sent
+
+    def wake(self, now: int) -> int | None:
+        """Return the next time (ms) at which there may be something to do."""
+        waiting = {name for name, _ in self.memory.engine.pending} | self._beating(now)
+        facts = [way for name, way in self.plan.ways.items() if name in waiting - self._under_way]
+        times = [self._pace(way.name).wake(now, way.per_minute) for way in facts]
+        look = self.engine.next_look()
+        return min(times if look is None else [look, *times], default=None)
+
+    def _beating(self, now: int) -> set[str]:
+        """Return the ways out that the watchdog is due on."""
+        return {name for name in self.plan.watchdog.ways if self.watchdog.is_due(name, now)}
+
+    def _let_in(self, alert: Alert, now: int) -> list[Way]:
+        """Return the ways out whose threads this alert belongs to."""
+        also = self._rescue(alert, now)
+        keys = self.engine.take(alert, now, also)
+        ways = [(name, key) for key in keys for name in self.engine.ways_of(key)]
+        for way in ways:
+            self._thread(way, [alert]).concern(alert)
+        return ways
+
+    def _rescue(self, alert: Alert, now: int) -> list[Route]:
+        """Return every other receiver's route for a failing way whose alert would go nowhere else."""
+        if "sink" not in alert.finding.details or alert.resolved(now):
+            return []
+        failing = {name for name, pace in self.memory.paces.items() if pace.failing_since >= 0}
+        reached = {
+            name
+            for route in self.plan.rules.root.match(alert.labels)
+            for name in self.plan.rules.ways_of(route.receiver)
+        }
+        if reached - failing:
+            return []
+        return [
+            route
+            for route in self.plan.rules.fallback
+            if set(self.plan.rules.ways_of(route.receiver)) - failing
+        ]
+
+    def _count(self, finding: Finding) -> None:
+        for thread in self.memory.threads.values():
+            if finding.group in thread.groups:
+                thread.tally = thread.tally.add(finding)
+
+    def _thread(self, way: Way, alerts: list[Alert]) -> Thread:
+        thread = self.memory.threads.get(way)
+        if thread is None:
+            thread = self.memory.threads[way] = new_thread(way, alerts)
+        return thread
+
+    def _threads_of(self, outgoing: Outgoing) -> dict[Way, Thread]:
+        return self._beats if outgoing.due.reason is Reason.WATCHDOG else self.memory.threads
+
+    def _pace(self, name: str) -> Pace:
+        return self.memory.paces.setdefault(name, Pace())
+
+    def _tidy(self) -> None:
+        """Forget threads that nobody was told of and whose alerts are gone."""
+        groups = self.memory.engine.groups
+        for way, thread in list(self.memory.threads.items()):
+            known = thread.is_told or thread.uncertain
+            if way[1] not in groups and not (known and self.plan.ways[way[0]].closes):
+                del self.memory.threads[way]
+
+    def _next(self, facts: WayOut, now: int) -> Outgoing | None:
+        """Return the first notification of this way out that has something to say."""
+        if self.watchdog.is_due(facts.name, now):
+            return self._beat(facts.name, now)
+        for due in self._dues(facts, now):
+            quiet = facts.name in self.plan.rules.quiet
+            alerts = [*due.firing, *(() if quiet else due.resolved)]
+            thread = self._thread((due.way, due.key), alerts)
+            phase = self._phase(thread, due)
+            message = message_of_thread(tuple(alerts), now, thread.tally, self.plan.links, thread.opened_at)
+            made = thread.notification((due.way, due.key), phase, alerts, message)
+            thread.uncertain = True
+            return Outgoing((due.way, due.key), due, made)
+        return None
+
+    def _phase(self, thread: Thread, due: Due) -> Phase:
+        if due.reason is Reason.SILENCED:
+            return Phase.ACKNOWLEDGED
+        return phase_of(thread, firing=bool(due.firing), again=due.reason in _AGAIN)
+
+    def _dues(self, facts: WayOut, now: int) -> Iterator[Due]:
+        """Yield what is due on this way out, as things are now; what has failed least comes first."""
+        threads = self.memory.threads
+        pending = [way for way in self.memory.engine.pending if way[0] == facts.name]
+        for way in sorted(pending, key=lambda way: self._rank(threads.get(way), way)):
+            due = self.engine.present(*way, now) or self._unclear(way, now)
+            if due is None:
+                self.engine.dropped(*way)
+            else:
+                yield due
+        for way, thread in list(threads.items()):
+            if way[0] == facts.name and (due := self._unasked(way, thread, facts, now)) is not None:
+                yield due
+
+    @staticmethod
+    def _rank(thread: Thread | None, way: Way) -> tuple[int, int, Way]:
+        return (0, 0, way) if thread is None else (thread.attempts, thread.opened_at, way)
+
+    def _unclear(self, way: Way, now: int) -> Due | None:
+        """Return the end of what is over and was perhaps told: an attempt may have arrived."""
+        thread = self.memory.threads.get(way)
+        if thread is None or thread.is_told or not thread.uncertain:
+            return None
+        firing, resolved = self.engine.shown(*way, now)
+        return Due(*way, (), resolved, Reason.ALL_RESOLVED) if resolved and not firing else None
+
+    def _unasked(self, way: Way, thread: Thread, facts: WayOut, now: int) -> Due | None:
+        """Return what no look of the engine asks for: told again, silenced, ended unseen."""
+        if not thread.is_told:
+            return None
+        name, key = way
+        if key not in self.memory.engine.groups:
+            if not (facts.closes and thread.told) or self.engine.is_muted(key, now):
+                return None
+            ended = tuple(replace(alert, ends_at=min(alert.ends_at, now)) for alert in thread.told)
+            return Due(name, key, (), ended, Reason.CLOSED)
+        silenced = self.engine.silenced(name, key, now)
+        if not silenced:
+            thread.acknowledged = False
+        elif facts.closes and not thread.acknowledged:
+            return Due(name, key, silenced, (), Reason.SILENCED)
+        if facts.resend_ms is None or now - thread.told_at < facts.resend_ms:
+            return None
+        firing, resolved = self.engine.shown(name, key, now)
+        return Due(name, key, firing, resolved, Reason.RESEND) if firing else None
+
+    def _beat(self, name: str, now: int) -> Outgoing:
+        self.watchdog.tried_at[name] = now
+        way: Way = (name, KEY)
+        thread, alert, message = beat(way, self._beats.get(way), self.plan.cluster, now)
+        self._beats[way] = thread
+        phase = Phase.REPEATED if thread.is_told else Phase.OPENED
+        made = thread.notification(way, phase, [alert], message)
+        return Outgoing(way, Due(name, KEY, (alert,), (), Reason.WATCHDOG), made)
+
+    def _sink_failing(self, name: str, pace: Pace, now: int, phase: str) -> Finding:
+        lasting = "has failed for good" if pace.permanent else f"has failed {pace.failures} times in a row"
+        why = f"the receiver {name} {lasting}: {pace.why}" if phase == "opened" else ""
+        return degraded(
+            self.plan.cluster,
+            Cause.SINK_FAILING,
+            why,
+            opened_at=pace.alarmed,
+            at=now,
+            phase=phase,
+            details={"sink": name},
+        )

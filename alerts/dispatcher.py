@@ -1,0 +1,238 @@
+"""The dispatcher: a thread that owns the memory, the inbox and the sinks, around the pure `Dispatch`.
+
+Nothing here is called by a batch but `put` (writes one file) and `committed` (rings a bell): sending neither
+blocks nor fails one. Each sink has a thread of its own, so one that hangs holds up no other. Order of every
+round: take what is committed, look, save, hand over, save what came back. An attempt is in the saved memory
+before a sink gets it, so after any death it is known that it may have arrived.
+"""
+
+from __future__ import annotations
+
+import queue
+import random
+import threading
+import time
+import traceback
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Self
+
+import structlog
+
+from rebalance_monitor.alerts.dispatch import Dispatch
+from rebalance_monitor.alerts.inbox import Inbox, relevant
+from rebalance_monitor.alerts.journal import Journal
+from rebalance_monitor.alerts.memory_file import MemoryFile
+from rebalance_monitor.alerts.silences import SilenceError, SilenceFile, Silences
+from rebalance_monitor.alerts.sinks.base import SinkError
+from rebalance_monitor.alerts.status import Status, status_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from pathlib import Path
+
+    from rebalance_monitor.alerts.inbox import BatchName
+    from rebalance_monitor.alerts.labels import Labels
+    from rebalance_monitor.alerts.plan import Outgoing, Plan
+    from rebalance_monitor.alerts.sinks.base import Sent, Sink
+    from rebalance_monitor.coordinator.findings import Finding
+
+log = structlog.get_logger()
+LOOK_S = 0.25
+"""Longest pause between two rounds: silences of other processes and the time itself are looked at."""
+TROUBLE_S = 5.0
+SAVE_S = 30.0
+"""How long a memory that changed only by looking at groups may wait for its save."""
+
+Outcome = tuple["Outgoing", "Sent | SinkError"]
+
+
+def wall_ms() -> int:
+    """Return the wall clock in ms since epoch."""
+    return time.time_ns() // 1_000_000
+
+
+@dataclass(slots=True)
+class Files:
+    """What the dispatcher keeps in the storage folder."""
+
+    folder: Path
+    inbox: Inbox = field(init=False)
+    memory: MemoryFile = field(init=False)
+    journal: Journal = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.inbox = Inbox(self.folder / "inbox")
+        self.memory = MemoryFile(self.folder / "memory.jsonl")
+        self.journal = Journal(self.folder)
+
+
+class Dispatcher:
+    """Use as a context manager, `open` first. Raises ConfigError, OSError.
+
+    `plan` gets what says whether a silence holds. `told(receiver, arrived)` hears of every attempt, for
+    metrics; it must not block.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        plan: Callable[[Callable[[Labels, int], bool]], Plan],
+        sinks: Mapping[str, Sink],
+        clock: Callable[[], int] = wall_ms,
+        told: Callable[[str, bool], None] = lambda _receiver, _arrived: None,
+    ) -> None:
+        self._files = Files(folder)
+        self._silences = Silences(SilenceFile(folder))
+        self._silences.refresh()
+        self._sinks = sinks
+        self._clock = clock
+        self._told = told
+        draw = random.Random().random  # noqa: S311 - jitter is no secret
+        self._plan = plan(self._silences.holds)
+        self._dispatch = Dispatch(self._plan, self._files.memory.load(), draw, clock())
+        self._committed: queue.SimpleQueue[BatchName] = queue.SimpleQueue()
+        self._outcomes: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
+        self._bell = threading.Event()
+        self._stop = threading.Event()
+        self._pool = {name: ThreadPoolExecutor(1, f"alerts-{name}") for name in sinks}
+        self._thread = threading.Thread(target=self._run, name="alerts", daemon=True)
+        self._saved_at = 0.0
+        self.status: Status = status_of(self._dispatch, clock())
+
+    def open(self, committed: Mapping[str, int]) -> None:
+        """Take what was committed and not yet taken when the process before ended. Blocks for the disk."""
+        for name in self._files.inbox.open(committed):
+            self._committed.put(name)
+        self._bell.set()
+
+    def put(self, name: BatchName, findings: Iterable[Finding]) -> None:
+        """Keep a batch's findings durably, before the batch is committed. Blocks for the disk; OSError."""
+        self._files.inbox.put(name, filter(relevant, findings))
+
+    def committed(self, name: BatchName) -> None:
+        """Take a batch as final. Neither blocks nor raises."""
+        self._committed.put(name)
+        self._bell.set()
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop; what is under way is waited for as long as the sinks' own timeouts let it."""
+        self._stop.set()
+        self._bell.set()
+        self._thread.join()
+        for pool in self._pool.values():
+            pool.shutdown(wait=True, cancel_futures=True)
+        self._settle()
+        self._try(self._save)
+        for sink in self._sinks.values():
+            sink.close()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            if not self._try(self._round):
+                self._stop.wait(TROUBLE_S)
+            self._bell.wait(self._pause())
+            self._bell.clear()
+
+    def _try(self, step: Callable[[], None]) -> bool:
+        """Do one step; what goes wrong is said and tried again: alerts end with the process alone."""
+        try:
+            step()
+        except Exception:
+            log.exception("alerts are held up and tried again")
+            return False
+        return True
+
+    def _pause(self) -> float:
+        wake = self._dispatch.wake(self._clock())
+        left = LOOK_S if wake is None else (wake - self._clock()) / 1_000
+        return min(max(left, 0.01), LOOK_S)
+
+    def _round(self) -> None:
+        now = self._clock()
+        self._refresh()
+        changed = self._settle()
+        taken = self._take(now)
+        self._dispatch.look(now)
+        outgoing = self._dispatch.ready(now)
+        try:
+            if outgoing or changed or taken or time.monotonic() - self._saved_at > SAVE_S:
+                self._save()
+        except OSError:
+            # Without its save an attempt must not be made: the next process would not know of it.
+            for one in outgoing:
+                self._dispatch.withdraw(one)
+            raise
+        for name in taken:
+            self._files.inbox.drop(name)
+        for one in outgoing:
+            self._pool[one.way[0]].submit(self._send, one)
+        self.status = status_of(self._dispatch, now)
+
+    def _refresh(self) -> None:
+        try:
+            self._silences.refresh()
+        except (SilenceError, OSError) as error:
+            log.warning("the silences cannot be read; the last ones hold", why=str(error))
+
+    def _take(self, now: int) -> list[BatchName]:
+        taken = []
+        batches = self._dispatch.memory.batches
+        while not self._committed.empty():
+            query, batch = name = self._committed.get()
+            self._dispatch.watchdog.batch_at = now
+            findings = self._files.inbox.read(name)
+            if batch > batches.get(query, -1) and findings:
+                self._dispatch.take(findings, now)
+                batches[query] = batch
+            if findings:
+                taken.append(name)
+        return taken
+
+    def _save(self) -> None:
+        self._files.memory.save(self._dispatch.memory)
+        self._saved_at = time.monotonic()
+
+    def _send(self, outgoing: Outgoing) -> None:
+        """Hand one notification to its sink; runs on the sink's own thread."""
+        name = outgoing.way[0]
+        try:
+            outcome: Sent | SinkError = self._sinks[name].send(outgoing.notification, self._clock())
+        except SinkError as error:
+            outcome = error
+        except Exception as error:  # noqa: BLE001 - a sink's bug must not end its thread
+            # Its words may hold anything, secrets too, so only the place is told.
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            broke = {"what": type(error).__name__, "where": f"{place.name}:{place.lineno}"}
+            log.error("a sink broke", receiver=name, **broke)  # noqa: TRY400 - see above
+            outcome = SinkError(f"the sink broke: {type(error).__name__}")
+        self._outcomes.put((outgoing, outcome))
+        self._bell.set()
+
+    def _settle(self) -> bool:
+        """Take what the sinks answered; say whether there was anything."""
+        changed = False
+        while not self._outcomes.empty():
+            outgoing, outcome = self._outcomes.get()
+            changed = True
+            self._told(outgoing.way[0], not isinstance(outcome, SinkError))
+            if isinstance(outcome, SinkError):
+                self._dispatch.failed(outgoing, outcome, self._clock())
+                log.warning("a notification did not arrive", receiver=outgoing.way[0], why=outcome.why)
+            else:
+                self._dispatch.arrived(outgoing, outcome.state, self._clock())
+                self._note(outgoing)
+        return changed
+
+    def _note(self, outgoing: Outgoing) -> None:
+        told = outgoing.notification
+        log.info("told", receiver=told.receiver, phase=told.phase, reason=outgoing.due.reason)
+        try:
+            self._files.journal.write(outgoing, self._clock())
+        except OSError as error:
+            log.warning("the journal of notifications cannot be written", why=error.strerror)

@@ -1,0 +1,130 @@
+"""Threads: what one way out knows of one group of alerts, from its first notification to its last. Pure.
+
+A thread is one Slack thread, one PagerDuty incident. It begins with the first alert of the group and ends
+with the notification that says that all are over; the next alert begins another one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.alerts.sinks.base import MAX_NEWS, Notification, Phase
+from rebalance_monitor.alerts.tally import Tally
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from rebalance_monitor.alerts.alert import Alert
+    from rebalance_monitor.alerts.blocks import Message
+    from rebalance_monitor.alerts.engine import Key, Way
+    from rebalance_monitor.alerts.labels import Labels
+    from rebalance_monitor.coordinator.findings import Finding
+
+MAX_TOLD = 20
+
+
+@dataclass(slots=True)
+class Thread:
+    """One thread. Times in ms.
+
+    `told_at`: when it was last told, -1 before. `sequence`: notifications that arrived. `uncertain`: an
+    attempt since then may have arrived. `attempts` that failed since then. `state`: what the sink keeps.
+    `news`: findings since it was last told. `told`: alerts as last told, for an end that nobody saw.
+    `acknowledged`: it has been told that somebody silenced it.
+    """
+
+    id: str
+    opened_at: int
+    told_at: int = -1
+    sequence: int = 0
+    attempts: int = 0
+    uncertain: bool = False
+    acknowledged: bool = False
+    state: dict[str, str] = field(default_factory=dict)
+    tally: Tally = field(default_factory=Tally)
+    news: list[Finding] = field(default_factory=list)
+    groups: set[str] = field(default_factory=set)
+    told: list[Alert] = field(default_factory=list)
+
+    @property
+    def is_told(self) -> bool:
+        """Whether the receiver knows of it."""
+        return self.told_at >= 0
+
+    def learn(self, finding: Finding) -> None:
+        """Take what is to be told as new."""
+        self.news = [*self.news, finding][-MAX_NEWS:]
+
+    def concern(self, alert: Alert) -> None:
+        """Let the rebalances of this alert's groups count."""
+        self.groups.update(alert.finding.groups)
+        if alert.finding.group is not None:
+            self.groups.add(alert.finding.group)
+
+    def arrived(self, notification: Notification, state: dict[str, str], now: int) -> None:
+        """Take a notification as told; `state` is what its sink returned."""
+        self.told_at, self.uncertain, self.attempts = now, False, 0
+        self.sequence += 1
+        self.state = state
+        said = {finding.id for finding in notification.news}
+        self.news = [finding for finding in self.news if finding.id not in said]
+        self.told = list(notification.alerts[:MAX_TOLD])
+        self.acknowledged = notification.phase is Phase.ACKNOWLEDGED
+
+    def notification(self, way: Way, phase: Phase, alerts: Sequence[Alert], message: Message) -> Notification:
+        """Return what the sink is handed."""
+        return Notification(
+            key=f"{self.id}/{phase.value}/{self.sequence}",
+            thread=self.id,
+            receiver=way[0],
+            phase=phase,
+            labels={**shared(alert.labels for alert in alerts), **dict(way[1][1])},
+            alerts=tuple(alerts),
+            message=message,
+            opened_at=self.opened_at,
+            news=tuple(self.news),
+            tally=self.tally,
+            state=dict(self.state),
+            maybe_sent=self.uncertain,
+        )
+
+
+def new_thread(way: Way, alerts: Iterable[Alert]) -> Thread:
+    """Begin a thread with at least one alert; the same alerts give the same identity after a crash."""
+    known = list(alerts)
+    opened_at = min(alert.starts_at for alert in known)
+    thread = Thread(thread_id(way, opened_at), opened_at)
+    for alert in known:
+        thread.concern(alert)
+    return thread
+
+
+def thread_id(way: Way, opened_at: int) -> str:
+    """Return the identity of a thread: 16 hex digits."""
+    name, (path, labels) = way
+    text = "\0".join([name, path, *(f"{label}={value}" for label, value in labels), str(opened_at)])
+    return sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]
+
+
+def shared(labels: Iterable[Labels]) -> Labels:
+    """Return the labels that all of these have with the same value."""
+    common: Labels | None = None
+    for one in labels:
+        common = dict(one) if common is None else {k: v for k, v in common.items() if one.get(k) == v}
+    return common or {}
+
+
+def phase_of(thread: Thread, *, firing: bool, again: bool) -> Phase:
+    """Return where the thread stands with its next notification; `again`: nothing is new."""
+    if not firing:
+        return Phase.RESOLVED
+    if not thread.is_told:
+        return Phase.OPENED
+    return Phase.REPEATED if again else Phase.UPDATED
+
+
+def ways_in(threads: Iterable[Way], key: Key) -> list[Way]:
+    """Return the threads of one group of alerts."""
+    return [way for way in threads if way[1] == key]
