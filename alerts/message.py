@@ -107,7 +107,8 @@ def _when(finding: Finding) -> tuple[str, Line]:
     lasted = text.duration(finding.at - since) if since < finding.at else ""
     if finding.phase == "resolved":
         return ("Lasted", (plain(lasted or "no time"), faint(f", until {text.moment(finding.at)}")))
-    return ("Since", (plain(text.moment(since)), faint(f" (for {lasted})" if lasted else "")))
+    so_long: Line = (faint(f" (for {lasted})"),) if lasted else ()
+    return ("Since", (plain(text.moment(since)), *so_long))
 
 
 def _evidence(finding: Finding) -> Span:

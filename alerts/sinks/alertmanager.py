@@ -18,7 +18,7 @@ from rebalance_monitor.alerts.message import NO_LINKS, message_of
 from rebalance_monitor.alerts.render import plain
 from rebalance_monitor.alerts.sinks.base import Sent, SinkError
 from rebalance_monitor.alerts.sinks.http import Net, Poster
-from rebalance_monitor.alerts.text import cut
+from rebalance_monitor.alerts.text import cut, visible
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -101,12 +101,15 @@ class AlertmanagerSink:
 
 
 def labels_for(labels: Labels) -> Labels:
-    """Return labels with long values cut; a hash keeps what was cut apart."""
-    return {name: value if len(value) <= MAX_VALUE else _hashed(value) for name, value in labels.items()}
+    """Return labels that people can read: what cannot be seen is escaped, and long values are cut."""
+    return {name: _fitting(visible(value)) for name, value in labels.items()}
 
 
-def _hashed(value: str) -> str:
-    digest = sha256(value.encode(errors="surrogatepass")).hexdigest()[:8]
+def _fitting(value: str) -> str:
+    """Cut a long value; a hash at its end keeps what was cut apart."""
+    if len(value) <= MAX_VALUE:
+        return value
+    digest = sha256(value.encode()).hexdigest()[:8]
     return f"{cut(value, MAX_VALUE - 9)} {digest}"
 
 

@@ -1,0 +1,132 @@
+"""The Kafka sink against a real broker."""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import closing
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from pydantic import SecretStr
+
+from rebalance_monitor.alerts.sinks.base import Phase, SinkError
+from rebalance_monitor.alerts.sinks.kafka import KafkaSink
+from tests.alerts.sinks.contract import RemoteContract, Trouble
+from tests.alerts.sinks.notes import NOW, note
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from confluent_kafka import Message
+
+    from rebalance_monitor.alerts.sinks.base import Notification, Sent
+    from rebalance_monitor.lab.broker import LabBroker
+
+PASSWORD = "a-kafka-password"  # noqa: S105 - opens nothing
+ELSEWHERE = {"bootstrap.servers": "127.0.0.1:1"}
+
+
+class Switch:
+    """A sink whose next call goes through another one."""
+
+    kind = "kafka"
+    name = "topic"
+    is_idempotent = False
+    resend_ms = None
+
+    def __init__(self, sink: KafkaSink) -> None:
+        self._sink = sink
+        self.once: KafkaSink | None = None
+
+    def send(self, notification: Notification, now_ms: int) -> Sent:
+        if self.once is None:
+            return self._sink.send(notification, now_ms)
+        with closing(self.once) as broken:
+            self.once = None
+            return broken.send(notification, now_ms)
+
+    def close(self) -> None:
+        self._sink.close()
+
+
+class KafkaHarness:
+    secrets = (PASSWORD,)
+    troubles = (Trouble.RETRYABLE, Trouble.PERMANENT, Trouble.SILENCE)
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self._servers, self._topic = {"bootstrap.servers": bootstrap}, topic
+        self.sink = Switch(KafkaSink("topic", topic, self._servers))
+
+    def received(self) -> list[str]:
+        return [(record.value() or b"").decode() for record in _records(self._servers, self._topic)]
+
+    def goes_wrong(self, trouble: Trouble) -> None:
+        if trouble is Trouble.PERMANENT:
+            self.sink.once = KafkaSink("topic", "no such topic!", self._servers, timeout_s=4)
+        else:
+            secrets = {"sasl.password": SecretStr(PASSWORD), "sasl.username": SecretStr(PASSWORD)}
+            servers = {**ELSEWHERE, "security.protocol": "SASL_PLAINTEXT", "sasl.mechanisms": "PLAIN"}
+            self.sink.once = KafkaSink("topic", self._topic, servers, secrets=secrets, timeout_s=1)
+
+
+@pytest.fixture
+def topic(lab_broker: LabBroker) -> str:
+    name = f"alerts-{uuid4().hex[:8]}"
+    client = AdminClient({"bootstrap.servers": lab_broker.bootstrap})
+    client.create_topics([NewTopic(name, 1, 1)])[name].result(30)
+    return name
+
+
+@pytest.mark.broker
+class TestKafka(RemoteContract):
+    @pytest.fixture
+    def harness(self, lab_broker: LabBroker, topic: str) -> Iterator[KafkaHarness]:
+        made = KafkaHarness(lab_broker.bootstrap, topic)
+        yield made
+        made.sink.close()
+
+
+@pytest.mark.broker
+def test_records_are_keyed_by_the_group_and_carry_the_key_of_the_notification(
+    lab_broker: LabBroker, topic: str
+) -> None:
+    servers = {"bootstrap.servers": lab_broker.bootstrap}
+    with closing(KafkaSink("topic", topic, servers)) as sink:
+        sink.send(note(), NOW)
+        sink.send(note(), NOW)
+        sink.send(note(Phase.RESOLVED), NOW)
+    first, second, third = _records(servers, topic)
+    assert first.key() == b"orders"
+    assert first.headers() == second.headers() != third.headers()
+    said = json.loads(third.value() or b"")
+    assert (said["status"], said["phase"], said["version"]) == ("resolved", "resolved", 1)
+    assert said["alerts"][0]["finding"]["kind"] == "storm"
+
+
+def test_a_broker_that_is_not_there_is_retryable_within_the_timeout() -> None:
+    began = time.monotonic()
+    with closing(KafkaSink("topic", "alerts", ELSEWHERE, timeout_s=1)) as sink:  # noqa: SIM117 - one at a time
+        with pytest.raises(SinkError) as raised:
+            sink.send(note(), NOW)
+    assert not raised.value.permanent
+    assert time.monotonic() - began < 8
+
+
+def test_a_property_that_kafka_does_not_know_is_refused_without_its_value() -> None:
+    with pytest.raises(ValueError, match="properties of the Kafka receiver") as raised:
+        KafkaSink("topic", "alerts", {"no.such.property": "x"}, secrets={"sasl.pasword": SecretStr(PASSWORD)})
+    assert PASSWORD not in str(raised.value)
+
+
+def _records(servers: dict[str, str], topic: str) -> list[Message]:
+    consumer = Consumer({**servers, "group.id": f"read-{uuid4().hex[:8]}", "enable.auto.commit": False})
+    try:
+        end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=20)[1]
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        return consumer.consume(end, timeout=20) if end else []
+    finally:
+        consumer.close()
