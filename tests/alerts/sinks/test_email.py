@@ -90,7 +90,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def mailbox(monkeypatch: pytest.MonkeyPatch) -> Mailbox:
     # The server's own log is not the monitor's.
-    monkeypatch.setattr(logging.getLogger("mail.log"), "propagate", False)
+    monkeypatch.setattr(logging.getLogger("mail.log"), "disabled", True)
     return Mailbox()
 
 
