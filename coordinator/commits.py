@@ -124,8 +124,7 @@ def _take(state: GroupState, share: _Share, values: tuple[int, ...], at: int) ->
     member, run, own, each = share
     begins = at > member.last_commit
     if begins:
-        _close(state, member)
-        _begin(member, at)
+        _begin(state, member, at)
     if each:
         _take_each(member, each, values, at)
         return begins
@@ -148,22 +147,24 @@ def _take_each(member: Member, each: Iterable[tuple[int, int]], values: Sequence
             member.moved |= before != values[place]
 
 
-def _close(state: GroupState, member: Member) -> None:
-    """Judge the commit before, now complete: unchanged offsets in it are the idle trait."""
-    if member.commits and not member.moved and not member.fresh:
-        member.idle += 1
-        known = state.idle_families
-        if member.idle == IDLE_TRAIT and member.family not in known and member.family != "unknown":
-            known[_MAX_IDLE_FAMILIES - 1 :] = []
-            known.append(member.family)
-
-
-def _begin(member: Member, at: int) -> None:
-    gap = at - member.last_commit
+def _begin(state: GroupState, member: Member, at: int) -> None:
+    """Begin the member's commit at `at`, and judge the one before, which is complete now."""
     if member.commits:
-        member.cadence = gap if member.cadence < 0 else member.cadence + (gap - member.cadence) // _SMOOTHING
+        if not member.moved and not member.fresh:
+            _idle(state, member)
+        gap, cadence = at - member.last_commit, member.cadence
+        member.cadence = gap if cadence < 0 else cadence + (gap - cadence) // _SMOOTHING
     else:
         member.first_commit = at
     member.last_commit = at
     member.commits += 1
     member.moved = member.fresh = False
+
+
+def _idle(state: GroupState, member: Member) -> None:
+    """Note a commit of unchanged offsets: twice is the idle trait, of the member and of its family."""
+    member.idle += 1
+    known = state.idle_families
+    if member.idle == IDLE_TRAIT and member.family not in known and member.family != "unknown":
+        known[_MAX_IDLE_FAMILIES - 1 :] = []
+        known.append(member.family)

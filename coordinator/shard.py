@@ -133,10 +133,11 @@ class ShardCoordinator:
             owned = self._owners[row.group] = commits.Owners(group)
         begun = commits.fold(group, row.commit_ts, *rows.run_parts(row), owned)
         group.wake = 0
-        if not any(member.silent_id for member in begun):
+        silent = [member for member in begun if member.silent_id]
+        if not silent:
             return []
         scene = self._scene(row.group, row.first_offset, row.record_ts, history=history)
-        return _out(silence.on_commit(group, scene, begun, row.commit_ts))
+        return _out(silence.on_commit(group, scene, silent, row.commit_ts))
 
     def _on_record(self, row: Row, *, history: bool) -> list[Output]:
         self.state.records += 1

@@ -15,6 +15,8 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rebalance_monitor.checkpoints.codec import StateVersionError, decode_state, encode_state
@@ -70,15 +72,30 @@ class _Work:
     outputs: list[Output] = field(default_factory=list)
     errors: int = 0
 
-    def run(self, what: str, group: str, call: Callable[[], Iterable[Output]]) -> None:
-        """Add what `call` gives; its error, if any, becomes a stat."""
+    def run(self, group: str, call: Callable[[], Iterable[Output]]) -> None:
+        """Add what `call` of the clock gives; its error, if any, becomes a stat."""
         try:
             self.outputs.extend(call())
         except Exception as error:  # noqa: BLE001 - whatever a record provokes must not end the query
-            self.errors += 1
-            if self.errors <= MAX_ERRORS:
-                data = {"what": what, "group": group, "error": f"{type(error).__name__}: {error}"[:500]}
-                self.outputs.append(StatOut("operator_error", data))
+            self.fail("clock", group, error)
+
+    def take(self, rows: Iterable[Row], on_row: Callable[[Row], list[Output]]) -> None:
+        """Add what `on_row` gives for each row; its errors become stats."""
+        for row in rows:
+            try:
+                found = on_row(row)
+            except Exception as error:  # noqa: BLE001 - as above
+                self.fail(f"offset {row.first_offset}", row.group, error)
+            else:
+                if found:
+                    self.outputs += found
+
+    def fail(self, what: str, group: str, error: Exception) -> None:
+        """Count an error, and tell of it if it is one of the first."""
+        self.errors += 1
+        if self.errors <= MAX_ERRORS:
+            data = {"what": what, "group": group, "error": f"{type(error).__name__}: {error}"[:500]}
+            self.outputs.append(StatOut("operator_error", data))
 
 
 def step(
@@ -88,9 +105,8 @@ def step(
     work = _Work()
     state = _state(plan, shard, bucket, stored, work)
     coordinator = ShardCoordinator(state, plan.settings, plan.cluster, plan.catching_up.get(shard, 0))
-    records = sorted((row for row in rows if row.row_kind != CLOCK), key=lambda row: row.first_offset)
-    for row in records:
-        work.run(f"offset {row.first_offset}", row.group, lambda row=row: coordinator.on_row(row))  # type: ignore[misc]  # bound now
+    records = sorted((row for row in rows if row.row_kind != CLOCK), key=attrgetter("first_offset"))
+    work.take(records, coordinator.on_row)
     before = stored.now if stored else now
     if len(records) < len(rows):
         sure = min(now, before + plan.settings.grace_ms)
@@ -103,10 +119,10 @@ def step(
 
 def _clock(coordinator: ShardCoordinator, now: int, work: _Work) -> None:
     """Let each group fail alone: one that cannot be judged costs the others nothing."""
-    work.run("clock", "", lambda: coordinator.tick(now))
+    work.run("", lambda: coordinator.tick(now))
     for group in coordinator.due():
-        work.run("clock", group, lambda group=group: coordinator.wake(group))  # type: ignore[misc]  # bound now
-    work.run("clock", "", coordinator.stats)
+        work.run(group, partial(coordinator.wake, group))
+    work.run("", coordinator.stats)
 
 
 def _state(plan: Plan, shard: int, bucket: int, stored: Stored | None, work: _Work) -> ShardState:
