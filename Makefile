@@ -5,12 +5,12 @@ SHELL := /bin/sh
 PYTHON ?=
 VENV := .venv/bin
 PARTS := $(patsubst %/py.typed,%,$(wildcard */py.typed))
-UNIT := not broker and not spark and not slow
-QUICK := not slow
+UNIT := not broker and not spark and not slow and not chaos
+QUICK := not slow and not chaos
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-demo demo test check test-slow test-matrix fuzz oracle accuracy bench deps-ci lint typecheck format docs lock clean
+.PHONY: help setup setup-demo demo test check test-slow chaos test-matrix fuzz oracle accuracy bench deps-ci lint typecheck format docs lock clean
 
 help: ## Say what there is.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,6 +29,12 @@ check: setup lint typecheck ## The quick part: no broker, no Spark.
 test-slow: setup ## The long tests, and those that need what deps-ci installs.
 	@$(VENV)/python tools/jars.py
 	@$(VENV)/python -m pytest -m slow $(ARGS)
+
+KILLS ?= 10
+chaos: setup ## Faults on purpose: kills, brokers away, stalls, full disk, garbage (KILLS=100 CHAOS_AWAY_S=300).
+	@$(VENV)/python tools/jars.py
+	@KILLS=$(KILLS) $(VENV)/python -m pytest -v -m "chaos" tests/chaos $(ARGS)
+	@KILLS=$(KILLS) $(VENV)/python -m pytest -v -m "slow" tests/streaming/test_kill.py $(ARGS)
 
 test-matrix: setup ## The quick tests and those with Spark, on every pair of Python and Spark at hand.
 	@$(VENV)/python tools/matrix.py

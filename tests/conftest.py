@@ -27,6 +27,7 @@ REQUIRE_ALL = os.environ.get("REQUIRE_ALL") == "1"
 # Why a marker's tests were left out: the command that runs them.
 LEFT_OUT = {
     "slow": "make test-slow",
+    "chaos": "make chaos",
     "spark": "make test (starts Spark)",
     "broker": "make test (starts a Kafka broker)",
 }

@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.timeout(2_400),
+    pytest.mark.timeout(600 + 120 * int(os.environ.get("KILLS", "10"))),
     pytest.mark.spark,
     pytest.mark.broker,
     pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
 ]
-KILLS = 10
+KILLS = int(os.environ.get("KILLS", "10"))
 GROUP = "crash-loop"
 
 

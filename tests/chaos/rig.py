@@ -1,0 +1,182 @@
+"""What every fault is tried on: a real broker, a real job, groups that live, and the truth to compare with.
+
+The truth is what the pure coordinator finds in the broker's topic once it is quiet: after every fault the
+job must have told exactly that, each finding once, in its file and in its table.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow.parquet as pq
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from rebalance_monitor.coordinator.findings import Finding, from_json
+from rebalance_monitor.dashboard.table_files import files
+from rebalance_monitor.lab.job import Job
+from rebalance_monitor.lab.node import wait_until
+from rebalance_monitor.streaming.storage import Storage
+from tests.streaming.undisturbed import findings_of_topic, record_driven
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+PATIENCE_S = 240.0
+OFFSETS = "__consumer_offsets"
+TOPIC = "chaos"
+
+
+class Rig:
+    """A job at `bootstrap` (through `seen_at`, if the job is to see another address) and its groups."""
+
+    def __init__(
+        self,
+        bootstrap: str,
+        folder: Path,
+        settings: Mapping[str, object] | None = None,
+        seen_at: str = "",
+        partitions: int = 2,
+    ) -> None:
+        self.bootstrap, self.groups = bootstrap, set[str]()
+        self.job = ChaosJob(seen_at or bootstrap, folder, settings or {})
+        admin = AdminClient({"bootstrap.servers": bootstrap})
+        if TOPIC not in admin.list_topics(timeout=10).topics:
+            for future in admin.create_topics([NewTopic(TOPIC, partitions, 1)]).values():
+                future.result()
+
+    def pulse(self, *groups: str) -> None:
+        """Let a member of each group join, commit and leave: a generation, and an empty one."""
+        self.groups |= set(groups)
+        for group in groups:
+            consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": group})
+            consumer.subscribe([TOPIC])
+            deadline = time.monotonic() + 60
+            while not consumer.assignment() and time.monotonic() < deadline:
+                consumer.poll(0.2)
+            consumer.commit(offsets=[TopicPartition(TOPIC, 0, 1)], asynchronous=False)
+            consumer.close()
+
+    def told(self) -> list[Finding]:
+        """Every finding in the job's file; a line that is being written is left out."""
+        path = Storage(self.job.storage).jsonl
+        lines = path.read_text().splitlines(keepends=True) if path.exists() else []
+        return [from_json(line) for line in lines if line.endswith("\n")]
+
+    def health(self) -> list[str]:
+        """What the job said about itself: `cause phase`."""
+        return [f"{f.details['cause']} {f.phase}" for f in self.told() if f.kind == "monitor_degraded"]
+
+    def await_told(self, fits: Callable[[Finding], bool], patience_s: float = PATIENCE_S) -> Finding:
+        found: list[Finding] = []
+
+        def looks() -> bool:
+            found[:] = [finding for finding in self.told() if fits(finding)]
+            return bool(found)
+
+        assert wait_until(looks, patience_s, 0.5), [
+            (f.group, f.kind.value, f.phase) for f in self.told()[-20:]
+        ]
+        return found[0]
+
+    def require_truth(self) -> None:
+        """The job has told what the topic holds: nothing lost, nothing doubled, in file and table."""
+        expected = record_driven(findings_of_topic(self.bootstrap), self.groups)
+        assert expected
+        wait_until(lambda: len(record_driven(self.told(), self.groups)) >= len(expected), PATIENCE_S, 0.5)
+        assert record_driven(self.told(), self.groups) == expected
+        ids = [finding.id for finding in self.told()]
+        assert len(set(ids)) == len(ids)
+        paths = files(Storage(self.job.storage).findings)
+        rows = [i for path in paths for i in pq.ParquetFile(path).read(["id"])["id"].to_pylist()]
+        assert sorted(rows) == sorted(ids)
+
+
+class ChaosJob(Job):
+    """The job with settings of the fault's own; `log` is what it said so far."""
+
+    def __init__(self, bootstrap: str, folder: Path, settings: Mapping[str, object]) -> None:
+        self._more = dict(settings)
+        super().__init__(bootstrap, folder, {"behind_after_ms": 10_000})
+
+    def _settings(self, bootstrap: str) -> dict[str, object]:
+        return {**super()._settings(bootstrap), **self._more}
+
+    @property
+    def log(self) -> str:
+        return (self._folder / "monitor.log").read_text(errors="replace")
+
+    def kill(self) -> None:
+        """End driver, JVM and workers at once."""
+        os.killpg(self._process.pid, signal.SIGKILL)
+
+    def python_workers(self) -> list[int]:
+        """Spark's Python workers: children of the daemon, itself a child of the JVM."""
+        tree = _children()
+        below = [self._process.pid]
+        for parent in below:
+            below += tree.get(parent, [])
+        daemons = [pid for pid in below if "rebalance_monitor.streaming.daemon" in _command(pid)]
+        return [pid for pid in daemons if any(pid in tree.get(daemon, []) for daemon in daemons)]
+
+
+class Proxy:
+    """A TCP proxy in front of one address; `stalled` stops every byte without closing a connection."""
+
+    def __init__(self, to: tuple[str, int], port: int) -> None:
+        self._to, self.flows = to, threading.Event()
+        self.flows.set()
+        self._server = socket.create_server(("127.0.0.1", port))
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        self._server.close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._server.accept()
+                with suppress(OSError):
+                    broker = socket.create_connection(self._to)
+                    for one, other in ((client, broker), (broker, client)):
+                        threading.Thread(target=self._pump, args=(one, other), daemon=True).start()
+
+    def _pump(self, one: socket.socket, other: socket.socket) -> None:
+        with suppress(OSError), one, other:
+            while data := one.recv(65_536):
+                self.flows.wait()
+                other.sendall(data)
+
+
+def inject(bootstrap: str, records: list[tuple[int, bytes | None, bytes | None]]) -> None:
+    """Write (partition, key, value) into the offsets topic: brokers let only this client id do it."""
+    producer = Producer(
+        {"bootstrap.servers": bootstrap, "client.id": "__admin_client", "message.max.bytes": 50_000_000}
+    )
+    for partition, key, value in records:
+        producer.produce(OFFSETS, value, key, partition)
+        producer.poll(0)
+    assert producer.flush(60) == 0
+
+
+def _children() -> dict[int, list[int]]:
+    found: dict[int, list[int]] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError, ValueError):
+            text = path.read_text()
+            parent = int(text.rpartition(")")[2].split()[1])
+            found.setdefault(parent, []).append(int(path.parent.name))
+    return found
+
+
+def _command(pid: int) -> str:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    return ""

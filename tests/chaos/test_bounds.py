@@ -1,0 +1,71 @@
+"""Faults that need no broker: a churn of groups leaves nothing behind, a clock that jumps accuses nobody."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from rebalance_monitor.coordinator.findings import from_json
+from rebalance_monitor.coordinator.settings import DetectionSettings
+from rebalance_monitor.decoders import rows
+from rebalance_monitor.streaming.step import Plan, Stored, step
+from tests.coordinator.timeline import T0, Client, Topic
+
+pytestmark = [pytest.mark.chaos]
+PLAN = Plan(DetectionSettings(), "c", {})
+HOUR = 3_600_000
+GROUPS = 100_000
+AT_ONCE = 2_000
+
+
+def churn(group: str, first_offset: int, at: int) -> list[rows.Row]:
+    """A group that is born, lives for a commit and is deleted."""
+    topic = Topic(group=group, shard=0)
+    topic.generation(at, 1, [Client("a-1", (0, 1))])
+    topic.commit(at + 10, {0: 1})
+    topic.generation(at + 20, 2, [])
+    topic.tombstone(at + 30)
+    moved = [replace(row, first_offset=row.first_offset + first_offset) for row in topic.rows]
+    return [replace(row, last_offset=row.last_offset + first_offset) for row in moved]
+
+
+def test_a_hundred_thousand_groups_born_and_gone_leave_the_state_as_it_was() -> None:
+    stored: Stored | None = None
+    sizes, offset = [], 0
+    for first in range(0, GROUPS, AT_ONCE):
+        batch = []
+        for number in range(first, first + AT_ONCE):
+            batch += churn(f"born-{number}", offset, first // AT_ONCE * 1_000)
+            offset = batch[-1].last_offset + 1
+        now = T0 + first // AT_ONCE * 1_000 + 10_000
+        stored, _ = step(PLAN, 0, 0, [*batch, rows.clock_row(0, 0)], now, stored)
+        sizes.append(len(stored.blob))
+    assert max(sizes[1:]) < 2 * sizes[0] + 1_000
+    assert max(sizes) < 4_096
+
+
+@pytest.mark.parametrize("jump", [HOUR, -HOUR])
+def test_a_clock_that_jumps_an_hour_changes_no_finding_of_records(jump: int) -> None:
+    """Forward: silence looks an hour long, so members are suspected (info). Backward: none is."""
+    topic = Topic(group="g", shard=0)
+    topic.generation(0, 1, [Client("a-1", (0, 1))])
+    for at in range(1_000, 20_000, 1_000):
+        topic.commit(at, {0: at, 1: at})
+    topic.generation(20_000, 2, [Client("a-1", (0,)), Client("b-1", (1,))])
+    steady, jumped = told(topic, 0), told(topic, jump)
+    assert {kind for kind, _ in steady} == {"rebalance"}
+    assert [entry for entry in jumped if entry[0] != "member_silent"] == steady
+    assert ("member_silent", 1) in {(kind, generation) for kind, generation in jumped} or jump < 0
+
+
+def told(topic: Topic, jump: int) -> list[tuple[str, int | None]]:
+    """What one batch a second tells, with the driver's clock moved by `jump` ms after the tenth."""
+    stored: Stored | None = None
+    found = []
+    for number in range(25):
+        now = T0 + number * 1_000 + (jump if number > 10 else 0)
+        due = [r for r in topic.rows if number * 1_000 - 1_000 < r.record_ts - T0 <= number * 1_000]
+        stored, out = step(PLAN, 0, 0, [*due, rows.clock_row(0, 0)], now, stored)
+        found += [from_json(row.body) for row in out if row.row_kind == "finding"]
+    return [(finding.kind.value, finding.generation) for finding in found]
