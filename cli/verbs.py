@@ -18,6 +18,7 @@ VERBS = {
     "decode": "Print the records of the offsets topic as JSON lines.",
     "capture": "Copy the offsets topic from a broker into a folder.",
     "replay": "Find in a capture, without Spark, what the job would have found.",
+    "explain": "Say all there is to know of one group: members, causes, spread, advice.",
     "lab": "Start and stop a real Kafka broker on this machine.",
     "checkpoint": "Show, check and tidy the state of a job.",
     "config": "Check, show and explain the configuration.",

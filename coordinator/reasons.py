@@ -72,7 +72,8 @@ def started(state: GroupState, cst: int, generation: int) -> tuple[CauseEntry, .
     """Causes of a generation that follows none, or an empty group."""
     if state.offset < 0 and generation > 1:
         return (CauseEntry(Cause.UNKNOWN, 1.0, "the first record of this group that the monitor has read"),)
-    why = "the group had no members before" if state.offset < 0 else f"empty for {seconds(cst - state.cst)}"
+    new = state.offset < 0 or not state.generation
+    why = "the group had no members before" if new else f"empty for {seconds(cst - state.cst)}"
     found = [CauseEntry(Cause.FIRST_START, 1.0, why)]
     if state.reset_at > state.ts:
         found.append(CauseEntry(Cause.OFFSETS_RESET, 0.7, "offsets were committed while it had no members"))
@@ -134,7 +135,8 @@ def _entry(member: Member, cause: Cause, confidence: float, why: str) -> CauseEn
 def _why(cause: Cause, seen: Silence) -> str:
     if not seen.committed and not seen.means:
         return f"it never committed in the {seconds(seen.elapsed)} of the generation"
-    text = f"silent {seconds(seen.silence)} before the barrier closed"
+    until = "it was removed" if seen.wait >= 0 else "the barrier closed"
+    text = f"silent {seconds(seen.silence)} before {until}"
     if cause is Cause.POLL_INTERVAL_EXCEEDED:
         text += f"; rebalance timeout {seconds(seen.rebalance)}"
     if cause is not Cause.POLL_INTERVAL_EXCEEDED or seen.static:
@@ -175,7 +177,6 @@ def _watchable(state: GroupState, member: Member) -> bool:
 
 
 def joined(member: Member, *, alone: bool) -> CauseEntry:
-    """Make the cause entry of a member that came; `alone`: nobody went in the same barrier."""
     """Make the cause entry of a member that came; `alone`: nobody went in the same barrier."""
     confidence = 0.95 if alone else 0.6
     return _entry(member, Cause.MEMBER_JOINED, confidence, f"new member id from {member.host or 'its host'}")

@@ -7,7 +7,7 @@ state.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, MutableMapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.state import GroupState
@@ -36,7 +36,9 @@ class GroupStore(MutableMapping[str, "GroupState"]):
             state = self.live[group] = self._decode(body)
         return state
 
-    def get(self, group: str, default: Any = None) -> Any:  # noqa: ANN401 - as in Mapping
+    def get(  # type: ignore[override]  # Mapping allows any default; nobody needs another
+        self, group: str, default: GroupState | None = None
+    ) -> GroupState | None:
         """Return the group's state or `default`; the mixin's own would raise and catch for every unknown."""
         state = self.live.get(group)
         if state is None:

@@ -1,0 +1,105 @@
+"""An explanation of a group as tables for people; the same data as `-o json`."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, TextIO
+
+from rebalance_monitor.cli.output import write_table
+
+Json = dict[str, Any]
+MAX_CAUSES = 3
+
+
+def write_tables(found: Json, out: TextIO) -> None:
+    """Write the sections that hold anything, each under its own heading."""
+    _section("Group", [_group(found)], out, down=True)
+    _section("Members", [_member(one) for one in found["members"]], out)
+    _section("What happened, newest first", [_event(one) for one in found["rebalances"]], out)
+    _section("Spread", _spread(found["spread"]), out)
+    _section("Advice", found["advice"], out)
+    out.writelines(f"Note: {note}.\n" for note in found["notes"])
+
+
+def _section(title: str, rows: Sequence[Json], out: TextIO, *, down: bool = False) -> None:
+    if not rows:
+        return
+    out.write(f"{title}\n")
+    if down:
+        rows = [{"what": name, "value": value} for name, value in rows[0].items() if value is not None]
+    write_table(rows, None, out)
+    out.write("\n")
+
+
+def _group(found: Json) -> Json:
+    place = found["coordinator"]
+    broker = "unknown broker" if place["broker"] is None else f"broker {place['broker']}"
+    return {
+        "group": found["group"],
+        "coordinator": f"partition {place['partition']} of {place['of']}, {broker}",
+        "state": found["state"],
+        "type": found["group_type"],
+        "protocol": found["protocol"],
+        "generation": found["generation"],
+        "leader": found["leader"],
+        "since": _time(found["since"]),
+        "last commit": _time(found["last_commit"]),
+        "topics": ", ".join(found["topics"]),
+    }
+
+
+def _member(one: Json) -> Json:
+    return {
+        "client id": one["client_id"],
+        "member": one["instance_id"] or one["member_id"],
+        "host": one["host"] + (" (old process's)" if one["host_is_stale"] else ""),
+        "like": one["family"],
+        "partitions": one["partitions"],
+        "session": _span(one["session_timeout_ms"]),
+        "rebalance": _span(one["rebalance_timeout_ms"]),
+        "commits every": _span(one["commit_every_ms"]),
+        "longest gap": _span(one["longest_commit_gap_ms"]),
+        "last commit": _time(one["last_commit"]),
+    }
+
+
+def _event(one: Json) -> Json:
+    changes = [f"{one[role]} {role}" for role in ("joined", "left", "replaced") if one[role]]
+    causes = [_cause(cause) for cause in one["causes"][:MAX_CAUSES]]
+    return {
+        "at": _time(one["at"]),
+        "what": one["kind"] + (" (history)" if one["history"] else ""),
+        "generation": one["generation"],
+        "members": ", ".join(changes),
+        "sync": _span(one["sync_ms"]),
+        "causes": "; ".join(causes),
+    }
+
+
+def _cause(cause: Json) -> str:
+    who = f" of {cause['client_id']}" if cause["client_id"] else ""
+    return f"{cause['cause']}{who} ({cause['confidence']:.2f}): {cause['why']}"
+
+
+def _spread(spread: Json) -> list[Json]:
+    now = spread["now"]
+    if now is None:
+        return []
+    rows = [{"assignor": f"now ({now['protocol'] or 'unknown'})", **_loads(now)}]
+    return rows + [{"assignor": name, **_loads(one)} for name, one in spread["assignors"].items()]
+
+
+def _loads(one: Json) -> Json:
+    return {"most": one["most"], "least": one["least"], "idle members": one["idle"], "moves": one["moves"]}
+
+
+def _time(ms: int | None) -> str | None:
+    if ms is None or ms < 0:
+        return None
+    try:
+        return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    except (ValueError, OverflowError, OSError):
+        return str(ms)
+
+
+def _span(ms: int | None) -> str | None:
+    return None if ms is None or ms < 0 else f"{ms / 1000:g} s"

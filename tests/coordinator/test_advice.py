@@ -1,0 +1,126 @@
+"""Advice: given where the numbers speak for it, and only there."""
+
+from rebalance_monitor.coordinator import advice
+from rebalance_monitor.coordinator.dossier import open_dossier
+from rebalance_monitor.coordinator.explain import Place, explain
+from rebalance_monitor.coordinator.settings import DetectionSettings
+from tests.coordinator.timeline import Client, Topic
+
+SETTINGS = DetectionSettings()
+Told = dict[str, str]
+
+
+def advised(topic: Topic, settings: DetectionSettings = SETTINGS) -> list[Told]:
+    dossier = open_dossier(topic.group, topic.shard, settings, "c1")
+    dossier.on_rows(topic.rows)
+    dossier.close()
+    found: list[Told] = explain(dossier, Place(7, 50), settings)["advice"]
+    return found
+
+
+def about(told: list[Told], what: str) -> list[Told]:
+    return [one for one in told if one["about"] == what]
+
+
+def usual(index: int, **values: object) -> Client:
+    given = {"session": 45_000, "rebalance": 300_000, **values}
+    return Client(f"m{index}-1", (index,), f"consumer-{index}", f"/10.0.0.{index}", **given)  # type: ignore[arg-type]
+
+
+def test_a_healthy_group_with_the_defaults_is_only_told_what_no_record_holds() -> None:
+    topic = Topic()
+    topic.generation(0, 1, [usual(0), usual(1)])
+    topic.commits(1_000, 9_000, usual(0), moving=1)
+    assert [one["about"] for one in advised(topic)] == ["heartbeat.interval.ms"]
+    assert "15.0 s" in advised(topic)[0]["advice"]
+
+
+def test_a_long_gap_between_commits_comes_with_both_remedies() -> None:
+    topic = Topic()
+    slow = usual(0, rebalance=10_000)
+    topic.generation(0, 1, [slow])
+    topic.commits(1_000, 3_000, slow, moving=1)
+    topic.commit(10_000, {0: 500})
+    (told,) = about(advised(topic), "max.poll.interval.ms")
+    assert "14.0 s" in told["advice"]
+    assert "fewer records a poll" in told["advice"]
+    assert "7.0 s between two commits" in told["reason"]
+
+
+def test_a_gap_across_a_rebalance_is_no_gap() -> None:
+    topic = Topic()
+    member = usual(0, rebalance=10_000)
+    topic.generation(0, 1, [member])
+    topic.commits(1_000, 3_000, member, moving=1)
+    topic.generation(9_000, 2, [member, usual(1, rebalance=10_000)])
+    topic.commit(10_000, {0: 500})
+    assert about(advised(topic), "max.poll.interval.ms") == []
+
+
+def test_a_client_that_does_not_enforce_the_interval_is_not_told_to_raise_it() -> None:
+    topic = Topic()
+    sarama = Client("s-1", (0,), "sarama", session=10_000, rebalance=60_000)
+    topic.generation(0, 1, [sarama])
+    topic.commits(1_000, 3_000, sarama, moving=1)
+    topic.commit(50_000, {0: 500})
+    assert about(advised(topic), "max.poll.interval.ms") == []
+
+
+def test_short_and_long_sessions_are_named() -> None:
+    short, long = Topic(), Topic()
+    short.generation(0, 1, [usual(0, session=6_000)])
+    long.generation(0, 1, [usual(0, session=600_000)])
+    assert about(advised(short), "session.timeout.ms")[0]["advice"].startswith("raise")
+    assert about(advised(long), "session.timeout.ms")[0]["advice"].startswith("lower")
+
+
+def test_a_long_session_of_static_members_is_on_purpose() -> None:
+    topic = Topic()
+    topic.generation(0, 1, [usual(0, session=600_000, instance_id="i")])
+    assert about(advised(topic), "session.timeout.ms") == []
+
+
+def test_mixed_timeouts_and_clients_are_named() -> None:
+    topic = Topic()
+    topic.generation(0, 1, [usual(0), Client("r-1", (1,), "rdkafka", session=30_000, rebalance=300_000)])
+    told = advised(topic)
+    assert "30.0 s, 45.0 s" in about(told, "session.timeout.ms")[0]["reason"]
+    assert "java, librdkafka" in about(told, "clients")[0]["reason"]
+
+
+def test_assignors_that_change_to_and_fro_are_named() -> None:
+    topic = Topic()
+    topic.generation(0, 1, [usual(0)])
+    topic.generation(9_000, 2, [usual(0)], protocol="roundrobin")
+    assert "range, roundrobin" in about(advised(topic), "partition.assignment.strategy")[0]["reason"]
+
+
+def test_clients_that_go_and_come_back_are_told_of_static_membership() -> None:
+    topic, number = Topic(), 0
+    for loop in range(4):
+        number += 2
+        topic.generation(loop * 60_000, number - 1, [usual(0)])
+        again = Client(f"m1-{loop}", (1,), "consumer-1", "/10.0.0.1", session=45_000, rebalance=300_000)
+        topic.generation(loop * 60_000 + 20_000, number, [usual(0), again])
+    (told,) = about(advised(topic), "group.instance.id")
+    assert "consumer-1 /10.0.0.1 joined 4 times" in told["reason"]
+    assert "cooperative-sticky" in about(advised(topic), "partition.assignment.strategy")[0]["advice"]
+
+
+def test_idle_members_are_told_that_no_assignor_helps() -> None:
+    topic = Topic()
+    idle = Client("m9-1", (), "consumer-9", session=45_000, rebalance=300_000)
+    topic.generation(0, 1, [usual(0), idle])
+    assert "1 of 2 members" in about(advised(topic), "members")[0]["reason"]
+
+
+def test_a_record_near_the_limit_is_named() -> None:
+    topic = Topic()
+    topic.generation(0, 1, [usual(0)])
+    small = DetectionSettings(max_message_bytes=200)
+    assert about(advised(topic, small), "max.message.bytes")
+
+
+def test_every_rule_is_in_the_table() -> None:
+    rules = {value for name, value in vars(advice).items() if name.startswith("_") and callable(value)}
+    assert set(advice.RULES) == {rule for rule in rules if rule.__name__ != "_caused"}
