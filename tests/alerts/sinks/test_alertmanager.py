@@ -1,0 +1,94 @@
+"""The Alertmanager sink against a real Alertmanager."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rebalance_monitor.alerts.alert import NEVER
+from rebalance_monitor.alerts.sinks.alertmanager import AlertmanagerSink
+from rebalance_monitor.alerts.sinks.base import Notification, Phase
+from tests.alerts.real_alertmanager import alertmanager, alerts
+from tests.alerts.sinks.notes import HOSTILE, note
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.slow
+
+CONFIGURATION = "route: {receiver: nobody}\nreceivers: [{name: nobody}]\n"
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder: Path = tmp_path_factory.mktemp("alertmanager")
+    with alertmanager(folder, CONFIGURATION) as running:
+        yield running
+
+
+@pytest.fixture
+def sink(address: str) -> Iterator[AlertmanagerSink]:
+    with closing(AlertmanagerSink("am", (address,), resend_ms=500)) as made:
+        yield made
+
+
+def test_an_alert_fires_while_it_is_told_and_ends_when_it_is_over(
+    address: str, sink: AlertmanagerSink
+) -> None:
+    state = sink.send(_now("lifetime"), _ms()).state
+    (shown,) = _of(address, "lifetime")
+    assert shown["status"]["state"] in {"active", "unprocessed"}
+    assert shown["annotations"]["summary"] == "[prod] lifetime is in a rebalance storm"
+    sink.send(_now("lifetime", Phase.REPEATED, state), _ms())
+    sink.send(_now("lifetime", Phase.RESOLVED, state), _ms())
+    _until(lambda: not _of(address, "lifetime"))
+
+
+def test_an_alert_that_is_told_no_more_ends_by_itself(address: str, sink: AlertmanagerSink) -> None:
+    sink.send(_now("forgotten"), _ms())
+    assert _of(address, "forgotten")
+    time.sleep(1)
+    assert _of(address, "forgotten"), "it must outlive a missed push"
+    _until(lambda: not _of(address, "forgotten"))
+
+
+def test_sending_twice_is_one_alert_and_changed_labels_leave_none_behind(
+    address: str, sink: AlertmanagerSink
+) -> None:
+    sink.send(_now("changing"), _ms())
+    state = sink.send(_now("changing"), _ms()).state
+    first = _now("changing", Phase.UPDATED, state)
+    changed = replace(first.alerts[0], labels={**first.alerts[0].labels, "cause": "member_left"})
+    sink.send(replace(first, alerts=(changed,)), _ms())
+    _until(lambda: [each["labels"]["cause"] for each in _of(address, "changing")] == ["member_left"])
+
+
+def test_alertmanager_takes_a_hostile_group(address: str, sink: AlertmanagerSink) -> None:
+    sink.send(_now(HOSTILE), _ms())
+    assert any("evil.example" in each["labels"]["group"] for each in alerts(address))
+
+
+def _now(group: str, phase: Phase = Phase.OPENED, state: dict[str, str] | None = None) -> Notification:
+    made = note(phase, group=group, state=state or {})
+    ends_at = _ms() if phase is Phase.RESOLVED else NEVER
+    return replace(made, alerts=tuple(replace(alert, ends_at=ends_at) for alert in made.alerts))
+
+
+def _of(address: str, group: str) -> list[dict[str, Any]]:
+    return [each for each in alerts(address) if each["labels"].get("group") == group]
+
+
+def _until(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + 15
+    while not holds():
+        assert time.monotonic() < end, "it did not come true"
+        time.sleep(0.1)
+
+
+def _ms() -> int:
+    return time.time_ns() // 1_000_000
