@@ -1,6 +1,13 @@
 #!/bin/sh
-# Installs what `make test-slow` uses beyond Python and a Java runtime: a JDK, whose compiler runs the Java oracles.
+# Installs what `make test-slow` uses beyond Python and a Java runtime. What is there already is left alone.
+# One `ensure` line per need: what it is, how to see that it is there, and the packages of which one is enough.
 set -eu
+
+as_root=""
+[ "$(id -u)" = 0 ] || as_root="sudo"
+updated=""
+
+have() { command -v "$1" >/dev/null 2>&1; }
 
 have_jdk() {
     for home in "${JAVA_HOME:-/nonexistent}" /usr/lib/jvm/*; do
@@ -9,21 +16,33 @@ have_jdk() {
     return 1
 }
 
-if have_jdk; then
-    echo "deps-ci: a JDK 17 or 21 is installed already"
-    exit 0
-fi
-if ! command -v apt-get >/dev/null 2>&1; then
-    echo "deps-ci: no apt-get here; install a JDK 17 or 21 (Fedora: java-21-openjdk-devel, macOS: openjdk@21)" >&2
-    exit 3
-fi
-as_root=""
-[ "$(id -u)" = 0 ] || as_root="sudo"
-$as_root apt-get update -qq
-for package in openjdk-17-jdk-headless openjdk-21-jdk-headless; do
-    if apt-cache show "$package" >/dev/null 2>&1; then
-        exec $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$package"
+# ensure NAME CHECK PACKAGE...
+ensure() {
+    name=$1 check=$2
+    shift 2
+    if $check; then
+        echo "deps-ci: $name is installed already"
+        return
     fi
-done
-echo "deps-ci: apt offers neither openjdk-17-jdk-headless nor openjdk-21-jdk-headless" >&2
-exit 3
+    if ! have apt-get; then
+        echo "deps-ci: no apt-get here; install $name (Debian: $*)" >&2
+        exit 3
+    fi
+    [ -n "$updated" ] || $as_root apt-get update -qq
+    updated=yes
+    for package in "$@"; do
+        if apt-cache show "$package" >/dev/null 2>&1; then
+            # RUNLEVEL=1: the tests start their own servers, the package must not start one.
+            $as_root env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 \
+                apt-get install -y -qq --no-install-recommends "$package"
+            return
+        fi
+    done
+    echo "deps-ci: apt offers none of: $*" >&2
+    exit 3
+}
+
+# The compiler of the Java oracles.
+ensure "a JDK 17 or 21" have_jdk openjdk-17-jdk-headless openjdk-21-jdk-headless
+# What alerts are compared with and pushed to.
+ensure "Alertmanager" "have prometheus-alertmanager" prometheus-alertmanager
