@@ -22,7 +22,7 @@ class Headline:
 HEADLINES: dict[Kind, Headline] = {
     Kind.REBALANCE: Headline(
         "rebalanced",
-        "Nothing, if it stays at one: look at the cause below before scaling or restarting anything.",
+        "Nothing, if it stays at one: look at the cause named here before scaling or restarting anything.",
     ),
     Kind.REBALANCE_FAILED: Headline(
         "had rebalances that never produced an assignment",
@@ -88,7 +88,7 @@ HEADLINES: dict[Kind, Headline] = {
     ),
     Kind.SLOW_SYNC: Headline(
         "waited for its leader's assignment",
-        "Look at the leader named below: a slow assignor, or slow metadata for many topics.",
+        "Look at the group's leader: a slow assignor, or slow metadata for many topics.",
     ),
     Kind.ASSIGNMENT_SKEWED: Headline(
         "spreads its partitions unevenly",
@@ -107,7 +107,7 @@ HEADLINES: dict[Kind, Headline] = {
     ),
     Kind.MONITOR_DEGRADED: Headline(
         "the monitor itself is degraded",
-        "Until this is resolved silence means nothing: see the cause below and the job's log.",
+        "Until this is resolved silence means nothing: see the cause named here and the job's log.",
         "the monitor works again",
     ),
 }

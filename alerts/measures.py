@@ -33,8 +33,9 @@ DETAIL_ROWS: dict[Kind, tuple[tuple[str, str], ...]] = {
     Kind.POLL_INTERVAL_EXCEEDED: (("Silence", "{silence_ms} (rebalance timeout {rebalance_timeout_ms})"),),
     Kind.MEMBER_SILENT: (("Silence", "{silence_ms}, past its {deadline} deadline"),),
     Kind.STORM: (
-        ("In the window", "{count} generations in {window_ms}, {failed} of them failed"),
-        ("Storm from", "{threshold} generations on"),
+        ("In the window", "{count} {rule} in {window_ms}"),
+        ("Of them", "{completed} completed, {failed} failed"),
+        ("Storm from", "{threshold} on"),
         ("Since it began", "{total} generations"),
         ("Worst offender", "{worst_client}, in {worst_share} of them"),
     ),
@@ -73,6 +74,7 @@ def measures(finding: Finding) -> list[Row]:
         ("Generation", _generation(finding)),
         ("Joining took", text.bounds(finding.join_ms_min, finding.join_ms_max)),
         ("Sync took", None if finding.sync_ms is None else text.duration(finding.sync_ms)),
+        ("Shard", None if finding.shard is None or finding.group is not None else f"{finding.shard}"),
         ("Coordinator", _coordinator(finding)),
         ("Ended", finding.resolution),
     ]

@@ -26,12 +26,14 @@ from rebalance_monitor.alerts.blocks import (
 )
 from rebalance_monitor.alerts.headlines import HEADLINES
 from rebalance_monitor.alerts.links import Links
+from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.kinds import Severity
 
 if TYPE_CHECKING:
     from rebalance_monitor.alerts.tally import Tally
     from rebalance_monitor.coordinator.findings import CauseEntry, Finding, MemberEntry
 
+OVER = "Nothing to do now; the runbook says how to keep it from coming back."
 MAX_CAUSES = 4
 MAX_MEMBERS = 8
 MAX_GROUPS = 10
@@ -77,7 +79,8 @@ def tone_of(finding: Finding) -> Tone:
 
 def next_step(finding: Finding, links: Links) -> Line:
     """Return the line that says what to do, with the runbook's section and the group's page."""
-    line: Line = (bold("Next: "), plain(HEADLINES[finding.kind].next_step))
+    step = OVER if finding.phase == "resolved" else HEADLINES[finding.kind].next_step
+    line: Line = (bold("Next: "), plain(step))
     for words, address in (("Runbook", links.runbook_of(finding)), ("Group page", links.page_of(finding))):
         if address is not None:
             line = (*line, plain(" "), link(words, address))
@@ -127,8 +130,9 @@ def _causes(finding: Finding) -> list[Block]:
 
 
 def _cause(entry: CauseEntry) -> Line:
-    words = entry.cause.value.replace("_", " ")
-    line: Line = (bold(words), faint(f" {entry.confidence:.0%}"))
+    line: Line = (bold(entry.cause.value.replace("_", " ")), faint(f" {entry.confidence:.0%}"))
+    if entry.cause is Cause.UNKNOWN:
+        line = (bold("not known"),)
     who = _identity(entry.client_id, entry.host, entry.instance_id)
     if who:
         line += (plain(" — "), *who)

@@ -6,6 +6,7 @@ first, and the next step of the worst. A closed thread is summed up with its dur
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.alerts import measures, text
@@ -58,7 +59,7 @@ def message_of_thread(
         lasted = ("Lasted", text.duration(max(0, ended - began)))
         rows = [lasted, *measures.closing(tally)]
         blocks.insert(0, Fields(tuple((label, (plain(value),)) for label, value in rows)))
-    blocks.append(Paragraph(next_step(ordered[0].finding, links)))
+    blocks.append(Paragraph(next_step(ordered[0].finding, replace(links, page=None))))
     tone = Tone.RESOLVED if over else tone_of(ordered[0].finding)
     return Message(tone, _title(ordered, firing), tuple(blocks))
 

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from rebalance_monitor.alerts.gallery import messages_markdown
 from rebalance_monitor.config.reference import reference_markdown, reference_yaml
 from rebalance_monitor.coordinator.reference import detection_markdown, findings_markdown
 from rebalance_monitor.dashboard.metrics_reference import metrics_markdown
@@ -19,6 +20,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     "docs/detection.md": detection_markdown,
     "docs/findings.md": findings_markdown,
     "docs/metrics.md": metrics_markdown,
+    "docs/messages.md": messages_markdown,
     "docs/records.md": records_markdown,
 }
 
