@@ -21,6 +21,7 @@ VERBS = {
     "explain": "Say all there is to know of one group: members, causes, spread, advice.",
     "lab": "Start and stop a real Kafka broker on this machine.",
     "checkpoint": "Show, check and tidy the state of a job.",
+    "table": "Tend the findings table, and print the SQL of the usual questions.",
     "config": "Check, show and explain the configuration.",
 }
 

@@ -91,7 +91,7 @@ GROUP_METRICS = (
     _counter("group_poll_interval_exceeded", "members that stopped polling for too long", "group"),
     _counter(
         "group_stopped_seconds",
-        "consumption stopped for rebalancing: upper bound from commits, classic eager groups only",
+        "consumption stopped for rebalancing: at most, where commits bound it, else at least",
         "group",
     ),
     _histogram(

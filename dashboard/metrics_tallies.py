@@ -82,7 +82,8 @@ class GroupTally:
         self.rebalances += 1
         self.causes[finding.causes[0].cause.value if finding.causes else "unknown"] += 1
         self.last = _mark(finding, 1.0)
-        self.stopped_s += max(finding.stopped_ms_max or 0, 0) / 1000
+        stopped = finding.stopped_ms_min if finding.stopped_ms_max is None else finding.stopped_ms_max
+        self.stopped_s += max(stopped or 0, 0) / 1000
         for histogram, ms in ((self.join, finding.join_ms_max), (self.sync, finding.sync_ms)):
             if ms is not None and ms >= 0:
                 histogram.observe(ms / 1000, _mark(finding, ms / 1000))

@@ -49,18 +49,19 @@ def write_rows(
 def forget_uncommitted(folder: Path, batches: Mapping[str, int]) -> list[Path]:
     """Delete what no committed batch wrote: drafts, and files past `batches` (query id -> last batch)."""
     gone = list(folder.glob("date=*/.*.draft"))
-    gone += [path for path in files(folder) if not _is_committed(path, batches)]
+    gone += [path for path in files(folder) if not is_committed(path, batches)]
     for path in gone:
         path.unlink(missing_ok=True)
     return gone
 
 
-def files(folder: Path) -> Iterator[Path]:
-    """Yield the files of the table in `folder`, in no order."""
-    return folder.glob(f"date=*/[!.]*{SUFFIX}")
+def files(folder: Path, day: str = "date=*") -> Iterator[Path]:
+    """Yield the files of the table in `folder`, or those of one day, in no order."""
+    return folder.glob(f"{day}/[!.]*{SUFFIX}")
 
 
-def _is_committed(path: Path, batches: Mapping[str, int]) -> bool:
+def is_committed(path: Path, batches: Mapping[str, int]) -> bool:
+    """Whether no batch will replace this file; `batches`: query id -> last committed batch."""
     query_id, _, batch = path.name.removesuffix(SUFFIX).rpartition("-")
     # A file that no batch named (compacted by hand, say) is none of ours to delete.
     return not batch.isdigit() or int(batch) <= batches.get(query_id, -1)

@@ -10,6 +10,7 @@ import platform
 import time
 from collections import Counter
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, Self
 
@@ -21,12 +22,15 @@ from rebalance_monitor.dashboard.keeper import Chore, Keeper
 from rebalance_monitor.dashboard.metrics_collector import SnapshotCollector, registry_of
 from rebalance_monitor.dashboard.metrics_tallies import Limits, Tallies
 from rebalance_monitor.dashboard.snapshot import Snapshot, Update
+from rebalance_monitor.dashboard.table_upkeep import mend
 from rebalance_monitor.streaming.page import page_of
+from rebalance_monitor.streaming.upkeep import keep_findings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rebalance_monitor.checkpoints.ledger import Snapshot as Committed
+    from rebalance_monitor.config.dashboard import Tables
     from rebalance_monitor.config.model import Settings
     from rebalance_monitor.streaming.batches import BatchKey
     from rebalance_monitor.streaming.sinks import Telling
@@ -53,9 +57,9 @@ class Serving:
             "spark": _version("pyspark"),
         }
         self.metrics = registry_of(SnapshotCollector(self.snapshot, self.tallies, build, time.time))
-        every_s = settings.tables.groups_seconds if settings.outputs.parquet else 0.0
         self._running = ExitStack()
-        self._keeper = Keeper([Chore("groups table", every_s, self._keep_groups, at_end=True)])
+        self._keep_days = settings.tables.keep_days
+        self._keeper = Keeper(self._chores(settings.tables) if settings.outputs.parquet else [])
         self._page = page_of(settings, storage, self.snapshot, self.metrics)
 
     def __enter__(self) -> Self:
@@ -71,6 +75,7 @@ class Serving:
     def start(self, committed: Committed) -> None:  # noqa: ARG002 - the tables have been cut to it already
         """Begin with what an earlier process knew."""
         try:
+            mend(self._storage.findings)
             known = restored(read_groups(self._storage.groups), self._newest_findings())
         except (OSError, ValueError, KeyError, TypeError) as error:
             log.warning("the dashboard begins empty: the tables could not be read", why=str(error))
@@ -93,6 +98,16 @@ class Serving:
         stages = stages_of(progress)
         self.snapshot.measured(stages=stages, lag_records=lag_of(progress))
         self.tallies.measured(stages)
+
+    def _chores(self, tables: Tables) -> list[Chore]:
+        return [
+            Chore("groups table", tables.groups_seconds, self._keep_groups, at_end=True),
+            Chore("findings table", tables.optimize_minutes * 60, self._keep_findings),
+        ]
+
+    def _keep_findings(self) -> None:
+        done = keep_findings(self._storage, self._keep_days, datetime.now(UTC))
+        log.debug("findings table", merged=done.merged, into=done.into, days_deleted=done.days_deleted)
 
     def _keep_groups(self) -> None:
         known = self.snapshot.known

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings import Finding
 
 SCENARIOS = Path(__file__).resolve().parents[1] / "fixtures" / "scenarios"
-CAPTURES = sorted(path.name for path in SCENARIOS.iterdir() if (path / "capture").exists())
+CAPTURES = ("java-4.1.1", "python-3.9.1", "python-4.1.1")
 
 
 class _Updates(Replay):

@@ -1,0 +1,139 @@
+"""Upkeep of a table of many small files: merge them, and delete old days. Safe beside a running job.
+
+Only files of committed batches are merged: those a batch may still replace stay. A merge is noted in
+the day's folder before it shows: whatever kills it, `mend` either undoes it (nothing showed yet) or finishes
+it, so that no row is lost or stays twice. Between showing the merged file and deleting the small ones, for a
+few milliseconds, a reader may see rows twice; `id` tells.
+One upkeep at a time: callers hold `table_lock`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from rebalance_monitor.checkpoints.files import FolderInUseError, locked, replace_file, sync_folder
+from rebalance_monitor.config.errors import ConfigError
+from rebalance_monitor.dashboard.table_files import files, is_committed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+SMALL_BYTES = 16 * 1024 * 1024
+NOTE = ".merge.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What an upkeep did: small files merged, into how many; days deleted; rows rewritten."""
+
+    merged: int = 0
+    into: int = 0
+    rows: int = 0
+    days_deleted: int = 0
+
+
+@contextmanager
+def table_lock(tables: Path) -> Iterator[None]:
+    """Hold the tables below `tables` for upkeep. Raises ConfigError at once where another upkeep does."""
+    try:
+        with locked(tables):
+            yield
+    except FolderInUseError:
+        raise ConfigError(f"another upkeep of the tables in {tables} is at work; it ends by itself") from None
+
+
+def merge_small(
+    folder: Path, schema: pa.Schema, committed: Mapping[str, int], small_bytes: int = SMALL_BYTES
+) -> Report:
+    """Merge each day's small files, up to `small_bytes` a file. `committed`: query id -> last batch.
+
+    Raises OSError; what was merged until then stays merged.
+    """
+    mend(folder)
+    merged, into, rows = 0, 0, 0
+    for day in sorted(folder.glob("date=*")):
+        for some in _batches(day, committed, small_bytes):
+            rows += _merge(day, some, schema)
+            merged, into = merged + len(some), into + 1
+    return Report(merged, into, rows)
+
+
+def delete_days(folder: Path, keep_days: int, now: datetime) -> int:
+    """Delete the days before the last `keep_days` (UTC, today counts); return how many. Raises OSError."""
+    first = (now.astimezone(UTC) - timedelta(days=keep_days - 1)).date().isoformat()
+    old = [day for day in folder.glob("date=*") if day.name.removeprefix("date=") < first]
+    for day in old:
+        shutil.rmtree(day)
+    return len(old)
+
+
+def mend(folder: Path) -> int:
+    """Undo or finish merges that were cut short; return how many. Raises OSError."""
+    notes = list(folder.glob(f"date=*/{NOTE}"))
+    for note in notes:
+        body = json.loads(note.read_text(encoding="utf-8"))
+        _finish(note.parent, body["into"], body["files"])
+    return len(notes)
+
+
+def _batches(day: Path, committed: Mapping[str, int], small_bytes: int) -> Iterator[list[Path]]:
+    """Yield the small files of one day in the order of writing, each time as many as fit into one."""
+    taken: list[Path] = []
+    size = 0
+    for path in sorted(files(day.parent, day.name), key=lambda path: path.stat().st_mtime_ns):
+        bytes_ = path.stat().st_size
+        if bytes_ >= small_bytes or not is_committed(path, committed):
+            continue
+        if size + bytes_ > small_bytes:
+            if len(taken) > 1:
+                yield taken
+            taken, size = [], 0
+        taken.append(path)
+        size += bytes_
+    if len(taken) > 1:
+        yield taken
+
+
+def _merge(day: Path, some: Sequence[Path], schema: pa.Schema) -> int:
+    """Put one file in the place of some; returns its rows."""
+    names = [path.name for path in some]
+    # No batch's name ends like this, so the job never takes the file for one of its own.
+    name = f"merged-{sha256(json.dumps(names).encode()).hexdigest()[:16]}-m.parquet"
+    newest = max(path.stat().st_mtime_ns for path in some)
+    tables = [pq.ParquetFile(path).read() for path in some]
+    # Files of older versions may lack columns.
+    whole = pa.concat_tables([schema.empty_table(), *tables], promote_options="default")
+    whole = whole.take(pc.sort_indices(whole, [("at", "ascending")]))
+    draft = day / f".{name}.draft"
+    with draft.open("wb") as file:
+        pq.write_table(whole, file, compression="zstd")
+        file.flush()
+        os.fsync(file.fileno())
+    os.utime(draft, ns=(newest, newest))
+    replace_file(day / NOTE, json.dumps({"into": name, "files": names}).encode())
+    draft.replace(day / name)
+    _finish(day, name, names)
+    return int(whole.num_rows)
+
+
+def _finish(day: Path, name: str, names: Sequence[str]) -> None:
+    """Delete the small files if the merged one shows, else its draft; then the note."""
+    shows = (day / name).exists()
+    if shows:
+        sync_folder(day)
+    for gone in names if shows else [f".{name}.draft"]:
+        (day / gone).unlink(missing_ok=True)
+    sync_folder(day)
+    (day / NOTE).unlink(missing_ok=True)

@@ -1,0 +1,25 @@
+"""Upkeep of a job's findings table, by the job itself now and then or by the verb `table`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.checkpoints.ledger import Ledger
+from rebalance_monitor.dashboard.findings_table import FINDINGS_SCHEMA
+from rebalance_monitor.dashboard.table_upkeep import Report, delete_days, merge_small, table_lock
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from rebalance_monitor.streaming.storage import Storage
+
+
+def keep_findings(storage: Storage, keep_days: int | None, now: datetime) -> Report:
+    """Delete days past `keep_days` (None: none) and merge small files. Raises ConfigError, OSError."""
+    if not storage.findings.exists():
+        return Report()
+    with table_lock(storage.findings.parent):
+        days = delete_days(storage.findings, keep_days, now) if keep_days else 0
+        done = merge_small(storage.findings, FINDINGS_SCHEMA, Ledger(storage.ledger).load().batches)
+    return replace(done, days_deleted=days)
