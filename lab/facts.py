@@ -7,11 +7,12 @@ breach is a leave (or an expiry) of a member whose journal says that it processe
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.kinds import Kind
+from rebalance_monitor.lab.epochfacts import take_epochs
+from rebalance_monitor.lab.foldstate import Change, Fact, GroupFold
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -21,53 +22,12 @@ if TYPE_CHECKING:
 # A breach is told when the limit passes; the broker hears of it within a heartbeat, or at the session's end.
 BREACH_MS = 12_000
 LOG_ORDER_MS = 20
-# Twice the heartbeat interval of the lab: sooner no survivor acknowledges an epoch.
-CONVERGENCE_MS = 2_000
-
-
-@dataclass(frozen=True, slots=True)
-class Fact:
-    """One thing to detect. `label` is `kind` or `cause:name`; `member` "" where the group is meant.
-
-    `generation` is the one that a record first shows it in, or -1; `at` is the broker's log time, ms. One
-    that is not `required` may be told of or not: nobody can know.
-    """
-
-    label: str
-    group: str
-    generation: int
-    member: str
-    at: int
-    required: bool = True
-
-
-@dataclass(slots=True)
-class _Change:
-    """A member came or went, at `at`, for `cause`."""
-
-    at: int
-    cause: str
-    member: str
-
-
-@dataclass(slots=True)
-class _Group:
-    """One group while its log is folded."""
-
-    name: str
-    members: set[str] = field(default_factory=set)
-    written: set[str] = field(default_factory=set)
-    changes: list[_Change] = field(default_factory=list)
-    joined_phase: tuple[int, int, set[str]] = (-1, 0, set())
-    began_empty: bool = True
-    unwritten: int = 0
-    replaced: set[str] = field(default_factory=set)
 
 
 def facts_of(events: Iterable[Truth], static_groups: Iterable[str] = ()) -> list[Fact]:
     """Derive the facts from truth events in order of time; `static_groups` have static members only."""
     every = _in_order(events)
-    fold = _Fold(_breaches(every), frozenset(static_groups), _epoch_groups(every))
+    fold = Fold(_breaches(every), frozenset(static_groups), _epoch_groups(every))
     for event in every:
         fold.take(event)
     return sorted(fold.facts, key=lambda fact: fact.at)
@@ -91,10 +51,6 @@ def _breaches(events: Iterable[Truth]) -> dict[str, list[int]]:
     return found
 
 
-def _cut_short(fact: Fact, group: str, emptied_at: int) -> bool:
-    return fact.group == group and fact.label == Kind.REBALANCE and fact.at > emptied_at - CONVERGENCE_MS
-
-
 def _in_order(events: Iterable[Truth]) -> list[Truth]:
     """Put leaves before the Empty that they caused: the Scala coordinator logs them the other way round."""
     ordered: list[Truth] = []
@@ -115,23 +71,23 @@ def _in_order(events: Iterable[Truth]) -> list[Truth]:
     return ordered
 
 
-class _Fold:
+class Fold:
     """Folds the log of all groups into facts."""
 
     def __init__(
         self, breaches: Mapping[str, list[int]], static_groups: frozenset[str], epochs: frozenset[str]
     ) -> None:
         self.facts: list[Fact] = []
-        self._groups: dict[str, _Group] = {}
+        self._groups: dict[str, GroupFold] = {}
         self._breaches = breaches
         self._static = static_groups
         self._epochs = epochs
 
     def take(self, event: Truth) -> None:
         """Fold one event in."""
-        group = self._groups.setdefault(event.group, _Group(event.group))
+        group = self._groups.setdefault(event.group, GroupFold(event.group))
         if event.group in self._epochs:
-            self._take_epochs(group, event)
+            take_epochs(self, group, event)
             return
         match event.what:
             case "joined":
@@ -139,7 +95,7 @@ class _Fold:
             case "left" | "poll_left" | "expired" | "join_deadline" | "sync_deadline":
                 self._remove(group, event)
             case "static_replaced" | "static_swapped":
-                self._replace(group, event)
+                self.replace_static(group, event)
             case "completed":
                 self._skipped(group)
                 group.joined_phase = (event.generation, len(group.changes), set(group.members))
@@ -148,53 +104,20 @@ class _Fold:
             case "empty":
                 self._emptied(group, event)
 
-    def _take_epochs(self, group: _Group, event: Truth) -> None:
-        """Fold an event of a KIP-848 group: every change is written as it happens."""
-        match event.what:
-            case "joined":
-                group.members |= set(event.members)
-                for member in event.members:
-                    change = _Change(event.at, Cause.MEMBER_JOINED, member)
-                    self._tell(group, -1, group.members, change)
-                group.written = set(group.members)
-            case "left" | "expired" | "join_deadline" | "sync_deadline":
-                for member in event.members:
-                    self._tell(group, -1, set(), _Change(event.at, self._cause(group, event, member), member))
-                group.members -= set(event.members)
-                group.written = set(group.members)
-            case "static_replaced":
-                self._replace(group, event)
-            case "epoch":
-                self._bumped(group, event)
-
-    def _bumped(self, group: _Group, event: Truth) -> None:
-        # An Empty and a first start are told once per emptiness, by whichever epoch their run ends with.
-        if not group.members:
-            self.facts.append(Fact(Kind.GROUP_EMPTY, group.name, -1, "", event.at))
-            # What the last ones would have gone on to with nobody left to acknowledge is no convergence.
-            self.facts = [
-                replace(fact, required=False) if _cut_short(fact, group.name, event.at) else fact
-                for fact in self.facts
-            ]
-        else:
-            self.facts.append(Fact(Kind.REBALANCE, group.name, event.generation, "", event.at))
-            if group.began_empty:
-                self.facts.append(Fact(f"cause:{Cause.FIRST_START}", group.name, -1, "", event.at))
-        group.began_empty = not group.members
-
-    def _join(self, group: _Group, event: Truth) -> None:
+    def _join(self, group: GroupFold, event: Truth) -> None:
         group.members |= set(event.members)
-        group.changes += [_Change(event.at, Cause.MEMBER_JOINED, member) for member in event.members]
+        group.changes += [Change(event.at, Cause.MEMBER_JOINED, member) for member in event.members]
 
-    def _remove(self, group: _Group, event: Truth) -> None:
+    def _remove(self, group: GroupFold, event: Truth) -> None:
         for member in event.members:
             group.members.discard(member)
             # The log never tells the new id of a static member that was replaced, but how it begins.
             if any(member.startswith(f"{instance}-") for instance in group.replaced):
                 group.written.add(member)
-            group.changes.append(_Change(event.at, self._cause(group, event, member), member))
+            group.changes.append(Change(event.at, self.cause_of(group, event, member), member))
 
-    def _cause(self, group: _Group, event: Truth, member: str) -> str:
+    def cause_of(self, group: GroupFold, event: Truth, member: str) -> str:
+        """Give the cause of a member's going."""
         plain = {"join_deadline": Cause.JOIN_DEADLINE_MISSED, "sync_deadline": Cause.SYNC_DEADLINE_MISSED}
         if event.what in plain:
             return plain[event.what]
@@ -205,7 +128,8 @@ class _Fold:
             return Cause.MEMBER_LEFT
         return Cause.STATIC_MEMBER_EXPIRED if group.name in self._static else Cause.SESSION_TIMEOUT
 
-    def _replace(self, group: _Group, event: Truth) -> None:
+    def replace_static(self, group: GroupFold, event: Truth) -> None:
+        """Put a static member's new self in place of the old one."""
         old, *new = event.members
         group.replaced.add(event.reason)
         group.members = (group.members - {old}) | set(new)
@@ -214,12 +138,12 @@ class _Fold:
             self.facts.append(Fact(Kind.STATIC_MEMBER_REPLACED, group.name, -1, old, event.at))
             group.written = (group.written - {old}) | set(new)
 
-    def _skipped(self, group: _Group) -> None:
+    def _skipped(self, group: GroupFold) -> None:
         generation = group.joined_phase[0]
         if generation >= 0:
             group.unwritten += 1
 
-    def _written(self, group: _Group, event: Truth) -> None:
+    def _written(self, group: GroupFold, event: Truth) -> None:
         generation, count, members = group.joined_phase
         if generation != event.generation:
             return
@@ -230,7 +154,7 @@ class _Fold:
             self.facts.append(Fact(f"cause:{Cause.FIRST_START}", group.name, generation, "", event.at))
         group.began_empty = False
 
-    def _emptied(self, group: _Group, event: Truth) -> None:
+    def _emptied(self, group: GroupFold, event: Truth) -> None:
         self._skipped(group)
         changes, group.changes = group.changes, []
         if group.written:
@@ -239,15 +163,16 @@ class _Fold:
         group.began_empty = True
 
     def _end(
-        self, group: _Group, generation: int, members: set[str], changes: list[_Change], at: int
+        self, group: GroupFold, generation: int, members: set[str], changes: list[Change], at: int
     ) -> None:
         if group.unwritten:
             self.facts.append(Fact(Kind.REBALANCE_FAILED, group.name, generation, "", at))
         for change in changes:
-            self._tell(group, generation, members, change)
+            self.tell(group, generation, members, change)
         group.written, group.unwritten, group.joined_phase = members, 0, (-1, 0, set())
 
-    def _tell(self, group: _Group, generation: int, members: set[str], change: _Change) -> None:
+    def tell(self, group: GroupFold, generation: int, members: set[str], change: Change) -> None:
+        """Add the facts of one change, as far as records can show it."""
         arrived = change.cause == Cause.MEMBER_JOINED
         visible = change.member in members - group.written if arrived else change.member in group.written
         if not visible or (arrived and group.began_empty):

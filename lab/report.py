@@ -8,7 +8,9 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.lab.score import percentile, together, wilson
+from rebalance_monitor.lab.families import FAMILIES
+from rebalance_monitor.lab.score import LOSSES, NOTHING, UNSURE, together
+from rebalance_monitor.lab.statistics import percentile, wilson
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -16,8 +18,11 @@ if TYPE_CHECKING:
     from rebalance_monitor.lab.score import Tally
 
 LIBRARIES = ("confluent-kafka", "kafka-python", "aiokafka", "pyspark")
-HEAD = "| what | family | truth | detected | missed | wrong | precision | recall | delay p50 / p95 / max |"
-RULE = "|---|---|--:|--:|--:|--:|---|---|---|"
+HEAD = (
+    "| what | family | groups | truth | detected | missed | wrong | precision | recall | "
+    "delay p50 / p95 / max |"
+)
+RULE = "|---|---|---|--:|--:|--:|--:|---|---|---|"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +35,7 @@ class Scored:
     name: str
     tallies: Mapping[tuple[str, str], Tally]
     calibration: Sequence[tuple[float, int, int]]
+    confusion: Mapping[tuple[str, str], int]
     noise: int
     quiet_hours: float
 
@@ -50,7 +56,8 @@ def page(origin: Origin, scored: Iterable[Scored]) -> str:
     """Give the whole page."""
     parts = [_top(origin)]
     for one in scored:
-        parts += [f"## {one.name}", _table(one.tallies), _delays_note(one), _calibration(one.calibration)]
+        parts += [f"## {one.name}", _table(one.tallies), _delays_note(one)]
+        parts += [_confusion(one.confusion), _calibration(one.calibration)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -69,8 +76,10 @@ def _top(origin: Origin) -> str:
 INTRODUCTION = """Real brokers, real clients, injected faults; the coordinator's own log is the truth.
 See [the lab](lab.md) for the scenarios and for how findings are matched to facts: by group, member and
 generation, never by time alone. Intervals are 95 % Wilson intervals. A cause counts as claimed from a
-confidence of 0.6 on. Delays are those of the machine that made the page, with broker, clients and Spark on
-the same few cores: read them with the load given below; `make bench` measures the delay by itself."""
+confidence of 0.6 on; `unsure` below means less, `nothing` that the member was not named. Runs during which
+the machine starved or fenced its broker do not count (they are named below, if any). Delays are those of the
+machine that made the page, with broker, clients and Spark on the same few cores: read them with the load
+given below; `make bench` measures the delay by itself."""
 
 
 def _installed(name: str) -> str:
@@ -94,6 +103,7 @@ def _row(label: str, family: str, one: Tally) -> str:
     cells = [
         label,
         family,
+        group_type(family),
         str(one.facts),
         str(one.detected),
         str(one.missed),
@@ -103,6 +113,13 @@ def _row(label: str, family: str, one: Tally) -> str:
         _delay(one.delays),
     ]
     return "| " + " | ".join(cells) + " |"
+
+
+def group_type(family: str) -> str:
+    """Give the type of a family's groups; "" for all of them together."""
+    if family in FAMILIES:
+        return FAMILIES[family].group_type
+    return "" if family.startswith("**") else "classic"
 
 
 def share(hits: int, total: int) -> str:
@@ -136,4 +153,19 @@ def _calibration(bins: Sequence[tuple[float, int, int]]) -> str:
         f"| {low:.1f}-{low + 0.1:.1f} | {count} | {hits} | {share(hits, count)} |"
         for low, count, hits in bins
     ]
+    return "\n".join(lines)
+
+
+def _confusion(counts: Mapping[tuple[str, str], int]) -> str:
+    """Give the matrix of what became of lost members (rows) against what was said of them (columns)."""
+    said = [cause.value for cause in LOSSES] + [UNSURE, NOTHING]
+    columns = [name for name in said if any(claimed == name for _, claimed in counts)]
+    rows = [cause.value for cause in LOSSES if any(true == cause.value for true, _ in counts)]
+    if not rows:
+        return "No member was lost."
+    lines = ["Members that were lost: what was true (rows), and what was said of them with confidence.", ""]
+    lines += ["| | " + " | ".join(columns) + " |", "|---|" + "--:|" * len(columns)]
+    for true in rows:
+        cells = (str(counts.get((true, claimed), 0) or "") for claimed in columns)
+        lines.append(f"| {true} | " + " | ".join(cells) + " |")
     return "\n".join(lines)

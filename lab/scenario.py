@@ -169,14 +169,21 @@ def _crash_loop(at: float, who: tuple[str, ...], options: Mapping[str, object]) 
     return [step for begin in rounds for step in (Step(begin, "start", who), Step(begin + life, "kill", who))]
 
 
-def varied(scenario: Scenario, seed: int) -> Scenario:
-    """Give the scenario with times and time-outs varied by `seed`; seed 0 changes nothing."""
+def varied(scenario: Scenario, seed: int, slower: float = 1.0) -> Scenario:
+    """Give the scenario with times and time-outs varied by `seed` and stretched by `slower`.
+
+    Seed 0 varies nothing.
+    """
     if seed == 0:
         return scenario
     chance = random.Random(f"{scenario.name}/{seed}")  # noqa: S311 - variation, not secrecy
-    pace = chance.uniform(0.9, 1.35)
+    pace = chance.uniform(0.9, 1.35) * slower
     return replace(
         scenario,
+        settings={
+            key: str(round(int(value) * slower)) if key in {"session_ms", "poll_ms"} else value
+            for key, value in scenario.settings.items()
+        },
         session_ms=round(BASE_SESSION_MS * pace * chance.uniform(0.93, 1.07)),
         poll_ms=round(BASE_POLL_MS * pace * chance.uniform(0.97, 1.1)),
         end=scenario.end * pace + 2,

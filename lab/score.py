@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, replace
-from math import sqrt
 from typing import TYPE_CHECKING
 
+from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.kinds import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from rebalance_monitor.coordinator.findings import CauseEntry, Finding
-    from rebalance_monitor.lab.facts import Fact
+    from rebalance_monitor.lab.foldstate import Fact
 
 CONFIDENT = 0.6
 # Kinds that the log decides; of these a claim without a fact is wrong.
@@ -31,23 +31,52 @@ JUDGED_KINDS = frozenset(
         Kind.STATIC_MEMBER_REPLACED,
         Kind.GROUP_EMPTY,
         Kind.STORM,
+        Kind.GROUP_MIGRATED,
+        Kind.GROUP_REMOVED,
     }
+)
+# How a member can be lost: of these the confusion matrix is made.
+LOSSES = (
+    Cause.MEMBER_LEFT,
+    Cause.SESSION_TIMEOUT,
+    Cause.POLL_INTERVAL_EXCEEDED,
+    Cause.STATIC_MEMBER_EXPIRED,
+    Cause.JOIN_DEADLINE_MISSED,
+    Cause.SYNC_DEADLINE_MISSED,
 )
 JUDGED_CAUSES = frozenset(
     {
-        "first_start",
-        "member_joined",
-        "member_left",
-        "session_timeout",
-        "poll_interval_exceeded",
-        "static_member_expired",
-        "join_deadline_missed",
-        "sync_deadline_missed",
+        *LOSSES,
+        Cause.FIRST_START,
+        Cause.MEMBER_JOINED,
+        Cause.SUBSCRIPTION_CHANGED,
+        Cause.PARTITIONS_CHANGED,
+        Cause.TOPIC_DELETED,
+        Cause.PROTOCOL_CHANGED,
+        Cause.LEADER_REJOINED,
+        Cause.COOPERATIVE_FOLLOW_UP,
+        Cause.STREAMS_PROBING,
+        Cause.CONNECT_RECONFIGURED,
+        Cause.CONNECT_DELAYED,
+        Cause.COORDINATOR_MOVED,
+        Cause.OFFSETS_RESET,
+        Cause.GROUP_DELETED_BY_ADMIN,
     }
 )
+WITH_CAUSES = frozenset({Kind.REBALANCE, Kind.GROUP_EMPTY, Kind.GROUP_REMOVED})
 BY_MEMBER = frozenset({Kind.SESSION_TIMEOUT, Kind.POLL_INTERVAL_EXCEEDED, Kind.STATIC_MEMBER_REPLACED})
+# A member that such a cause names is only where it was seen.
+OF_GROUPS = frozenset({Cause.FIRST_START, Cause.LEADER_REJOINED, Cause.COOPERATIVE_FOLLOW_UP})
 MAX_EPOCHS = 100
-BY_GROUP = frozenset({Kind.STORM})
+BY_GROUP = frozenset(
+    {
+        Kind.STORM,
+        Kind.GROUP_MIGRATED,
+        Kind.GROUP_REMOVED,
+        Kind.COORDINATOR_MOVED,
+        f"cause:{Cause.GROUP_DELETED_BY_ADMIN}",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +112,22 @@ class Tally:
         return self.claims - self.right
 
 
-def claims_of(findings: Iterable[Finding]) -> list[Claim]:
-    """Give what the findings claim, confident or not, of what the log decides."""
-    return [claim for finding in findings if finding.group is not None for claim in _claims(finding)]
+def claims_of(findings: Iterable[Finding], shards: Mapping[int, Sequence[str]] | None = None) -> list[Claim]:
+    """Give what the findings claim, confident or not, of what the log decides.
+
+    `shards` gives the groups of each shard: a shard whose coordinator moved is a claim about each of them.
+    """
+    every = list(findings)
+    found = [claim for finding in every if finding.group is not None for claim in _claims(finding)]
+    # A finding without a shard sums up many.
+    return found + [
+        Claim(one.kind.value, group, -1, "", one.confidence, one.detected_at)
+        for one in every
+        if one.kind == Kind.COORDINATOR_MOVED
+        for shard, groups in (shards or {}).items()
+        if one.shard in {None, shard}
+        for group in groups
+    ]
 
 
 def _claims(finding: Finding) -> list[Claim]:
@@ -95,11 +137,11 @@ def _claims(finding: Finding) -> list[Claim]:
         made += [_claim(finding, finding.kind.value, member, finding.confidence) for member in members]
         # A convergence tells of every epoch since the one before.
         made += [replace(made[0], generation=epoch) for epoch in _earlier_epochs(finding)]
-    if finding.kind in {Kind.REBALANCE, Kind.GROUP_EMPTY} and finding.phase in {None, "opened"}:
+    if finding.kind in WITH_CAUSES and finding.phase in {None, "opened"}:
         made += [
             _claim(finding, f"cause:{cause.cause.value}", _member(cause), cause.confidence)
             for cause in finding.causes
-            if cause.cause.value in JUDGED_CAUSES
+            if cause.cause in JUDGED_CAUSES
         ]
     return made
 
@@ -113,7 +155,7 @@ def _earlier_epochs(finding: Finding) -> range:
 
 
 def _member(cause: CauseEntry) -> str:
-    return "" if cause.cause.value == "first_start" else cause.member_id or ""
+    return "" if cause.cause in OF_GROUPS else cause.member_id or ""
 
 
 def _subjects(finding: Finding) -> list[str]:
@@ -198,21 +240,6 @@ def together(tallies: Iterable[Tally]) -> Tally:
     )
 
 
-def wilson(hits: int, total: int, z: float = 1.96) -> tuple[float, float]:
-    """Give the 95 % Wilson interval of a proportion; (0, 1) of nothing."""
-    if total == 0:
-        return 0.0, 1.0
-    share, square = hits / total, z * z / total
-    middle = (share + square / 2) / (1 + square)
-    spread = z * sqrt(share * (1 - share) / total + square / (4 * total)) / (1 + square)
-    return max(0.0, middle - spread), min(1.0, middle + spread)
-
-
-def percentile(ordered: Sequence[float], share: float) -> float:
-    """Give the value at `share` of an ordered, not empty sequence."""
-    return ordered[min(len(ordered) - 1, round(share * (len(ordered) - 1)))]
-
-
 def calibration(facts: Sequence[Fact], claims: Sequence[Claim]) -> list[tuple[float, int, int]]:
     """Give (lower bound of a tenth of confidence, claims, how many were true) for causes of members."""
     true = {key_of(fact) for fact in facts}
@@ -221,3 +248,30 @@ def calibration(facts: Sequence[Fact], claims: Sequence[Claim]) -> list[tuple[fl
         if claim.label.startswith("cause:") and claim.member:
             bins[min(9, int(claim.confidence * 10))].append(key_of(claim) in true)
     return [(tenth / 10, len(hits), sum(hits)) for tenth, hits in sorted(bins.items())]
+
+
+UNSURE, NOTHING = "unsure", "nothing"
+
+
+def confusion(facts: Sequence[Fact], claims: Sequence[Claim]) -> dict[tuple[str, str], int]:
+    """Count (true cause, claimed cause) over the members that were lost.
+
+    The claim is the most confident one about that member; below 0.6 it is `unsure`, without one `nothing`.
+    """
+    lost = {f"cause:{cause.value}": cause.value for cause in LOSSES}
+    best: dict[tuple[str, str], Claim] = {}
+    for claim in claims:
+        place = claim.group, claim.member
+        if claim.label in lost and (place not in best or best[place].confidence < claim.confidence):
+            best[place] = claim
+    counts: dict[tuple[str, str], int] = defaultdict(int)
+    for fact in facts:
+        if fact.label in lost and fact.required:
+            counts[lost[fact.label], _said(best.get((fact.group, fact.member)), lost)] += 1
+    return dict(counts)
+
+
+def _said(claim: Claim | None, lost: Mapping[str, str]) -> str:
+    if claim is None:
+        return NOTHING
+    return lost[claim.label] if claim.confidence >= CONFIDENT else UNSURE

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.kinds import Kind
-from rebalance_monitor.lab.facts import Fact
+from rebalance_monitor.lab.foldstate import Fact
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -24,32 +25,39 @@ if TYPE_CHECKING:
 
 # A client's metadata is as old as 5 s in the lab (metadata.max.age.ms), and its heartbeat up to 1 s.
 EFFECT_MS = 12_000
-# Kafka Connect reconfigures, revokes and assigns in several generations.
-SETTLES_MS = 6_000
-_OF_MEMBERS = re.compile(r"Adding new member|on heartbeat expiration|LeaveGroup|removing member|pending sync")
+REFILLED_MS = 60_000
+_OF_MEMBERS = re.compile(
+    r"Adding new member|on heartbeat expiration|LeaveGroup|removing member|pending sync|[Ss]tatic member"
+)
 _FOLLOW_UP = re.compile(r"need to revoke partitions and re-join")
 _PROBING = re.compile(r"triggered followup rebalance")
 
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """A step that was done: when (ms), what, to which member ids, with what text (topics, a command)."""
+    """A step that was done: when (ms), what, to which member ids.
+
+    `verb` is a scenario's, or what it amounts to: rejoin, connector, assignor (a member with another one).
+    """
 
     at: int
     verb: str
     members: tuple[str, ...] = ()
-    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What of a group's scenario matters here; `joins_by_pattern`: its members subscribe to a pattern."""
+    """What of a group's scenario matters here; `moves`: when its coordinator moved (ms).
+
+    `joins_by_pattern`: its members subscribe to a pattern.
+    """
 
     group: str
     acts: tuple[Act, ...]
     cooperative: bool = False
     connect: bool = False
     joins_by_pattern: bool = False
+    moves: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +80,7 @@ def scripted_facts(told: Told, events: Iterable[Truth]) -> list[Fact]:
     cycles = list(_cycles(own))
     facts = [fact for act in told.acts for fact in _of_act(told, act, cycles, own)]
     explained = {fact.generation for fact in facts if fact.generation >= 0}
-    for before, cycle in zip(cycles, cycles[1:], strict=False):
+    for before, cycle in pairwise(cycles):
         if not cycle.of_members and cycle.generation not in explained:
             facts += _of_reason(told, before, cycle)
     return facts
@@ -90,33 +98,40 @@ def _cycles(events: Sequence[Truth]) -> Iterator[_Cycle]:
             asked = None
 
 
+# Verb -> the cause of the generation after it, and whether that may be asked for by a member that joins.
+_NEXT = {
+    "add_partitions": (Cause.PARTITIONS_CHANGED, False),
+    "rejoin": (Cause.LEADER_REJOINED, False),
+    "reset_offsets": (Cause.OFFSETS_RESET, True),
+    "assignor": (Cause.PROTOCOL_CHANGED, True),
+}
+# Connect reconfigures, revokes and assigns; every member hears of a deleted topic for itself.
+_SEVERAL = {
+    "connector": (Cause.CONNECT_RECONFIGURED, (Cause.COOPERATIVE_FOLLOW_UP,)),
+    "delete_topic": (Cause.TOPIC_DELETED, (Cause.PARTITIONS_CHANGED, Cause.LEADER_REJOINED)),
+}
+
+
 def _of_act(told: Told, act: Act, cycles: Sequence[_Cycle], events: Sequence[Truth]) -> list[Fact]:
-    match act.verb:
-        case "subscribe":
-            return _of_each(told, Cause.SUBSCRIPTION_CHANGED, act, act.members)
-        case "create_topic" if told.joins_by_pattern:
-            return _of_each(told, Cause.SUBSCRIPTION_CHANGED, act, _members_at(events, act.at))
-        case "add_partitions":
-            return _of_next(told, Cause.PARTITIONS_CHANGED, act, cycles)
-        case "delete_topic":
-            return _of_next(told, Cause.TOPIC_DELETED, act, cycles)
-        case "reset_offsets":
-            return _of_next(told, Cause.OFFSETS_RESET, act, cycles, any_reason=True, within=60_000)
-        case "delete_group":
-            found = [Fact(Kind.GROUP_REMOVED, told.group, -1, "", act.at)]
-            return [*found, Fact(f"cause:{Cause.GROUP_DELETED_BY_ADMIN}", told.group, -1, "", act.at)]
-        case "assignor":
-            return _of_next(told, Cause.PROTOCOL_CHANGED, act, cycles, any_reason=True)
-        case "command" if act.text.startswith("rejoin"):
-            return _of_next(told, Cause.LEADER_REJOINED, act, cycles)
-        case "command" if act.text.startswith("connector"):
-            return _of_connector(told, act, cycles)
-        case _:
-            return []
+    if act.verb in _NEXT:
+        cause, any_reason = _NEXT[act.verb]
+        return _of_next(told, cause, act, cycles, any_reason=any_reason)
+    if act.verb in _SEVERAL:
+        # Some clients drop a topic that is gone from their subscription.
+        gone = _members_at(events, act.at) if act.verb == "delete_topic" else []
+        return _of_several(told, act, cycles) + _subscribed(told, act, gone, required=False)
+    if act.verb == "delete_group":
+        label = f"cause:{Cause.GROUP_DELETED_BY_ADMIN}"
+        return [Fact(one, told.group, -1, "", act.at) for one in (Kind.GROUP_REMOVED, label)]
+    members = act.members if act.verb == "subscribe" else ()
+    if act.verb == "create_topic" and told.joins_by_pattern:
+        members = tuple(_members_at(events, act.at))
+    return _subscribed(told, act, members, required=True)
 
 
-def _of_each(told: Told, cause: Cause, act: Act, members: Iterable[str]) -> list[Fact]:
-    return [Fact(f"cause:{cause}", told.group, -1, member, act.at) for member in members]
+def _subscribed(told: Told, act: Act, members: Iterable[str], *, required: bool) -> list[Fact]:
+    label = f"cause:{Cause.SUBSCRIPTION_CHANGED}"
+    return [Fact(label, told.group, -1, member, act.at, required=required) for member in members]
 
 
 def _of_next(
@@ -125,9 +140,9 @@ def _of_next(
     act: Act,
     cycles: Sequence[_Cycle],
     *,
-    any_reason: bool = False,
-    within: int = EFFECT_MS,
+    any_reason: bool,
 ) -> list[Fact]:
+    within = REFILLED_MS if any_reason else EFFECT_MS
     later = (one for one in cycles if act.at <= one.asked <= act.at + within)
     chosen = next((one for one in later if any_reason or not one.of_members), None)
     if chosen is None:
@@ -135,20 +150,23 @@ def _of_next(
     return [Fact(f"cause:{cause}", told.group, chosen.generation, "", chosen.written)]
 
 
-def _of_connector(told: Told, act: Act, cycles: Sequence[_Cycle]) -> list[Fact]:
-    after = [one for one in cycles if act.at <= one.asked <= act.at + SETTLES_MS and not one.of_members]
+def _of_several(told: Told, act: Act, cycles: Sequence[_Cycle]) -> list[Fact]:
+    """Of several generations that a step leads to the first must be told by its cause, the others may be."""
+    cause, others = _SEVERAL[act.verb]
+    after = [one for one in cycles if act.at <= one.asked <= act.at + EFFECT_MS and not one.of_members]
     found = [
-        Fact(f"cause:{cause}", told.group, one.generation, "", one.written, required=False)
+        Fact(f"cause:{other}", told.group, one.generation, "", one.written, required=False)
         for one in after[1:]
-        for cause in (Cause.CONNECT_RECONFIGURED, Cause.COOPERATIVE_FOLLOW_UP)
+        for other in (cause, *others)
     ]
-    label = f"cause:{Cause.CONNECT_RECONFIGURED}"
-    return found + [Fact(label, told.group, one.generation, "", one.written) for one in after[:1]]
+    return found + [Fact(f"cause:{cause}", told.group, one.generation, "", one.written) for one in after[:1]]
 
 
 def _of_reason(told: Told, before: _Cycle, cycle: _Cycle) -> list[Fact]:
     """Name why a generation came that no step explains and for which nobody came or went."""
-    if _PROBING.search(cycle.reason):
+    if any(0 <= cycle.asked - at <= EFFECT_MS for at in told.moves):
+        causes, required = [Cause.COORDINATOR_MOVED, Cause.LEADER_REJOINED], False
+    elif _PROBING.search(cycle.reason):
         causes, required = [Cause.STREAMS_PROBING, Cause.COOPERATIVE_FOLLOW_UP], False
     elif told.connect:
         causes, required = [Cause.CONNECT_DELAYED, Cause.COOPERATIVE_FOLLOW_UP], False

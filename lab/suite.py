@@ -117,9 +117,13 @@ def run_suite(
     folder: Path,
     *,
     seed: int = 0,
+    pace: float = 1.0,
     say: Callable[[str], None] = lambda _: None,
 ) -> None:
-    """Run all jobs on a started broker and fill `folder`; `say` hears of every start and end."""
+    """Run all jobs on a started broker and fill `folder`; `say` hears of every start and end.
+
+    `seed` varies times and time-outs, `pace` stretches them all.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     rooms = {True: Room(MAX_JVMS), False: Room(MAX_PYTHONS)}
     skipped: dict[str, str] = {}
@@ -138,7 +142,14 @@ def run_suite(
                 skipped[job.group] = reason
                 say(f"skipped {job.group}: {reason}")
                 continue
-            run = Run(_scenario(job, seed), FAMILIES[job.family], broker, traffic, folder / "runs", job.group)
+            run = Run(
+                varied(load(job.scenario), seed, pace),
+                FAMILIES[job.family],
+                broker,
+                traffic,
+                folder / "runs",
+                job.group,
+            )
             threads.append(_start(run, rooms[run.family.is_java], say))
         while any(thread.is_alive() for thread in threads):
             sightings += [sighting.to_json() for sighting in probe.drain()]
@@ -150,6 +161,7 @@ def run_suite(
     about = {
         "kafka": broker.version,
         "seed": seed,
+        "pace": pace,
         "began": began,
         "ended": int(time.time() * 1000),
         "cores": os.cpu_count(),
@@ -169,10 +181,6 @@ def _fences(broker: LabBroker) -> list[Strain]:
             with log.open(encoding="utf-8", errors="replace") as lines:
                 found += fences(lines)
     return found
-
-
-def _scenario(job: Job, seed: int) -> Scenario:
-    return varied(load(job.scenario), seed)
 
 
 def _start(run: Run, room: Room, say: Callable[[str], None]) -> threading.Thread:

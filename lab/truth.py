@@ -27,7 +27,8 @@ class Truth:
 
     `what`: started, completed, synced, empty, expired, pending_expired, left, poll_left, join_deadline,
     sync_deadline, joined, static_replaced, static_swapped (the same outside Stable), static_left, fenced,
-    epoch (bumped), computed (its assignment), loaded, unloaded, and poll_breach, which only a journal tells.
+    epoch (bumped), computed (its assignment), loaded, unloaded, elected (a shard
+    came to a broker, in this leader epoch), and poll_breach, which only a journal tells.
     `members` are the ids it names, the
     old before the new one; `reason` is the log's wording, or the type of a share or streams group.
     """
@@ -95,6 +96,9 @@ PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("joined", rf"{_OF_EPOCHS}{_EITHER}{_M} (?:{_INSTANCE})?joins the (?:consumer|(?P<t>share)) group"),
         ("epoch", rf"{_OF_EPOCHS}Bumped group epoch to {_N}"),
         ("computed", rf"{_OF_EPOCHS}Computed a new target assignment for epoch {_N}"),
+        # A shard is named as its partition, where a group would be.
+        ("elected", rf"Scheduling loading of metadata from (?P<g>__consumer_offsets-\d+) with epoch {_N}"),
+        ("elected", rf"Elected as the group coordinator for partition (?P<g>\d+) in epoch {_N}"),
         ("loaded", rf"Loaded classic group {_G} with \d+ members"),
         ("loaded", rf"Loading group metadata for {_G} with generation {_N}"),
         ("unloaded", rf"\[GroupId={_G}\] Unloading group metadata for generation {_N}"),
@@ -137,7 +141,8 @@ def _event(at: int, what: str, match: re.Match[str]) -> Truth:
 
 def _refined(what: str, reason: str) -> str:
     if what == "fenced":
-        return _EPOCH_CAUSES.get(reason, "fenced")
+        late = reason.startswith("it failed to transition")
+        return _EPOCH_CAUSES.get(reason, "join_deadline" if late else "fenced")
     return "poll_left" if what == "left" and _POLL in reason else what
 
 

@@ -1,4 +1,5 @@
-from rebalance_monitor.lab.facts import Fact, facts_of, migrated_groups
+from rebalance_monitor.lab.facts import facts_of, migrated_groups
+from rebalance_monitor.lab.foldstate import Fact
 from rebalance_monitor.lab.truth import Truth
 
 

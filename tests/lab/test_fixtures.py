@@ -2,7 +2,8 @@
 
 `expected.json` of each fixture has, per kind or cause and client family, the facts, the least that must be
 detected and the most that may be wrong. `python -m rebalance_monitor.lab.accuracy --score FOLDER --misses`
-shows what changed: better numbers are written into the file, worse ones need a reason.
+shows what changed: better numbers are written into the file (`tools/fixture.py FOLDER`), worse ones need a
+reason.
 """
 
 import json
@@ -10,21 +11,22 @@ from pathlib import Path
 
 import pytest
 
-from rebalance_monitor.lab.accuracy import Suite, read_suite, replayed
-from rebalance_monitor.lab.score import claims_of, tally, unmatched
+from rebalance_monitor.lab.results import REPLAY, result_of
+from rebalance_monitor.lab.score import tally, unmatched
+from rebalance_monitor.lab.suitefolder import read_suite
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "scenarios"
 SUITES = sorted(path.name for path in FIXTURES.iterdir() if (path / "suite.json").exists())
-LIMIT_BYTES = 15 * 1024 * 1024
+LIMIT_BYTES = 6 * 1024 * 1024
 
 
 @pytest.mark.parametrize("name", SUITES)
 def test_detection_on_a_real_capture_is_as_good_as_it_was(name: str) -> None:
-    suite: Suite = read_suite(FIXTURES / name)
-    claims = claims_of(replayed(suite))
-    found = {"/".join(key): one for key, one in tally(suite.facts, claims, suite.families).items()}
+    result = result_of(read_suite(FIXTURES / name))
+    claims = result.claims[REPLAY]
+    found = {"/".join(key): one for key, one in tally(result.facts, claims, result.families).items()}
     expected = json.loads((FIXTURES / name / "expected.json").read_text())
-    missed, wrong = unmatched(suite.facts, claims)
+    missed, wrong = unmatched(result.facts, claims)
     for key, (facts, detected, most_wrong) in expected.items():
         one = found[key]
         assert one.facts == facts, key

@@ -5,8 +5,9 @@ from hypothesis import strategies as st
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import CauseEntry, Finding
 from rebalance_monitor.coordinator.kinds import Kind, Scope, Severity
-from rebalance_monitor.lab.facts import Fact
-from rebalance_monitor.lab.score import calibration, claims_of, percentile, tally, together, wilson
+from rebalance_monitor.lab.foldstate import Fact
+from rebalance_monitor.lab.score import calibration, claims_of, tally, together
+from rebalance_monitor.lab.statistics import percentile, wilson
 
 FAMILY = {"g": "java"}
 

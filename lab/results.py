@@ -1,0 +1,140 @@
+"""What one suite gave, small enough to keep: facts, claims, families; and what many of them give together.
+
+`make accuracy-full` runs for hours; each finished suite is kept as one JSON file, so that it can go on where
+it stopped and pool what it has.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from rebalance_monitor.cluster.errors import DependencyError
+from rebalance_monitor.coordinator.findings import Finding, from_json
+from rebalance_monitor.coordinator.kinds import Kind, Severity
+from rebalance_monitor.lab.foldstate import Fact
+from rebalance_monitor.lab.judge import noises
+from rebalance_monitor.lab.properties import SESSION_TIMEOUT_848_MS
+from rebalance_monitor.lab.report import Scored
+from rebalance_monitor.lab.score import Claim, calibration, claims_of, confusion, tally
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from rebalance_monitor.lab.suitefolder import Suite
+
+LIVE, REPLAY = "live", "replay"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One suite's result. `claims` and `noise` are by way of running the monitor: live, replay.
+
+    `noise` are loud findings on quiet groups, `quiet_ms` the time of these groups together.
+    """
+
+    about: dict[str, Any]
+    facts: list[Fact]
+    claims: dict[str, list[Claim]]
+    families: dict[str, str]
+    noise: dict[str, int] = field(default_factory=dict)
+    quiet_ms: int = 0
+    spoilt: dict[str, str] = field(default_factory=dict)
+
+
+def result_of(suite: Suite) -> Result:
+    """Replay a suite's capture, take what the streaming job found, and put both beside the facts."""
+    ways = {REPLAY: replayed(suite)}
+    if live := watched(suite):
+        ways[LIVE] = live
+    quiet = {group: span for group, span in suite.quiet.items() if group not in suite.spoilt}
+    return Result(
+        about=dict(suite.about),
+        facts=[fact for fact in suite.facts if fact.group in suite.families],
+        claims={way: _claims(suite, found) for way, found in ways.items()},
+        families=suite.families,
+        noise={way: _noise(quiet, found) for way, found in ways.items()},
+        quiet_ms=sum(end - start for start, end in quiet.values()),
+        spoilt=suite.spoilt,
+    )
+
+
+def _claims(suite: Suite, findings: Sequence[Finding]) -> list[Claim]:
+    every = claims_of(findings, suite.shards)
+    counted = (claim for claim in every if claim.group in suite.families)
+    return [one for one in counted if one.label == Kind.GROUP_MIGRATED or one.group not in suite.migrated]
+
+
+def _noise(quiet: dict[str, tuple[int, int]], findings: Sequence[Finding]) -> int:
+    start = min((span[0] for span in quiet.values()), default=0)
+    loud = noises(quiet, start, [one for one in findings if one.severity != Severity.INFO])
+    return sum(one.at < quiet[one.group][1] for one in loud if one.group is not None)
+
+
+def replayed(suite: Suite) -> list[Finding]:
+    """Give what `rebalance-monitor replay` finds in the suite's capture. Raises DependencyError."""
+    main = "from rebalance_monitor.cli.main import main; main()"
+    capture = str(suite.folder / "capture")
+    command = [sys.executable, "-c", main, "replay", "--capture", capture, "-o", "jsonl"]
+    # A capture holds no broker settings; the job reads them from the broker.
+    command += ["--set", f"detection.session_timeout_848_ms={SESSION_TIMEOUT_848_MS}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode not in {0, 1}:
+        raise DependencyError(f"replay of {capture} failed:\n{done.stderr}")
+    return [from_json(line) for line in done.stdout.splitlines()]
+
+
+def watched(suite: Suite) -> list[Finding]:
+    """Give what the streaming job found while the suite ran; nothing if it did not watch."""
+    path = suite.folder / "monitor" / "findings.jsonl"
+    if not path.exists():
+        return []
+    return [from_json(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def pooled(name: str, way: str, results: Iterable[Result]) -> Scored:
+    """Score many suites as one."""
+    facts: list[Fact] = []
+    claims: list[Claim] = []
+    families: dict[str, str] = {}
+    noise, quiet_ms = 0, 0
+    for number, one in enumerate(results):
+        if way not in one.claims:
+            continue
+        # Suites share group names; a prefix keeps their groups apart.
+        facts += [replace(fact, group=f"{number}/{fact.group}") for fact in one.facts]
+        claims += [_moved(claim, number, live=way == LIVE) for claim in one.claims[way]]
+        families |= {f"{number}/{group}": family for group, family in one.families.items()}
+        noise, quiet_ms = noise + one.noise.get(way, 0), quiet_ms + one.quiet_ms
+    return Scored(
+        name,
+        tally(facts, claims, families),
+        calibration(facts, claims),
+        confusion(facts, claims),
+        noise,
+        quiet_ms / 3.6e6,
+    )
+
+
+def _moved(claim: Claim, number: int, *, live: bool) -> Claim:
+    detected = claim.detected_at if live else -1
+    return replace(claim, group=f"{number}/{claim.group}", detected_at=detected)
+
+
+def write_result(result: Result, path: Path) -> None:
+    """Keep a result; the file appears whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.with_suffix(".tmp").write_text(json.dumps(asdict(result)), encoding="utf-8")
+    path.with_suffix(".tmp").rename(path)
+
+
+def read_result(path: Path) -> Result:
+    """Read a result that was kept."""
+    raw = json.loads(path.read_text(encoding="utf-8"))
+    facts = [Fact(**fact) for fact in raw["facts"]]
+    claims = {way: [Claim(**one) for one in found] for way, found in raw["claims"].items()}
+    return Result(**{**raw, "facts": facts, "claims": claims})

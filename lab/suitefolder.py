@@ -1,0 +1,201 @@
+"""A finished suite folder, read: its facts, its groups' families, and which runs do not count.
+
+A run counts unless the machine starved or its broker was fenced meanwhile (lab/strain.py): then the log tells
+of deadlines that no client missed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+import yaml
+
+from rebalance_monitor.cluster.capture import read_capture
+from rebalance_monitor.coordinator.kinds import Kind
+from rebalance_monitor.decoders import coordinator_partition
+from rebalance_monitor.lab.facts import facts_of, migrated_groups
+from rebalance_monitor.lab.foldstate import Fact
+from rebalance_monitor.lab.scripted import Act, Told, scripted_facts
+from rebalance_monitor.lab.strain import Strain
+from rebalance_monitor.lab.truth import Truth, read_truth, write_truth
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+# A record of the last moments may miss the capture, which is taken before the log is copied.
+EDGE_MS = 1_500
+# Connect's sinks are consumers of a group of their own, named after the connector.
+SINKS = "connect-sinks"
+BROKER_VERBS = frozenset({"restart_broker", "kill_broker", "start_broker", "move_coordinator"})
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """A finished suite: facts of all groups; `families` has those that count, `spoilt` why others do not.
+
+    `quiet` groups have (from, to) in ms; `migrated` ones changed their protocol: only that is judged of them.
+    `shards` gives the groups of each shard.
+    """
+
+    folder: Path
+    facts: list[Fact]
+    families: dict[str, str]
+    quiet: dict[str, tuple[int, int]]
+    about: dict[str, object]
+    spoilt: dict[str, str] = field(default_factory=dict)
+    migrated: frozenset[str] = frozenset()
+    shards: dict[int, list[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One run folder: its scenario as it was run, and the steps that were done."""
+
+    group: str
+    raw: Mapping[str, Any]
+    steps: Sequence[Mapping[str, Any]]
+
+    @property
+    def span(self) -> tuple[int, int]:
+        begin = int(self.steps[0]["at"])
+        return begin, begin + int(float(self.raw["end"]) * 1000)
+
+    @property
+    def hurts_brokers(self) -> bool:
+        return any(step["verb"] in BROKER_VERBS for step in self.steps)
+
+
+def read_suite(folder: Path) -> Suite:
+    """Read a suite folder, leaving out facts that are younger than its capture."""
+    about = json.loads((folder / "suite.json").read_text(encoding="utf-8"))
+    runs = [_run(path.parent) for path in sorted(folder.glob("runs/*/scenario.yaml"))]
+    metadata = read_capture(folder / "capture").metadata
+    # Where the logs are there they are read again: the parser may have learnt since.
+    truth = write_truth(folder) if any(folder.glob("coordinator-*.log")) else read_truth(folder)
+    events = [event for event in truth if event.at <= metadata.captured_at - EDGE_MS]
+    migrated = migrated_groups(events)
+    families = _families(runs, events)
+    spoilt = _spoilt(runs, [Strain(**one) for one in about.get("strains", ())])
+    shards: dict[int, list[str]] = defaultdict(list)
+    for group in families:
+        shards[coordinator_partition(group, metadata.partitions)].append(group)
+    static = [run.group for run in runs if run.raw["static"]]
+    facts = facts_of(events, static) + _storms(runs) + _moves(events, shards)
+    facts += [fact for run in runs for fact in scripted_facts(_told(run, facts), events)]
+    return Suite(
+        folder=folder,
+        facts=[fact for fact in facts if fact.group not in migrated] + _migrations(events, migrated),
+        families={group: family for group, family in families.items() if group not in spoilt},
+        quiet={name: span for run in runs if run.raw["silent"] for name, span in _quiet(run).items()},
+        about=about,
+        spoilt=spoilt,
+        migrated=migrated,
+        shards=dict(shards),
+    )
+
+
+def _run(folder: Path) -> _Run:
+    raw = cast("dict[str, Any]", yaml.safe_load((folder / "scenario.yaml").read_text(encoding="utf-8")))
+    lines = (folder / "steps.jsonl").read_text(encoding="utf-8").splitlines()
+    return _Run(folder.name, raw, [json.loads(line) for line in lines])
+
+
+def _families(runs: Sequence[_Run], events: Sequence[Truth]) -> dict[str, str]:
+    found = {run.group: str(run.raw["family"]) for run in runs}
+    connected = any(family == "connect" for family in found.values())
+    sinks = {event.group for event in events if connected and event.group.startswith("connect-")}
+    return {**dict.fromkeys(sinks - found.keys(), SINKS), **found}
+
+
+def _spoilt(runs: Sequence[_Run], strains: Sequence[Strain]) -> dict[str, str]:
+    return {
+        run.group: strain.what
+        for run in runs
+        for strain in strains
+        # Who restarts brokers fences them on purpose.
+        if strain.spoils(*run.span) and not (strain.what == "fenced" and run.hurts_brokers)
+    }
+
+
+def _quiet(run: _Run) -> dict[str, tuple[int, int]]:
+    count = int(run.raw["settings"].get("groups", 1))
+    names = [run.group] if count == 1 else [f"{run.group}.{number:03d}" for number in range(count)]
+    return dict.fromkeys(names, run.span)
+
+
+def _storms(runs: Sequence[_Run]) -> list[Fact]:
+    """Give the storms that scenario files announce: no log line says that something is one."""
+    return [
+        Fact(Kind.STORM, run.group, -1, "", _first_fault(run))
+        for run in runs
+        if any(one["kind"] == Kind.STORM and one["phase"] == "opened" for one in run.raw["expect"])
+    ]
+
+
+def _first_fault(run: _Run) -> int:
+    return next((int(step["at"]) for step in run.steps if step["verb"] != "start"), int(run.steps[0]["at"]))
+
+
+def _moves(events: Sequence[Truth], shards: Mapping[int, Sequence[str]]) -> list[Fact]:
+    """Give the coordinator moves of every group that was known to its shard before."""
+    began: dict[str, int] = {}
+    for event in events:
+        began.setdefault(event.group, event.at)
+    return [
+        Fact(Kind.COORDINATOR_MOVED, group, event.generation, "", event.at)
+        for event in events
+        if event.what == "elected"
+        for group in shards.get(int(event.group.rpartition("-")[2]), ())
+        if began.get(group, event.at) < event.at
+    ]
+
+
+def _migrations(events: Sequence[Truth], migrated: frozenset[str]) -> list[Fact]:
+    """Tell each time that a group went over from synced generations to epochs, or back."""
+    facts: list[Fact] = []
+    before: dict[str, str] = {}
+    for event in events:
+        if event.group not in migrated or event.what not in {"synced", "epoch"}:
+            continue
+        if before.get(event.group, event.what) != event.what:
+            facts.append(Fact(Kind.GROUP_MIGRATED, event.group, -1, "", event.at))
+        before[event.group] = event.what
+    return facts
+
+
+def _told(run: _Run, facts: Sequence[Fact]) -> Told:
+    flags = f"{run.raw['family']} {run.raw['settings']} {run.raw['steps']}"
+    return Told(
+        group=run.group,
+        acts=tuple(act for step in run.steps for act in _acts(run, step)),
+        cooperative="cooperative" in flags,
+        connect=run.raw["family"] == "connect",
+        moves=tuple(
+            fact.at for fact in facts if fact.label == Kind.COORDINATOR_MOVED and fact.group == run.group
+        ),
+        joins_by_pattern=any(name.startswith("^") for name in run.raw["topics"]),
+    )
+
+
+def _acts(run: _Run, step: Mapping[str, Any]) -> list[Act]:
+    at, verb = int(step["at"]), str(step["verb"])
+    planned = [one for one in run.raw["steps"] if one["verb"] == verb and one["at"] == step["planned_s"]]
+    options = planned[0]["options"] if planned else {}
+    if verb == "command":
+        return [Act(at, str(options["text"]).split()[0])]
+    if verb == "start":
+        return [Act(at, "assignor")] if _assignor(options) not in {"", _first_assignor(run)} else []
+    return [Act(at, verb, tuple(step["member_ids"]))]
+
+
+def _assignor(options: Mapping[str, Any]) -> str:
+    return str((options.get("with") or {}).get("assignor", ""))
+
+
+def _first_assignor(run: _Run) -> str:
+    firsts = (_assignor(one["options"]) for one in run.raw["steps"] if one["verb"] == "start")
+    return next(firsts, "")
