@@ -26,10 +26,11 @@ class FolderError(ConfigError):
     """The folder cannot be made or written."""
 
 
-def replace_file(path: Path, content: bytes) -> None:
+def replace_file(path: Path, content: bytes, mode: int = 0o644) -> None:
     """Make `path` hold `content`, durably: a reader sees the old bytes or the new ones, never a mixture."""
     draft = path.with_name(f".{path.name}.draft")
-    with draft.open("wb") as file:
+    draft.unlink(missing_ok=True)
+    with open(draft, "wb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
@@ -65,7 +66,10 @@ def locked(folder: Path) -> Iterator[None]:
 
 def _lock_file(folder: Path) -> TextIO:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        if not folder.exists():
+            folder.mkdir(parents=True)
+            # Names of clients and machines lie here: they are nobody else's business.
+            folder.chmod(0o700)
         return (folder / "lock").open("a")
     except OSError as error:
         raise FolderError(

@@ -60,6 +60,10 @@ class Outputs(Section):
     )
     parquet: bool = Field(default=True, description="`tables/findings`, Parquet partitioned by date.")
     console: bool = Field(default=True, description="Findings on standard output.")
+    identities: Literal["shown", "hashed", "hidden"] = Field(
+        default="shown",
+        description="How client ids, hosts and member ids leave the job: `shown`, `hashed` or `hidden`.",
+    )
     quarantine: bool = Field(
         default=True, description="`tables/quarantine`: a sample of the records that could not be read."
     )

@@ -12,6 +12,7 @@ from rebalance_monitor.checkpoints.ledger import Ledger
 from rebalance_monitor.cluster.probe import ProbeThread
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.streaming.alerting import Alerting
+from rebalance_monitor.streaming.identities import identities_of
 from rebalance_monitor.streaming.notices import Notices
 from rebalance_monitor.streaming.parts import Parts
 from rebalance_monitor.streaming.serving import Serving
@@ -65,6 +66,7 @@ class Outputs:
             [*storage_sinks(settings, storage), self.serving, self.alerting, *more_sinks],
             self._parts,
             cluster_name=settings.cluster_name,
+            identities=identities_of(settings.outputs.identities, storage.identity_key),
         )
 
     def __enter__(self) -> Self:

@@ -59,6 +59,11 @@ class Storage:
         return self.root / "tables" / "quarantine"
 
     @property
+    def identity_key(self) -> Path:
+        """The key under which identities are hashed."""
+        return self.root / "identity.key"
+
+    @property
     def jsonl(self) -> Path:
         """Findings as JSON lines."""
         return self.root / "findings.jsonl"

@@ -18,6 +18,7 @@ import structlog
 
 from rebalance_monitor.coordinator.findings import stamp
 from rebalance_monitor.streaming.batches import Batch, BatchKey, read_batch
+from rebalance_monitor.streaming.identities import Identities
 from rebalance_monitor.streaming.sinks import JsonLines, Telling
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 # The query id of batches that no query made.
 MONITOR = "monitor"
+SHOWN = Identities("shown")
 OUTPUT_COLUMNS = ("row_kind", "shard", "group", "body")
 
 
@@ -69,6 +71,7 @@ class BatchWriter:
         parts: DriverParts,
         *,
         cluster_name: str = "",
+        identities: Identities = SHOWN,
         wall_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self._ledger = ledger
@@ -76,6 +79,7 @@ class BatchWriter:
         self._sinks = sinks
         self._parts = parts
         self._cluster_name = cluster_name
+        self._identities = identities
         self._wall_ms = wall_ms
         self._query_id = ""
         self._has_id = threading.Event()
@@ -134,8 +138,9 @@ class BatchWriter:
     def _tell_locked(self, key: BatchKey, batch: Batch) -> None:
         wall = self._wall_ms()
         fresh = replace(batch, findings=[f for f in batch.findings if not self._is_known(f)])
-        findings = [self._named(stamp(f, wall)) for f in self._parts.findings(fresh, wall)]
-        telling = Telling(findings, batch, wall)
+        told = self._parts.findings(fresh, wall)
+        findings = [self._identities.finding(self._named(stamp(finding, wall))) for finding in told]
+        telling = Telling(findings, self._identities.batch(batch), wall)
         for sink in self._sinks:
             sink.write(key, telling)
         self._commit(key, batch)
