@@ -129,7 +129,7 @@ def run_suite(
     skipped: dict[str, str] = {}
     began = int(time.time() * 1000)
     sightings: list[str] = []
-    load: list[float] = []
+    loads: list[float] = []
     pulse = Pulse()
     with ExitStack() as stack:
         stack.enter_context(pulse)
@@ -153,7 +153,7 @@ def run_suite(
             threads.append(_start(run, rooms[run.family.is_java], say))
         while any(thread.is_alive() for thread in threads):
             sightings += [sighting.to_json() for sighting in probe.drain()]
-            load.append(os.getloadavg()[0])
+            loads.append(os.getloadavg()[0])
             time.sleep(1)
         time.sleep(2)
         sightings += [sighting.to_json() for sighting in probe.drain()]
@@ -165,7 +165,7 @@ def run_suite(
         "began": began,
         "ended": int(time.time() * 1000),
         "cores": os.cpu_count(),
-        "load": round(sum(load) / max(1, len(load)), 1),
+        "load": round(sum(loads) / max(1, len(loads)), 1),
         "late_ms": pulse.worst_ms,
         "strains": [asdict(one) for one in (*pulse.late, *_fences(broker))],
         "skipped": skipped,
