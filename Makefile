@@ -10,7 +10,7 @@ QUICK := not slow and not chaos
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-demo demo test check test-slow chaos test-matrix fuzz oracle accuracy bench deps-ci lint typecheck format docs lock clean
+.PHONY: help setup setup-demo demo test check test-slow chaos test-matrix fuzz oracle accuracy bench sbom deps-ci lint typecheck format docs lock clean
 
 help: ## Say what there is.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,6 +56,9 @@ bench: setup ## Records per second and CPU of every stage, against the floors of
 	@$(VENV)/python tools/jars.py
 	@$(VENV)/python bench/decoders_bench.py
 	@$(VENV)/python bench/pipeline.py $(ARGS)
+
+sbom: setup ## Write build/sbom.json (CycloneDX) from the hash-pinned requirements.
+	@$(VENV)/python tools/sbom.py
 
 deps-ci: ## Install the system packages that test-slow uses (Debian, Ubuntu).
 	@sh tools/deps-ci.sh
