@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from rebalance_monitor.coordinator.state import GroupState, Member, PendingRemoval, ShardState, StormState
-from rebalance_monitor.coordinator.store import GroupStore
+from rebalance_monitor.coordinator.store import Frozen, GroupStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -32,6 +32,7 @@ FRAME_VERSION = 2
 _BLOB = Struct(">BI")
 _LENGTH = Struct(">I")
 _NAME = Struct(">H")
+_FRAME = Struct(">IH")
 _WAKE = Struct(">qB")
 
 
@@ -120,7 +121,7 @@ def _header(state: ShardState) -> list[Any]:
     return list(values.values())
 
 
-def _state(values: list[Any], frozen: dict[str, tuple[int, bytes]]) -> ShardState:
+def _state(values: list[Any], frozen: dict[str, Frozen]) -> ShardState:
     header = dict(zip(_HEADER, values, strict=True))
     if header["pending"] is not None:
         name, offset, ts, history, group = header["pending"]
@@ -129,8 +130,8 @@ def _state(values: list[Any], frozen: dict[str, tuple[int, bytes]]) -> ShardStat
 
 
 def _frames(groups: GroupStore) -> Iterator[bytes]:
-    for group, (wake, body) in groups.frozen.items():
-        yield _frame(group, wake, body)
+    for _, frame, _ in groups.frozen.values():
+        yield frame
     for group, state in groups.live.items():
         yield _frame(group, state.wake, encode_group(state))
 
@@ -143,18 +144,16 @@ def _frame(group: str, wake: int, body: bytes) -> bytes:
     )
 
 
-def _thawable(body: bytes, at: int) -> Iterable[tuple[str, tuple[int, bytes]]]:
+def _thawable(body: bytes, at: int) -> Iterable[tuple[str, Frozen]]:
     while at < len(body):
-        (length,) = _LENGTH.unpack_from(body, at)
-        at += _LENGTH.size
-        (size,) = _NAME.unpack_from(body, at)
-        name = at + _NAME.size
+        length, size = _FRAME.unpack_from(body, at)
+        end, name = at + _LENGTH.size + length, at + _FRAME.size
+        start = name + size + _WAKE.size
         wake, version = _WAKE.unpack_from(body, name + size)
         if version != FRAME_VERSION:
             raise StateVersionError(version, FRAME_VERSION)
-        start = name + size + _WAKE.size
-        yield body[name : name + size].decode(errors="surrogatepass"), (wake, body[start : at + length])
-        at += length
+        yield body[name : name + size].decode(errors="surrogatepass"), (wake, body[at:end], start - at)
+        at = end
 
 
 def _text(values: list[Any]) -> bytes:

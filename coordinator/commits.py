@@ -27,72 +27,111 @@ IDLE_TRAIT = 2
 _SMOOTHING = 4
 _MAX_IDLE_FAMILIES = 8
 _MAX_PLANS = 64
+_MAX_KNOWN, _KNOWN_WIDTH, _KNOWN_BYTES = 16_384, 64, 1_024
 _NONE = slice(0)
 
 
-class _Share(NamedTuple):
-    """What one member has of a run: places in the run, and the same places among the member's offsets."""
+class _Places(NamedTuple):
+    """What one member, by its place in the group, has of a run, and where that is among its offsets."""
 
-    member: Member
+    member: int
     run: slice
     own: slice
     # Instead of the slices, where the places are in no regular order or one comes twice.
     each: tuple[tuple[int, int], ...] = ()
 
 
+_Plan = tuple[Struct, tuple[_Places, ...]]
+"""The form of a run's offsets, and who has which of them."""
+
+_Layout = tuple[tuple[str, ...], tuple[tuple[tuple[int, ...], ...], ...]]
+"""Topics of a group, and the assignment of each member."""
+
+# Pure memory of what `_plan` gave last. The groups of one application share topic and assignment, and every
+# batch sees the same runs again.
+_known: dict[tuple[bytes, _Layout], _Plan] = {}
+
+
 class Owners:
     """Who owns what under the current assignment of one group; good until the next record of the group."""
 
-    __slots__ = ("_owned", "_plans")
+    __slots__ = ("_layout", "_owned", "_plans", "_state")
 
     def __init__(self, state: GroupState) -> None:
-        self._owned = _owned(state)
-        self._plans: dict[bytes, tuple[Struct, list[_Share]]] = {}
+        self._state = state
+        self._plans: dict[bytes, _Plan] = {}
+        self._owned: dict[tuple[str, int], tuple[int, int]] = {}
+        width = sum(len(member.offsets) for member in state.members)
+        self._layout = _layout(state) if width <= _KNOWN_WIDTH else None
 
-    def shares(self, partitions: bytes) -> tuple[Struct, list[_Share]]:
-        """Give the form of a run's offsets, and its partitions (T of the row contract) split by owner."""
+    def plan(self, partitions: bytes) -> _Plan:
+        """Say who has which place of a run with this list of partitions (T of the row contract)."""
         found = self._plans.get(partitions)
         if found is None:
             if len(self._plans) >= _MAX_PLANS:
                 self._plans.clear()
-            found = self._plans[partitions] = self._split(partitions)
+            found = self._plans[partitions] = self._remembered(partitions)
         return found
 
-    def _split(self, partitions: bytes) -> tuple[Struct, list[_Share]]:
-        places: dict[int, tuple[Member, list[int], list[int]]] = {}
-        listed = list(listed_partitions(partitions))
-        for place, partition in enumerate(listed):
-            found = self._owned.get(partition)
-            if found is not None:
-                member, index = found
-                _, run, own = places.setdefault(id(member), (member, [], []))
-                run.append(place)
-                own.append(index)
-        shares = [_share(member, run, own) for member, run, own in places.values()]
-        return Struct(f">{len(listed)}q"), shares
+    def _remembered(self, partitions: bytes) -> _Plan:
+        if self._layout is None or len(partitions) > _KNOWN_BYTES:
+            return self._made(partitions)
+        key = partitions, self._layout
+        found = _known.get(key)
+        if found is None:
+            if len(_known) >= _MAX_KNOWN:
+                _known.clear()
+            found = _known[key] = self._made(partitions)
+        return found
+
+    def _made(self, partitions: bytes) -> _Plan:
+        self._owned = self._owned or _owned(self._state)
+        return _plan(partitions, self._owned)
 
 
-def _owned(state: GroupState) -> dict[tuple[str, int], tuple[Member, int]]:
-    """(topic, partition) -> (member, index into its offsets) under the current assignment."""
-    found: dict[tuple[str, int], tuple[Member, int]] = {}
-    topics = state.topics
-    if state.names:
-        topics = state.names if len(state.names) == len(topics) == 1 else []
-    for member in state.members if topics else ():
+def _layout(state: GroupState) -> _Layout:
+    return tuple(_topics(state)), tuple(tuple(map(tuple, member.assigned)) for member in state.members)
+
+
+def _topics(state: GroupState) -> list[str]:
+    """Return the names that commits use for the group's topics; epoch-based groups are assigned topic ids."""
+    if not state.names:
+        return state.topics
+    return state.names if len(state.names) == len(state.topics) == 1 else []
+
+
+def _owned(state: GroupState) -> dict[tuple[str, int], tuple[int, int]]:
+    """(topic, partition) -> (place of the member, index into its offsets) under the current assignment."""
+    found: dict[tuple[str, int], tuple[int, int]] = {}
+    topics = _topics(state)
+    for place, member in enumerate(state.members if topics else ()):
         index = 0
         for topic, *partitions in member.assigned:
             name = topics[topic]
             for partition in partitions:
-                found[name, partition] = (member, index)
+                found[name, partition] = (place, index)
                 index += 1
     return found
 
 
-def _share(member: Member, run: list[int], own: list[int]) -> _Share:
+def _plan(partitions: bytes, owned: dict[tuple[str, int], tuple[int, int]]) -> _Plan:
+    listed = list(listed_partitions(partitions))
+    places: dict[int, tuple[list[int], list[int]]] = {}
+    for place, partition in enumerate(listed):
+        found = owned.get(partition)
+        if found is not None:
+            run, own = places.setdefault(found[0], ([], []))
+            run.append(place)
+            own.append(found[1])
+    shares = tuple(_places(member, run, own) for member, (run, own) in places.items())
+    return Struct(f">{len(listed)}q"), shares
+
+
+def _places(member: int, run: list[int], own: list[int]) -> _Places:
     slices = _slice(run), _slice(own)
     if None in slices:
-        return _Share(member, _NONE, _NONE, tuple(zip(run, own, strict=True)))
-    return _Share(member, slices[0] or _NONE, slices[1] or _NONE)
+        return _Places(member, _NONE, _NONE, tuple(zip(run, own, strict=True)))
+    return _Places(member, slices[0] or _NONE, slices[1] or _NONE)
 
 
 def _slice(places: list[int]) -> slice | None:
@@ -109,9 +148,9 @@ def fold(state: GroupState, at: int, partitions: bytes, offsets: bytes, owned: O
     `partitions` and `offsets` are T and O of the row contract.
     """
     state.last_commit = max(state.last_commit, at)
-    form, shares = owned.shares(partitions)
-    values = form.unpack(offsets)
-    return [share.member for share in shares if _take(state, share, values, at)]
+    form, shares = owned.plan(partitions)
+    values, members = form.unpack(offsets), state.members
+    return [members[share[0]] for share in shares if _take(state, share, values, at)]
 
 
 def commits_when_idle(state: GroupState, member: Member) -> bool:
@@ -119,9 +158,10 @@ def commits_when_idle(state: GroupState, member: Member) -> bool:
     return member.idle >= IDLE_TRAIT or member.family in state.idle_families
 
 
-def _take(state: GroupState, share: _Share, values: tuple[int, ...], at: int) -> bool:
+def _take(state: GroupState, share: _Places, values: tuple[int, ...], at: int) -> bool:
     """Take a member's share of a run; True where it begins a new commit of the member."""
-    member, run, own, each = share
+    place, run, own, each = share
+    member = state.members[place]
     begins = at > member.last_commit
     if begins:
         _begin(state, member, at)
