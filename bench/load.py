@@ -44,9 +44,9 @@ def records_of(mix: Mix) -> Iterator[Message]:
     return chain.from_iterable(messages(mix))
 
 
-def load(bootstrap: str, records: Iterable[Message]) -> int:
+def load(bootstrap: str, records: Iterable[Message], client: Producer | None = None) -> int:
     """Write `records` and give the number that the broker has. RuntimeError: some were refused."""
-    client = producer(bootstrap)
+    client = client or producer(bootstrap)
     records, sent, refused = iter(records), 0, []
 
     def delivered(error: object, _: object) -> None:

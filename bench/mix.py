@@ -110,7 +110,9 @@ def group_value(group: str, topic: str, width: int, generation: int, now: int) -
 
 
 @dataclass(slots=True)
-class _Group:
+class Group:
+    """One group: where it lives, the keys of its commits, how many generations it has had."""
+
     name: str
     topic: str
     shard: int
@@ -118,18 +120,19 @@ class _Group:
     generation: int = 0
 
 
-def _groups(mix: Mix) -> list[_Group]:
+def groups_of(mix: Mix) -> list[Group]:
+    """Give the groups of the mix, before their first generation."""
     found = []
     for number in range(mix.groups):
         name, topic = f"team-{number % 97}.service-{number}", f"events-{number % 211}"
         keys = [commit_key(name, topic, partition) for partition in range(mix.width)]
-        found.append(_Group(name, topic, coordinator_partition(name, mix.shards), keys))
+        found.append(Group(name, topic, coordinator_partition(name, mix.shards), keys))
     return found
 
 
 def messages(mix: Mix) -> Iterator[list[Message]]:
     """Yield the mix, the records of one request (one group, one timestamp) at a time."""
-    groups, made, request = _groups(mix), 0, 0
+    groups, made, request = groups_of(mix), 0, 0
     start = mix.until_ms - mix.records * 1000 // mix.per_s
     while made < mix.records:
         turn, number = divmod(request, mix.groups)
@@ -140,16 +143,25 @@ def messages(mix: Mix) -> Iterator[list[Message]]:
         request += 1
 
 
-def _request(group: _Group, mix: Mix, salted: int, turn: int, now: int) -> list[Message]:
-    shard, flexible = group.shard, salted % 2 == 0
+def new_generation(group: Group, mix: Mix, now: int) -> Message:
+    """Give the record of the group's next generation."""
+    group.generation += 1
+    value = group_value(group.name, group.topic, mix.width, group.generation, now)
+    return Message(group.shard, now, b"\0\2" + string(group.name), value)
+
+
+def request(group: Group, turn: int, now: int, *, flexible: bool = True) -> list[Message]:
+    """Give the records of one OffsetCommit request for all partitions of the group."""
+    values = (commit_value(turn * 100 + number, now, flexible=flexible) for number in range(len(group.keys)))
+    return [Message(group.shard, now, key, value) for key, value in zip(group.keys, values, strict=True)]
+
+
+def _request(group: Group, mix: Mix, salted: int, turn: int, now: int) -> list[Message]:
+    flexible = salted % 2 == 0
     batch = []
     if salted % METADATA_EVERY == 0 or group.generation == 0:
-        group.generation += 1
-        value = group_value(group.name, group.topic, mix.width, group.generation, now)
-        batch.append(Message(shard, now, b"\0\2" + string(group.name), value))
-    for number, key in enumerate(group.keys):
-        value = commit_value(turn * 100 + number, now, flexible=flexible)
-        batch.append(Message(shard, now, key, value))
+        batch.append(new_generation(group, mix, now))
+    batch += request(group, turn, now, flexible=flexible)
     if salted % TOMBSTONE_EVERY == 0:
-        batch.append(Message(shard, now, group.keys[-1], None))
+        batch.append(Message(group.shard, now, group.keys[-1], None))
     return batch

@@ -1,0 +1,98 @@
+"""Feeds a broker as a busy cluster would: every group commits every few seconds, some rebalance meanwhile.
+
+First every group's metadata and one commit of each partition, at once; then `--per-s` commits a second, the
+groups in turn, and `--rebalances` new generations a second, until `--seconds` are over. Record times are when
+they are produced. `--hot` puts that share of the groups into partition 0.
+
+    python bench/feed.py --bootstrap 127.0.0.1:9092 --groups 10000 --per-s 20000 --seconds 60
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from dataclasses import dataclass, field
+from itertools import cycle
+from typing import TYPE_CHECKING
+
+from load import load, producer
+from mix import Group, Message, Mix, groups_of, new_generation, request
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TICKS_PER_S = 10
+
+
+def now_ms() -> int:
+    """Give the time in ms since epoch."""
+    return time.time_ns() // 1_000_000
+
+
+@dataclass(slots=True)
+class Feed:
+    """The groups, and where their turn has come to."""
+
+    mix: Mix
+    hot: float
+    groups: list[Group] = field(init=False)
+    turn: Iterator[Group] = field(init=False)
+    turns: int = 0
+
+    def __post_init__(self) -> None:
+        self.groups = groups_of(self.mix)
+        for group in self.groups[: int(len(self.groups) * self.hot)]:
+            group.shard = 0
+        self.turn = cycle(self.groups)
+
+    def beginning(self) -> Iterator[Message]:
+        """Yield what every group has before it is watched."""
+        for group in self.groups:
+            yield new_generation(group, self.mix, now_ms())
+            yield from request(group, 0, now_ms())
+
+    def tick(self, commits: int, rebalances: int) -> Iterator[Message]:
+        """Yield about `commits` commits of the groups whose turn it is, and so many new generations."""
+        for _ in range(rebalances):
+            yield new_generation(next(self.turn), self.mix, now_ms())
+        for _ in range(commits // self.mix.width):
+            group = next(self.turn)
+            self.turns += 1
+            yield from request(group, self.turns, now_ms())
+
+
+def run(feed: Feed, options: argparse.Namespace) -> int:
+    """Load the beginning, say so on stdout, and feed until the time is over; returns the records sent."""
+    client = producer(options.bootstrap)
+    sent = load(options.bootstrap, feed.beginning(), client)
+    print("begun", flush=True)
+    began, due = time.monotonic(), 0.0
+    for number in range(int(options.seconds * TICKS_PER_S)):
+        first = number % TICKS_PER_S == 0
+        messages = feed.tick(options.per_s // TICKS_PER_S, options.rebalances if first else 0)
+        sent += load(options.bootstrap, messages, client)
+        due += 1 / TICKS_PER_S
+        time.sleep(max(0.0, began + due - time.monotonic()))
+    behind = time.monotonic() - began - options.seconds
+    print(f"{sent} records, {behind:.1f} s behind", flush=True)
+    return sent
+
+
+def main() -> None:
+    """Feed a broker from the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--bootstrap", required=True)
+    parser.add_argument("--groups", type=int, default=10_000)
+    parser.add_argument("--width", type=int, default=10, help="partitions per group")
+    parser.add_argument("--per-s", type=int, default=20_000, help="commits per second")
+    parser.add_argument("--rebalances", type=int, default=1, help="new generations per second")
+    parser.add_argument("--hot", type=float, default=0.0, help="share of the groups in partition 0")
+    parser.add_argument("--seconds", type=float, default=60.0)
+    options = parser.parse_args()
+    mix = Mix(options.groups, options.width, 0, 0)
+    sys.exit(0 if run(Feed(mix, options.hot), options) else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,214 @@
+"""The whole job under steady traffic: how long a batch takes, how late a finding is, what it costs.
+
+Starts a lab broker, feeds it (feed.py) and runs the production job with all its sinks in a process of its
+own. After the warm-up it counts, over `--seconds`: batch time (Spark's `triggerExecution`), finding delay
+(record time to ledger commit, live findings that a record decided), CPU seconds of the job's processes as a
+share of the cores, state bytes per batch, peak memory.
+Prints one line and writes it to build/bench/steady.json under `--name`.
+
+    python bench/steady.py                                   10,000 groups, 20,000 commits/s
+    python bench/steady.py --groups 50 --per-s 100           a small cluster
+    python bench/steady.py --groups 50 --per-s 0 --rebalances 0     nothing but empty batches
+    python bench/steady.py --hot 0.5 --buckets 4             half of the traffic in one shard
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trees import Meter
+
+from rebalance_monitor.lab.broker import LabBroker
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rebalance_monitor.checkpoints.ledger import Snapshot
+    from rebalance_monitor.streaming.batches import BatchKey
+    from rebalance_monitor.streaming.sinks import Telling
+
+OUT = Path(__file__).parents[1] / "build" / "bench" / "steady.json"
+LIVE_S = 150.0
+BATCHES_KEPT = 2_000
+EMPTY_ENOUGH = 20
+
+
+@dataclass(slots=True)
+class Listener:
+    """A sink that notes when each live finding was final, and how large the state is."""
+
+    delays: list[tuple[float, int]] = field(default_factory=list)
+    batches: list[tuple[float, int, int]] = field(default_factory=list)
+    live: threading.Event = field(default_factory=threading.Event)
+    told: list[int] = field(default_factory=list)
+
+    def start(self, committed: Snapshot) -> None:
+        """Nothing to forget."""
+
+    def write(self, key: BatchKey, telling: Telling) -> None:  # noqa: ARG002 - a sink takes what it needs
+        """Keep the times of the findings until the batch is final."""
+        self.told = [f.at for f in telling.findings if not f.history and f.offset is not None]
+        self.batches.append((time.monotonic(), telling.batch.rows, telling.batch.state_bytes))
+        if self.told or len(self.batches) >= EMPTY_ENOUGH:
+            self.live.set()
+
+    def committed(self, key: BatchKey) -> None:  # noqa: ARG002 - as above
+        """Note how late each finding was."""
+        now = time.time_ns() // 1_000_000
+        self.delays += [(time.monotonic(), now - at) for at in self.told]
+
+
+def run_child(options: argparse.Namespace) -> dict[str, Any]:
+    """Run the job in this process and measure it; the feed is somebody else's."""
+    from rebalance_monitor.config.load import load  # noqa: PLC0415 - only the child needs them
+    from rebalance_monitor.streaming.job import Options, run_job  # noqa: PLC0415
+
+    flags: dict[str, Any] = {
+        "kafka.bootstrap.servers": options.bootstrap,
+        "storage.path": options.folder,
+        "outputs.console": False,
+        "trigger_seconds": options.trigger,
+        "buckets": options.buckets,
+        "spark": {"spark.sql.streaming.numRecentProgressUpdates": str(BATCHES_KEPT), **dict(options.conf)},
+    }
+    stop, listener = threading.Event(), Listener()
+    found: dict[str, Any] = {}
+
+    def watch() -> None:
+        try:
+            found.update(observe(listener, options))
+        finally:
+            stop.set()
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    run_job(load(flags=flags), Options(), stop, [listener])
+    watcher.join()
+    return found
+
+
+def observe(listener: Listener, options: argparse.Namespace) -> dict[str, Any]:
+    """Wait until findings are live and warm, then measure."""
+    began = time.monotonic()
+    listener.live.wait(LIVE_S)
+    first = time.monotonic() - began
+    time.sleep(options.warm)
+    with Meter() as meter:
+        before, start = meter.read(), time.monotonic()
+        time.sleep(options.seconds)
+        after, took = meter.read(), time.monotonic() - start
+    delays = [delay for at, delay in listener.delays if at >= start]
+    batches = [batch for batch in listener.batches if batch[0] >= start]
+    times = batch_times(len(batches))
+    cpu = after.cpu_s - before.cpu_s
+    return {
+        "batches": len(batches),
+        "findings": len(delays),
+        "rows_per_batch": round(sum(rows for _, rows, _ in batches) / max(1, len(batches))),
+        "batch_ms_p50": quantile(times, 0.5),
+        "batch_ms_p95": quantile(times, 0.95),
+        "delay_ms_p50": quantile(delays, 0.5),
+        "delay_ms_p95": quantile(delays, 0.95),
+        "cpu_share": round(cpu / took / (os.cpu_count() or 1), 3),
+        "cpu_ms_per_batch": round(cpu * 1000 / max(1, len(batches))),
+        "jvm_share_of_cpu": round((after.jvm_s - before.jvm_s) / cpu, 2),
+        "state_bytes": max((size for *_, size in batches), default=0),
+        "jvm_mb": after.jvm_bytes // 1_000_000,
+        "python_mb": after.python_bytes // 1_000_000,
+        "first_live_s": round(first, 1),
+        "load": round(os.getloadavg()[0], 1),
+    }
+
+
+def batch_times(count: int) -> list[int]:
+    """Give Spark's own time of the last `count` batches, ms."""
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - heavy
+
+    session = SparkSession._instantiatedSession  # noqa: SLF001 - the job's own, from another thread
+    query = session.streams.active[0]
+    reports = [json.loads(progress.json) for progress in query.recentProgress]
+    return [int(report["durationMs"]["triggerExecution"]) for report in reports][-count:]
+
+
+def quantile(values: Sequence[int], share: float) -> int:
+    """Give the quantile of `values`; -1 for none."""
+    if len(values) < 2:  # noqa: PLR2004 - quantiles need two
+        return values[0] if values else -1
+    return round(statistics.quantiles(values, n=100, method="inclusive")[round(share * 100) - 1])
+
+
+@contextmanager
+def feeding(options: argparse.Namespace, bootstrap: str) -> Iterator[subprocess.Popen[str]]:
+    """Feed `bootstrap` from another process, once the beginning is there, until the block ends."""
+    seconds = LIVE_S + options.warm + options.seconds
+    command = [sys.executable, str(Path(__file__).with_name("feed.py")), "--bootstrap", bootstrap]
+    command += ["--groups", str(options.groups), "--per-s", str(options.per_s), "--seconds", str(seconds)]
+    command += ["--rebalances", str(options.rebalances), "--hot", str(options.hot)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        if process.stdout is not None:
+            process.stdout.readline()
+        yield process
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    """Run broker, feed and job; return the job's figures. RuntimeError where the job fails."""
+    with LabBroker() as broker, feeding(options, broker.bootstrap), tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, __file__, "--child", *sys.argv[1:]]
+        command += ["--bootstrap", broker.bootstrap, "--folder", folder]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(done.stderr[-2_000:])
+    figures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return figures
+
+
+def keep(name: str, figures: dict[str, Any]) -> None:
+    """Write the figures beside those of other names."""
+    OUT.parent.mkdir(parents=True, exist_ok=True)
+    known = json.loads(OUT.read_text()) if OUT.exists() else {}
+    OUT.write_text(json.dumps(known | {name: figures}, indent=1))
+
+
+def main() -> None:
+    """Measure once, as the command line says."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--groups", type=int, default=10_000)
+    parser.add_argument("--per-s", type=int, default=20_000, help="commits per second")
+    parser.add_argument("--rebalances", type=int, default=1, help="new generations per second")
+    parser.add_argument("--hot", type=float, default=0.0, help="share of the groups in one shard")
+    parser.add_argument("--buckets", type=int, default=1)
+    parser.add_argument("--trigger", type=float, default=1.0, help="seconds")
+    parser.add_argument("--warm", type=float, default=30.0, help="seconds after the first live finding")
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--conf", action="append", default=[], type=lambda text: text.split("=", 1))
+    parser.add_argument("--name", default="steady")
+    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--bootstrap", help=argparse.SUPPRESS)
+    parser.add_argument("--folder", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.child:
+        print(json.dumps(run_child(options)))
+        return
+    figures = measure(options)
+    keep(options.name, figures)
+    print(options.name, *(f"{name}={value}" for name, value in figures.items()))
+
+
+if __name__ == "__main__":
+    main()
