@@ -33,7 +33,7 @@ test-slow: setup ## The long tests, and those that need what deps-ci installs.
 KILLS ?= 10
 chaos: setup ## Faults on purpose: kills, brokers away, stalls, full disk, garbage (KILLS=100 CHAOS_AWAY_S=300).
 	@$(VENV)/python tools/jars.py
-	@KILLS=$(KILLS) $(VENV)/python -m pytest -v -m "chaos" tests/chaos $(ARGS)
+	@KILLS=$(KILLS) $(VENV)/python -m pytest -v -m "chaos" $(ARGS)
 	@KILLS=$(KILLS) $(VENV)/python -m pytest -v -m "slow" tests/streaming/test_kill.py $(ARGS)
 
 test-matrix: setup ## The quick tests and those with Spark, on every pair of Python and Spark at hand.

@@ -27,6 +27,7 @@ from confluent_kafka.admin import (
     NewTopic,
 )
 
+from rebalance_monitor.cluster.admin import ClusterAdmin
 from rebalance_monitor.coordinator.findings import Finding, from_json
 from rebalance_monitor.lab.broker import LabBroker
 from rebalance_monitor.lab.node import free_ports
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-pytestmark = [pytest.mark.slow, pytest.mark.broker, pytest.mark.spark, pytest.mark.timeout(1_200)]
+pytestmark = [pytest.mark.chaos, pytest.mark.broker, pytest.mark.spark, pytest.mark.timeout(1_200)]
 MAIN = "from rebalance_monitor.cli.main import main; main()"
 TOPIC = "__consumer_offsets"
 GROUPS = [f"group-{number}" for number in range(6)]
@@ -106,7 +107,8 @@ class Site:
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[tuple[Site, LabBroker]]:
-    broker = LabBroker(port=free_ports(1)[0], folder=tmp_path / "broker", offsets_partitions=3)
+    soon = {"log.retention.check.interval.ms": "500", "log.initial.task.delay.ms": "500"}
+    broker = LabBroker(port=free_ports(1)[0], folder=tmp_path / "broker", offsets_partitions=3, settings=soon)
     with broker:
         found = Site(tmp_path / "job", int(broker.bootstrap.rpartition(":")[2]))
         admin = found.admin()
@@ -165,20 +167,33 @@ def lost_checkpoint(job: Site) -> None:
 
 
 def removed_records(job: Site) -> None:
-    admin = job.admin()
-    policy = ConfigEntry("cleanup.policy", "compact,delete", incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ConfigResource.Type.TOPIC, TOPIC, incremental_configs=[policy])
-    admin.incremental_alter_configs([resource])[resource].result()
-    job.generations()
-    places = [TopicPartition(TOPIC, partition, -1) for partition in range(4)]
-    for future in admin.delete_records(places).values():
-        future.result()
+    """Somebody gave the topic a retention: what the job has not read goes."""
+    with ClusterAdmin({"bootstrap.servers": job.bootstrap}) as admin:
+        read = admin.end_offsets()
+        job.generations()
+        configure(job, **{"cleanup.policy": "delete", "retention.ms": "1000", "segment.ms": "1000"})
+        deadline = time.monotonic() + 90
+        while not any(begin > read[p] for p, begin in admin.begin_offsets().items()):
+            assert time.monotonic() < deadline
+            time.sleep(2)
+            job.generations()
+    configure(job, **{"cleanup.policy": "compact", "retention.ms": "-1", "segment.ms": "604800000"})
     job.generations()
     found = job.read()
-    assert ("data_lost", "opened") in degraded(found)
     (lost,) = [f for f in found if f.details.get("cause") == "data_lost"]
+    assert lost.phase == "opened"
     assert int(lost.details["records"]) > 0
     assert "removed before they were read" in lost.causes[0].why
+
+
+def configure(job: Site, **values: str) -> None:
+    entries = [
+        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+        for name, value in values.items()
+    ]
+    resource = ConfigResource(ConfigResource.Type.TOPIC, TOPIC, incremental_configs=entries)
+    admin = job.admin()
+    admin.incremental_alter_configs([resource])[resource].result()
 
 
 def older_blob(job: Site) -> None:
