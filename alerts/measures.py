@@ -1,7 +1,7 @@
 """How bad it is: the rows of numbers in a message, from the finding's fields and its kind's details.
 
-What a kind's details add is one table of row templates; a row whose details are not there is left out. The
-templates are ours, values are put in as words and never read as templates.
+What a kind's details add is one table of row templates; a row whose details are missing, or a duration of no
+time, is left out. The templates are ours; values are put in as words and never read as templates.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _LOST = (
     ("Commits", "every {cadence_ms}"),
 )
 DETAIL_ROWS: dict[Kind, tuple[tuple[str, str], ...]] = {
-    Kind.REBALANCE_FAILED: (("Failed", "{failed} generations without an assignment"),),
-    Kind.REBALANCE_IN_PROGRESS: (("Lasting", "{duration_ms}, seen {sightings} times"),),
+    Kind.REBALANCE_FAILED: (("Generations lost", "{failed}, without an assignment"),),
+    Kind.REBALANCE_IN_PROGRESS: (("Seen rebalancing", "for {duration_ms}; looks: {sightings}"),),
     Kind.REBALANCE_STUCK: (
-        ("Lasting", "{duration_ms}, seen {sightings} times"),
+        ("Seen rebalancing", "for {duration_ms}; looks: {sightings}"),
         ("Stuck from", "{threshold_ms} on"),
     ),
     Kind.SESSION_TIMEOUT: _LOST,
@@ -108,9 +108,13 @@ def keys_of(template: str) -> tuple[str, ...]:
 
 def _filled(template: str, details: Details) -> str | None:
     keys = keys_of(template)
-    if any(details.get(key) in (None, "") for key in keys):
+    if any(details.get(key) in (None, "") or _is_no_time(key, details[key]) for key in keys):
         return None
     return template.format_map({key: _worded(key, details[key]) for key in keys})
+
+
+def _is_no_time(key: str, value: str | float) -> bool:
+    return value == 0 and key.endswith("_ms")
 
 
 def _worded(key: str, value: str | float) -> str:

@@ -64,10 +64,13 @@ def message_of_thread(
     return Message(tone, _title(ordered, firing), tuple(blocks))
 
 
-def news_of(findings: tuple[Finding, ...], message: Message) -> Message:
+def news_of(findings: tuple[Finding, ...], message: Message, said: str = "") -> Message:
     """Return the reply that says what is new in a thread whose present state is `message`."""
     lines = tuple(_news(finding) for finding in findings)
-    return Message(message.tone, message.title, (Bullets(lines),) if lines else ())
+    blocks: list[Block] = [Paragraph((plain(said),))] if said else []
+    if lines:
+        blocks.append(Bullets(lines))
+    return Message(message.tone, message.title, tuple(blocks))
 
 
 def _single(alert: Alert, tally: Tally, links: Links, *, over: bool) -> Message:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pydantic import SecretStr
     from slack_sdk.web import SlackResponse
 
+    from rebalance_monitor.alerts.blocks import Message
     from rebalance_monitor.alerts.sinks.base import Notification
 
 API = "https://slack.com/api/"
@@ -38,6 +39,11 @@ _PAGE = 200
 _MAX_PAGES = 5
 _SKEW_S = 600
 """How far before the incident's opening the search begins: our clock and Slack's may differ."""
+
+_SAID = {
+    Phase.ACKNOWLEDGED: "Silenced by hand: nothing more is told until the silence ends or it is over.",
+    Phase.REPEATED: "It still fires.",
+}
 
 Json = dict[str, Any]
 
@@ -114,7 +120,7 @@ class SlackSink:
             wanted = {"channel": self._channel, "ts": ts, "oldest": ts}
             if self._search("conversations.replies", wanted, keys) is not None:
                 return
-        content = blocks.render_reply(news_of(notification.news, notification.message))
+        content = blocks.render_reply(_news(notification))
         self._write("chat.postMessage", notification, _with(keys, {**content, "thread_ts": ts}))
 
     def _write(self, method: str, notification: Notification, content: Json) -> str:
@@ -153,6 +159,11 @@ class SlackSink:
             raise slack_errors.refused(error) from None
         except (OSError, HTTPException, ValueError) as error:
             raise SinkError(f"Slack cannot be reached: {type(error).__name__}") from None
+
+
+def _news(notification: Notification) -> Message:
+    said = _SAID.get(notification.phase, "")
+    return news_of(notification.news, notification.message, said)
 
 
 def _with(keys: dict[str, str], content: Json) -> Json:

@@ -93,6 +93,15 @@ def test_an_incident_is_one_message_edited_in_place_with_replies_and_ends_green(
     assert len(fake.replies(parent.ts)) == 3
 
 
+@pytest.mark.parametrize(
+    ("phase", "words"), [(Phase.ACKNOWLEDGED, "Silenced by hand"), (Phase.REPEATED, "It still fires")]
+)
+def test_a_reply_says_why_it_comes(fake: SlackFake, sink: SlackSink, phase: Phase, words: str) -> None:
+    state = sink.send(note(), NOW).state
+    sink.send(note(phase, state=state, news=()), NOW)
+    assert words in json.dumps(fake.replies(state["ts"])[0].content)
+
+
 def test_nothing_unfurls_and_the_fallback_text_stands_alone(fake: SlackFake, sink: SlackSink) -> None:
     sink.send(note(), NOW)
     content = fake.messages[0].content
