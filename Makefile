@@ -10,7 +10,7 @@ QUICK := not slow and not chaos
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-demo demo test check test-slow chaos test-matrix fuzz oracle accuracy bench sbom deps-ci lint typecheck format docs lock clean
+.PHONY: help setup setup-demo demo test check test-slow chaos test-matrix fuzz oracle accuracy accuracy-full bench sbom deps-ci lint typecheck format docs lock clean
 
 help: ## Say what there is.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +51,10 @@ oracle: setup ## Every record type against Kafka's own classes (needs a JDK); wr
 accuracy: setup ## Every scenario of the lab, and how precise and complete the findings were.
 	@$(VENV)/python tools/jars.py
 	@$(VENV)/python -m rebalance_monitor.lab.accuracy $(ARGS)
+
+accuracy-full: setup ## As accuracy, with every broker and family, for hours; goes on where it stopped.
+	@$(VENV)/python tools/jars.py
+	@$(VENV)/python -m rebalance_monitor.lab.accuracy --full $(ARGS)
 
 bench: setup ## Records per second and CPU of every stage, against the floors of this machine.
 	@$(VENV)/python tools/jars.py

@@ -28,6 +28,7 @@ class Proxy:
         self._stalled: frozenset[str] = frozenset()
         self._cut: frozenset[str] = frozenset()
         self._open: dict[asyncio.StreamWriter, str] = {}
+        self._server: asyncio.Server | None = None
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
 
@@ -38,12 +39,22 @@ class Proxy:
         return self
 
     async def _listen(self) -> None:
-        await asyncio.start_server(self._serve, HOST, self._port)
+        self._server = await asyncio.start_server(self._serve, HOST, self._port)
 
     def close(self) -> None:
         """Stop; connections are dropped."""
+        asyncio.run_coroutine_threadsafe(self._end(), self._loop).result(10)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(timeout=5)
+        self._loop.close()
+
+    async def _end(self) -> None:
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        if self._server is not None:
+            self._server.close()
 
     def stall(self, client_id: str) -> None:
         """Let nothing of this client through, in either direction; its connections stay open."""

@@ -169,3 +169,16 @@ def test_an_epoch_based_group_is_written_with_every_change() -> None:
         ("group_empty", -1, ""),
         ("cause:first_start", -1, ""),
     }
+
+
+def test_share_and_streams_groups_bump_their_epoch_without_a_line() -> None:
+    log = Log()
+    for number, member in enumerate("ab", 1):
+        log.events.append(Truth(number * 5000, "g", "joined", -1, (member,), "share"))
+        log.tell("epoch", number, after_ms=5)
+    log.tell("expired", -1, "b", after_ms=9000)
+    log.tell("epoch", 4, after_ms=400)
+    log.tell("left", -1, "a", after_ms=9000)
+    found = {(fact.label, fact.generation, fact.required) for fact in facts_of(log.events)}
+    assert {("rebalance", 3, False), ("rebalance", 4, True), ("group_empty", -1, True)} <= found
+    assert not any(label == "rebalance" and generation == 5 for label, generation, _ in found)

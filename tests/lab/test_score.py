@@ -6,7 +6,7 @@ from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import CauseEntry, Finding
 from rebalance_monitor.coordinator.kinds import Kind, Scope, Severity
 from rebalance_monitor.lab.foldstate import Fact
-from rebalance_monitor.lab.score import calibration, claims_of, tally, together
+from rebalance_monitor.lab.score import calibration, claims_of, confusion, tally, together
 from rebalance_monitor.lab.statistics import percentile, wilson
 
 FAMILY = {"g": "java"}
@@ -121,3 +121,24 @@ def test_adding_up_tallies_keeps_counts() -> None:
     rows = tally(facts, claims_of([_finding(Kind.REBALANCE, 4)]), {"g": "java", "h": "python"})
     whole = together(rows.values())
     assert (whole.facts, whole.detected, whole.claims, whole.right) == (2, 1, 1, 1)
+
+
+def test_lost_members_are_counted_by_what_was_true_and_what_was_said() -> None:
+    facts = [
+        Fact(f"cause:{cause}", "g", 4, member, 1000)
+        for member, cause in {"m-1": "session_timeout", "m-2": "member_left", "m-3": "member_left"}.items()
+    ]
+    wrong, unsure = (Cause.MEMBER_LEFT, 0.7, "m-1"), (Cause.MEMBER_LEFT, 0.3, "m-2")
+    claims = claims_of([_finding(Kind.REBALANCE, 4, wrong, unsure, (Cause.SESSION_TIMEOUT, 0.2, "m-1"))])
+    assert confusion(facts, claims) == {
+        ("session_timeout", "member_left"): 1,
+        ("member_left", "unsure"): 1,
+        ("member_left", "nothing"): 1,
+    }
+
+
+def test_a_moved_shard_is_a_claim_about_each_of_its_groups() -> None:
+    moved = _finding(Kind.COORDINATOR_MOVED, 0, group=None, shard=7)
+    assert [claim.group for claim in claims_of([moved], {7: ["g", "h"], 8: ["i"]})] == ["g", "h"]
+    everywhere = _finding(Kind.COORDINATOR_MOVED, 0, group=None, shard=None)
+    assert [claim.group for claim in claims_of([everywhere], {7: ["g"], 8: ["i"]})] == ["g", "i"]
