@@ -65,7 +65,7 @@ class KafkaSink:
         try:
             self._producer = Producer({**properties, **hidden, **own}, logger=SILENT)
         except KafkaException as error:
-            raise ValueError(f"the properties of the Kafka receiver: {error.args[0].name()}") from None
+            raise ValueError(f"the Kafka client: {_said(error.args[0], hidden)}") from None
 
     def send(self, notification: Notification, now_ms: int) -> Sent:
         """Write one record and wait until the brokers have it."""
@@ -104,6 +104,12 @@ class KafkaSink:
             raise (
                 _failed(first) if isinstance(first, KafkaError) else SinkError("Kafka's queue is full")
             ) from None
+
+
+def _said(error: KafkaError, hidden: Mapping[str, str]) -> str:
+    """Return the client's words, but for those with a secret in them its code."""
+    words = str(error.str())
+    return error.name() if any(value and value in words for value in hidden.values()) else words
 
 
 def _failed(error: KafkaError) -> SinkError:

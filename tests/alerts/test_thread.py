@@ -1,0 +1,112 @@
+"""Messages of whole threads: several alerts in one, sums, and addresses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rebalance_monitor.alerts.alert import NEVER, Alert, fingerprint
+from rebalance_monitor.alerts.blocks import Tone
+from rebalance_monitor.alerts.labels import labels_of
+from rebalance_monitor.alerts.links import MAX_ADDRESS, Links
+from rebalance_monitor.alerts.message import MAX_TITLE
+from rebalance_monitor.alerts.render import html, markdown, plain, slack
+from rebalance_monitor.alerts.tally import MAX_OFFENDERS, Tally
+from rebalance_monitor.alerts.thread import MAX_ALERTS, message_of_thread, news_of
+from rebalance_monitor.coordinator.kinds import Kind, Severity
+from tests.alerts.findings import AT, CAUSE, finding
+from tests.alerts.sinks.block_kit import refusal
+
+
+def _alert(group: str, severity: Severity = Severity.CRITICAL, ends_at: int = NEVER) -> Alert:
+    found = finding(Kind.STORM, group=group, severity=severity)
+    return Alert(fingerprint(found), labels_of(found, {}), AT, ends_at, found)
+
+
+def test_the_worst_alert_that_still_fires_comes_first_and_gives_the_colour() -> None:
+    alerts = (
+        _alert("over", ends_at=AT + 5_000),
+        _alert("mild", Severity.WARNING),
+        _alert("worst"),
+    )
+    made = message_of_thread(alerts, AT + 10_000, Tally())
+    said = plain.render(made)
+    assert made.tone is Tone.CRITICAL
+    assert said.index("critical worst") < said.index("warning mild") < said.index("resolved over")
+    assert "2 of 3 alerts fire" in made.title
+    assert "over after 5.0 s" in said
+
+
+def test_more_alerts_than_fit_are_counted() -> None:
+    alerts = tuple(_alert(f"group-{number}") for number in range(MAX_ALERTS + 17))
+    made = message_of_thread(alerts, AT, Tally())
+    assert "and 17 more" in plain.render(made)
+    assert "+17 more" in str(slack.render(made))
+    assert refusal(slack.render(made)) is None
+
+
+def test_a_single_alert_that_ended_by_itself_is_green_though_its_finding_never_resolved() -> None:
+    lost = finding(Kind.SESSION_TIMEOUT)
+    alert = Alert(fingerprint(lost), labels_of(lost, {}), AT, AT + 300_000, lost)
+    assert message_of_thread((alert,), AT + 300_000, Tally()).tone is Tone.RESOLVED
+
+
+@given(st.lists(st.text(min_size=1, max_size=300), min_size=1, max_size=40), st.integers(0, 2**53))
+def test_any_groups_make_a_message_that_every_medium_takes(groups: list[str], now: int) -> None:
+    made = message_of_thread(tuple(_alert(group) for group in groups), now, Tally())
+    assert len(made.title) <= MAX_TITLE
+    assert refusal(slack.render(made)) is None
+    assert refusal(slack.render_reply(news_of((finding(),) * 20, made))) is None
+    assert all(render(made) for render in (html.render, markdown.render, plain.render))
+
+
+def test_a_tally_counts_rebalances_and_who_was_named_in_most() -> None:
+    other = replace(CAUSE, client_id="orders-9")
+    tally = Tally()
+    for causes in ((CAUSE, CAUSE), (CAUSE, other), ()):
+        tally = tally.add(finding(Kind.REBALANCE, causes=causes))
+    tally = tally.add(finding(Kind.REBALANCE_FAILED, causes=(), stopped_ms_max=None))
+    assert tally == Tally(3, 1, 9_300, (("orders-3", 2), ("orders-9", 1)))
+    assert tally.add(finding(Kind.SESSION_TIMEOUT)) == tally
+
+
+def test_a_tally_remembers_no_more_than_its_bound() -> None:
+    tally = Tally()
+    for number in range(100):
+        tally = tally.add(finding(Kind.REBALANCE, causes=(replace(CAUSE, client_id=f"c-{number}"),)))
+    assert len(tally.offenders) == MAX_OFFENDERS
+
+
+@given(st.text(min_size=1, max_size=300))
+def test_a_page_address_carries_any_group_and_nothing_of_it_acts(group: str) -> None:
+    address = Links(page="https://monitor.example/{cluster}/groups/{group}").page_of(finding(group=group))
+    assert address is None or len(address) <= MAX_ADDRESS
+    if address is not None:
+        parts = urlsplit(address)
+        assert (parts.scheme, parts.netloc, parts.query, parts.fragment) == (
+            "https",
+            "monitor.example",
+            "",
+            "",
+        )
+        assert address.isascii()
+        if not any("\ud800" <= char <= "\udfff" for char in group):
+            assert unquote(parts.path) == f"/prod/groups/{group}"
+
+
+def test_a_group_named_like_a_placeholder_stays_a_name() -> None:
+    links = Links(page="https://monitor.example/{cluster}/{group}")
+    assert links.page_of(finding(group="{cluster}")) == "https://monitor.example/prod/%7Bcluster%7D"
+    assert links.page_of(finding(cluster="{group}")) == "https://monitor.example/%7Bgroup%7D/orders"
+
+
+@pytest.mark.parametrize("address", ["javascript:alert(1)", "ftp://x", "//x", "runbooks.md"])
+def test_only_web_addresses_become_links(address: str) -> None:
+    with pytest.raises(ValueError, match="http"):
+        Links(runbook=address)
+    with pytest.raises(ValueError, match="http"):
+        Links(page=address)
