@@ -178,6 +178,9 @@ def _carry(state: GroupState, before: Member | None, member: Member, topics: lis
         return
     for name in _TRACE:
         setattr(member, name, getattr(before, name))
+    if before.assigned == member.assigned and state.topics[: len(topics)] == topics:
+        member.offsets = list(before.offsets)
+        return
     flat = dict(zip(_flat(before, state.topics), before.offsets, strict=True))
     if flat:
         member.offsets = [flat.get(key, -1) for key in _flat(member, topics)]
