@@ -15,8 +15,23 @@ def command() -> None:
 @command.command()
 @config_options
 def check(config: Path | None, assignments: tuple[str, ...]) -> None:
-    """Say what is wrong with the configuration (exit code 2), or that nothing is."""
-    load_settings(config, assignments)
+    """Say what is wrong with the configuration (exit code 2), or that nothing is.
+
+    Alert routes are checked as the job does: labels, receivers, time intervals, options of the receivers.
+    Oddities, such as a receiver that nothing reaches, are told on stderr and are no error.
+    """
+    from rebalance_monitor.alerts.setup import checked
+    from rebalance_monitor.alerts.ways import sinks_of
+    from rebalance_monitor.config.errors import ConfigError
+
+    settings = load_settings(config, assignments)
+    found = checked(settings.alerts)
+    if found.problems:
+        raise ConfigError.of(found.problems)
+    for sink in sinks_of(settings).values():
+        sink.close()
+    for warning in found.warnings:
+        click.echo(f"warning: {warning}", err=True)
     click.echo("The configuration is valid.")
 
 

@@ -1,0 +1,420 @@
+"""What reaches the sinks, and in which words, on a clock that the test moves; sinks are scripted answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rebalance_monitor.alerts.decision import Reason
+from rebalance_monitor.alerts.dispatch import Dispatch
+from rebalance_monitor.alerts.memory_file import MemoryFile, MemoryFileError
+from rebalance_monitor.alerts.pacing import LONGEST_PAUSE_MS, Pace
+from rebalance_monitor.alerts.plan import Memory
+from rebalance_monitor.alerts.sinks.base import Phase, SinkError
+from rebalance_monitor.alerts.ways import plan_of
+from rebalance_monitor.config.alerts import Alerts
+from rebalance_monitor.config.model import Settings
+from rebalance_monitor.coordinator.causes import Cause
+from rebalance_monitor.coordinator.findings import CauseEntry
+from rebalance_monitor.coordinator.kinds import Kind, Scope, Severity
+from tests.alerts.findings import AT, finding
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from rebalance_monitor.alerts.labels import Labels
+    from rebalance_monitor.alerts.plan import Outgoing
+    from rebalance_monitor.coordinator.findings import Finding
+
+SECOND, MINUTE = 1_000, 60_000
+SLACK = {"token": "xoxb-none", "channel": "C0123ABCD"}
+BASE: dict[str, Any] = {
+    "receivers": [{"name": "sre", "slack": SLACK}, {"name": "pager", "pagerduty": {"routing_key": "r"}}],
+    "route": {"receiver": "sre", "routes": [{"matchers": ['severity="critical"'], "receiver": "pager"}]},
+}
+ONLY_SLACK: dict[str, Any] = {**BASE, "route": {"receiver": "sre"}}
+
+
+@dataclass
+class Play:
+    """Runs a dispatcher by simulated seconds. `broken`: way -> the error that its sink answers with."""
+
+    section: dict[str, Any] = field(default_factory=lambda: ONLY_SLACK)
+    now: int = AT
+    broken: dict[str, SinkError] = field(default_factory=dict)
+    told: list[tuple[int, Outgoing]] = field(default_factory=list)
+    tried: int = 0
+    silenced: Callable[[Labels, int], bool] = lambda _labels, _now: False
+    memory: Memory = field(default_factory=Memory)
+
+    def __post_init__(self) -> None:
+        self.start()
+
+    def start(self) -> None:
+        """Begin, or begin again with what is in the memory."""
+        settings = Settings(alerts=Alerts(**self.section))
+        plan = plan_of(settings, "prod", lambda labels, now: self.silenced(labels, now))  # noqa: PLW0108 - it is set later
+        self.dispatch = Dispatch(plan, self.memory, lambda: 0.5, self.now)
+
+    def happens(self, *findings: Finding) -> None:
+        known = [replace(one, at=self.now, detected_at=self.now) for one in findings]
+        self.dispatch.take(known, self.now)
+        self.dispatch.watchdog.batch_at = self.now
+
+    def run(self, ms: int, step: int = SECOND) -> list[tuple[str, Phase, Reason]]:
+        """Let time pass; return what was told: receiver, phase, reason."""
+        fresh = []
+        for now in range(self.now, self.now + ms + 1, step):
+            self.now = now
+            self.dispatch.look(now)
+            while outgoing := self.dispatch.ready(now):
+                fresh += [one for one in outgoing if self._answer(one)]
+        self.told += [(self.now, one) for one in fresh]
+        return [(one.way[0], one.notification.phase, one.due.reason) for one in fresh]
+
+    def _answer(self, outgoing: Outgoing) -> bool:
+        self.tried += 1
+        error = self.broken.get(outgoing.way[0])
+        if error is None:
+            self.dispatch.arrived(outgoing, {"ts": outgoing.notification.thread}, self.now)
+        else:
+            self.dispatch.failed(outgoing, error, self.now)
+        return error is None
+
+    def heard(self, way: str) -> list[Outgoing]:
+        """Return what this way out was told."""
+        return [one for _, one in self.told if one.way[0] == way]
+
+    @property
+    def last(self) -> Outgoing:
+        return self.told[-1][1]
+
+
+def storm(phase: str = "opened", group: str = "orders", **changes: Any) -> Finding:  # noqa: ANN401
+    return finding(
+        Kind.STORM, phase=phase, group=group, incident=f"i-{group}", id=f"{phase}-{group}", **changes
+    )
+
+
+def roll_up(kind: Kind, groups: tuple[str, ...], total: int | None = None) -> Finding:
+    cause = CauseEntry(Cause.COORDINATOR_MOVED, 0.8, "together")
+    return finding(
+        kind,
+        scope=Scope.CLUSTER,
+        group=None,
+        groups=groups,
+        groups_total=total or len(groups),
+        evidence="suspected",
+        confidence=0.8,
+        phase=None,
+        causes=(cause,),
+    )
+
+
+def test_a_thread_opens_gains_what_is_new_and_closes_with_its_tally() -> None:
+    play = Play()
+    play.happens(storm())
+    assert play.run(20 * SECOND) == [("sre", Phase.OPENED, Reason.FIRST)]
+    assert not play.last.notification.maybe_sent
+    thread = play.last.notification.thread
+    for number in range(8):
+        play.happens(finding(Kind.REBALANCE, id=f"r{number}"))
+    play.happens(storm("updated"))
+    assert play.run(2 * MINUTE) == [("sre", Phase.UPDATED, Reason.CHANGED)]
+    told = play.last.notification
+    assert [one.id for one in told.news] == ["updated-orders"]
+    assert told.state == {"ts": thread}
+    play.happens(storm("resolved"))
+    assert play.run(2 * MINUTE) == [("sre", Phase.RESOLVED, Reason.ALL_RESOLVED)]
+    told = play.last.notification
+    assert (told.thread, told.tally.rebalances) == (thread, 8)
+    assert play.memory.threads == {}
+    play.happens(storm())
+    play.run(2 * MINUTE)
+    assert play.last.notification.phase is Phase.OPENED
+    assert play.last.notification.thread != thread
+
+
+def test_no_receiver_but_a_thread_is_told_of_mere_updates() -> None:
+    play = Play(BASE)
+    play.happens(storm())
+    assert play.run(MINUTE) == [("pager", Phase.OPENED, Reason.FIRST)]
+    play.happens(storm("updated"))
+    assert play.run(10 * MINUTE) == []
+
+
+def test_a_sink_that_was_down_for_an_hour_is_told_the_present_only() -> None:
+    play = Play(broken={"sre": SinkError("away")})
+    play.happens(storm(group="first"))
+    play.run(MINUTE)
+    for number in range(30):
+        play.happens(storm(group=f"g{number}"))
+        play.run(MINUTE, 5 * SECOND)
+        play.happens(storm("resolved", group=f"g{number}"))
+    play.happens(storm(group="last"))
+    play.run(30 * MINUTE, 5 * SECOND)
+    assert play.tried < 40
+    play.broken = {}
+    play.run(10 * MINUTE)
+    heard = [one.notification for one in play.heard("sre") if "group" in one.notification.labels]
+    phases = {told.labels["group"]: told.phase for told in heard}
+    assert phases.pop("first") is Phase.OPENED
+    assert phases.pop("last") is Phase.OPENED
+    # What was over and never tried is not told; only an attempt that may have arrived is brought to its end.
+    assert set(phases.values()) <= {Phase.RESOLVED}
+    assert len(phases) <= 3
+
+
+def test_retries_pause_longer_and_longer_and_as_long_as_the_service_asks() -> None:
+    pace, now, pauses = Pace(), AT, []
+    for _ in range(12):
+        pace.fail(SinkError("no"), now, 0.999)
+        pauses.append(pace.next_try - now)
+        now = pace.next_try
+    assert pauses == sorted(pauses)
+    assert pauses[0] <= 1_000
+    assert pauses[-1] <= LONGEST_PAUSE_MS
+    pace.fail(SinkError("slow down", retry_after_s=1_000), now, 0.0)
+    assert pace.next_try == now + 1_000_000
+
+
+def test_a_way_out_is_told_no_faster_than_its_rate() -> None:
+    section = {**ONLY_SLACK, "receivers": [{"name": "sre", "slack": {**SLACK, "per_minute": 6}}]}
+    play = Play(section)
+    play.happens(*[storm(group=f"g{number}") for number in range(40)])
+    assert len(play.run(MINUTE)) <= 6 + 6
+    assert len(play.run(10 * MINUTE)) >= 40 - 12
+
+
+def test_an_attempt_that_may_have_arrived_is_sent_again_under_the_same_key() -> None:
+    play = Play(broken={"sre": SinkError("cut")})
+    play.happens(storm())
+    play.run(12 * SECOND)
+    first = play.memory.threads[next(iter(play.memory.threads))]
+    assert first.uncertain
+    play.broken = {}
+    play.run(MINUTE)
+    told = play.last.notification
+    assert told.maybe_sent
+    assert told.key == f"{first.id}/opened/0"
+
+
+def test_what_may_have_arrived_is_brought_to_its_end_even_if_over_by_then() -> None:
+    play = Play(broken={"sre": SinkError("cut")})
+    play.happens(storm())
+    play.run(12 * SECOND)
+    play.happens(storm("resolved"))
+    play.broken = {}
+    assert play.run(5 * MINUTE) == [("sre", Phase.RESOLVED, Reason.ALL_RESOLVED)]
+    assert play.last.notification.maybe_sent
+
+
+def test_a_receiver_that_fails_for_good_is_an_alert_to_the_others() -> None:
+    play = Play(ONLY_SLACK, broken={"sre": SinkError("invalid_auth", permanent=True)})
+    play.happens(storm())
+    told = play.run(2 * MINUTE)
+    assert told == [("pager", Phase.OPENED, Reason.FIRST)]
+    assert play.last.notification.alerts[0].finding.details == {"cause": "sink_failing", "sink": "sre"}
+    assert "invalid_auth" in play.last.notification.alerts[0].finding.causes[0].why
+    play.broken = {}
+    told = play.run(20 * MINUTE)
+    assert ("sre", Phase.OPENED, Reason.FIRST) in told
+    assert ("pager", Phase.RESOLVED, Reason.ALL_RESOLVED) in told
+
+
+def test_a_receiver_that_fails_for_long_is_an_alert_too() -> None:
+    play = Play(ONLY_SLACK, broken={"sre": SinkError("503")})
+    play.happens(storm())
+    assert play.run(5 * MINUTE) == []
+    assert play.run(5 * MINUTE) == [("pager", Phase.OPENED, Reason.FIRST)]
+
+
+def test_incidents_continue_over_a_restart(tmp_path: Path) -> None:
+    play, file = Play(), MemoryFile(tmp_path / "memory.jsonl")
+    play.happens(storm())
+    play.run(20 * SECOND)
+    thread = play.last.notification.thread
+    file.save(play.memory)
+    play.memory = file.load()
+    play.start()
+    play.happens(storm("updated"))
+    play.run(MINUTE)
+    play.happens(storm("resolved"))
+    play.run(2 * MINUTE)
+    assert [one.notification.phase for _, one in play.told] == [Phase.OPENED, Phase.UPDATED, Phase.RESOLVED]
+    assert {one.notification.thread for _, one in play.told} == {thread}
+
+
+def test_history_opens_nothing_and_ends_what_was_open() -> None:
+    play = Play()
+    play.happens(storm(history=True))
+    assert play.run(5 * MINUTE) == []
+    play.happens(storm())
+    play.run(MINUTE)
+    play.happens(storm("resolved", history=True))
+    assert play.run(2 * MINUTE) == [("sre", Phase.RESOLVED, Reason.ALL_RESOLVED)]
+
+
+def test_weak_suspicions_and_light_findings_are_never_told() -> None:
+    play = Play()
+    play.happens(
+        finding(Kind.SESSION_TIMEOUT, evidence="suspected", confidence=0.59),
+        finding(Kind.REBALANCE),
+        finding(Kind.GROUP_EMPTY, group="other"),
+    )
+    assert play.run(10 * MINUTE) == []
+    play.happens(finding(Kind.SESSION_TIMEOUT, evidence="suspected", confidence=0.6))
+    assert play.run(MINUTE) == [("sre", Phase.OPENED, Reason.FIRST)]
+
+
+def test_a_storm_swallows_what_is_in_it_also_after_its_end() -> None:
+    play = Play({**ONLY_SLACK, "route": {"receiver": "sre", "group_by": ["alertname", "group"]}})
+    play.happens(storm(), finding(Kind.SESSION_TIMEOUT))
+    play.run(MINUTE)
+    play.happens(finding(Kind.SESSION_TIMEOUT))
+    play.run(MINUTE)
+    play.happens(storm("resolved"))
+    play.run(10 * MINUTE)
+    told = {one.notification.labels["alertname"] for _, one in play.told}
+    assert told == {"storm"}
+
+
+def test_what_was_told_before_the_storm_ends_where_it_was_told() -> None:
+    play = Play({**ONLY_SLACK, "route": {"receiver": "sre", "group_by": ["alertname", "group"]}})
+    play.happens(finding(Kind.SESSION_TIMEOUT))
+    play.run(MINUTE)
+    play.happens(storm(), finding(Kind.SESSION_TIMEOUT, id="another"))
+    play.run(3 * MINUTE)
+    phases = [one.notification.phase for _, one in play.told if "session" in str(one.way)]
+    assert phases == [Phase.OPENED]
+    play.happens(storm("resolved"))
+    play.run(3 * MINUTE)
+    phases = [one.notification.phase for _, one in play.told if "session" in str(one.way)]
+    assert phases == [Phase.OPENED, Phase.RESOLVED]
+
+
+def test_a_roll_up_is_told_instead_of_its_groups() -> None:
+    play, kind = Play(), Kind.SESSION_TIMEOUT
+    groups = tuple(f"g{number}" for number in range(7))
+    play.happens(*[finding(kind, group=group) for group in groups], finding(kind, group="elsewhere"))
+    play.run(4 * SECOND)
+    play.happens(roll_up(kind, groups))
+    play.run(3 * MINUTE)
+    told = [one.notification.labels.get("group", "cluster") for _, one in play.told]
+    assert sorted(told) == ["cluster", "elsewhere"]
+
+
+def test_a_group_that_must_never_be_empty_pages_beside_a_roll_up() -> None:
+    play = Play()
+    empty = finding(Kind.GROUP_EMPTY, group="g1", severity=Severity.CRITICAL, incident="e")
+    play.happens(empty, roll_up(Kind.SESSION_TIMEOUT, ("g1", "g2")))
+    play.run(MINUTE)
+    assert "g1" in {one.notification.labels.get("group") for _, one in play.told}
+
+
+def test_a_rolling_restart_lowers_what_it_explains_before_and_after() -> None:
+    play = Play()
+    play.happens(finding(Kind.SESSION_TIMEOUT), finding(Kind.SESSION_TIMEOUT, group="other"))
+    play.run(3 * SECOND)
+    play.happens(finding(Kind.ROLLING_RESTART, details={"window_ms": 4_000}))
+    play.happens(finding(Kind.SESSION_TIMEOUT, id="later"))
+    play.run(10 * MINUTE)
+    assert {one.notification.labels["group"] for _, one in play.told} == {"other"}
+
+
+def test_a_removed_group_has_no_open_incident() -> None:
+    play = Play()
+    play.happens(finding(Kind.OFFSETS_EXPIRING, incident="e"))
+    play.run(MINUTE)
+    play.happens(finding(Kind.GROUP_REMOVED))
+    assert play.run(2 * MINUTE) == [("sre", Phase.RESOLVED, Reason.ALL_RESOLVED)]
+
+
+def test_a_silence_holds_everything_back_is_acknowledged_and_the_end_closes_the_thread() -> None:
+    play = Play()
+    play.happens(storm())
+    play.run(20 * SECOND)
+    play.silenced = lambda labels, _now: labels.get("group") == "orders"
+    assert play.run(5 * SECOND) == [("sre", Phase.ACKNOWLEDGED, Reason.SILENCED)]
+    play.happens(storm("updated"), storm(group="payments"))
+    assert play.run(5 * MINUTE) == [("sre", Phase.OPENED, Reason.FIRST)]
+    play.happens(storm("resolved"))
+    assert play.run(5 * MINUTE) == [("sre", Phase.RESOLVED, Reason.CLOSED)]
+    assert play.last.notification.alerts[0].resolved(play.now)
+
+
+def test_a_silenced_incident_that_goes_on_is_told_again_when_the_silence_ends() -> None:
+    play = Play()
+    play.silenced = lambda _labels, _now: True
+    play.happens(storm())
+    assert play.run(5 * MINUTE) == []
+    play.silenced = lambda _labels, _now: False
+    assert play.run(2 * MINUTE) == [("sre", Phase.OPENED, Reason.FIRST)]
+
+
+def test_a_receiver_without_send_resolved_hears_of_no_end() -> None:
+    quiet = [{"name": "sre", "slack": {**SLACK, "send_resolved": False}}]
+    play = Play({**ONLY_SLACK, "receivers": quiet})
+    play.happens(storm())
+    play.run(MINUTE)
+    play.happens(storm("resolved"))
+    assert play.run(10 * MINUTE) == []
+    assert play.memory.threads == {}
+
+
+def test_an_alertmanager_is_told_again_before_it_forgets() -> None:
+    manager = {"urls": ["http://127.0.0.1:1"], "resend_interval": "30s"}
+    play = Play({"receivers": [{"name": "am", "alertmanager": manager}], "route": {"receiver": "am"}})
+    play.happens(storm())
+    told = play.run(5 * MINUTE)
+    assert told[0] == ("am", Phase.OPENED, Reason.FIRST)
+    assert set(told[1:]) == {("am", Phase.REPEATED, Reason.RESEND)}
+    assert 8 <= len(told) <= 11
+
+
+def test_the_watchdog_is_sent_while_batches_are_finished_and_not_a_moment_longer() -> None:
+    play = Play({**BASE, "watchdog": {"to": ["pager"], "interval": "1m", "silent_after": "2m"}})
+    assert play.run(5 * MINUTE) == []
+    for _ in range(5):
+        play.happens()
+        play.run(MINUTE)
+    beats = [one for _, one in play.told if one.due.reason is Reason.WATCHDOG]
+    assert {one.way[0] for one in beats} == {"pager"}
+    assert [one.notification.phase for one in beats][:2] == [Phase.OPENED, Phase.REPEATED]
+    assert 5 <= len(beats) <= 7
+    play.run(3 * MINUTE)
+    assert play.run(30 * MINUTE) == []
+
+
+def test_a_way_out_gets_one_notification_at_a_time_and_a_hanging_one_holds_up_no_other() -> None:
+    play = Play(BASE)
+    play.happens(storm(), finding(Kind.SESSION_TIMEOUT, group="calm"))
+    play.now += 15 * SECOND
+    play.dispatch.look(play.now)
+    assert {one.way[0] for one in play.dispatch.ready(play.now)} == {"sre", "pager"}
+    play.happens(storm(group="more"), finding(Kind.SESSION_TIMEOUT, group="calmer"))
+    play.now += 15 * SECOND
+    play.dispatch.look(play.now)
+    assert play.dispatch.ready(play.now) == []
+
+
+def test_both_ways_out_of_a_receiver_hear_of_the_end_though_one_was_down() -> None:
+    both = [{"name": "sre", "slack": SLACK, "pagerduty": {"routing_key": "r"}}]
+    play = Play({**ONLY_SLACK, "receivers": both})
+    play.happens(storm())
+    play.run(MINUTE)
+    play.broken = {"sre/pagerduty": SinkError("503")}
+    play.happens(storm("resolved"))
+    assert play.run(3 * MINUTE) == [("sre/slack", Phase.RESOLVED, Reason.ALL_RESOLVED)]
+    play.broken = {}
+    assert play.run(6 * MINUTE) == [("sre/pagerduty", Phase.RESOLVED, Reason.ALL_RESOLVED)]
+
+
+def test_a_memory_of_another_format_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    path = tmp_path / "memory.jsonl"
+    path.write_text('{"format": 99}\n')
+    with pytest.raises(MemoryFileError, match="move it away"):
+        MemoryFile(path).load()
