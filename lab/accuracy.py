@@ -17,6 +17,7 @@ import click
 
 from rebalance_monitor.lab.broker import DEFAULT_VERSION
 from rebalance_monitor.lab.campaign import Campaign, keep_going
+from rebalance_monitor.lab.families import FAMILIES
 from rebalance_monitor.lab.job import Job
 from rebalance_monitor.lab.report import Origin, page
 from rebalance_monitor.lab.results import LIVE, REPLAY, Result, pooled, result_of
@@ -138,14 +139,29 @@ def origin(command: str, results: Sequence[Result]) -> Origin:
         command=command,
         brokers=sorted({str(about["kafka"]) for about in abouts}),
         seeds=sorted({int(about["seed"]) for about in abouts}),
-        runs=sum(len(result.families) for result in results),
+        runs=sum(family in FAMILIES for result in results for family in result.families.values()),
         seconds=sum(about["ended"] - about["began"] for about in abouts) / 1000,
         remarks=[
             *_loads(abouts),
             *(f"Left out {group}: {why}." for group, why in sorted(spoilt)),
             *(f"Skipped {group}: {why}." for group, why in sorted(skipped.items())),
         ],
+        ran=_ran(results),
     )
+
+
+def _ran(results: Sequence[Result]) -> dict[str, dict[str, list[str]]]:
+    found: dict[str, dict[str, set[str]]] = {}
+    for result in results:
+        for group, family in result.families.items():
+            # A connector's group is named after the connector, not after a scenario.
+            if family in FAMILIES:
+                scenario = group.removesuffix(f".{family}")
+                found.setdefault(str(result.about["kafka"]), {}).setdefault(scenario, set()).add(family)
+    return {
+        version: {name: sorted(families) for name, families in scenarios.items()}
+        for version, scenarios in found.items()
+    }
 
 
 def _loads(abouts: Sequence[dict[str, Any]]) -> list[str]:

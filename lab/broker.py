@@ -37,7 +37,7 @@ STATE_FILE = "lab.json"
 class LabBroker:
     """A lab cluster in one folder. `folder=None` takes a temporary one, removed at the end.
 
-    `port=0` takes free ports; otherwise node i listens on `port + i`. `settings` are broker properties. The
+    `version` may end in `+new`: a 3.7 to 3.9 with the new (Java) coordinator. `port=0` takes free ports; otherwise node i listens on `port + i`. `settings` are broker properties. The
     other keyword arguments are fields of `Shape`.
     """
 
@@ -55,9 +55,12 @@ class LabBroker:
     ) -> None:
         self._temporary = folder is None
         self.folder = (folder or Path(tempfile.mkdtemp(prefix="rebalance-monitor-lab-"))).resolve()
-        self.version = version
+        self.name = version
+        self.version, _, coordinator = version.partition("+")
+        if coordinator:
+            settings = {**_coordinator(version), **(settings or {})}
         self.shape = Shape(
-            version=release(version),
+            version=release(self.version),
             nodes=nodes,
             offsets_partitions=offsets_partitions,
             initial_delay_ms=initial_delay_ms,
@@ -180,7 +183,7 @@ class LabBroker:
     def state(self) -> dict[str, object]:
         """Give what `lab status` shows and `running` reads: version, bootstrap, folder, nodes."""
         return {
-            "version": self.version,
+            "version": self.name,
             "bootstrap": self.bootstrap,
             "folder": str(self.folder),
             "nodes": [
@@ -195,6 +198,16 @@ class LabBroker:
                 for node in self.nodes
             ],
         }
+
+
+def _coordinator(version: str) -> dict[str, str]:
+    number, _, coordinator = version.partition("+")
+    if coordinator != "new" or not (3, 7) <= release(number) < (4, 0):
+        raise DependencyError(
+            f"`{version}` is not a Kafka version of the lab.", "Only 3.7 to 3.9 have a choice: 3.9.1+new."
+        )
+    protocols = "group.coordinator.rebalance.protocols"
+    return {"group.coordinator.new.enable": "true", protocols: "classic,consumer"}
 
 
 def up(broker: LabBroker) -> LabBroker:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from rebalance_monitor.lab.suite import Job
 
-VERSIONS = ("4.1.1", "3.9.1", "4.3.0", "4.0.0", "2.8.2")
+VERSIONS = ("4.1.1", "3.9.1", "4.3.0", "4.0.0", "3.9.1+new", "2.8.2")
 ENOUGH = 60
 SLOW = 7.5
 # A 32nd seed varies nothing that the first 31 have not.

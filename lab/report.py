@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
@@ -42,7 +42,10 @@ class Scored:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What made the page: the command, broker versions, seeds, scenario count, wall time (s), remarks."""
+    """What made the page: the command, broker versions, seeds, scenario count, wall time (s), remarks.
+
+    `ran` has, per broker version, the client families of each scenario.
+    """
 
     command: str
     brokers: Sequence[str]
@@ -50,6 +53,7 @@ class Origin:
     runs: int
     seconds: float
     remarks: Sequence[str] = ()
+    ran: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
 
 
 def page(origin: Origin, scored: Iterable[Scored]) -> str:
@@ -58,7 +62,14 @@ def page(origin: Origin, scored: Iterable[Scored]) -> str:
     for one in scored:
         parts += [f"## {one.name}", _table(one.tallies), _delays_note(one)]
         parts += [_confusion(one.confusion), _calibration(one.calibration)]
+    parts += [_ran(version, scenarios) for version, scenarios in sorted(origin.ran.items())]
     return "\n\n".join(parts) + "\n"
+
+
+def _ran(version: str, scenarios: Mapping[str, Sequence[str]]) -> str:
+    lines = [f"## What ran on Kafka {version}", "", "| scenario | client families |", "|---|---|"]
+    lines += [f"| {name} | {', '.join(families)} |" for name, families in sorted(scenarios.items())]
+    return "\n".join(lines)
 
 
 def _top(origin: Origin) -> str:

@@ -159,7 +159,7 @@ def run_suite(
         sightings += [sighting.to_json() for sighting in probe.drain()]
     _collect(broker, folder, sightings)
     about = {
-        "kafka": broker.version,
+        "kafka": broker.name,
         "seed": seed,
         "pace": pace,
         "began": began,

@@ -43,6 +43,16 @@ def test_a_family_that_cannot_run_is_skipped_with_a_reason() -> None:
     assert why_not(FAMILIES["confluent"], (2, 8, 2)) is None
 
 
+def test_only_releases_with_two_coordinators_have_a_choice(tmp_path: Path) -> None:
+    new = LabBroker("3.9.1+new", tmp_path)
+    assert (new.version, new.name) == ("3.9.1", "3.9.1+new")
+    me = Address(1, 9092, 9093)
+    assert "group.coordinator.new.enable=true\n" in server_properties(new.shape, me, [me], tmp_path)
+    for wrong in ("4.1.1+new", "3.9.1+old"):
+        with pytest.raises(DependencyError, match="not a Kafka version of the lab"):
+            LabBroker(wrong, tmp_path)
+
+
 def test_a_port_in_use_is_named_before_anything_is_started(tmp_path: Path) -> None:
     import socket
 
