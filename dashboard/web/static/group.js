@@ -1,0 +1,139 @@
+// One group: its swim-lane timeline, members with their deadlines, assignment, incidents and findings.
+
+import { h, link, put, write } from "./dom.js";
+import { ago, causeTone, duration, moment, number, range, share, time, utc, words } from "./format.js";
+import { lanes } from "./lanes.js";
+import { chip, empty, incidentCard, line, meter, panel, stateChip } from "./parts.js";
+
+export async function group(app, params) {
+  const name = params.get("group");
+  const ask = () => app.get("group", { group: name });
+  let seen = await ask();
+  if (app.at === null) app.saw(seen.now, seen.live);
+  const head = h("div", {});
+  const banner = h("div", {});
+  const line_ = h("div", {});
+  const sides = h("div", {});
+  const root = h("div", { class: "group-view" }, head, banner, panel("Timeline", { class: "timeline" }, line_), sides);
+  let chart = { step: () => false };
+  let drawn = "";
+  let counters = [];
+  const time_ = () => app.at ?? app.now();
+  const draw = () => {
+    put(head, heading(seen));
+    const open = seen.incidents.filter((one) => one.closed_at === null);
+    put(banner, open.length > 0 && h("ul", { class: "strip" }, open.slice(0, 4).map((one) => incidentCard(one, time_()))));
+    // The timeline is drawn anew only when something happened on it: the chosen generation stays chosen.
+    const mark = JSON.stringify([seen.timeline.columns.map((one) => one.id), seen.timeline.lanes.map((one) => one.breaches.length)]);
+    if (mark !== drawn) {
+      drawn = mark;
+      chart = lanes(seen.timeline, (root.clientWidth || innerWidth - 40) - 190);
+      put(line_, chart.root);
+    }
+    counters = [];
+    put(sides, h("div", { class: "pair" }, members(seen, counters, time_()), deadlines(seen, counters)),
+      generations(seen),
+      panel("Findings", {}, seen.findings.length ? h("ol", { class: "feed" }, seen.findings.map((one) => line(one, time_(), { withGroup: false }))) : empty("None yet.")));
+    counters.forEach((one) => one(time_()));
+  };
+  draw();
+  let waiting = 0;
+  let wide = innerWidth;
+  const resize = () => {
+    if (Math.abs(innerWidth - wide) < 60) return;
+    wide = innerWidth;
+    drawn = "";
+    draw();
+  };
+  addEventListener("resize", resize);
+  const again = async () => {
+    waiting = 0;
+    try {
+      seen = await ask();
+      draw();
+    } catch (error) {
+      if (error.status === 404) app.go({});
+    }
+  };
+  return {
+    title: name,
+    root,
+    side: (step) => chart.step(step),
+    tick: (now) => counters.forEach((one) => one(now)),
+    leave: () => {
+      clearTimeout(waiting);
+      removeEventListener("resize", resize);
+    },
+    change(event, data) {
+      const mine = event === "reset" || data.removed.includes(name) || data.rows.some((row) => row.group === name);
+      if (mine && !waiting) waiting = setTimeout(again, 150);
+    },
+  };
+}
+
+function heading(seen) {
+  const row = seen.row;
+  return h("div", { class: "title" },
+    h("p", { class: "crumb" }, link({}, {}, "Groups"), " / ", row.type || "group"),
+    h("h1", { class: "mono name" }, row.group),
+    h("p", { class: "chips" }, stateChip(row.state), chip(`generation ${row.generation < 0 ? "?" : number(row.generation)}`), chip(`${number(row.members)} member${row.members === 1 ? "" : "s"}`),
+      row.protocol && chip(row.protocol), seen.topics.slice(0, 4).map((topic) => chip(topic, "topic")), seen.topics.length > 4 && chip(`+${seen.topics.length - 4} topics`),
+      link({ view: "findings", group: row.group }, { class: "chip go" }, "all findings →")));
+}
+
+function members(seen, counters, now) {
+  const most = Math.max(1, seen.spread.most);
+  const rows = seen.members.map((one) => {
+    const commit = h("td", { class: "num", title: one.last_commit ? utc(one.last_commit) : "" });
+    counters.push((at) => write(commit, ago(one.last_commit, at)));
+    return h("tr", { class: one.is_silent ? "is-warn" : "" },
+      h("td", {}, h("div", { class: "mono name", title: one.member_id }, one.instance_id || one.client_id || one.member_id, one.is_leader && h("span", { class: "leads", title: "leads the group" }, "leader")),
+        h("small", { class: "quiet" }, one.host, one.family && ` · ${words(one.family)}`)),
+      h("td", { class: "spread" }, h("i", { class: one.partitions ? "" : "idle", vars: { "--value": one.partitions / most } }), h("b", { class: "num" }, number(one.partitions)),
+        h("small", { class: "quiet mono" }, Object.entries(one.assigned).map(([topic, parts]) => `${topic} ${parts}`).join("; "))),
+      commit,
+      h("td", { class: "num wide-only" }, duration(one.session_timeout_ms)), h("td", { class: "num wide-only" }, duration(one.rebalance_timeout_ms)));
+  });
+  const spread = seen.spread;
+  const told = seen.members.length === 0 ? "" : spread.idle ? `${spread.idle} of ${seen.members.length} members idle` : spread.most === spread.least ? "spread evenly" : `${spread.least} to ${spread.most} partitions each`;
+  return panel("Members and assignment", {}, told && h("p", { class: "quiet aside" }, `${number(spread.partitions)} partitions, ${told}`),
+    rows.length === 0 ? empty("The group has no members.") : h("div", { class: "scroll" }, h("table", { class: "grid compact" },
+      h("thead", {}, h("tr", {}, ["Member", "Partitions", "Last commit"].map((text) => h("th", { scope: "col" }, text)), ["Session timeout", "Rebalance timeout"].map((text) => h("th", { scope: "col", class: "wide-only" }, text)))),
+      h("tbody", {}, rows))),
+    seen.row.members > seen.members.length && h("p", { class: "quiet" }, `${number(seen.row.members - seen.members.length)} more members are not listed.`));
+}
+
+// What happens by itself if nobody acts, counting down.
+function deadlines(seen, counters) {
+  const sessions = new Map(seen.members.map((one) => [one.client_id || one.member_id, one.session_timeout_ms]));
+  const rows = seen.deadlines.map((one) => {
+    const left = h("b", { class: "num" });
+    const bar = meter(0, "warn");
+    const whole = one.what === "session" ? (sessions.get(one.who) ?? 45000) : 604800000;
+    const item = h("li", {}, h("div", {}, one.what === "session" ? ["Session of ", h("span", { class: "mono name" }, one.who)] : "Committed offsets expire"), left, bar,
+      h("small", { class: "quiet", title: utc(one.at) }, one.what === "session" ? "the broker expires it then, unless it shows life" : moment(one.at)));
+    counters.push((now) => {
+      const rest = one.at - now;
+      write(left, rest > 0 ? duration(rest) : `passed ${duration(-rest)} ago`);
+      bar.style.setProperty("--value", Math.max(0, Math.min(1, rest / whole)));
+      item.classList.toggle("passed", rest <= 0);
+    });
+    return item;
+  });
+  const alive = seen.members.filter((one) => one.session_timeout_ms && one.deadline === null).length;
+  return panel("Deadlines", { class: "deadlines" }, rows.length ? h("ul", {}, rows) : empty(alive ? "None near: every member shows life. A countdown starts when a member has been silent for half its session timeout." : "None."));
+}
+
+function generations(seen) {
+  const columns = seen.timeline.columns.slice().reverse();
+  if (columns.length === 0) return null;
+  const rows = columns.map((one) => h("tr", {},
+    h("td", { class: "num" }, one.generation ?? "–", one.kind !== "rebalance" && h("small", { class: "quiet" }, ` ${words(one.kind)}`)),
+    h("td", { class: "num", title: utc(one.at) }, time(one.at)),
+    h("td", {}, h("ul", { class: "inline" }, one.causes.slice(0, 4).map((cause) => h("li", { title: cause.why }, h("span", { class: `cause ${causeTone(cause.cause)}` }, words(cause.cause)), h("span", { class: "quiet num" }, ` ${share(cause.confidence)}`), cause.client_id && h("small", { class: "quiet mono" }, ` ${cause.client_id}`))))),
+    h("td", { class: "num" }, one.members ?? "–", h("small", { class: "quiet" }, [one.joined ? ` +${one.joined}` : "", one.left ? ` −${one.left}` : "", one.replaced ? ` ⟳${one.replaced}` : ""])),
+    h("td", { class: "num" }, range(one.join_ms_min, one.join_ms_max)), h("td", { class: "num" }, duration(one.sync_ms)), h("td", { class: "num" }, range(one.stopped_ms_min, one.stopped_ms_max)),
+    h("td", { class: "quiet" }, one.evidence)));
+  return panel("Generations", {}, h("div", { class: "scroll" }, h("table", { class: "grid compact", id: "generations" },
+    h("thead", {}, h("tr", {}, ["Generation", "At", "Causes and confidence", "Members", "Join", "Sync", "Stopped", "Evidence"].map((text) => h("th", { scope: "col" }, text)))), h("tbody", {}, rows))));
+}

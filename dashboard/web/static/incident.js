@@ -1,0 +1,98 @@
+// Incidents: the list, and the page of one, which alerts link to.
+
+import { h, link, put } from "./dom.js";
+import { ago, duration, moment, number, share, tone, utc, words } from "./format.js";
+import { causes, chip, empty, incidentCard, line, meter, panel, since, told } from "./parts.js";
+
+export async function incidents(app, params) {
+  const ask = () => app.get("incidents", { state: params.get("state"), kind: params.get("kind"), limit: 200 });
+  const root = h("div", { class: "incidents" });
+  const draw = (page) => {
+    const now = app.at ?? app.now();
+    const open = page.rows.filter((one) => one.closed_at === null);
+    const closed = page.rows.filter((one) => one.closed_at !== null);
+    put(root, h("div", { class: "title" }, h("h1", {}, "Incidents"), h("p", { class: "quiet" }, `${number(page.open)} open. An incident is everything told of one storm, one stuck rebalance, one silence …`)),
+      panel("Open", {}, open.length ? h("ul", { class: "cards" }, open.map((one) => incidentCard(one, now))) : empty("Nothing is open.")),
+      panel("Closed lately", {}, closed.length ? h("ul", { class: "cards" }, closed.map((one) => incidentCard(one, now))) : empty("None.")));
+  };
+  const page = await ask();
+  draw(page);
+  let waiting = 0;
+  return {
+    title: "Incidents",
+    root,
+    leave: () => clearTimeout(waiting),
+    change() {
+      if (!waiting) waiting = setTimeout(async () => { waiting = 0; draw(await ask()); }, 2000);
+    },
+  };
+}
+
+export async function incident(app, params) {
+  const id = params.get("incident");
+  const ask = () => app.ask("incident", { id });
+  const root = h("div", { class: "incident-view" });
+  let seen = await ask();
+  const draw = () => put(root, ...page(seen, app));
+  draw();
+  let waiting = 0;
+  return {
+    title: `${words(seen.incident.kind)} ${seen.incident.group ?? ""}`,
+    root,
+    leave: () => clearTimeout(waiting),
+    change(event, data) {
+      const mine = event === "reset" || data.rows.some((row) => row.group === seen.incident.group);
+      if (mine && !waiting) waiting = setTimeout(async () => { waiting = 0; seen = await ask(); draw(); }, 500);
+    },
+  };
+}
+
+function page(seen, app) {
+  const one = seen.incident;
+  const open = one.closed_at === null;
+  const now = app.now();
+  const fact = (name, value, title) => h("div", { title }, h("dt", {}, name), h("dd", { class: "num" }, value));
+  const last = [...seen.findings].reverse().find((finding) => finding.causes.length > 0);
+  const own = seen.findings.slice().reverse();
+  const around = seen.around.slice().reverse();
+  return [
+    h("div", { class: `title hero ${tone(one.severity)}${open ? "" : " closed"}` },
+      h("p", { class: "crumb" }, link({ view: "incidents" }, {}, "Incidents"), " / ", h("span", { class: "mono" }, one.id)),
+      h("h1", {}, words(one.kind), " ", one.group === null ? h("span", { class: "quiet" }, one.groups_total ? `of ${one.groups_total} groups` : one.scope) : link({ group: one.group }, { class: "mono name" }, one.group)),
+      h("p", { class: "say" }, told(one)),
+      h("p", { class: "chips" }, open ? chip("open", tone(one.severity)) : chip(one.resolution ?? "closed", "good"), chip(one.severity, tone(one.severity)), chip(`${one.evidence}, ${share(one.confidence)} sure`),
+        h("button", { class: "chip go", type: "button", onclick: (event) => copy(event.target, app) }, "copy link"))),
+    h("div", { class: "pair" },
+      panel("What", {}, h("p", { class: "quiet" }, one.what),
+        h("dl", { class: "facts many" }, fact("opened", moment(one.opened_at), utc(one.opened_at)),
+          open ? fact("lasting", since(one.opened_at)) : fact("lasted", duration(one.closed_at - one.opened_at)),
+          !open && fact("closed", `${moment(one.closed_at)}`, utc(one.closed_at)),
+          Object.entries(one.details).map(([name, value]) => fact(words(name.replace(/_ms$/, "")), detail(name, value))))),
+      panel("Why", {}, causes(last?.causes ?? [], { full: true }))),
+    h("div", { class: "pair" },
+      panel("Who", {}, seen.offenders.length ? h("ul", { class: "causes" }, seen.offenders.map((who) =>
+        h("li", {}, h("span", { class: "mono name" }, who.client_id), meter(who.share, "warn", share(who.share)), h("span", { class: "num" }, share(who.share)), h("span", { class: "who quiet mono" }, who.host, ` · in ${who.findings}`)))) : empty("No member stands out.")),
+      panel("Told", {}, own.length ? h("ol", { class: "feed" }, own.map((finding) => line(finding, now, { withGroup: false }))) : empty("Its findings are no longer retained."))),
+    panel("Around it", {}, around.length ? h("ol", { class: "feed" }, around.map((finding) => line(finding, now, { withGroup: one.group === null }))) : empty("Nothing else happened near it."),
+      one.groups.length > 0 && h("p", {}, one.groups.map((name) => [link({ group: name }, { class: "mono name" }, name), " "]))),
+    h("p", { class: "quiet" }, link({ ...(one.group === null ? {} : { group: one.group }), at: open ? "" : one.closed_at }, { class: "button" }, open ? "The group now" : "The group as it was then"), " ",
+      h("span", {}, one.group === null ? "" : `last rebalance cause and members as of ${open ? "now" : ago(one.closed_at, now)}`)),
+  ];
+}
+
+function detail(name, value) {
+  if (name.endsWith("_ms")) return duration(Number(value));
+  if (name.endsWith("_at")) return `${moment(Number(value))}`;
+  if (name.endsWith("share")) return share(Number(value));
+  return String(value);
+}
+
+async function copy(button, app) {
+  try {
+    await navigator.clipboard.writeText(location.href);
+    put(button, "copied");
+    app.say("The link was copied.");
+  } catch {
+    put(button, location.href);
+  }
+}

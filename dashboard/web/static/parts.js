@@ -1,0 +1,92 @@
+// Small pieces that several views share: chips, bars, causes, lists of findings.
+
+import { h, link, svg } from "./dom.js";
+import { ago, causeTone, duration, moment, share, state, time, tone, utc, words } from "./format.js";
+
+export const chip = (text, kind = "calm", title) => h("span", { class: `chip ${kind}`, title }, text);
+export const stateChip = (name) => chip(state(name), tone(name), name);
+export const when = (at) => h("time", { title: utc(at), datetime: new Date(at).toISOString?.() }, time(at));
+
+export const panel = (title, properties, ...children) =>
+  h("section", { ...properties, class: `panel ${properties?.class ?? ""}` }, title && h("h2", {}, title), ...children);
+
+// Bars of counts, oldest first; the title of each says what it counts.
+export function bars(counts, { width, height, title, gap = 1, label }) {
+  const top = Math.max(1, ...counts);
+  const step = width / counts.length;
+  return svg("svg", { class: "bars", viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": label, preserveAspectRatio: "none" },
+    counts.map((count, index) => {
+      const tall = count === 0 ? 1 : Math.max(2.5, (count / top) * height);
+      return svg("rect", { x: index * step, y: height - tall, width: Math.max(0.5, step - gap), height: tall, rx: Math.min(1, step / 4), class: count ? "on" : "off" },
+        svg("title", {}, title(index, count)));
+    }));
+}
+
+export const meter = (value, kind, title) =>
+  h("span", { class: `meter ${kind}`, title, vars: { "--value": Math.max(0, Math.min(1, value)) } });
+
+export function causes(list, { full = false } = {}) {
+  if (list.length === 0) return h("p", { class: "quiet" }, "No cause is known.");
+  return h("ul", { class: "causes" }, list.map((one) =>
+    h("li", {},
+      h("span", { class: `cause ${causeTone(one.cause)}` }, words(one.cause)),
+      meter(one.confidence, causeTone(one.cause), `confidence ${share(one.confidence)}`),
+      h("span", { class: "num" }, share(one.confidence)),
+      full && (one.client_id || one.member_id) && h("span", { class: "who mono" }, one.instance_id || one.client_id || one.member_id, one.host ? ` ${one.host}` : ""),
+      full && one.why && h("p", { class: "why" }, one.why))));
+}
+
+const MARKS = { critical: "▲", warning: "◆", info: "●" };
+
+export const subject = (one) =>
+  one.group !== null && one.group !== undefined
+    ? link({ group: one.group }, { class: "mono name" }, one.group)
+    : h("span", { class: "quiet" }, one.groups_total ? `${one.groups_total} groups` : "the cluster");
+
+// One finding (or headline) in a line, as in a log.
+export function line(one, now, { withGroup = true } = {}) {
+  const cause = one.causes ? one.causes[0]?.cause : one.cause;
+  const confidence = one.causes ? one.causes[0]?.confidence : one.confidence;
+  return h("li", { class: `line ${tone(one.severity)}` },
+    h("span", { class: "mark", title: one.severity }, MARKS[one.severity]),
+    h("time", { title: `${moment(one.at)} · ${utc(one.at)}` }, time(one.at)),
+    h("span", { class: "what" },
+      one.incident ? link({ incident: one.incident }, { class: "kind" }, words(one.kind)) : h("span", { class: "kind" }, words(one.kind)),
+      one.phase && h("span", { class: "quiet" }, ` ${one.phase}`),
+      one.generation !== null && h("span", { class: "quiet" }, ` g${one.generation}`),
+      withGroup && [" ", subject(one)],
+      cause && h("span", { class: `cause small ${causeTone(cause)}` }, words(cause), confidence < 1 && ` ${share(confidence)}`)));
+}
+
+export function empty(text) {
+  return h("p", { class: "quiet nothing" }, text);
+}
+
+export const since = (at) => h("span", { "data-since": at, class: "num" }, duration(0));
+
+// The facts of an incident in one sentence.
+export function told(one) {
+  const d = one.details;
+  if (one.kind === "storm") {
+    const many = d.count ?? d.total;
+    const how = d.rule === "sightings" ? "seen rebalancing again and again" : `${many} rebalances in ${duration(d.window_ms)}`;
+    const worst = d.worst_client ? ` · most involve ${d.worst_client} (${share(d.worst_share)})` : "";
+    return how + worst;
+  }
+  if (one.kind === "rebalance_stuck") return `one rebalance for ${duration(d.duration_ms)} (threshold ${duration(d.threshold_ms)})`;
+  if (one.kind === "group_empty") return d.ended_by === "leave" ? "its last member left" : d.ended_by === "session" ? "its last member timed out" : "no members left";
+  if (one.kind === "member_silent") return `silent past its ${d.deadline ?? "session"} deadline`;
+  if (one.kind === "offsets_expiring") return `offsets expire ${moment(d.expires_at)}`;
+  return one.why || one.what;
+}
+
+export function incidentCard(one, now) {
+  const open = one.closed_at === null;
+  return h("li", { class: `incident ${tone(one.severity)}${open ? "" : " closed"}` },
+    link({ incident: one.id }, { class: "row-link cover", "aria-label": `${words(one.kind)} ${one.group ?? ""}` }),
+    h("div", { class: "incident-head" },
+      h("b", { class: "label" }, words(one.kind)),
+      open ? h("span", { class: "timer" }, "for ", since(one.opened_at)) : h("span", { class: "quiet" }, `${one.resolution ?? "closed"} ${ago(one.closed_at, now)}`)),
+    h("div", { class: "mono name" }, one.group ?? (one.groups_total ? `${one.groups_total} groups` : one.scope)),
+    h("div", { class: "quiet say" }, told(one)));
+}
