@@ -9,6 +9,7 @@ from __future__ import annotations
 import ssl
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING, Self
 
 import httpx
@@ -38,7 +39,7 @@ class Net:
 
     def tls(self) -> ssl.SSLContext:
         """Return the TLS context that trusts `ca_file`, or the system's roots."""
-        return ssl.create_default_context(cafile=self.ca_file)
+        return _context(self.ca_file)
 
     def proxy_address(self) -> str | None:
         """Return the proxy's address, None where there is none of our own."""
@@ -92,6 +93,12 @@ class Poster:
         except (httpx.InvalidURL, ValueError) as error:
             why = f"the address or a header for {self._what} is malformed: {type(error).__name__}"
             raise SinkError(why, permanent=True) from None
+
+
+@lru_cache(maxsize=8)
+def _context(ca_file: str | None) -> ssl.SSLContext:
+    """Read the roots once for all sinks: that takes longer than a call."""
+    return ssl.create_default_context(cafile=ca_file)
 
 
 def refusal(what: str, answer: Response, now_ms: int, said: str = "") -> SinkError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from contextlib import closing, suppress
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
@@ -114,92 +114,6 @@ def test_a_hostile_group_is_escaped_in_the_fallback_text(fake: SlackFake, sink: 
     sink.send(note(group=HOSTILE), NOW)
     assert "<" not in fake.messages[0].content["text"]
     assert "&lt;!channel&gt;" in fake.messages[0].content["text"]
-
-
-@pytest.mark.parametrize("error", ["message_not_found", "edit_window_closed", "cant_update_message"])
-def test_a_parent_that_cannot_be_edited_is_replaced_by_a_new_one(
-    fake: SlackFake, sink: SlackSink, error: str
-) -> None:
-    state = sink.send(note(), NOW).state
-    fake.script.append(said_no(error))
-    after = sink.send(note(Phase.UPDATED, state=state), NOW).state
-    assert after["ts"] != state["ts"]
-    again = sink.send(note(Phase.RESOLVED, state=after), NOW).state
-    assert again == after
-    assert len(fake.parents()) == 2
-
-
-def test_a_deleted_parent_is_posted_anew(fake: SlackFake, sink: SlackSink) -> None:
-    state = sink.send(note(), NOW).state
-    fake.messages.clear()
-    sink.send(note(Phase.RESOLVED, state=state), NOW)
-    assert "rebalance storm is over" in fake.parents()[0].content["text"]
-
-
-def test_a_replacement_posted_before_a_crash_is_found_and_not_the_dead_parent(
-    fake: SlackFake, sink: SlackSink
-) -> None:
-    state = sink.send(note(), NOW).state
-    fake.window_closed = True
-    lost = sink.send(note(Phase.UPDATED, state=state), NOW).state
-    fake.window_closed = False
-    fake.script.append(said_no("edit_window_closed"))
-    again = sink.send(note(Phase.UPDATED, state=state, maybe_sent=True), NOW).state
-    assert again == lost
-    assert len(fake.parents()) == 2
-
-
-@pytest.mark.parametrize("phase", list(Phase))
-def test_a_call_that_may_have_arrived_is_not_posted_twice(
-    fake: SlackFake, sink: SlackSink, phase: Phase
-) -> None:
-    """The answer to each single call gets lost once; the same notification is then sent again."""
-    state = sink.send(note(), NOW).state if phase is not Phase.OPENED else {}
-    fake.script.append(Answer(cut=True, taken=True))
-    for maybe_sent in (False, True):
-        try:
-            state = sink.send(note(phase, sequence=1, state=state, maybe_sent=maybe_sent), NOW).state
-        except SinkError as error:
-            assert not error.permanent  # noqa: PT017 - an attempt may also get through
-    (parent,) = fake.parents()
-    assert len(fake.replies(parent.ts)) == (phase is not Phase.OPENED)
-
-
-@pytest.mark.parametrize("taken", [True, False])
-@pytest.mark.parametrize("nth", range(3))
-def test_whichever_call_of_an_update_breaks_off_the_thread_gets_one_reply(
-    fake: SlackFake, sink: SlackSink, nth: int, *, taken: bool
-) -> None:
-    state = sink.send(note(), NOW).state
-    fake.script.extend([*[None] * nth, Answer(cut=True, taken=taken)])
-    for attempt in range(3):
-        with suppress(SinkError):
-            sink.send(note(Phase.UPDATED, state=state, maybe_sent=attempt > 0), NOW)
-    assert len(fake.replies(state["ts"])) == 1
-    assert len(fake.parents()) == 1
-
-
-def test_a_lost_state_continues_the_thread_that_is_there(fake: SlackFake, sink: SlackSink) -> None:
-    first = sink.send(note(), NOW).state
-    second = sink.send(note(Phase.RESOLVED, maybe_sent=True), NOW).state
-    assert second == first
-    assert len(fake.replies(first["ts"])) == 1
-
-
-def test_the_thread_is_found_behind_many_other_messages(fake: SlackFake, sink: SlackSink) -> None:
-    first = sink.send(note(), NOW).state
-    for number in range(450):
-        fake._add(CHANNEL, {"text": f"chatter {number}"})
-    assert sink.send(note(maybe_sent=True), NOW).state == first
-
-
-def test_without_the_right_to_read_history_it_is_told_twice_rather_than_never(
-    fake: SlackFake, sink: SlackSink
-) -> None:
-    fake.scopes.discard("channels:history")
-    sink.send(note(maybe_sent=True), NOW)
-    sink.send(note(maybe_sent=True), NOW)
-    assert len(fake.parents()) == 2
 
 
 @pytest.mark.parametrize("error", ["invalid_blocks", "msg_blocks_too_long", "invalid_attachments"])
