@@ -29,6 +29,7 @@ REFILLED_MS = 60_000
 _OF_MEMBERS = re.compile(
     r"Adding new member|on heartbeat expiration|LeaveGroup|removing member|pending sync|[Ss]tatic member"
 )
+_OF_LOSS = re.compile(r"on heartbeat expiration|LeaveGroup")
 _FOLLOW_UP = re.compile(r"need to revoke partitions and re-join")
 _PROBING = re.compile(r"triggered followup rebalance")
 
@@ -73,6 +74,10 @@ class _Cycle:
     def of_members(self) -> bool:
         return bool(_OF_MEMBERS.search(self.reason))
 
+    @property
+    def of_loss(self) -> bool:
+        return bool(_OF_LOSS.search(self.reason))
+
 
 def scripted_facts(told: Told, events: Iterable[Truth]) -> list[Fact]:
     """Derive the facts of one classic group from its script and its truth events, in order of time."""
@@ -80,6 +85,11 @@ def scripted_facts(told: Told, events: Iterable[Truth]) -> list[Fact]:
     cycles = list(_cycles(own))
     facts = [fact for act in told.acts for fact in _of_act(told, act, cycles, own)]
     explained = {fact.generation for fact in facts if fact.generation >= 0}
+    if told.connect:
+        # The generation after a loss announces the delay; whether that is its cause is a matter of taste.
+        label = f"cause:{Cause.CONNECT_DELAYED}"
+        lost = (one for one in cycles if one.of_loss)
+        facts += [Fact(label, told.group, one.generation, "", one.written, required=False) for one in lost]
     for before, cycle in pairwise(cycles):
         if not cycle.of_members and cycle.generation not in explained:
             facts += _of_reason(told, before, cycle)
@@ -168,6 +178,8 @@ def _of_reason(told: Told, before: _Cycle, cycle: _Cycle) -> list[Fact]:
         causes, required = [Cause.COORDINATOR_MOVED, Cause.LEADER_REJOINED], False
     elif _PROBING.search(cycle.reason):
         causes, required = [Cause.STREAMS_PROBING, Cause.COOPERATIVE_FOLLOW_UP], False
+    elif told.connect and before.of_loss:
+        causes, required = [Cause.CONNECT_DELAYED], True
     elif told.connect:
         causes, required = [Cause.CONNECT_DELAYED, Cause.COOPERATIVE_FOLLOW_UP], False
     elif _FOLLOW_UP.search(cycle.reason) or (told.cooperative and cycle.asked - before.written < EFFECT_MS):

@@ -73,6 +73,12 @@ def test_a_reset_is_told_by_the_generation_that_fills_the_group_again() -> None:
     assert _facts(told, FIRST, empty, _generation(3, 40_000, JOIN)) == {("cause:offsets_reset", 3, "", True)}
 
 
+def test_connect_waits_for_a_lost_worker_and_rebalances_when_the_delay_is_over() -> None:
+    lost = _generation(2, 5000, "removing member m on heartbeat expiration.")
+    found = _facts(Told("g", (), connect=True), FIRST, lost, _generation(3, 13_000, ASK))
+    assert found == {("cause:connect_delayed", 2, "", False), ("cause:connect_delayed", 3, "", True)}
+
+
 def test_other_groups_are_not_ours() -> None:
     others = [Truth(event.at, "h", event.what, event.generation, (), ASK) for event in FIRST]
     assert _facts(Told("g", ()), others, others) == set()
