@@ -38,7 +38,8 @@ class LabBroker:
     """A lab cluster in one folder. `folder=None` takes a temporary one, removed at the end.
 
     `version` may end in `+new`: a 3.7 to 3.9 with the new (Java) coordinator. `port=0` takes free ports;
-    otherwise node i listens on `port + i`. `settings` are broker properties. The other keyword arguments are fields of `Shape`.
+    otherwise node i listens on `port + i`. `settings` are broker properties. The other keyword
+    arguments are fields of `Shape`.
     """
 
     def __init__(
