@@ -52,6 +52,7 @@ class Silence:
     `silence` runs from the last sign of life to the end of the barrier, `elapsed` from the generation before.
     `held` is the least time the barrier was held; `wait` the most it can have taken where that is known, else
     -1. `means`: whether silence of this member says anything; `committed`: whether it did in the generation;
+    `quiet`: how likely it is that it had nothing to commit; `closes`: its client commits on close even so;
     `poll`: whether its client enforces max.poll.interval (None: not known), `goodbye`: sends LeaveGroup;
     `aborted`: generations that failed on the way; `session_early`: heartbeats, not commits, keep the session,
     so it may end this much earlier after the last commit.
@@ -74,6 +75,8 @@ class Silence:
     poll_held: bool = False
     aborted: int = 0
     session_early: int = 0
+    quiet: float = 0.0
+    closes: bool = False
 
 
 def attribute(seen: Silence) -> list[tuple[Cause, float]]:
@@ -98,13 +101,15 @@ def _dynamic(seen: Silence) -> dict[Cause, float]:
         prior[Cause.POLL_INTERVAL_EXCEEDED] /= 2
     if not seen.goodbye:
         prior[Cause.MEMBER_LEFT] /= 20
+    elif seen.closes and not seen.committed:
+        prior[Cause.MEMBER_LEFT] /= 3
     early = int(seen.poll_early * seen.cadence)
+    expiry = _expiry(seen, seen.session - seen.session_early, seen.session_early)
+    breach = _held_breach(seen) if seen.poll_held else _breach(seen, seen.rebalance - early, early)
     likelihood = {
         Cause.MEMBER_LEFT: _leave(seen),
-        Cause.SESSION_TIMEOUT: _expiry(seen, seen.session - seen.session_early, seen.session_early),
-        Cause.POLL_INTERVAL_EXCEEDED: _held_breach(seen)
-        if seen.poll_held
-        else _breach(seen, seen.rebalance - early, early),
+        Cause.SESSION_TIMEOUT: _or_quiet(seen, expiry, seen.session),
+        Cause.POLL_INTERVAL_EXCEEDED: _or_quiet(seen, breach, seen.rebalance),
         Cause.UNKNOWN: 1 / max(seen.elapsed, seen.session + seen.rebalance, 1),
     }
     scores = {cause: prior[cause] * likelihood[cause] for cause in prior}
@@ -174,7 +179,9 @@ def _expiry(seen: Silence, due: int, early: int) -> float:
 
 
 def _breach(seen: Silence, due: int, early: int) -> float:
-    spread = max(seen.cadence, _CLOSE_MS) + early + seen.poll_late
+    """Give how likely a breach is; a timer that commits after the last poll is never late as well."""
+    late = 0 if early >= seen.cadence > 0 and seen.poll_early >= 1 else max(seen.cadence, _CLOSE_MS)
+    spread = late + early + seen.poll_late
     return _arrival(seen, seen.silence - due, spread)
 
 
@@ -190,7 +197,15 @@ def _leave(seen: Silence) -> float:
     if not seen.means:
         return max(1 / max(seen.elapsed, 1), 0.8 * _arrival(seen, seen.silence, _CLOSE_MS))
     cadence = max(seen.cadence, _CLOSE_MS)
-    return 0.75 * _arrival(seen, seen.silence, _CLOSE_MS) + 0.25 * _arrival(seen, seen.silence, cadence)
+    closing = 0.75 * _arrival(seen, seen.silence, _CLOSE_MS) + 0.25 * _arrival(seen, seen.silence, cadence)
+    return _or_quiet(seen, closing, 0)
+
+
+def _or_quiet(seen: Silence, likelihood: float, least: int) -> float:
+    """Mix in that it had long had nothing to commit; `least` ms must have passed for this explanation."""
+    if not seen.means or seen.silence < least:
+        return likelihood
+    return (1 - seen.quiet) * likelihood + seen.quiet / max(seen.elapsed, seen.session, 1)
 
 
 def _arrival(seen: Silence, late: int, spread: int) -> float:

@@ -1,9 +1,6 @@
 """Convergences of epoch-based groups: one `rebalance` from the first epoch bump to the last acknowledgement.
 
-Leaving, a session fence and a rebalance-timeout fence write the same tombstones. A member that still had to
-revoke (state UNREVOKED) for its whole rebalance timeout was fenced for that, near-certainly; a static member
-that announced its departure (epoch -2) is known; the rest is told by silence, which is sharp here because no
-join barrier stands between the removal and its record. Commits do not extend these sessions, heartbeats do.
+What came and went in between is collected in the state; `fences.py` judged each departure at its tombstone.
 """
 
 from __future__ import annotations
@@ -13,39 +10,17 @@ from typing import TYPE_CHECKING
 from rebalance_monitor.coordinator import report, skew, storms
 from rebalance_monitor.coordinator.attribution import Silence
 from rebalance_monitor.coordinator.causes import Cause
-from rebalance_monitor.coordinator.commits import commits_when_idle
-from rebalance_monitor.coordinator.families import FAMILIES
+from rebalance_monitor.coordinator.fences import who
 from rebalance_monitor.coordinator.findings import CauseEntry
 from rebalance_monitor.coordinator.kinds import Kind, Severity
 from rebalance_monitor.coordinator.membership import Change
-from rebalance_monitor.coordinator.reasons import Departure, cadence, joined, judged, ranked, seconds, steady
+from rebalance_monitor.coordinator.reasons import Departure, joined, ranked
 from rebalance_monitor.coordinator.transitions import Status
 
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings import Finding
     from rebalance_monitor.coordinator.scene import Scene
-    from rebalance_monitor.coordinator.state import GroupState, Member
-
-_UNREVOKED = 1
-_FENCE_SLACK_MS = 1_500
-_WAIT_MS = 500
-_AWAY = -2
-_HEARTBEATS = 6
-_MAX_DEPARTED = 50
-
-
-def note_departure(state: GroupState, member: Member, scene: Scene) -> None:
-    """Judge a member at its tombstone and keep the verdict until the group has converged."""
-    gone = _fenced(member, scene) or _judge(state, member, scene)
-    seen = gone.seen
-    if member.member_id in state.newcomers:
-        state.newcomers.remove(member.member_id)
-    state.departed.append(member)
-    state.silences.append([seen.silence, seen.session, seen.rebalance, seen.cadence])
-    state.verdicts.append([[entry.cause.value, entry.confidence, entry.why] for entry in gone.causes])
-    # A group that never converges must not grow: the newest departures are the ones that matter.
-    for kept in (state.departed, state.silences, state.verdicts):
-        del kept[:-_MAX_DEPARTED]
+    from rebalance_monitor.coordinator.state import GroupState
 
 
 def on_status(state: GroupState, before: str, scene: Scene) -> list[Finding]:
@@ -73,81 +48,11 @@ def _intern(state: GroupState) -> None:
         member.assigned = [[place[topic], *given] for topic, *given in member.assigned]
 
 
-def _judge(state: GroupState, member: Member, scene: Scene) -> Departure:
-    family = FAMILIES[_family(member, state.members)]
-    life = max(member.last_commit, member.joined_at, member.acked_at)
-    rest = [other for other in state.members if other is not member]
-    static = member.instance_id is not None
-    seen = Silence(
-        session=member.session_timeout,
-        rebalance=max(member.rebalance_timeout, 1),
-        silence=max(0, scene.ts - life),
-        elapsed=max(0, scene.ts - member.joined_at),
-        cadence=cadence(member, rest),
-        held=0,
-        wait=_WAIT_MS,
-        static=static and member.epoch == _AWAY,
-        means=commits_when_idle(state, member) or steady(member, rest, life),
-        committed=member.last_commit > member.joined_at,
-        poll=family.enforces_poll,
-        goodbye=not static,
-        poll_early=family.poll_early,
-        poll_late=family.poll_late_ms,
-        poll_held=family.poll_held,
-        session_early=member.session_timeout // _HEARTBEATS,
-    )
-    if static:
-        return _static(member, seen)
-    return judged(member, seen)
-
-
-def _family(member: Member, members: list[Member]) -> str:
-    """Return the member's own family, else the one that others of the group show."""
-    known = [m.family for m in (member, *members) if m.family != "unknown"]
-    return known[0] if known else "unknown"
-
-
-def _static(member: Member, seen: Silence) -> Departure:
-    """Only an expired session removes a static member; whether it announced itself is on the topic."""
-    said = "after it announced its departure" if member.epoch == _AWAY else "without announcing it"
-    why = f"silent {seconds(seen.silence)}, {said}; session timeout {seconds(seen.session)}"
-    entry = CauseEntry(Cause.STATIC_MEMBER_EXPIRED, 0.9, why, *_who(member))
-    return Departure(member, seen, (entry,))
-
-
-def _fenced(member: Member, scene: Scene) -> Departure | None:
-    """Whether it was removed for not revoking in time, which nothing else looks like."""
-    late = scene.ts - member.acked_at - member.rebalance_timeout
-    if member.epoch_state != _UNREVOKED or not 0 <= late <= _FENCE_SLACK_MS:
-        return None
-    seen = Silence(
-        session=member.session_timeout,
-        rebalance=member.rebalance_timeout,
-        silence=scene.ts - max(member.last_commit, member.acked_at),
-        elapsed=scene.ts - member.joined_at,
-        cadence=max(member.cadence, 0),
-        held=0,
-        wait=0,
-        static=member.instance_id is not None,
-        means=True,
-        committed=True,
-        poll=None,
-        goodbye=True,
-    )
-    took = seconds(scene.ts - member.acked_at)
-    why = f"it had {took} to give up partitions; rebalance timeout {seconds(member.rebalance_timeout)}"
-    return Departure(member, seen, (CauseEntry(Cause.JOIN_DEADLINE_MISSED, 0.95, why, *_who(member)),))
-
-
-def _who(member: Member) -> tuple[str, str, str, str | None]:
-    return member.member_id, member.client_id, member.host, member.instance_id
-
-
 def _departures(state: GroupState) -> list[Departure]:
     found = []
     for member, numbers, verdict in zip(state.departed, state.silences, state.verdicts, strict=True):
         causes = tuple(
-            CauseEntry(Cause(str(cause)), float(share), str(why), *_who(member))
+            CauseEntry(Cause(str(cause)), float(share), str(why), *who(member))
             for cause, share, why in verdict
         )
         silence, session, rebalance, usual = numbers
@@ -223,7 +128,7 @@ def _causes(state: GroupState, change: Change, gone: list[Departure]) -> tuple[C
     found += [joined(member, alone=not gone) for member in change.joined]
     for before, now in change.replaced:
         why = f"instance {now.instance_id} came back as {now.member_id}, was {before.member_id}"
-        found.append(CauseEntry(Cause.STATIC_MEMBER_REPLACED, 0.9, why, *_who(now)))
+        found.append(CauseEntry(Cause.STATIC_MEMBER_REPLACED, 0.9, why, *who(now)))
     if not found:
         why = (
             f"{state.bumps} epoch bumps without a change of members: subscriptions or topic metadata changed"

@@ -12,7 +12,7 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
-from rebalance_monitor.coordinator import convergence, families
+from rebalance_monitor.coordinator import convergence, families, fences
 from rebalance_monitor.coordinator.state import Member, begin_anew
 from rebalance_monitor.coordinator.transitions import Status
 
@@ -34,7 +34,6 @@ _GROUP_RECORDS = frozenset({3, 11, 17})
 _MEMBER_RECORDS = frozenset({5, 10, 19})
 _CURRENT_RECORDS = frozenset({8, 14, 22})
 _TARGET_RECORDS = frozenset({6, 12, 20})
-_AWAY = -2
 _MAX_NAMES = 20
 
 
@@ -70,7 +69,7 @@ def settled(state: GroupState) -> Status:
     if state.generation > state.target_epoch:
         return Status.ASSIGNING
     there = all(
-        m.epoch == _AWAY or (m.epoch == state.target_epoch and not m.epoch_state) for m in state.members
+        m.epoch == fences.AWAY or (m.epoch == state.target_epoch and not m.epoch_state) for m in state.members
     )
     return Status.STABLE if there else Status.RECONCILING
 
@@ -91,7 +90,7 @@ def _member(state: GroupState, key: object, value: object | None, scene: Scene) 
     if value is None:
         state.members = rest
         if before is not None:
-            convergence.note_departure(state, before, scene)
+            fences.note_departure(state, before, scene)
         return
     now = _described(state, member_id, value, scene, before)
     if before is None:

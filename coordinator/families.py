@@ -41,7 +41,7 @@ FAMILIES: dict[str, Family] = {
         Family("java", commits_idle=True, enforces_poll=True, poll_late_ms=100),
         Family("streams", commits_idle=False, enforces_poll=True, says_goodbye=False),
         Family("connect", commits_idle=False, enforces_poll=True),
-        Family("librdkafka", commits_idle=False, enforces_poll=True, poll_early=1.0),
+        Family("librdkafka", commits_idle=False, enforces_poll=True, poll_early=1.0, poll_late_ms=500),
         Family("kafka-python", commits_idle=True, enforces_poll=True, poll_late_ms=1000),
         Family("aiokafka", commits_idle=True, enforces_poll=False),
         Family("sarama", commits_idle=False, enforces_poll=False),

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 MAX_CAUSES = 20
 
 _STEADY_COMMITS = 3
+_QUIET_STEADY = 0.05
+_QUIET_SIBLINGS = 0.15
+_QUIET_UNSEEN = 0.4
 _USUAL_CADENCE_MS = 5_000
 _FOLLOW_UP_MS = 60_000
 _PROBING_SLACK_MS = 5_000
@@ -99,7 +102,7 @@ def _depart(
 ) -> Departure:
     family = FAMILIES[member.family]
     life = max(member.last_commit, state.cst)
-    idle = commits_when_idle(state, member)
+    quiet = quietness(state, member, kept, life)
     seen = Silence(
         session=member.session_timeout,
         rebalance=member.rebalance_timeout,
@@ -109,13 +112,15 @@ def _depart(
         held=held,
         wait=_EXACT_MS if emptied else -1,
         static=member.instance_id is not None,
-        means=idle or steady(member, kept, life),
+        means=quiet < 1,
         committed=member.last_commit > state.cst,
         poll=family.enforces_poll,
         goodbye=family.says_goodbye,
         poll_early=family.poll_early,
         poll_late=family.poll_late_ms,
         aborted=aborted,
+        quiet=quiet,
+        closes=bool(family.commits_idle) and bool(member.offsets),
     )
     return judged(member, seen)
 
@@ -156,12 +161,25 @@ def cadence(member: Member, kept: list[Member]) -> int:
     return known[len(known) // 2] if known else min(_USUAL_CADENCE_MS, member.session_timeout // 2)
 
 
-def steady(member: Member, kept: list[Member], life: int) -> bool:
-    """Whether it had steady traffic, and so had the siblings after it fell silent."""
-    if member.commits < _STEADY_COMMITS or not 0 < member.cadence <= member.session_timeout // 2:
-        return False
-    active = [sibling for sibling in kept if sibling.commits >= _STEADY_COMMITS]
-    return not active or any(sibling.last_commit > life + member.cadence for sibling in active)
+def quietness(state: GroupState, member: Member, kept: list[Member], life: int) -> float:
+    """How likely it is that the member had nothing to commit after `life` (ms): 0 never, 1 nothing is known.
+
+    Steady traffic of its own, and of siblings who went on after it fell silent, speaks against it; that of
+    siblings alone does so less.
+    """
+    if commits_when_idle(state, member):
+        return 0.0
+    active = [other for other in kept if _is_steady(other)]
+    went_on = any(other.last_commit > life + max(member.cadence, other.cadence) for other in active)
+    if member.commits >= _STEADY_COMMITS:
+        return _QUIET_STEADY if _is_steady(member) and (went_on or not active) else 1.0
+    if not went_on:
+        return 1.0
+    return _QUIET_SIBLINGS if member.commits else _QUIET_UNSEEN
+
+
+def _is_steady(member: Member) -> bool:
+    return member.commits >= _STEADY_COMMITS and 0 < member.cadence <= member.session_timeout // 2
 
 
 def _held(state: GroupState, kept: list[Member], cst: int) -> int:
