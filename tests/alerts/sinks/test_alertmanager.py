@@ -7,12 +7,13 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import httpx
 import pytest
 
 from rebalance_monitor.alerts.alert import NEVER
 from rebalance_monitor.alerts.sinks.alertmanager import AlertmanagerSink
 from rebalance_monitor.alerts.sinks.base import Notification, Phase
-from tests.alerts.real_alertmanager import alertmanager, alerts
+from tests.alerts.alertmanager import running
 from tests.alerts.sinks.notes import HOSTILE, note
 
 if TYPE_CHECKING:
@@ -21,14 +22,14 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 
-CONFIGURATION = "route: {receiver: nobody}\nreceivers: [{name: nobody}]\n"
+CONFIGURATION = {"route": {"receiver": "nobody"}, "receivers": [{"name": "nobody"}]}
 
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder: Path = tmp_path_factory.mktemp("alertmanager")
-    with alertmanager(folder, CONFIGURATION) as running:
-        yield running
+    with running(CONFIGURATION, frozenset(), folder) as manager:
+        yield manager.url
 
 
 @pytest.fixture
@@ -70,7 +71,7 @@ def test_sending_twice_is_one_alert_and_changed_labels_leave_none_behind(
 
 def test_alertmanager_takes_a_hostile_group(address: str, sink: AlertmanagerSink) -> None:
     sink.send(_now(HOSTILE), _ms())
-    assert any("evil.example" in each["labels"]["group"] for each in alerts(address))
+    assert any("evil.example" in each["labels"]["group"] for each in _alerts(address))
 
 
 def _now(group: str, phase: Phase = Phase.OPENED, state: dict[str, str] | None = None) -> Notification:
@@ -79,8 +80,12 @@ def _now(group: str, phase: Phase = Phase.OPENED, state: dict[str, str] | None =
     return replace(made, alerts=tuple(replace(alert, ends_at=ends_at) for alert in made.alerts))
 
 
+def _alerts(address: str) -> list[dict[str, Any]]:
+    return list(httpx.get(f"{address}/api/v2/alerts", timeout=5, trust_env=False).json())
+
+
 def _of(address: str, group: str) -> list[dict[str, Any]]:
-    return [each for each in alerts(address) if each["labels"].get("group") == group]
+    return [each for each in _alerts(address) if each["labels"].get("group") == group]
 
 
 def _until(holds: Callable[[], bool]) -> None:
