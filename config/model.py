@@ -50,6 +50,12 @@ class Storage(Section):
     path: Path = Field(
         default=Path("rebalance-monitor-data"), description="The job's folder; one job owns it at a time."
     )
+    checkpoint: str = Field(
+        default="",
+        pattern=r"^([a-z][a-z0-9+.-]*:/.*)?$",
+        description="Where Spark keeps its checkpoint if executors run elsewhere: a URI that all reach "
+        "(`hdfs://…`, `s3a://…`). Empty: in `path`.",
+    )
 
 
 class Outputs(Section):

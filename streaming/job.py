@@ -77,7 +77,7 @@ def run_job(
     Raises ConfigError (a checkpoint that does not fit, a folder in use), DependencyError (no broker, no Java,
     no jars, blind), JobError.
     """
-    storage = storage_at(settings.storage.path)
+    storage = storage_at(settings.storage.path, settings.storage.checkpoint)
     with locked(storage.root), ClusterAdmin(settings.kafka.client_properties()) as admin:
         facts = await_topic(admin, settings.source.topic, stop)
         if facts is None:
@@ -89,7 +89,7 @@ def run_job(
             _tell_of_start(outputs, state)
             session = start_session("rebalance-monitor", settings.spark.properties(), _jars(settings))
             try:
-                _Job(settings, options, stop, session, outputs, plan, state.checkpoint).run(facts)
+                _Job(settings, options, stop, session, outputs, plan, state.location).run(facts)
             finally:
                 session.stop()
         return outputs.writer.told.findings
@@ -146,7 +146,7 @@ class _Job:
     session: SparkSession
     outputs: Outputs
     plan: Plan
-    checkpoint: Path
+    checkpoint: str
     limit: int | None = None
     failures: int = 0
     lost: dict[int, int] = field(default_factory=dict)

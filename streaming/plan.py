@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from rebalance_monitor.checkpoints.codec import CODEC_VERSION
+from rebalance_monitor.checkpoints.ledger import Ledger
 from rebalance_monitor.checkpoints.manifest import (
     Identity,
     Manifest,
@@ -36,7 +37,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class StatePlan:
-    """The state to run on: its checkpoint folder and what is history in it.
+    """The state to run on: its folder, where Spark writes its checkpoint, and what is history in it.
 
     rebuilt: why an earlier state was given up, "" where none was. lost: partition -> offsets that were
     removed from the topic after the last batch and before this start.
@@ -44,6 +45,7 @@ class StatePlan:
 
     manifest: Manifest
     checkpoint: Path
+    location: str
     rebuilt: str = ""
     lost: dict[int, int] = field(default_factory=dict)
 
@@ -72,7 +74,8 @@ def plan_state(storage: Storage, facts: TopicFacts, settings: Settings, *, rebui
         plan = _resumed(storage, stored, found, facts)
     else:
         manifest = Manifest(found, next_generation(storage.states), _history(facts, settings))
-        plan = StatePlan(manifest, storage.checkpoint(manifest.generation), rebuilt)
+        number = manifest.generation
+        plan = StatePlan(manifest, storage.checkpoint(number), storage.location(number), rebuilt)
     says = "resuming" if stored else "beginning a new state"
     log.info(says, generation=plan.manifest.generation, partitions=facts.partitions)
     # The manifest first: a folder that no manifest names is passed over by the next start.
@@ -86,8 +89,11 @@ def _resumed(storage: Storage, stored: Manifest, found: Identity, facts: TopicFa
     require_match(stored.identity, found)
     checkpoint = storage.checkpoint(stored.generation)
     read = read_spark_log(checkpoint).read(facts.name)
-    require_uncut(read, facts.ends, facts.name)
-    return StatePlan(stored.grown(found), checkpoint, lost=removed_unread(read, facts.begins))
+    # The ledger knows it too, for a checkpoint that lies elsewhere.
+    told = Ledger(storage.ledger).load().on_topic(facts.id, facts.cluster_id).positions
+    require_uncut({**{p: last + 1 for p, last in told.items()}, **read}, facts.ends, facts.name)
+    location = storage.location(stored.generation)
+    return StatePlan(stored.grown(found), checkpoint, location, lost=removed_unread(read, facts.begins))
 
 
 def _history(facts: TopicFacts, settings: Settings) -> dict[int, int]:

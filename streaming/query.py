@@ -19,7 +19,6 @@ from rebalance_monitor.streaming.operator import operated
 if TYPE_CHECKING:
     import threading
     from collections.abc import Callable
-    from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
@@ -49,7 +48,7 @@ class Shape:
     plan: Plan
     shards: int
     buckets: int
-    checkpoint: Path
+    checkpoint: str
     trigger_s: float | None
 
 
@@ -62,7 +61,7 @@ def output_frame(session: SparkSession, shape: Shape) -> DataFrame:
 def start_query(session: SparkSession, shape: Shape, writer: BatchWriter) -> StreamingQuery:
     """Start the query; its batches go to `writer`."""
     stream = output_frame(session, shape).writeStream.outputMode("update").foreachBatch(writer)
-    stream = stream.option("checkpointLocation", str(shape.checkpoint))
+    stream = stream.option("checkpointLocation", shape.checkpoint)
     if shape.trigger_s is None:
         query = stream.trigger(availableNow=True).start()
     else:

@@ -1,7 +1,9 @@
 """The job's folder: where state, manifest, ledger and tables lie.
 
 They lie side by side, so that state can be rebuilt in a new folder without losing the others. The folder is a
-path of the driver's file system; only the checkpoint below `state/` is written by Spark itself.
+path of the driver's file system; only the checkpoint below `state/` is written by Spark itself, and may lie
+elsewhere (`storage.checkpoint`), where executors run on other machines: the folder of that generation is then
+an empty one, which says that it was begun.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ class Storage:
     """Names of everything below `root`."""
 
     root: Path
+    remote: str = ""
 
     @property
     def manifest(self) -> Path:
@@ -32,6 +35,11 @@ class Storage:
     def checkpoint(self, generation: int) -> Path:
         """Spark's checkpoint of one generation."""
         return self.states / str(generation)
+
+    def location(self, generation: int) -> str:
+        """Where Spark writes the checkpoint of one generation: a path or a URI."""
+        own = self.checkpoint(generation)
+        return f"{self.remote.rstrip('/')}/{generation}" if self.remote else str(own)
 
     @property
     def ledger(self) -> Path:
@@ -69,6 +77,6 @@ class Storage:
         return self.root / "findings.jsonl"
 
 
-def storage_at(path: Path) -> Storage:
+def storage_at(path: Path, remote: str = "") -> Storage:
     """Return the storage at `path`, made absolute: Spark resolves relative paths elsewhere."""
-    return Storage(path.expanduser().resolve())
+    return Storage(path.expanduser().resolve(), remote)

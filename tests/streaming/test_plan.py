@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rebalance_monitor.checkpoints.ledger import Ledger
 from rebalance_monitor.checkpoints.manifest import ManifestError, read_manifest
 from rebalance_monitor.checkpoints.spark_log import SparkLogError
 from rebalance_monitor.config.model import Settings, Source
@@ -89,6 +90,17 @@ def test_a_topic_that_was_cut_off_below_what_was_read_is_refused(tmp_path: Path)
     with pytest.raises(ManifestError, match=r"2 \(read up to 3, ends at 1\).*--rebuild-state"):
         plan(tmp_path, replace(FACTS, ends={0: 10, 1: 7, 2: 1}))
     assert plan(tmp_path, rebuild=True).rebuilt == "asked for by --rebuild-state"
+
+
+def test_a_checkpoint_elsewhere_is_resumed_and_its_cut_off_topic_refused(tmp_path: Path) -> None:
+    storage = Storage(tmp_path, "hdfs://name:8020/monitor/")
+    first = plan_state(storage, FACTS, Settings(), rebuild=False)
+    assert first.location == "hdfs://name:8020/monitor/1"
+    assert plan_state(storage, FACTS, Settings(), rebuild=False) == first
+    told = Ledger(storage.ledger).load().on_topic("topic", "cluster").after("q", 0, 0, {0: 9})
+    Ledger(storage.ledger).commit(told)
+    with pytest.raises(ManifestError, match=r"0 \(read up to 10, ends at 8\)"):
+        plan_state(storage, replace(FACTS, ends={0: 8, 1: 7, 2: 3}), Settings(), rebuild=False)
 
 
 def test_a_damaged_log_of_sparks_is_refused_by_name(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ def shape(root: Path, trigger_s: float | None, plan: Plan | None = None) -> Shap
         plan=plan or Plan(SETTINGS, "c1", {}),
         shards=2,
         buckets=1,
-        checkpoint=root / "state" / "1",
+        checkpoint=str(root / "state" / "1"),
         trigger_s=trigger_s,
     )
 
