@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).parent / "scenarios"
 BASE_SESSION_MS, BASE_POLL_MS = 6_000, 8_000
+# A smaller group is small for a reason.
+GROWS_FROM = 3
 KEYS = frozenset(
     {
         "about",
@@ -169,13 +171,16 @@ def _crash_loop(at: float, who: tuple[str, ...], options: Mapping[str, object]) 
     return [step for begin in rounds for step in (Step(begin, "start", who), Step(begin + life, "kill", who))]
 
 
-def varied(scenario: Scenario, seed: int, slower: float = 1.0) -> Scenario:
+def varied(scenario: Scenario, seed: int, slower: float = 1.0, *, grow: bool = False) -> Scenario:
     """Give the scenario with times and time-outs varied by `seed` and stretched by `slower`.
 
-    Seed 0 varies nothing.
+    With `grow` up to two members more stand by, where nothing is done to all members at once. Seed 0 varies
+    nothing.
     """
     if seed == 0:
         return scenario
+    if grow:
+        scenario = _grown(scenario, random.Random(f"{scenario.name}/{seed}/size"))  # noqa: S311 - variation
     chance = random.Random(f"{scenario.name}/{seed}")  # noqa: S311 - variation, not secrecy
     pace = chance.uniform(0.9, 1.35) * slower
     return replace(
@@ -197,6 +202,16 @@ def varied(scenario: Scenario, seed: int, slower: float = 1.0) -> Scenario:
         ),
         expect=tuple(replace(one, after=one.after * pace) for one in scenario.expect),
     )
+
+
+def _grown(scenario: Scenario, chance: random.Random) -> Scenario:
+    first, *others = scenario.steps
+    everyone = set(scenario.members)
+    if len(everyone) < GROWS_FROM or first.verb != "start" or any(set(one.who) >= everyone for one in others):
+        return scenario
+    more = tuple(f"more-{number}" for number in range(chance.randint(0, 2)))
+    steps = (replace(first, who=(*first.who, *more)), *others)
+    return replace(scenario, members=(*scenario.members, *more), steps=steps)
 
 
 def _scaled(step: Step, pace: float) -> dict[str, object]:

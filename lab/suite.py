@@ -142,14 +142,10 @@ def run_suite(
                 skipped[job.group] = reason
                 say(f"skipped {job.group}: {reason}")
                 continue
-            run = Run(
-                varied(load(job.scenario), seed, pace),
-                FAMILIES[job.family],
-                broker,
-                traffic,
-                folder / "runs",
-                job.group,
-            )
+            family = FAMILIES[job.family]
+            # Each member of a Java family is a JVM.
+            scenario = varied(load(job.scenario), seed, pace, grow=not family.is_java)
+            run = Run(scenario, family, broker, traffic, folder / "runs", job.group)
             threads.append(_start(run, rooms[run.family.is_java], say))
         while any(thread.is_alive() for thread in threads):
             sightings += [sighting.to_json() for sighting in probe.drain()]

@@ -62,3 +62,21 @@ def test_the_same_seed_gives_the_same_scenario_and_seed_zero_changes_nothing() -
     plain = load("sigkill")
     assert varied(plain, 7) == varied(plain, 7)
     assert varied(plain, 0) == plain
+
+
+def test_some_seeds_let_more_members_stand_by_where_nothing_is_done_to_all() -> None:
+    plain = load("sigkill")
+    sizes = {len(varied(plain, seed, grow=True).members) for seed in range(1, 20)}
+    assert sizes == {3, 4, 5}
+    for seed in range(1, 20):
+        grown = varied(plain, seed, grow=True)
+        assert set(grown.steps[0].who) == set(grown.members)
+        assert grown.steps[1].who == plain.steps[1].who
+        assert varied(load("offsets-reset"), seed, grow=True).members == load("offsets-reset").members
+
+
+def test_a_slower_pace_stretches_times_and_time_outs_alike() -> None:
+    plain, slow = varied(load("static-restart"), 3), varied(load("static-restart"), 3, 7.5)
+    assert slow.session_ms == pytest.approx(plain.session_ms * 7.5, rel=0.01)
+    assert int(slow.settings["session_ms"]) == 7.5 * int(plain.settings["session_ms"])
+    assert slow.steps[1].at == pytest.approx(plain.steps[1].at * 7.5, rel=0.1)
