@@ -7,6 +7,7 @@ errors say which service and which status, never where, and `quiet` turns the cl
 from __future__ import annotations
 
 import ssl
+import time
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
@@ -60,8 +61,14 @@ class Poster:
 
     def __init__(self, what: str, net: Net) -> None:
         self._what = what
+        self._timeout_s = net.timeout_s
         self._client = httpx.Client(
-            timeout=net.timeout_s, proxy=net.proxy_address(), verify=net.tls(), follow_redirects=False
+            timeout=net.timeout_s,
+            proxy=net.proxy_address(),
+            verify=net.tls(),
+            follow_redirects=False,
+            # Answers are read as they come, so that one of a few bytes cannot become a large one.
+            headers={"Accept-Encoding": "identity", "User-Agent": "rebalance-monitor"},
         )
 
     def __enter__(self) -> Self:
@@ -87,7 +94,7 @@ class Poster:
         """Return the answer to a POST, whatever its status; SinkError where there is none."""
         try:
             with self._client.stream("POST", url, content=body, headers=dict(headers)) as answer:
-                return Response(answer.status_code, answer.headers, _head(answer))
+                return Response(answer.status_code, answer.headers, _head(answer, self._timeout_s))
         except (httpx.HTTPError, httpx.StreamError, OSError) as error:
             raise SinkError(f"{self._what} cannot be reached: {type(error).__name__}") from None
         except (httpx.InvalidURL, ValueError) as error:
@@ -123,10 +130,11 @@ def retry_after(value: str | None, now_ms: int) -> float | None:
     return min(max(seconds, 0.0), MAX_RETRY_AFTER_S) if seconds == seconds else None  # noqa: PLR0124 - NaN
 
 
-def _head(answer: httpx.Response) -> bytes:
-    body = b""
-    for chunk in answer.iter_bytes(MAX_ANSWER):
+def _head(answer: httpx.Response, within_s: float) -> bytes:
+    """Read what comes first; a service that drips bytes for ever is not waited for."""
+    body, end = b"", time.monotonic() + within_s
+    for chunk in answer.iter_raw():
         body += chunk
-        if len(body) >= MAX_ANSWER:
+        if len(body) >= MAX_ANSWER or time.monotonic() > end:
             break
     return body[:MAX_ANSWER]

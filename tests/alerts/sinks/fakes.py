@@ -56,6 +56,13 @@ def json_answer(status: int, value: object, **headers: str) -> Answer:
     return Answer(status, json.dumps(value).encode(), {"Content-Type": "application/json", **named})
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, *_: object) -> None:
+        """Say nothing: clients that go away in the middle are part of the tests."""
+
+
 class Fake:
     """A server on a free loopback port; subclasses answer in `handle`. Use as a context manager."""
 
@@ -63,8 +70,7 @@ class Fake:
         self.calls: list[Call] = []
         self.script: deque[Answer | None] = deque()
         self.lock = threading.RLock()
-        self._server = ThreadingHTTPServer(("127.0.0.1", port), _handler(self._serve))
-        self._server.daemon_threads = True
+        self._server = _Server(("127.0.0.1", port), _handler(self._serve))
         self.port = self._server.server_address[1]
         self.url = f"http://127.0.0.1:{self.port}"
 

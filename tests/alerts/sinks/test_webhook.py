@@ -119,6 +119,13 @@ def test_redirects_are_not_followed(receiver: WebhookFake) -> None:
     assert len(receiver.calls) == 1
 
 
+def test_an_answer_without_end_is_cut_off(receiver: WebhookFake) -> None:
+    receiver.script.append(Answer(500, b"x" * 50_000_000))
+    with closing(WebhookSink("hook", SecretStr(receiver.url), net=NET)) as sink:  # noqa: SIM117 - one at a time
+        with pytest.raises(SinkError, match=r"answered 500$"):
+            sink.send(note(), NOW)
+
+
 def test_calls_go_through_the_configured_proxy(receiver: WebhookFake) -> None:
     net = Net(timeout_s=5, proxy=SecretStr(receiver.url))
     with closing(WebhookSink("hook", SecretStr("http://service.invalid/hook"), net=net)) as sink:
