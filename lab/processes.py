@@ -39,6 +39,8 @@ class WorkerProcess:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 start_new_session=True,
+                # What a client keeps on disk belongs to the run.
+                cwd=folder,
             )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()

@@ -27,7 +27,7 @@ public final class ConnectWorker extends Life {
         try (ServerSocket free = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
             this.address = "http://127.0.0.1:" + free.getLocalPort();
         }
-        this.folder = Files.createTempDirectory("lab-connect-");
+        this.folder = Files.createTempDirectory(Path.of(""), "connect-").toAbsolutePath();
     }
 
     public static void main(String[] arguments) throws Exception {

@@ -1,4 +1,5 @@
 import java.nio.file.Files;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.Properties;
@@ -34,7 +35,7 @@ public final class StreamsWorker extends Life {
         all.remove("value.deserializer");
         all.put("default.key.serde", Serdes.ByteArraySerde.class);
         all.put("default.value.serde", Serdes.ByteArraySerde.class);
-        all.put("state.dir", Files.createTempDirectory("lab-streams-").toString());
+        all.put("state.dir", Files.createTempDirectory(Path.of(""), "streams-").toAbsolutePath().toString());
         all.put("commit.interval.ms", flag("commit-ms", "1000"));
         all.put("num.stream.threads", "1");
         all.put("max.poll.interval.ms", flag("poll-ms", "8000"));
