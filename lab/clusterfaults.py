@@ -14,6 +14,7 @@ from kafka.admin import KafkaAdminClient
 from kafka.structs import OffsetAndMetadata
 
 from rebalance_monitor.decoders import coordinator_partition
+from rebalance_monitor.lab.node import wait_until
 from rebalance_monitor.lab.quiet import quiet
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTION_S = 20
+REORDERED_S = 15
 
 
 def restart_broker(run: Run, step: Step) -> None:
@@ -53,7 +55,10 @@ def move_coordinator(run: Run, step: Step) -> None:
     del step
     with closing(KafkaAdminClient(bootstrap_servers=run.broker.bootstrap.split(","))) as admin:
         shard, replicas = _shard(run, admin)
-        admin.alter_partition_reassignments({Place(OFFSETS_TOPIC, shard): replicas[1:] + replicas[:1]})
+        wanted = replicas[1:] + replicas[:1]
+        admin.alter_partition_reassignments({Place(OFFSETS_TOPIC, shard): wanted})
+        # An election before that is done would find its leader already preferred.
+        wait_until(lambda: _shard(run, admin) == (shard, wanted), REORDERED_S)
         admin.elect_leaders(0, {OFFSETS_TOPIC: [shard]})
 
 
