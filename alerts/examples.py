@@ -122,8 +122,6 @@ _MADE: dict[Kind, dict[str, Any]] = {
         "shard": 17,
         "coordinator": Coordinator(3, 42),
         "details": {"previous_broker": 1, "previous_epoch": 41},
-        "groups": tuple(f"team-{number:02d}" for number in range(12)),
-        "groups_total": 214,
     },
     Kind.GROUP_EMPTY: {
         "severity": Severity.CRITICAL,
@@ -189,6 +187,30 @@ def example(kind: Kind, phase: str | None = None) -> Finding:
         made = replace(made, members_affected=1, partitions_affected=4)
     made = replace(made, **_MADE[kind])
     return replace(made, **_ENDED.get(kind, {})) if phase == "resolved" else made
+
+
+def roll_up() -> Finding:
+    """Return the example of what concerns many groups at once."""
+    names = tuple(f"team-{number:02d}" for number in range(50))
+    why = "64 groups lost a member within 30 s, all on one host"
+    return replace(
+        example(Kind.SESSION_TIMEOUT),
+        scope=Scope.CLUSTER,
+        confidence=0.8,
+        group=None,
+        generation=None,
+        previous_generation=None,
+        members_total=None,
+        members_affected=None,
+        partitions_affected=None,
+        stopped_ms_min=None,
+        stopped_ms_max=None,
+        groups=names,
+        groups_total=64,
+        causes=(CauseEntry(Cause.SESSION_TIMEOUT, 0.8, why, host="/10.1.2.37"),),
+        members=(),
+        details={},
+    )
 
 
 # What the finding that ends an incident says otherwise; the rest is what the alert keeps of the last one.

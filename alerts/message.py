@@ -49,7 +49,6 @@ def message_of(finding: Finding, links: Links = NO_LINKS, closing: Tally | None 
     blocks: list[Block] = [Fields(tuple(_facts(finding, closing)))]
     blocks += _causes(finding)
     blocks += _who(finding)
-    blocks += _groups(finding)
     blocks.append(Paragraph(next_step(finding, links)))
     return Message(tone_of(finding), title_of(finding), tuple(blocks))
 
@@ -59,9 +58,17 @@ def title_of(finding: Finding) -> str:
     what = what_of(finding)
     where = f"[{text.name(finding.cluster, 40)}]"
     room = MAX_TITLE - len(where) - len(what) - 2
-    who = text.name(finding.group, room) if finding.group is not None else ""
-    words = [where, who, what] if who else [where, what]
-    return text.cut(" ".join(words), MAX_TITLE)
+    words = (where, subject_of(finding, room), what)
+    return text.cut(" ".join(filter(None, words)), MAX_TITLE)
+
+
+def subject_of(finding: Finding, room: int = text.MAX_NAME) -> str:
+    """Return whom it concerns: a group's name in `room` code points, so many groups, a shard, or nobody."""
+    if finding.group is not None:
+        return text.name(finding.group, room)
+    if finding.groups_total > 0:
+        return f"{text.count(finding.groups_total, 'group')}:"
+    return "" if finding.shard is None else f"shard {finding.shard}:"
 
 
 def what_of(finding: Finding) -> str:
@@ -91,6 +98,8 @@ def _facts(finding: Finding, closing: Tally | None) -> list[tuple[str, Line]]:
     rows: list[tuple[str, Line]] = []
     if finding.group is not None:
         rows.append(("Group", (code(text.name(finding.group)),)))
+    if finding.groups:
+        rows.append(("Groups", _groups(finding)))
     rows.append(_when(finding))
     rows += [(label, (plain(value),)) for label, value in measures.measures(finding)]
     if closing is not None:
@@ -140,14 +149,9 @@ def _cause(entry: CauseEntry) -> Line:
 
 
 def _identity(client_id: str | None, host: str | None, instance_id: str | None) -> Line:
-    line: Line = ()
-    if client_id:
-        line += (code(text.name(client_id)),)
-    if instance_id:
-        line += (plain(" as "), code(text.name(instance_id)))
-    if host:
-        line += (plain(" on "), code(text.name(host.lstrip("/"))))
-    return line
+    named = ((" ", client_id), (" as ", instance_id), (" on ", host.lstrip("/") if host else None))
+    line = [span for word, name in named if name for span in (plain(word), code(text.name(name)))]
+    return (plain(line[0].text.lstrip()), *line[1:]) if line else ()
 
 
 def _who(finding: Finding) -> list[Block]:
@@ -166,10 +170,8 @@ def _member(member: MemberEntry) -> Line:
     return (*line, faint(f"{stale}{silence}, {text.count(member.partitions, 'partition')}"))
 
 
-def _groups(finding: Finding) -> list[Block]:
+def _groups(finding: Finding) -> Line:
     shown = finding.groups[:MAX_GROUPS]
-    if not shown:
-        return []
+    named = [span for group in shown for span in (plain(", "), code(text.name(group)))]
     more = max(finding.groups_total, len(finding.groups)) - len(shown)
-    listed = Bullets(tuple((code(text.name(group)),) for group in shown), more)
-    return [Paragraph((bold("Groups"),)), listed]
+    return (*named[1:], faint(f" +{more:,} more")) if more else tuple(named[1:])

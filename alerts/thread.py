@@ -28,6 +28,7 @@ from rebalance_monitor.alerts.message import (
     NO_LINKS,
     message_of,
     next_step,
+    subject_of,
     tone_of,
     what_of,
 )
@@ -87,7 +88,8 @@ def _title(ordered: list[Alert], firing: int) -> str:
     where = f"[{text.name(first.cluster, 40)}]"
     count = f"{firing} of {len(ordered)} alerts fire" if firing else f"all {len(ordered)} alerts are over"
     kinds = {alert.finding.kind for alert in ordered}
-    groups = list(dict.fromkeys(text.name(alert.finding.group or "cluster", 40) for alert in ordered))
+    subjects = (subject_of(alert.finding, 40).rstrip(":") or "cluster" for alert in ordered)
+    groups = list(dict.fromkeys(subjects))
     named = ", ".join(groups[:2]) + (f" and {len(groups) - 2} more" if len(groups) > 2 else "")  # noqa: PLR2004 - two are named
     what = f" {what_of(first)}" if len(kinds) == 1 and len(groups) == 1 else ""
     return text.cut(f"{where} {count}: {named}{what}", MAX_TITLE)
@@ -101,10 +103,12 @@ def _list(ordered: list[Alert], now: int) -> Bullets:
 def _line(alert: Alert, now: int) -> Line:
     finding = alert.finding
     over = alert.resolved(now)
-    state = f"over after {text.duration(max(0, alert.ends_at - alert.starts_at))}"
+    state = f"lasted {text.duration(max(0, alert.ends_at - alert.starts_at))}"
     since = state if over else f"since {text.moment(alert.starts_at)}"
     severity = "resolved" if over else finding.severity.value
-    who: Line = (code(text.name(finding.group)), plain(" ")) if finding.group is not None else ()
+    who: Line = (code(subject_of(finding)), plain(" ")) if finding.group is not None else ()
+    if not who and subject_of(finding):
+        who = (plain(f"{subject_of(finding)} "),)
     return (bold(f"{severity} "), *who, plain(what_of(finding)), faint(f", {since}"), *_because(finding))
 
 
@@ -123,6 +127,6 @@ def _news(finding: Finding) -> Line:
 
 
 def _without_cluster(finding: Finding) -> str:
-    who = f"{text.name(finding.group)} " if finding.group is not None else ""
+    who = f"{subject_of(finding)} ".lstrip()
     stopped = text.bounds(finding.stopped_ms_min, finding.stopped_ms_max)
     return f"{who}{what_of(finding)}" + (f", consumption stopped {stopped}" if stopped else "")

@@ -30,6 +30,7 @@ def messages() -> dict[str, Message]:
         if KINDS[kind].phases:
             over = examples.example(kind, "resolved")
             found[f"{kind.value}.resolved"] = message_of(over, gallery.LINKS)
+    found["session_timeout.roll_up"] = message_of(examples.roll_up(), gallery.LINKS)
     return found | _threads()
 
 

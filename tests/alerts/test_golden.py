@@ -76,6 +76,14 @@ def test_what_is_suspected_says_so_in_title_and_evidence_and_nothing_else_does(k
     assert ("(suspected)" in slack.render(made)["text"]) is suspected
 
 
+def test_a_roll_up_says_how_many_groups_and_which() -> None:
+    made = messages()["session_timeout.roll_up"]
+    assert made.title == "[prod] 64 groups: lost a member to its session timeout (suspected)"
+    said = plain.render(made)
+    assert "team-00, team-01" in said
+    assert "+54 more" in said
+
+
 def test_rows_and_examples_use_details_that_the_kinds_table_knows() -> None:
     for kind in Kind:
         known = set(KINDS[kind].details)

@@ -38,7 +38,7 @@ def test_the_worst_alert_that_still_fires_comes_first_and_gives_the_colour() -> 
     assert made.tone is Tone.CRITICAL
     assert said.index("critical worst") < said.index("warning mild") < said.index("resolved over")
     assert "2 of 3 alerts fire" in made.title
-    assert "over after 5.0 s" in said
+    assert "lasted 5.0 s" in said
 
 
 def test_more_alerts_than_fit_are_counted() -> None:
