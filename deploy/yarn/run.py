@@ -1,4 +1,4 @@
-"""What spark-submit starts in the application master: the same verb, with the platform's own session and jars."""
+"""What spark-submit starts in the application master: the same verb, with the platform's session and jars."""
 
 from rebalance_monitor.cli.main import run
 

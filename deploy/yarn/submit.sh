@@ -1,8 +1,8 @@
 #!/bin/sh
 # Submits the monitor to YARN in cluster mode: deploy/yarn/submit.sh monitor.yaml [more spark-submit options]
 #
-# Needs SPARK_HOME and HADOOP_CONF_DIR (or YARN_CONF_DIR); on the machine that submits: Python 3.11 and the
-# repository. The Python environment travels as an archive that `deploy/yarn/pack.sh` makes.
+# Needs SPARK_HOME and HADOOP_CONF_DIR (or YARN_CONF_DIR). The Python environment travels as an archive that
+# `deploy/yarn/pack.sh` makes; where every node has one already, name its interpreter: PYTHON_ON_NODES=/opt/…/python.
 # With Kerberos: KEYTAB=/path PRINCIPAL=monitor@REALM, so that the tokens are renewed for months.
 set -eu
 
@@ -12,8 +12,10 @@ here=$(cd "$(dirname "$0")" && pwd)
 archive=${ARCHIVE:-$here/environment.tar.gz}
 scala=${SCALA:-2.13}
 connector=${CONNECTOR:-4.0.0}
-[ -f "$archive" ] || { echo "submit.sh: $archive is missing; deploy/yarn/pack.sh makes it" >&2; exit 2; }
+python=${PYTHON_ON_NODES:-environment/bin/python}
+[ -n "${PYTHON_ON_NODES:-}" ] || [ -f "$archive" ] || { echo "submit.sh: $archive is missing; deploy/yarn/pack.sh makes it" >&2; exit 2; }
 [ -n "${SPARK_HOME:-}" ] || { echo "submit.sh: SPARK_HOME is not set" >&2; exit 2; }
+ships=$([ -n "${PYTHON_ON_NODES:-}" ] || echo yes)
 packages=${PACKAGES-org.apache.spark:spark-sql-kafka-0-10_$scala:$connector}
 
 # An application that fails is tried again; failures older than an hour are forgotten, or months would use them up.
@@ -21,7 +23,7 @@ exec "$SPARK_HOME/bin/spark-submit" \
     --master yarn --deploy-mode cluster --name rebalance-monitor \
     ${packages:+--packages "$packages"} \
     ${KEYTAB:+--keytab "$KEYTAB" --principal "$PRINCIPAL"} \
-    --archives "$archive#environment" \
+    ${ships:+--archives "$archive#environment"} \
     --files "$config#monitor.yaml,$here/log4j2.properties" \
     --driver-memory "${DRIVER_MEMORY:-2g}" --executor-memory "${EXECUTOR_MEMORY:-2g}" \
     --num-executors "${EXECUTORS:-2}" --executor-cores 1 \
@@ -30,8 +32,8 @@ exec "$SPARK_HOME/bin/spark-submit" \
     --conf spark.yarn.executor.failuresValidityInterval=1h \
     --conf spark.yarn.submit.waitAppCompletion="${WAIT:-false}" \
     --conf spark.dynamicAllocation.enabled=false \
-    --conf spark.pyspark.python=environment/bin/python \
-    --conf spark.yarn.appMasterEnv.PYSPARK_PYTHON=environment/bin/python \
+    --conf spark.pyspark.python="$python" \
+    --conf spark.yarn.appMasterEnv.PYSPARK_PYTHON="$python" \
     --conf spark.driver.extraJavaOptions=-Dlog4j2.configurationFile=log4j2.properties \
     --conf spark.executor.extraJavaOptions=-Dlog4j2.configurationFile=log4j2.properties \
     --conf spark.sql.streaming.kafka.useDeprecatedOffsetFetching=true \
