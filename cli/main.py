@@ -50,6 +50,6 @@ def _tell(error: BaseException, code: ExitCode) -> None:
 
 
 def main() -> None:
-    """Run the command line of this process; return if all is fine: some platforms take an exit for failure."""
+    """Run this process's command line; return if all is fine: some platforms take any exit for failure."""
     if code := run(sys.argv[1:]):
         sys.exit(code)
