@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from rebalance_monitor.alerts.sinks.base import SinkError
     from rebalance_monitor.coordinator.findings import Finding
 
+PROBES = 8
+"""Failed attempts after which others are tried first."""
 _AGAIN = frozenset({Reason.REPEAT, Reason.RESEND})
 _UNLOGGED = frozenset({Reason.RESEND, Reason.SILENCED, Reason.CLOSED, Reason.WATCHDOG})
 
@@ -204,7 +206,7 @@ class Dispatch:
         return phase_of(thread, firing=bool(due.firing), again=due.reason in _AGAIN)
 
     def _dues(self, facts: WayOut, now: int) -> Iterator[Due]:
-        """Yield what is due on this way out, as things are now; what has failed least comes first."""
+        """Yield what is due on this way out, as things are now."""
         threads = self.memory.threads
         pending = [way for way in self.memory.engine.pending if way[0] == facts.name]
         for way in sorted(pending, key=lambda way: self._rank(threads.get(way), way)):
@@ -218,8 +220,15 @@ class Dispatch:
                 yield due
 
     @staticmethod
-    def _rank(thread: Thread | None, way: Way) -> tuple[int, int, Way]:
-        return (0, 0, way) if thread is None else (thread.attempts, thread.opened_at, way)
+    def _rank(thread: Thread | None, way: Way) -> tuple[int, bool, int, int, Way]:
+        """Order what waits: a failing way is probed with what may have arrived already.
+
+        So the rest stays untried; but nothing that always fails stands before the others for ever.
+        """
+        if thread is None:
+            return (0, True, 0, 0, way)
+        rounds = thread.attempts // PROBES
+        return (rounds, not thread.uncertain, thread.attempts, thread.opened_at, way)
 
     def _unclear(self, way: Way, now: int) -> Due | None:
         """Return the end of what is over and was perhaps told: an attempt may have arrived."""

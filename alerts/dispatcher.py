@@ -111,8 +111,10 @@ class Dispatcher:
         """Keep a batch's findings durably, before the batch is committed. Blocks for the disk; OSError."""
         self._files.inbox.put(name, filter(relevant, findings))
 
-    def committed(self, name: BatchName) -> None:
-        """Take a batch as final. Neither blocks nor raises."""
+    def committed(self, name: BatchName, *, lives: bool = True) -> None:
+        """Take a batch as final; `lives`: it proves that the job works. Neither blocks nor raises."""
+        if lives:
+            self._dispatch.watchdog.batch_at = self._clock()
         self._committed.put(name)
         self._bell.set()
 
@@ -185,7 +187,6 @@ class Dispatcher:
         batches = self._dispatch.memory.batches
         while not self._committed.empty():
             query, batch = name = self._committed.get()
-            self._dispatch.watchdog.batch_at = now
             findings = self._files.inbox.read(name)
             if batch > batches.get(query, -1) and findings:
                 self._dispatch.take(findings, now)

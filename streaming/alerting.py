@@ -15,6 +15,7 @@ from rebalance_monitor.alerts.ways import plan_of, sinks_of
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.kinds import Kind
+from rebalance_monitor.streaming.writer import MONITOR
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,7 +79,7 @@ class Alerting:
     def committed(self, key: BatchKey) -> None:
         """Hand the batch over, and say which receivers fail."""
         if self.dispatcher is not None:
-            self.dispatcher.committed(key)
+            self.dispatcher.committed(key, lives=key.query_id != MONITOR)
             self._failing(self.dispatcher.status.failing())
 
 
