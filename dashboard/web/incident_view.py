@@ -61,7 +61,8 @@ def in_order(known: Known) -> list[Incident]:
 def incident_detail(incident: Incident, told: Sequence[Finding], now: int, *, live: bool) -> IncidentDetail:
     """Return the page of one incident; `told` is what is known of its group, or of no group, oldest first."""
     own = [finding for finding in told if incident.id in {finding.incident, finding.id}]
-    end = now if incident.closed_at is None else incident.closed_at
+    last = max((finding.at for finding in told), default=now)
+    end = max(now, last) if incident.closed_at is None else incident.closed_at
     near = range(incident.opened_at - AROUND_MS, end + AROUND_MS + 1)
     around = [finding for finding in told if finding.at in near and finding not in own]
     return {

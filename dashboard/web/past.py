@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol
 
-from rebalance_monitor.coordinator.findings import FIELDS, Finding
 from rebalance_monitor.dashboard.snapshot import Known, Update
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
+    from rebalance_monitor.coordinator.findings import Finding
     from rebalance_monitor.dashboard.snapshot import Snapshot
 
 DAY_MS = 86_400_000
@@ -165,13 +165,16 @@ def _words(finding: Finding) -> str:
 def _read(files: list[str], wanted: Wanted) -> Iterator[Finding]:
     import pyarrow.dataset as ds  # noqa: PLC0415 - only who asks for history pays for it
 
-    from rebalance_monitor.dashboard.findings_table import finding_of  # noqa: PLC0415 - brings pyarrow
+    # Brings pyarrow too.
+    from rebalance_monitor.dashboard.findings_table import FINDINGS_SCHEMA, finding_of  # noqa: PLC0415
 
     if not files:
         return
-    table = ds.dataset(files, format="parquet").to_table(filter=_filter(wanted))
-    present = [name for name in FIELDS if name in table.column_names]
-    newest = table.select(present).sort_by([("at", "descending"), ("id", "descending")])
+    try:
+        table = ds.dataset(files, format="parquet", schema=FINDINGS_SCHEMA).to_table(filter=_filter(wanted))
+    except ValueError as error:
+        raise OSError(f"a file of the findings table is damaged: {error}") from error
+    newest = table.sort_by([("at", "descending"), ("id", "descending")])
     yield from map(finding_of, newest.to_pylist())
 
 

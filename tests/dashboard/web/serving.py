@@ -1,0 +1,42 @@
+"""A real server for tests: the page over a snapshot, on a free port of this machine."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import httpx
+
+from rebalance_monitor.dashboard.web.access import Access
+from rebalance_monitor.dashboard.web.api import Api
+from rebalance_monitor.dashboard.web.app import make_app
+from rebalance_monitor.dashboard.web.past import MemoryPast
+from rebalance_monitor.dashboard.web.server import Server
+from tests.dashboard.web.known import T0
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rebalance_monitor.dashboard.snapshot import Snapshot
+    from rebalance_monitor.dashboard.web.past import Past
+
+
+@contextmanager
+def served(
+    snapshot: Snapshot,
+    past: Past | None = None,
+    *,
+    live: bool = True,
+    access: Access | None = None,
+    port: int = 0,
+) -> Iterator[httpx.Client]:
+    """Serve `snapshot`; the client's `base_url` is where."""
+    api = Api(snapshot, past or MemoryPast(snapshot), live=live, wall_ms=lambda: T0 + 1_000)
+    app, stream = make_app(
+        api, access or Access(), lambda _accept: (b"# EOF\n", "application/openmetrics-text")
+    )
+    with (
+        Server(app, stream, "127.0.0.1", port) as server,
+        httpx.Client(base_url=server.url, timeout=20) as client,
+    ):
+        yield client

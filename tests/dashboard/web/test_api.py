@@ -1,0 +1,238 @@
+"""The API: every answer is what the OpenAPI document says, whatever names the groups have."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from rebalance_monitor.dashboard.findings_table import write_findings
+from rebalance_monitor.dashboard.snapshot import Known, Snapshot, Update
+from rebalance_monitor.dashboard.web import openapi
+from rebalance_monitor.dashboard.web.past import TablePast
+from tests.dashboard.web import known
+from tests.dashboard.web.serving import served
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import httpx
+
+Answer = Any
+
+
+@pytest.fixture(scope="module")
+def real() -> Iterator[httpx.Client]:
+    with served(known.snapshot_of(known.replayed()), live=False) as client:
+        yield client
+
+
+def valid(path: str, body: Answer) -> Answer:
+    """Return the body once the document's schema has taken it."""
+    document = openapi.document()
+    shape = next(one.shape for one in openapi.PATHS if one.path == path)
+    schema = {**document["paths"][path]["get"]["responses"]["200"]["content"]["application/json"]["schema"]}
+    assert schema["$ref"].endswith(shape.__name__)
+    Draft202012Validator({**schema, "components": document["components"]}).validate(body)
+    return body
+
+
+def ask(client: httpx.Client, path: str, **values: str | int) -> Answer:
+    answer = client.get(openapi.PREFIX + path, params=values)
+    assert answer.status_code == 200, answer.text
+    return valid(path, answer.json())
+
+
+def test_every_path_of_the_document_answers_by_its_schema(real: httpx.Client) -> None:
+    groups = ask(real, "/groups")["rows"]
+    incidents = ask(real, "/incidents")["rows"]
+    ask(real, "/cluster")
+    ask(real, "/findings", limit=500)
+    for row in groups:
+        ask(real, "/group", group=row["group"])
+    for row in incidents:
+        ask(real, "/incident", id=row["id"])
+    assert len(groups) == len(known.replayed().groups)
+    assert {path.path for path in openapi.PATHS} | {"/events"} == set(openapi.document()["paths"])
+
+
+def test_the_document_is_served_and_valid(real: httpx.Client) -> None:
+    document = real.get("/api/v1/openapi.json").json()
+    assert document == json.loads(json.dumps(openapi.document()))
+    for schema in document["components"]["schemas"].values():
+        Draft202012Validator.check_schema(schema)
+
+
+def test_storms_stand_on_top_and_the_hour_adds_up(real: httpx.Client) -> None:
+    seen = ask(real, "/cluster")
+    assert seen["incidents"][0]["kind"] == "storm"
+    assert sum(seen["minutes"]) == sum(one["count"] for one in seen["causes"])
+    assert sum(one["count"] for one in seen["states"]) == seen["groups"]
+    assert ask(real, "/groups")["rows"][0]["trouble"] == "storm"
+
+
+def test_groups_are_searched_filtered_sorted_and_paged(real: httpx.Client) -> None:
+    everything = ask(real, "/groups")["rows"]
+    assert {row["group"] for row in ask(real, "/groups", search="CRASH")["rows"]} == {
+        row["group"] for row in everything if "crash" in row["group"]
+    }
+    by_host = ask(real, "/groups", search="127.0.0.1")["matched"]
+    assert by_host <= len(everything)
+    assert all(row["trouble"] == "storm" for row in ask(real, "/groups", trouble="storm")["rows"])
+    assert all(row["state"] == "Empty" for row in ask(real, "/groups", state="Empty")["rows"])
+    names = [row["group"] for row in ask(real, "/groups", sort="group")["rows"]]
+    assert names == sorted(names)
+    turned = [row["group"] for row in ask(real, "/groups", sort="group", order="desc")["rows"]]
+    assert turned == names[::-1]
+    pages = [ask(real, "/groups", sort="group", offset=at, limit=5)["rows"] for at in range(0, len(names), 5)]
+    assert [row["group"] for page in pages for row in page] == names
+
+
+def test_a_group_page_has_its_generations_members_and_causes(real: httpx.Client) -> None:
+    seen = ask(real, "/group", group=known.STORMY)
+    columns, lanes = seen["timeline"]["columns"], seen["timeline"]["lanes"]
+    generations = [column["generation"] for column in columns]
+    assert generations == sorted(generations)
+    assert any(cause["cause"] == "session_timeout" for column in columns for cause in column["causes"])
+    flapping = next(lane for lane in lanes if lane["label"].endswith("-d"))
+    assert len({cell["member_id"] for cell in flapping["cells"]}) > 3
+    assert {breach["kind"] for breach in flapping["breaches"]} >= {"session_timeout"}
+
+
+def test_an_incident_names_who_is_behind_it(real: httpx.Client) -> None:
+    storm = next(row for row in ask(real, "/incidents", kind="storm")["rows"] if row["group"] == known.STORMY)
+    seen = ask(real, "/incident", id=storm["id"])
+    assert seen["offenders"][0]["client_id"].endswith("-d")
+    assert seen["findings"][0]["id"] == storm["id"]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "groups?limit=0",
+        "groups?limit=x",
+        "groups?sort=size",
+        "groups?color=red",
+        "group",
+        "cluster?at=soon",
+        "findings?before=x",
+        "findings?kind=nothing",
+        "groups?search=" + "x" * 600,
+        "events?since=-5",
+    ],
+)
+def test_a_wrong_parameter_is_refused_with_a_sentence(real: httpx.Client, query: str) -> None:
+    answer = real.get(f"/api/v1/{query}")
+    assert answer.status_code == 400
+    assert set(answer.json()) == {"error"}
+
+
+def test_what_is_not_known_is_not_found(real: httpx.Client) -> None:
+    for path in ("/api/v1/group?group=no", "/api/v1/incident?id=no", "/api/v1/nothing", "/static/../app.py"):
+        assert real.get(path).status_code == 404
+    assert real.post("/api/v1/cluster").status_code == 405
+
+
+@pytest.mark.parametrize("name", known.HOSTILE)
+def test_hostile_names_are_data(name: str) -> None:
+    snapshot = Snapshot("lab")
+    findings = [known.rebalance(name, 1, known.T0), known.storm(name, known.T0)]
+    groups = {name: known.summary(name)}
+    snapshot.apply(
+        Update(findings=findings, groups=groups, now=known.T0, wall=known.T0, shards=[known.shard()])
+    )
+    with served(snapshot) as client:
+        assert ask(client, "/groups")["rows"][0]["group"] == name
+        assert ask(client, "/group", group=name)["row"]["group"] == name
+        assert ask(client, "/groups", search=name[3:9])["matched"] == 1
+        answer = client.get("/api/v1/group", params={"group": name})
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+def test_ready_only_once_history_is_read() -> None:
+    snapshot = Snapshot("lab")
+    with served(snapshot) as client:
+        assert (client.get("/readyz").status_code, client.get("/healthz").status_code) == (503, 200)
+        snapshot.apply(Update(shards=[known.shard(catching_up=True)], now=1, wall=1))
+        answer = client.get("/readyz")
+        assert (answer.status_code, answer.text) == (503, "not ready: 1 of 1 partitions still read history\n")
+        snapshot.apply(Update(shards=[known.shard()], now=2, wall=2))
+        assert client.get("/readyz").status_code == 200
+        assert client.get("/metrics").text == "# EOF\n"
+
+
+def table(folder: Path) -> TablePast:
+    """Write the replay's findings as a job does, in batches."""
+    views = known.replayed().groups.values()
+    told = sorted((f for view in views for f in view.recent), key=lambda finding: finding.at)
+    for number in range(0, len(told), 20):
+        write_findings(folder, told[number : number + 20], "0b31a4ad-56b8", number)
+    return TablePast(folder)
+
+
+def test_the_table_answers_as_the_memory_does_and_pages_lose_nothing(
+    real: httpx.Client, tmp_path: Path
+) -> None:
+    queries = ({}, {"group": known.STORMY}, {"kind": "storm"}, {"cause": "session_timeout"}, {"search": "-d"})
+    with served(known.snapshot_of(known.replayed()), table(tmp_path)) as disk:
+        for query in queries:
+            one, other = (ask(client, "/findings", limit=500, **query) for client in (real, disk))
+            assert one["rows"] == other["rows"]
+            assert (one["source"], other["source"]) == ("memory", "table")
+        everything = [row["id"] for row in ask(disk, "/findings", limit=500)["rows"]]
+        got, before = [], ""
+        while before is not None:
+            page = ask(disk, "/findings", limit=37, before=before)
+            got += [row["id"] for row in page["rows"]]
+            before = page["next"]
+    assert got == everything
+    assert len(got) == len(set(got)) > 200
+
+
+def test_time_travel_shows_the_storm_while_it_was_open(tmp_path: Path) -> None:
+    with served(known.snapshot_of(known.replayed()), table(tmp_path)) as client:
+        opened = ask(client, "/findings", kind="storm", group=known.STORMY)["rows"][-1]["at"]
+        before, after = (ask(client, "/groups", at=opened + shift) for shift in (-1, 1))
+        page = ask(client, "/group", group=known.STORMY, at=opened + 1)
+        assert client.get("/api/v1/group", params={"group": known.STORMY, "at": 5}).status_code == 404
+    assert known.STORMY not in {row["group"] for row in before["rows"] if row["trouble"] == "storm"}
+    assert after["rows"][0]["group"] == known.STORMY
+    assert (page["as_of"], page["live"], page["row"]["trouble"]) == (opened + 1, False, "storm")
+    assert len(page["members"]) == 3
+    assert max(column["at"] for column in page["timeline"]["columns"]) <= opened + 1
+
+
+def test_an_incident_that_memory_forgot_is_found_in_the_table(real: httpx.Client, tmp_path: Path) -> None:
+    storm = ask(real, "/incidents", kind="storm")["rows"][0]
+    with served(Snapshot("lab"), table(tmp_path)) as forgetful:
+        seen = ask(forgetful, "/incident", id=storm["id"])
+    assert seen["incident"]["group"] == storm["group"]
+    assert seen["around"]
+
+
+def test_a_table_that_cannot_be_read_is_a_503(tmp_path: Path) -> None:
+    day = tmp_path / "date=2026-11-21"
+    day.mkdir()
+    (day / "x-1.parquet").write_bytes(b"no parquet")
+    with served(Snapshot("lab"), TablePast(tmp_path)) as client:
+        assert client.get("/api/v1/findings?until=2026-11-22T00:00:00").status_code == 503
+
+
+def test_members_that_count_down_are_told_with_their_deadline() -> None:
+    listed = [known.member("g", 0), known.member("g", 1, deadline=known.T0 + 9_000)]
+    update = Update(groups={"g": known.summary("g", member_list=listed)}, now=known.T0, wall=known.T0)
+    with served(known.snapshot_of(Known().after(update))) as client:
+        seen = ask(client, "/group", group="g")
+    assert seen["deadlines"] == [{"what": "session", "at": known.T0 + 9_000, "who": "g-c1"}]
+    assert seen["spread"] == {"most": 3, "least": 3, "idle": 0, "partitions": 6}
+
+
+def test_a_crowd_of_groups_is_paged() -> None:
+    with served(known.snapshot_of(known.crowd(2_000))) as client:
+        assert ask(client, "/groups", trouble="storm")["matched"] == 20
+        page = ask(client, "/groups", limit=500)
+    assert (page["total"], len(page["rows"])) == (2_000, 500)

@@ -1,0 +1,86 @@
+"""The stream: each reader is told what changed since its version, once, and slow ones start again."""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import TYPE_CHECKING, Any
+
+import httpx
+
+from rebalance_monitor.dashboard.snapshot import Snapshot, Update
+from tests.dashboard.web import known
+from tests.dashboard.web.serving import served
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Other = Any
+GROUPS = {name: known.summary(name) for name in ("a", "b")}
+
+
+def events(answer: httpx.Response) -> Iterator[tuple[str, Any]]:
+    event = ""
+    for line in answer.iter_lines():
+        if line.startswith("event:"):
+            event = line[6:].strip()
+        elif line.startswith("data:"):
+            yield event, json.loads(line[5:])
+
+
+def update(*names: str, **other: Other) -> Update:
+    return Update(groups={n: GROUPS[n] for n in names}, now=known.T0, wall=known.T0, **other)
+
+
+def test_a_reader_is_told_what_changed_and_nothing_else() -> None:
+    snapshot = Snapshot("lab")
+    snapshot.apply(update("a", "b"))
+    with served(snapshot) as client, client.stream("GET", "/api/v1/events") as answer:
+        told = events(answer)
+        assert next(told) == ("hello", {"version": 1})
+        snapshot.apply(update("b", findings=[known.rebalance("b", 2, known.T0)]))
+        event, data = next(told)
+        assert (event, data["version"], [row["group"] for row in data["rows"]]) == ("change", 2, ["b"])
+        assert data["rows"][0]["rebalances"] == data["overview"]["minutes"][-1] == 1
+        snapshot.apply(update(removed=["a"]))
+        assert next(told)[1]["removed"] == ["a"]
+
+
+def test_a_reader_that_comes_back_is_told_what_it_missed() -> None:
+    snapshot = Snapshot("lab")
+    for _ in range(3):
+        snapshot.apply(update("a"))
+    snapshot.apply(update("b"))
+    with served(snapshot) as client, client.stream("GET", "/api/v1/events?since=3") as answer:
+        told = events(answer)
+        assert next(told)[1] == {"version": 3}
+        assert [row["group"] for row in next(told)[1]["rows"]] == ["b"]
+
+
+def test_a_reader_too_far_behind_is_told_to_start_again() -> None:
+    snapshot = Snapshot("lab")
+    for _ in range(600):
+        snapshot.apply(update("a"))
+    with served(snapshot) as client, client.stream("GET", "/api/v1/events?since=1") as answer:
+        told = events(answer)
+        next(told)
+        assert next(told)[0] == "reset"
+
+
+def test_the_server_stops_at_once_although_readers_are_connected() -> None:
+    snapshot = Snapshot("lab")
+    stopped = threading.Event()
+    with served(snapshot) as client:
+        reader = threading.Thread(target=_read, args=(str(client.base_url), stopped))
+        reader.start()
+        assert stopped.wait(10)
+        stopped.clear()
+    assert stopped.wait(10)
+    reader.join(10)
+
+
+def _read(url: str, seen: threading.Event) -> None:
+    with httpx.stream("GET", f"{url}/api/v1/events", timeout=30) as answer:
+        for _ in events(answer):
+            seen.set()
+    seen.set()
