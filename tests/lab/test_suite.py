@@ -1,0 +1,91 @@
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from rebalance_monitor.coordinator.kinds import Kind
+from rebalance_monitor.lab.accuracy import CORE_FAMILIES, core_jobs
+from rebalance_monitor.lab.families import FAMILIES
+from rebalance_monitor.lab.report import Origin, page
+from rebalance_monitor.lab.results import REPLAY, Result, pooled
+from rebalance_monitor.lab.scenario import load, names
+from rebalance_monitor.lab.suite import Job, broker_for, clusters_for, fits, jobs_for
+from rebalance_monitor.lab.suitefolder import read_suite
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "scenarios"
+
+
+def test_every_scenario_and_every_family_has_a_partner() -> None:
+    pairs = [(name, family) for name in names() for family in FAMILIES if fits(load(name), FAMILIES[family])]
+    assert {name for name, _ in pairs} == set(names())
+    assert {family for _, family in pairs} == set(FAMILIES)
+
+
+def test_a_scenario_that_names_its_families_wins_over_a_family_that_names_its_scenarios() -> None:
+    assert fits(load("refused-commits"), FAMILIES["raw"])
+    assert not fits(load("refused-commits"), FAMILIES["confluent"])
+    assert not fits(load("subscription-change"), FAMILIES["java-share"])
+
+
+def test_what_needs_a_cluster_of_its_own_gets_one_for_all_its_families(tmp_path: Path) -> None:
+    jobs = [Job("sigkill", "confluent"), Job("coordinator-moved", "confluent"), Job("freeze", "raw")]
+    shared, own = clusters_for([*jobs, Job("coordinator-moved", "aiokafka")])
+    assert {job.scenario for job in shared} == {"sigkill", "freeze"}
+    assert [job.family for job in own] == ["confluent", "aiokafka"]
+    assert broker_for(own, "4.1.1", tmp_path / "a").shape.nodes == 3
+    assert broker_for(shared, "4.1.1", tmp_path / "b").shape.proxied
+    limited = broker_for([Job("group-max-size", "confluent")], "4.1.1", tmp_path / "c")
+    assert limited.shape.extra["group.max.size"] == "2"
+
+
+def test_the_core_suite_has_all_kinds_of_clients_and_the_full_one_everything() -> None:
+    core = core_jobs(CORE_FAMILIES)
+    assert {job.family for job in core} >= {*CORE_FAMILIES, "raw", "streams", "java-share", "connect"}
+    assert len(core) == len(set(core))
+    assert set(core) < set(jobs_for(names(), list(FAMILIES)))
+
+
+def test_runs_that_the_machine_spoilt_do_not_count_and_are_named(tmp_path: Path) -> None:
+    folder = tmp_path / "suite"
+    shutil.copytree(FIXTURES / "families-4.1.1", folder)
+    about = json.loads((folder / "suite.json").read_text())
+    before = read_suite(folder)
+    steps = (folder / "runs" / "sigkill.java-share" / "steps.jsonl").read_text().splitlines()
+    at = json.loads(steps[-1])["at"]
+    about["strains"] = [{"since": at, "until": at, "what": "starved"}]
+    (folder / "suite.json").write_text(json.dumps(about))
+    after = read_suite(folder)
+    assert after.spoilt == {"sigkill.java-share": "starved"}
+    assert before.families.keys() - after.families.keys() == {"sigkill.java-share"}
+
+
+def test_a_connectors_sinks_are_judged_as_a_group_of_their_own() -> None:
+    suite = read_suite(FIXTURES / "families-4.1.1")
+    assert suite.families["connect-files"] == "connect-sinks"
+    assert any(fact.group == "connect-files" for fact in suite.facts)
+
+
+def test_a_herd_counts_as_that_many_quiet_groups_and_a_migration_as_one_fact() -> None:
+    suite = read_suite(FIXTURES / "faults-4.1.1")
+    assert sum(group.startswith("quiet-herd.raw.") for group in suite.quiet) == 250
+    (migrated,) = (fact for fact in suite.facts if fact.group == "protocol-downgrade.confluent")
+    assert migrated.label == Kind.GROUP_MIGRATED
+
+
+def test_the_page_says_what_ran_where_and_what_lost_members_were_taken_for() -> None:
+    scored = pooled("Replay", REPLAY, [Result({}, [], {REPLAY: []}, {})])
+    ran = {"4.1.1": {"sigkill": ["confluent", "streams"]}}
+    text = page(Origin("make accuracy", ["4.1.1"], [1], 2, 60, ["Left out x: starved."], ran), [scored])
+    for wanted in (
+        "## What ran on Kafka 4.1.1",
+        "| sigkill | confluent, streams |",
+        "- Left out x: starved.",
+        "No member was lost.",
+    ):
+        assert wanted in text
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in FIXTURES.iterdir()))
+def test_every_fixture_was_made_by_runs_that_count(name: str) -> None:
+    assert read_suite(FIXTURES / name).spoilt == {}
