@@ -188,14 +188,25 @@ def _take_each(member: Member, each: Iterable[tuple[int, int]], values: Sequence
 
 
 def _begin(state: GroupState, member: Member, at: int) -> None:
-    """Begin the member's commit at `at`, and judge the one before, which is complete now."""
+    """Begin the member's commit at `at`, and judge the one before, which is complete now.
+
+    A commit moves deadlines away, so the group need not be looked at for it, unless the member is watched
+    from now on or commits so much faster than before that its deadline comes nearer.
+    """
     if member.commits:
         if not member.moved and not member.fresh:
             _idle(state, member)
         gap, cadence = at - member.last_commit, member.cadence
-        member.cadence = gap if cadence < 0 else cadence + (gap - cadence) // _SMOOTHING
+        change = (gap - cadence) // _SMOOTHING
+        if cadence < 0:
+            member.cadence = gap
+        else:
+            member.cadence = cadence + change
+            if gap + change < 0:
+                state.wake = 0
     else:
         member.first_commit = at
+        state.wake = 0
     member.last_commit = at
     member.commits += 1
     member.moved = member.fresh = False
@@ -204,6 +215,8 @@ def _begin(state: GroupState, member: Member, at: int) -> None:
 def _idle(state: GroupState, member: Member) -> None:
     """Note a commit of unchanged offsets: twice is the idle trait, of the member and of its family."""
     member.idle += 1
+    if member.idle == IDLE_TRAIT:
+        state.wake = 0
     known = state.idle_families
     if member.idle == IDLE_TRAIT and member.family not in known and member.family != "unknown":
         known[_MAX_IDLE_FAMILIES - 1 :] = []

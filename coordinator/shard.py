@@ -132,10 +132,10 @@ class ShardCoordinator:
         if owned is None:
             owned = self._owners[row.group] = commits.Owners(group)
         begun = commits.fold(group, row.commit_ts, *rows.run_parts(row), owned)
-        group.wake = 0
         silent = [member for member in begun if member.silent_id]
         if not silent:
             return []
+        group.wake = 0
         scene = self._scene(row.group, row.first_offset, row.record_ts, history=history)
         return _out(silence.on_commit(group, scene, silent, row.commit_ts))
 
