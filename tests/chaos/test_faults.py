@@ -185,7 +185,7 @@ def test_a_group_of_ten_thousand_members_is_one_rebalance(rig: Rig, broker: LabB
     members = [Client(f"member-{n:06d}-{'x' * 36}", (n,), f"client-{n}") for n in range(10_000)]
     shard = coordinator_partition(group, PARTITIONS)
     value = metadata(1, members, now)
-    assert len(value) > 1_500_000
+    assert len(value) > 1_400_000
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     allow_large(admin)
     rig.pulse("crowd-a")
@@ -283,7 +283,9 @@ def test_a_topic_recreated_under_the_job_ends_it_with_what_to_do(tmp_path: Path)
         rig.pulse("recreated")
         with rig.job:
             rig.job.wait_ready()
-            AdminClient({"bootstrap.servers": broker.bootstrap}).delete_topics([OFFSETS])[OFFSETS].result()
+            # Collected before its request is done, a client would never finish it.
+            admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+            admin.delete_topics([OFFSETS])[OFFSETS].result()
             time.sleep(2)
             rig.pulse("recreated")
             assert wait_until(lambda: not rig.job.alive, PATIENCE_S), rig.job.log
