@@ -21,7 +21,7 @@ _STYLES = {"bold", "italic", "strike", "code", "underline", "highlight", "client
 def refusal(message: dict[str, Any]) -> str | None:
     """Return Slack's error code for this message, None where it takes it."""
     blocks, attachments = message.get("blocks") or [], message.get("attachments") or []
-    inner = [problem for attachment in attachments for problem in _problems(attachment.get("blocks") or [])]
+    inner = [problem for attachment in attachments for problem in _attachment(attachment)]
     checks = {
         "no_text": not (message.get("text") or blocks or attachments),
         "msg_too_long": len(message.get("text") or "") > MAX_TEXT,
@@ -34,6 +34,13 @@ def refusal(message: dict[str, Any]) -> str | None:
     return wrong or _metadata(message.get("metadata"))
 
 
+def _attachment(attachment: dict[str, Any]) -> Iterator[str]:
+    legacy = set(attachment) - {"blocks", "color", "fallback"}
+    if legacy:
+        yield f"blocks beside the older fields {sorted(legacy)}"
+    yield from _problems(attachment.get("blocks") or [])
+
+
 def _size(blocks: object) -> int:
     return len(json.dumps(blocks, ensure_ascii=False))
 
@@ -42,7 +49,7 @@ def problems(message: dict[str, Any]) -> list[str]:
     """Return in words what is wrong with the blocks of a message."""
     found = list(_problems(message.get("blocks") or []))
     for attachment in message.get("attachments") or []:
-        found += _problems(attachment.get("blocks") or [])
+        found += _attachment(attachment)
     return found
 
 
