@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     metavar="OFFSETS|TIME",
     help="What lies before is history: 0:12,3:99, JSON, or a time (ISO 8601, UTC). Default: all is live.",
 )
+@click.option("--alerts", is_flag=True, help="Say who would have been told what and when, instead.")
 @output_option(Form.TABLE)
 def command(
     *,
@@ -45,16 +46,19 @@ def command(
     assignments: tuple[str, ...],
     bootstrap: str | None,
     history_until: str | None,
+    alerts: bool,
     output: Form,
 ) -> int:
     """Find in a capture (or a broker's topic), without Spark, what the job would have found."""
     settings = load_settings(config, assignments, {"kafka.bootstrap_servers": bootstrap})
     with _given(capture) if capture else _copied(settings) as path:
-        _replay(path, settings, history_until, output)
+        _replay(path, settings, history_until, output, alerts=alerts)
     return ExitCode.FINE
 
 
-def _replay(path: Path, settings: "Settings", history_until: str | None, output: Form) -> None:
+def _replay(
+    path: Path, settings: "Settings", history_until: str | None, output: Form, *, alerts: bool
+) -> None:
     from rebalance_monitor.cli.history_bounds import history_ends
     from rebalance_monitor.cli.replaying import replay_capture
     from rebalance_monitor.cluster.capture import read_capture
@@ -73,11 +77,26 @@ def _replay(path: Path, settings: "Settings", history_until: str | None, output:
     findings = replay_capture(path, detection, history_until=ends, progress=count)
     if settings.cluster_name:
         findings = (replace(finding, cluster=settings.cluster_name) for finding in findings)
-    written = write_findings(findings, output)
+    written = write_told(findings, settings, output) if alerts else write_findings(findings, output)
     progress.end()
     took = time.monotonic() - began
-    told = f"{written:,} findings in {done:,} records, {done / max(took, 0.001):,.0f} records/s"
+    what = "notifications" if alerts else "findings"
+    told = f"{written:,} {what} in {done:,} records, {done / max(took, 0.001):,.0f} records/s"
     click.echo(told + ("" if capture.sightings else ", without sightings"), err=True)
+
+
+def write_told(findings: "Iterable[Finding]", settings: "Settings", output: Form) -> int:
+    """Write the notifications that the findings would have led to; return their number."""
+    from rebalance_monitor.alerts.journal import entry
+    from rebalance_monitor.alerts.rehearsal import rehearse
+    from rebalance_monitor.alerts.text import moment
+    from rebalance_monitor.cli.alerts_preview import rehearsal_plan
+
+    rows = [entry(outgoing, at) for at, outgoing in rehearse(rehearsal_plan(settings), findings)]
+    if output is Form.TABLE:
+        rows = [{**row, "at": moment(row["at"])} for row in rows]
+    write_rows(rows, output, ("at", "receiver", "phase", "reason", "firing", "resolved", "title"))
+    return len(rows)
 
 
 def write_findings(findings: "Iterable[Finding]", output: Form) -> int:

@@ -22,6 +22,8 @@ VERBS = {
     "lab": "Start and stop a real Kafka broker on this machine.",
     "checkpoint": "Show, check and tidy the state of a job.",
     "table": "Tend the findings table, and print the SQL of the usual questions.",
+    "audit": "Check samples of records and tables against their contracts.",
+    "alerts": "Try out who is told of what, and hold alerts back for a while.",
     "config": "Check, show and explain the configuration.",
 }
 
