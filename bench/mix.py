@@ -46,6 +46,7 @@ class Mix:
     until_ms: int
     per_s: int = 20_000
     shards: int = 50
+    members: int = MEMBERS
 
 
 def string(text: str) -> bytes:
@@ -95,18 +96,19 @@ def member(name: str, topic: str, partitions: range, *, flexible: bool) -> bytes
     return names + timeouts + b"".join(struct.pack(">i", len(blob)) + blob for blob in blobs)
 
 
-def group_value(group: str, topic: str, width: int, generation: int, now: int) -> bytes:
-    """Pack a GroupMetadataValue of MEMBERS members; even generations are v4, odd ones v3."""
-    flexible = generation % 2 == 0
-    names = [f"{group}-{generation // 4 if number == 0 else 0}-{number}" for number in range(MEMBERS)]
-    parts = [range(number, width, MEMBERS) for number in range(MEMBERS)]
+def group_value(group: str, topic: str, mix: Mix, generation: int, now: int) -> bytes:
+    """Pack a GroupMetadataValue of the mix's members; even generations of small groups are v4, others v3."""
+    width, count = mix.width, mix.members
+    flexible = generation % 2 == 0 and count < 127  # noqa: PLR2004 - a count of one byte
+    names = [f"{group}-{generation // 4 if number == 0 else 0}-{number}" for number in range(count)]
+    parts = [range(number, width, count) for number in range(count)]
     members = [member(n, topic, p, flexible=flexible) for n, p in zip(names, parts, strict=True)]
     if flexible:
         head = b"\0\4" + compact(b"consumer") + struct.pack(">i", generation) + compact(b"range")
-        head += compact(names[0].encode()) + struct.pack(">qB", now, MEMBERS + 1)
+        head += compact(names[0].encode()) + struct.pack(">qB", now, count + 1)
         return head + b"".join(members) + b"\0"
     head = b"\0\3" + string("consumer") + struct.pack(">i", generation) + string("range")
-    return head + string(names[0]) + struct.pack(">qi", now, MEMBERS) + b"".join(members)
+    return head + string(names[0]) + struct.pack(">qi", now, count) + b"".join(members)
 
 
 @dataclass(slots=True)
@@ -146,7 +148,7 @@ def messages(mix: Mix) -> Iterator[list[Message]]:
 def new_generation(group: Group, mix: Mix, now: int) -> Message:
     """Give the record of the group's next generation."""
     group.generation += 1
-    value = group_value(group.name, group.topic, mix.width, group.generation, now)
+    value = group_value(group.name, group.topic, mix, group.generation, now)
     return Message(group.shard, now, b"\0\2" + string(group.name), value)
 
 
