@@ -10,7 +10,7 @@ QUICK := not slow and not chaos
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-demo demo test check test-slow chaos test-matrix fuzz oracle accuracy accuracy-full bench sbom deps-ci lint typecheck format docs lock clean
+.PHONY: help setup setup-demo demo test check test-slow chaos test-matrix fuzz oracle accuracy accuracy-full bench sbom deps-ci lint typecheck format docs golden lock clean
 
 help: ## Say what there is.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -81,6 +81,9 @@ format: setup ## Let ruff mend what it can.
 
 docs: setup ## Write the generated pages again.
 	@$(VENV)/python tools/docs.py
+
+golden: setup ## Write the golden files of alert messages again (read the difference).
+	@$(VENV)/python -m tests.alerts.golden_files
 
 setup: ## Prepare .venv with everything for development.
 	@sh tools/setup.sh test
