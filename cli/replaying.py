@@ -9,7 +9,7 @@ told two seconds more. While a shard reads history the clock does not reach it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.cli.timeline import Lane, timeline
 from rebalance_monitor.cluster.capture import CaptureError, read_capture
@@ -20,6 +20,7 @@ from rebalance_monitor.coordinator.outputs import FindingOut, Output, StatOut
 from rebalance_monitor.coordinator.removal import CLOSES_AFTER_MS
 from rebalance_monitor.coordinator.rollup import RollUp
 from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
+from rebalance_monitor.coordinator.summary import summarise
 from rebalance_monitor.decoders import decode_batch
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ class Replay:
         self.now = now
         findings = [out.finding for out in outputs if isinstance(out, FindingOut)]
         stats = [out for out in outputs if isinstance(out, StatOut)]
-        found = live.on_sightings(looks, self._generations(looks)) if looks else []
+        found = live.on_sightings(looks, self._summaries(looks)) if looks else []
         found += live.refine(findings)
         found += roll_up.on_batch(findings, stats, now)
         told = [stamp(finding, now) for finding in found]
@@ -142,11 +143,19 @@ class Replay:
         made = self.shards[shard] = ShardCoordinator(state, self.settings, self.cluster)
         return made
 
-    def _generations(self, looks: list[Sighting]) -> dict[str, int]:
-        """Give the last known generation of the groups in these looks."""
-        names = {group.group for look in looks for group in look.groups}
+    def _summaries(self, looks: list[Sighting]) -> dict[str, dict[str, Any]]:
+        """Give what is known of the groups in these looks; of all groups where one lists them all."""
         stores = [shard.state.groups for shard in self.shards.values()]
-        return {name: groups[name].generation for name in names for groups in stores if name in groups}
+        names = {group.group for look in looks for group in look.groups}
+        if any(look.listed is not None for look in looks):
+            names = {name for groups in stores for name in groups}
+        limit = self.settings.summary_members
+        return {
+            name: summarise(name, groups[name], limit, {})
+            for name in names
+            for groups in stores
+            if name in groups
+        }
 
 
 def _decoded(

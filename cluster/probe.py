@@ -8,6 +8,7 @@ that fails is said in the sighting. Kafka's answers carry no broker time, so clo
 
 from __future__ import annotations
 
+import math
 import queue
 import threading
 import time
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
 TIMEOUT_MS = 3_000
 QUEUE_LIMIT = 600
+LISTING_S = 300.0
 DESCRIBED_GROUPS = 50
 DESCRIBED_MEMBERS = 200
 CLASSIC = {"", "classic"}
@@ -60,10 +62,21 @@ class Answer:
     groups: tuple[tuple[str, str, str, str], ...] = ()
     members: tuple[tuple[str, tuple[tuple[str, str, str, str], ...]], ...] = ()
     failure: str = ""
+    listed: frozenset[str] | None = None
 
 
-def look(admin: Admin, pool: ThreadPoolExecutor, at: int, timeout_s: float = TIMEOUT_MS / 1000) -> Sighting:
-    """Take one look at the cluster; `at` in ms. Brokers are asked side by side; never raises."""
+def look(
+    admin: Admin,
+    pool: ThreadPoolExecutor,
+    at: int,
+    timeout_s: float = TIMEOUT_MS / 1000,
+    *,
+    listing: bool = False,
+) -> Sighting:
+    """Take one look at the cluster; `at` in ms. Brokers are asked side by side; never raises.
+
+    `listing`: ask for all groups as well. Brokers leave out, without an error, what may not be seen.
+    """
     failures: dict[int, str] = {}
     leaders: tuple[tuple[int, int, int], ...] = ()
     brokers: tuple[Broker, ...] = ()
@@ -73,7 +86,7 @@ def look(admin: Admin, pool: ThreadPoolExecutor, at: int, timeout_s: float = TIM
         leaders = tuple((p.partition, p.broker, p.epoch) for p in topic.leaders) if topic else ()
     except Exception as error:  # noqa: BLE001 - a client's bug must not end the looking
         failures[METADATA] = _why(error)
-    answers = _ask_all(admin, pool, [broker.id for broker in brokers], timeout_s)
+    answers = _ask_all(admin, pool, [broker.id for broker in brokers], timeout_s, listing=listing)
     failures |= {answer.broker: answer.failure for answer in answers if answer.failure}
     answered = [(answer.broker, not answer.failure) for answer in answers]
     if METADATA in failures:
@@ -86,7 +99,14 @@ def look(admin: Admin, pool: ThreadPoolExecutor, at: int, timeout_s: float = TIM
         brokers=tuple(answered),
         members={group: seen for answer in answers for group, seen in answer.members},
         failures=failures,
+        listed=_listed(answers) if listing and METADATA not in failures else None,
     )
+
+
+def _listed(answers: Sequence[Answer]) -> frozenset[str] | None:
+    """Give the groups that all brokers list, None where one does not answer."""
+    found = [answer.listed for answer in answers if answer.listed is not None]
+    return frozenset().union(*found) if found and len(found) == len(answers) else None
 
 
 def _away(at: int, failure: str) -> Sighting:
@@ -94,9 +114,9 @@ def _away(at: int, failure: str) -> Sighting:
 
 
 def _ask_all(
-    admin: Admin, pool: ThreadPoolExecutor, brokers: Sequence[int], timeout_s: float
+    admin: Admin, pool: ThreadPoolExecutor, brokers: Sequence[int], timeout_s: float, *, listing: bool
 ) -> list[Answer]:
-    asked = [(broker, pool.submit(_ask, admin, broker)) for broker in brokers]
+    asked = [(broker, pool.submit(_ask, admin, broker, listing=listing)) for broker in brokers]
     deadline = time.monotonic() + timeout_s
     answers: list[Answer] = []
     for broker, future in asked:
@@ -108,8 +128,11 @@ def _ask_all(
     return answers
 
 
-def _ask(admin: Admin, broker: int) -> Answer:
+def _ask(admin: Admin, broker: int, *, listing: bool) -> Answer:
+    listed = None
     try:
+        if listing:
+            listed = frozenset(str(entry["group_id"]) for entry in admin.list_groups(broker))
         found = admin.list_groups(broker, REBALANCING)
         groups = tuple(_group(entry) for entry in found)
         classic = [name for name, _state, kind, _protocol in groups if kind in CLASSIC][:DESCRIBED_GROUPS]
@@ -117,7 +140,7 @@ def _ask(admin: Admin, broker: int) -> Answer:
     except Exception as error:  # noqa: BLE001 - a client's bug must not end the looking
         return Answer(broker, failure=_why(error))
     members = tuple((name, _members(answer)) for name, answer in described.items() if answer["members"])
-    return Answer(broker, groups, members)
+    return Answer(broker, groups, members, listed=listed)
 
 
 def _why(error: Exception) -> str:
@@ -188,12 +211,16 @@ class ProbeThread:
 
     def _run(self) -> None:
         admin: ClusterAdmin | None = None
+        next_listing = -math.inf
         with ThreadPoolExecutor(max_workers=8, thread_name_prefix="rebalance-monitor-probe") as pool:
             while not self._stop.is_set():
                 began = time.monotonic()
                 at = int(self._clock() * 1000)
                 admin, failure = (admin, "") if admin else self._connected()
-                sighting = look(admin, pool, at) if admin else _away(at, failure)
+                listing = began >= next_listing
+                sighting = look(admin, pool, at, listing=listing) if admin else _away(at, failure)
+                if sighting.listed is not None:
+                    next_listing = began + LISTING_S
                 self._offer(sighting)
                 if admin and METADATA in sighting.failures:
                     # Its brokers may have moved for good: start again from the configured addresses.

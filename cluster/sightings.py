@@ -1,7 +1,7 @@
 """What one look of the probe saw, as plain data, and its JSON-line form (`sightings.jsonl` of a capture).
 
-The line's `at`, `groups`, `leaders` and `brokers` are what the coordinator parses. `members` and `failures`
-stand beside them where there is something to say: who was in a rebalancing group, why a broker gave nothing.
+`members`, `listed` and `failures` stand beside the rest where there is something to say: who was in a
+rebalancing group, which groups there are at all, why a broker gave nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ class Sighting:
 
     groups: (group, state, type, protocol type), only rebalancing ones; leaders: (partition, broker, epoch);
     brokers: (broker, answered), broker -1 where the cluster did not even tell its brokers; members: group ->
-    (member id, instance id, client id, host) of classic groups; failures: broker -> one sentence.
+    (member id, instance id, client id, host) of classic groups; failures: broker -> one sentence; listed: all
+    groups, where this look asked for them.
     """
 
     at: int
@@ -25,6 +26,7 @@ class Sighting:
     brokers: tuple[tuple[int, bool], ...] = ()
     members: dict[str, tuple[tuple[str, str, str, str], ...]] = field(default_factory=dict)
     failures: dict[int, str] = field(default_factory=dict)
+    listed: frozenset[str] | None = None
 
     def to_json(self) -> str:
         """Give the sighting as one line without a line break."""
@@ -36,6 +38,8 @@ class Sighting:
         }
         if self.members:
             body["members"] = self.members
+        if self.listed is not None:
+            body["listed"] = sorted(self.listed)
         if self.failures:
             body["failures"] = self.failures
         return json.dumps(body, ensure_ascii=False, separators=(",", ":"))

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 CLASSIC = "classic"
 _MAX_FAILED = 32
+_MAX_AT_START = 3
 
 
 def on_value(state: GroupState, value: GroupMetadataValue, scene: Scene, size: int) -> list[Finding]:
@@ -85,7 +86,9 @@ def _gap(before: GroupState, state: GroupState, scene: Scene) -> list[Finding]:
     count = state.generation - before.generation - 1
     if before.offset < 0 or count <= 0 or not (before.live and state.live):
         return []
-    at_start = not before.members or scene.ts - before.started_at <= storms.START_MS
+    at_start = count <= _MAX_AT_START and (
+        not before.members or scene.ts - before.started_at <= storms.START_MS
+    )
     found = report.failed(state, before, scene, count, at_start=at_start)
     if at_start:
         return [found]

@@ -132,6 +132,7 @@ KINDS: dict[Kind, KindSpec] = {
             "sightings": "looks in which it was rebalancing",
             "duration_ms": "first to last sighting, ms",
             "threshold_ms": "duration from which a rebalance is stuck, ms",
+            "waits_for": "client ids of the members that have not rejoined, as far as their commits tell",
         },
     ),
     Kind.SESSION_TIMEOUT: _once(
@@ -173,6 +174,8 @@ KINDS: dict[Kind, KindSpec] = {
             "window_ms": "length of the window, ms",
             "threshold": "count from which a group storms",
             "worst_client": "client id, and host, that took part in most of them",
+            "worst_member": "newest member id of that client",
+            "worst_instance": "its instance id, if it is static",
             "worst_share": "its share of the generations in the window, 0..1",
             "total": "generations since the storm opened",
             "rule": "generations or sightings",
@@ -280,6 +283,7 @@ KINDS: dict[Kind, KindSpec] = {
             "lag_ms": "how far behind, ms",
             "seen": "groups the probe sees",
             "expected": "groups the topic says are alive",
+            "missing": "one of the groups that the probe does not see",
         },
     ),
 }

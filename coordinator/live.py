@@ -1,7 +1,8 @@
 """What the probe saw between records: rebalances in progress, stuck ones, storms that never complete.
 
 Runs on the driver. `Live` keeps a JSON-able memory of its looks (bounded by the storm window). An interval
-in which a group was seen rebalancing in every look is one barrier, unless a generation completed within it.
+in which a group was seen rebalancing in every look is one barrier, unless a generation completed within it
+or a look saw the join phase over and the next one saw it begun again: that generation failed, unwritten.
 A look that a broker did not answer says nothing about groups it does not list. The probe decides only
 findings of its own kinds; `refine` adds bounds and the coordinator to the others and never changes an id.
 """
@@ -11,17 +12,21 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from rebalance_monitor.coordinator import refinement
+from rebalance_monitor.coordinator import refinement, waiting
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import (
+    MAX_KEPT,
     CauseEntry,
     Coordinator,
     Finding,
+    MemberEntry,
     finding_id,
     probe_anchor,
 )
 from rebalance_monitor.coordinator.kinds import KINDS, Kind, Scope
 from rebalance_monitor.coordinator.reasons import seconds
+from rebalance_monitor.coordinator.transitions import Status
+from rebalance_monitor.coordinator.visibility import Visibility
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -32,6 +37,9 @@ if TYPE_CHECKING:
 
 _SEPARATE = 3
 _MIN_LOOKS = 10
+_FRESH_MS = 10_000
+_NAMED = 5
+_NONE: dict[str, Any] = {}
 
 
 class Live:
@@ -48,6 +56,7 @@ class Live:
         self._leaders: dict[str, list[int]] = dict(memory.get("leaders", {}))
         self._moved: dict[str, int] = dict(memory.get("moved", {}))
         self._storms: list[str] = list(memory.get("storms", ()))
+        self._visibility = Visibility(cluster, memory.get("visibility"))
 
     def snapshot(self) -> dict[str, Any]:
         """JSON-able memory for the ledger."""
@@ -57,16 +66,17 @@ class Live:
             "leaders": self._leaders,
             "moved": self._moved,
             "storms": self._storms,
+            "visibility": self._visibility.snapshot(),
         }
 
     def on_sightings(
-        self, sightings: Iterable[Sighting], generations: Mapping[str, int] | None = None
+        self, sightings: Iterable[Sighting], summaries: Mapping[str, Mapping[str, Any]] | None = None
     ) -> list[Finding]:
-        """Take looks in time order; `generations` tells the last known generation of groups, for ids."""
+        """Take looks in time order; `summaries`: group -> its last summary (its generation, for ids)."""
         found: list[Finding] = []
         for sighting in sightings:
             if not self._looks or sighting.at > self._looks[-1]:
-                found += self._look(sighting, generations or {})
+                found += self._look(sighting, summaries or {})
         return found
 
     def refine(self, findings: Iterable[Finding]) -> list[Finding]:
@@ -74,6 +84,8 @@ class Live:
         out = []
         for finding in findings:
             self._learn(finding)
+            if self._overruled(finding):
+                continue
             seen = self._groups.get(finding.group or "", {})
             refined = refinement.refine(
                 finding, seen.get("sightings", ()), self._looks, self._moved.get(str(finding.shard), -1)
@@ -81,6 +93,12 @@ class Live:
             if refined is not None:
                 out.append(self._placed(refined))
         return out
+
+    def _overruled(self, finding: Finding) -> bool:
+        """Whether commits suggest a barrier of a group that the probe watches: it knows better."""
+        suspected = finding.evidence == "suspected" and finding.kind in _PROBED
+        fresh = bool(self._looks) and abs(finding.at - self._looks[-1]) <= _FRESH_MS
+        return suspected and fresh and self._visibility.sees(finding.group or "")
 
     def _placed(self, finding: Finding) -> Finding:
         leader = self._leaders.get(str(finding.shard))
@@ -98,13 +116,14 @@ class Live:
         if finding.kind is Kind.STORM and finding.phase == "resolved" and group in self._storms:
             self._storms.remove(group)
 
-    def _look(self, sighting: Sighting, generations: Mapping[str, int]) -> list[Finding]:
+    def _look(self, sighting: Sighting, summaries: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
         since = sighting.at - self._settings.storm_sightings_window_ms
         self._looks = [at for at in self._looks if at > since] + [sighting.at]
-        found = self._moves(sighting)
+        found = self._moves(sighting) + self._visibility.on_look(sighting, summaries)
         seen = {group.group: group for group in sighting.groups}
         for name, group in seen.items():
-            found += self._seen(sighting.at, group, generations.get(name))
+            listed = sighting.members.get(name)
+            found += self._seen(sighting.at, group, summaries.get(name, _NONE), listed)
         if all(answered for _, answered in sighting.brokers):
             for name in [name for name in self._groups if name not in seen]:
                 found += self._not_seen(name, sighting.at, since)
@@ -136,7 +155,13 @@ class Live:
             details={"previous_broker": before[0], "previous_epoch": before[1]},
         )
 
-    def _seen(self, at: int, group: SeenGroup, generation: int | None) -> list[Finding]:
+    def _seen(
+        self,
+        at: int,
+        group: SeenGroup,
+        summary: Mapping[str, Any],
+        listed: tuple[tuple[str, str, str, str], ...] | None,
+    ) -> list[Finding]:
         memory = self._groups.get(group.group)
         found: list[Finding] = []
         if memory is None or not memory["open"]:
@@ -147,7 +172,7 @@ class Live:
                 "opened": at,
                 "since": at,
                 "stuck": "",
-                "generation": generation,
+                "generation": summary.get("generation"),
                 "sightings": sightings,
                 "runs": runs,
                 "type": group.group_type,
@@ -157,10 +182,16 @@ class Live:
             self._groups[group.group] = memory
             memory["runs"].append(at)
             found.append(self._progress(group.group, memory, at, "opened", group.state))
+        elif memory.get("state") == Status.COMPLETING and group.state == Status.PREPARING:
+            memory["since"] = at
+            memory["runs"].append(at)
+        memory["state"] = group.state
         memory["sightings"].append(at)
         limit = self._settings.for_group(group.group).stuck_after_ms
         if not memory["stuck"] and at - memory["since"] >= limit:
-            found.append(self._stuck(group.group, memory, at, "opened", group.state))
+            who = waiting.from_summary(summary, None if listed is None else {one[0] for one in listed})
+            waits = waiting.missing(who, memory["since"])
+            found.append(_waiting(self._stuck(group.group, memory, at, "opened", group.state), waits))
         return found + self._storming(group.group, memory, at)
 
     def _not_seen(self, name: str, at: int, since: int) -> list[Finding]:
@@ -241,3 +272,19 @@ class Live:
             resolution=("quiet" if kind is Kind.STORM else "completed") if resolved else None,
             details={},
         )
+
+
+_PROBED = frozenset({Kind.REBALANCE_IN_PROGRESS, Kind.REBALANCE_STUCK})
+
+
+def _waiting(finding: Finding, waits: list[waiting.Seen]) -> Finding:
+    """Name the members that the barrier waits for."""
+    if not waits:
+        return finding
+    names = ", ".join(dict.fromkeys(member.client_id for member in waits[:_NAMED]))
+    members = tuple(
+        MemberEntry(m.member_id, m.instance_id, m.client_id, m.host, False, "kept", last_seen=m.last_commit)  # noqa: FBT003 - the host is the member's own
+        for m in waits[:MAX_KEPT]
+    )
+    details: Details = {**finding.details, "waits_for": names}
+    return replace(finding, members=members, members_affected=len(waits), details=details)

@@ -6,7 +6,7 @@ Pure data; the probe itself lives in `cluster/`. A state is the broker's own wor
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -22,22 +22,32 @@ class SeenGroup:
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """One look at `at` (ms since epoch); leaders: (partition, broker, epoch), brokers: (broker, answered)."""
+    """One look at `at` (ms since epoch); leaders: (partition, broker, epoch), brokers: (broker, answered).
+
+    `members`: group -> (member id, instance id or "", client id, host) of the classic groups seen. `listed`:
+    every group that the brokers list, where this look asked for all of them, else None.
+    """
 
     at: int
     groups: tuple[SeenGroup, ...]
     leaders: tuple[tuple[int, int, int], ...]
     brokers: tuple[tuple[int, bool], ...]
+    members: dict[str, tuple[tuple[str, str, str, str], ...]] = field(default_factory=dict)
+    listed: frozenset[str] | None = None
 
 
 def to_json(sighting: Sighting) -> str:
     """One JSON line without a line break."""
-    body = {
+    body: dict[str, Any] = {
         "at": sighting.at,
         "groups": [[g.group, g.state, g.group_type, g.protocol_type] for g in sighting.groups],
         "leaders": [list(leader) for leader in sighting.leaders],
         "brokers": [list(broker) for broker in sighting.brokers],
     }
+    if sighting.members:
+        body["members"] = sighting.members
+    if sighting.listed is not None:
+        body["listed"] = sorted(sighting.listed)
     return json.dumps(body, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -49,4 +59,9 @@ def from_json(text: str) -> Sighting:
         groups=tuple(SeenGroup(*seen) for seen in body["groups"]),
         leaders=tuple((int(p), int(broker), int(epoch)) for p, broker, epoch in body["leaders"]),
         brokers=tuple((int(broker), bool(answered)) for broker, answered in body["brokers"]),
+        members={
+            group: tuple((str(member), str(i), str(client), str(host)) for member, i, client, host in seen)
+            for group, seen in body.get("members", {}).items()
+        },
+        listed=None if body.get("listed") is None else frozenset(map(str, body["listed"])),
     )

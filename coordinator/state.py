@@ -66,8 +66,9 @@ class Member:
 class StormState:
     """Generations of the window that count towards a storm, and the open incident.
 
-    `events` are [at, code, generations, offender] (codes in `storms.py`), oldest first. `announced`: the
-    clock has told that the incident is over; a record may still belong to it.
+    `events` are [at, code, generations, offender, its member id, its instance id], the last two only where
+    one is known (codes in `storms.py`), oldest first. `announced`: the clock has told that the incident is
+    over; a record may still belong to it.
     """
 
     events: list[list[int | str]] = field(default_factory=list)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings import Details, Finding
     from rebalance_monitor.coordinator.membership import Change
     from rebalance_monitor.coordinator.scene import Scene
-    from rebalance_monitor.coordinator.state import GroupState, StormState
+    from rebalance_monitor.coordinator.state import GroupState, Member, StormState
 
 MAX_EVENTS = 128
 START_MS = 30_000
@@ -34,6 +34,7 @@ START_MS = 30_000
 
 _RESTARTED = 2
 _UNSTABLE = 2
+_NAMED = 4
 
 
 _FAULTS = frozenset({Cause.POLL_INTERVAL_EXCEEDED, Cause.JOIN_DEADLINE_MISSED, Cause.SYNC_DEADLINE_MISSED})
@@ -60,11 +61,17 @@ def note_generation(
     storm = state.storm
     found = settle(state, scene)
     _prune(storm, at - scene.settings.storm_window_ms)
-    code, who = _classify(storm, change, causes)
+    code, offender = _classify(storm, change, causes)
     starting = code is Code.SAME and at - state.started_at <= START_MS
     if code is None or starting:
         return found
-    storm.events.append([at, code, int(bool(state.members)), who])
+    who = "" if offender is None else f"{offender.client_id} {offender.host}"
+    # Who returns within a convergence comes after its loss, which is when that began.
+    when = at if state.group_type == "classic" else max(state.bumped_at, 0)
+    event: list[int | str] = [when, code, _weight(state, change), who]
+    storm.events.append(
+        event if offender is None else [*event, offender.member_id, offender.instance_id or ""]
+    )
     return found + _judge(state, scene, at, causes) + _restarts(state, scene, at)
 
 
@@ -108,10 +115,10 @@ def wake(state: GroupState, quiet_ms: int, grace_ms: int) -> int:
 
 def counted(storm: StormState) -> tuple[int, int]:
     """(completed, failed) generations of the window that count."""
-    lost = Counter(who for _, code, _, who in storm.events if code == Code.YOUNG)
+    lost = Counter(event[3] for event in storm.events if event[1] == Code.YOUNG)
     unstable = {who for who, times in lost.items() if times >= _UNSTABLE}
     completed = failed = 0
-    for _, code, n, who in storm.events:
+    for _, code, n, who, *_ in storm.events:
         if code == Code.FAILED:
             failed += int(n)
         elif code in {Code.YOUNG, Code.SAME} or who in unstable:
@@ -119,20 +126,30 @@ def counted(storm: StormState) -> tuple[int, int]:
     return completed, failed
 
 
-def _classify(storm: StormState, change: Change, causes: tuple[CauseEntry, ...]) -> tuple[Code | None, str]:
-    """Code and offender of a generation, (None, "") where it is none of a storm's business."""
+def _weight(state: GroupState, change: Change) -> int:
+    """How much a generation counts: an Empty nothing, a convergence its departures and returns."""
+    if state.group_type == "classic" or not state.members:
+        return int(bool(state.members))
+    gone = {(member.client_id, member.host) for member in change.left}
+    back = sum((member.client_id, member.host) in gone for member in change.joined)
+    return max(1, len(change.left) + back)
+
+
+def _classify(
+    storm: StormState, change: Change, causes: tuple[CauseEntry, ...]
+) -> tuple[Code | None, Member | None]:
+    """Code and offender of a generation, code None where it is none of a storm's business."""
     losses = [int(event[0]) for event in storm.events if event[1] in _LOSSES]
     since = losses[0] if losses else NEVER
     for member in change.left:
         if member.joined_at > since:
-            return Code.YOUNG, f"{member.client_id} {member.host}"
+            return Code.YOUNG, member
     if change.left:
         code = Code.LOST if causes and causes[0].cause in _FAULTS else Code.RESTART
-        return code, f"{change.left[0].client_id} {change.left[0].host}"
+        return code, change.left[0]
     if change.joined:
-        first = change.joined[0]
-        return (Code.RETURN, f"{first.client_id} {first.host}") if losses else (None, "")
-    return (None, "") if change.replaced else (Code.SAME, "")
+        return (Code.RETURN, change.joined[0]) if losses else (None, None)
+    return (None if change.replaced else Code.SAME), None
 
 
 def _quiet_at(state: GroupState, quiet_ms: int) -> int:
@@ -216,12 +233,17 @@ def _report(
 
 
 def _worst(storm: StormState) -> Details:
-    """Return the client behind most of the noted generations, and its share of them."""
-    tally = Counter(str(who) for _, _, _, who in storm.events if who)
+    """Return the client behind most of the noted generations, its newest member, and its share of them."""
+    tally = Counter(str(event[3]) for event in storm.events if event[3])
     if not tally:
         return {}
     client, count = min(tally.items(), key=lambda item: (-item[1], item[0]))
-    return {"worst_client": client, "worst_share": round(count / len(storm.events), 2)}
+    found: Details = {"worst_client": client, "worst_share": round(count / len(storm.events), 2)}
+    named = [event for event in storm.events if event[3] == client and len(event) > _NAMED]
+    if named:
+        member, instance = map(str, named[-1][_NAMED:])
+        found |= {"worst_member": member} | ({"worst_instance": instance} if instance else {})
+    return found
 
 
 def _restarts(state: GroupState, scene: Scene, at: int) -> list[Finding]:

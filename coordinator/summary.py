@@ -53,6 +53,7 @@ def _member(member: Member, topics: Sequence[str], deadline: int) -> dict[str, A
         "session_timeout_ms": member.session_timeout,
         "rebalance_timeout_ms": member.rebalance_timeout,
         "last_commit": member.last_commit,
+        "cadence_ms": member.cadence,
         "deadline": deadline,
         "silent": bool(member.silent_id),
         "assigned": {topics[one[0]]: ranges(one[1:]) for one in member.assigned[:MAX_TOPICS]},

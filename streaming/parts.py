@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.coordinator.live import Live
 from rebalance_monitor.coordinator.rollup import RollUp
@@ -46,7 +46,7 @@ class Parts:
         self._drain = drain
         self._notices = notices or Notices()
         self._usual_age_ms = usual_age_ms
-        self._generations: dict[str, int] = {}
+        self._summaries: dict[str, dict[str, Any]] = {}
         self._now = -1
 
     def restore(self, snapshot: Snapshot) -> None:
@@ -63,7 +63,7 @@ class Parts:
         """Return the batch's findings, refined, with those of the parts; `wall` in ms."""
         sightings = [sighting_of(look) for look in self._drain()]
         self._learn(batch)
-        seen = self._live.on_sightings(sightings, self._generations)
+        seen = self._live.on_sightings(sightings, self._summaries)
         told = [*self._live.refine(batch.findings), *seen]
         self._now = max(self._now, batch.now)
         rolled = self._rollup.on_batch(told, [stat for _, stat in batch.stats], self._now)
@@ -80,10 +80,8 @@ class Parts:
 
     def _learn(self, batch: Batch) -> None:
         for group in batch.removed:
-            self._generations.pop(group, None)
-        for group, summary in batch.groups.items():
-            if isinstance(summary.get("generation"), int):
-                self._generations[group] = summary["generation"]
+            self._summaries.pop(group, None)
+        self._summaries |= batch.groups
 
 
 def sighting_of(look: Look) -> Sighting:
@@ -93,4 +91,6 @@ def sighting_of(look: Look) -> Sighting:
         groups=tuple(SeenGroup(*group) for group in look.groups),
         leaders=look.leaders,
         brokers=look.brokers,
+        members=look.members,
+        listed=look.listed,
     )

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 from rebalance_monitor.coordinator.findings import Finding
 from rebalance_monitor.coordinator.kinds import Kind
@@ -93,3 +94,75 @@ def test_the_memory_and_a_sighting_survive_as_json() -> None:
     again = Live(SETTINGS, "c1", json.loads(json.dumps(live.snapshot())))
     assert again.on_sightings([look(1_000, seen=False)]) == live.on_sightings([look(1_000, seen=False)])
     assert from_json(to_json(look(0, seen=True))) == look(0, seen=True)
+
+
+SUMMARY = {
+    "generation": 7,
+    "state": "Stable",
+    "at": T0,
+    "member_list": [
+        {
+            "member_id": m,
+            "client_id": f"consumer-{m}",
+            "host": "/h",
+            "instance_id": None,
+            "last_commit": T0 + at,
+        }
+        for m, at in (("slow", 1_000), ("fast", 8_000), ("quick", 9_000), ("gone", 500))
+    ],
+}
+LISTED = {"g": tuple((m, "", f"consumer-{m}", "/h") for m in ("slow", "fast", "quick", "new"))}
+
+
+def test_a_stuck_rebalance_names_the_members_that_all_others_wait_for() -> None:
+    live = Live(SETTINGS, "c1")
+    looks = [replace(look(at, seen=True), members=LISTED) for at in range(9_000, 72_000, 1_000)]
+    stuck = [f for f in live.on_sightings(looks, {"g": SUMMARY}) if f.kind is Kind.REBALANCE_STUCK]
+    assert [member.member_id for member in stuck[0].members] == ["slow"]
+    assert stuck[0].details["waits_for"] == "consumer-slow"
+    assert stuck[0].generation == 7
+
+
+def test_where_all_members_are_alike_nobody_is_named() -> None:
+    live = Live(SETTINGS, "c1")
+    alike = [one for one in SUMMARY["member_list"] if one["member_id"] in {"fast", "quick"}]  # type: ignore[index]
+    found = live.on_sightings(
+        [look(at, seen=True) for at in range(9_000, 72_000, 1_000)], {"g": {**SUMMARY, "member_list": alike}}
+    )
+    assert [f.members for f in found if f.kind is Kind.REBALANCE_STUCK] == [()]
+
+
+def test_join_phases_that_end_and_begin_again_are_a_storm_and_nothing_is_stuck() -> None:
+    live = Live(SETTINGS, "c1")
+    looks = [look(at, seen=False) for at in range(0, 60_000, 1_000)]
+    for at in range(60_000, 180_000, 1_000):
+        state = "CompletingRebalance" if at % 2_000 else "PreparingRebalance"
+        looks.append(replace(look(at, seen=True), groups=(SeenGroup("g", state, "classic", "consumer"),)))
+    found = kinds(live.on_sightings(looks))
+    assert found.count((Kind.STORM, "opened")) == 1
+    assert (Kind.REBALANCE_STUCK, "opened") not in found
+
+
+def listing(at: int, *names: str) -> Sighting:
+    return replace(look(at, seen=False), listed=frozenset(names))
+
+
+def test_groups_that_the_brokers_do_not_list_are_told_once_and_again_when_they_do() -> None:
+    live = Live(SETTINGS, "c1")
+    alive = {"g": SUMMARY, "h": SUMMARY, "empty": {**SUMMARY, "state": "Empty"}}
+    looks = [listing(60_000, "g"), listing(360_000, "g"), listing(660_000, "g", "h")]
+    opened, resolved = live.on_sightings(looks, alive)
+    assert (opened.kind, opened.phase, opened.details["missing"]) == (Kind.MONITOR_DEGRADED, "opened", "h")
+    assert (opened.details["seen"], opened.details["expected"]) == (1, 2)
+    assert (resolved.phase, resolved.incident) == ("resolved", opened.id)
+
+
+def test_a_listing_that_a_broker_did_not_answer_says_nothing() -> None:
+    live = Live(SETTINGS, "c1")
+    unanswered = replace(listing(60_000), brokers=((1, False),))
+    assert live.on_sightings([unanswered], {"g": SUMMARY}) == []
+
+
+def test_sightings_with_members_and_listings_survive_as_json() -> None:
+    seen = replace(listing(60_000, "g", "h"), members=LISTED)
+    assert from_json(to_json(seen)) == seen
