@@ -37,7 +37,7 @@ class Audit(Section):
     """Contracts on records and tables, checked with great-expectations off the hot path."""
 
     every_batches: int = Field(
-        default=600, ge=0, description="Check a sample every so many batches; 0: only by the verb `audit`."
+        default=3600, ge=0, description="Check a sample every so many batches; 0: only by the verb `audit`."
     )
     sample_rows: int = Field(
         default=2_000, ge=1, description="So many newest rows of each table are checked."

@@ -46,6 +46,7 @@ class Cause(StrEnum):
     SINK_FAILING = "sink_failing"
     STATE_REBUILT = "state_rebuilt"
     CLOCK_SKEW = "clock_skew"
+    CONTRACT_BROKEN = "contract_broken"
 
 
 CAUSE_WHAT: dict[Cause, str] = {
@@ -82,6 +83,7 @@ CAUSE_WHAT: dict[Cause, str] = {
     Cause.PROBE_PARTIAL: "the probe does not see groups that the topic says are alive",
     Cause.SINK_FAILING: "notifications or tables cannot be written",
     Cause.STATE_REBUILT: "coordinator state was rebuilt from the compacted topic",
+    Cause.CONTRACT_BROKEN: "an audit found rows that break the contracts on records or tables",
     Cause.CLOCK_SKEW: "a broker's clock differs from the monitor's by more than the grace",
 }
 """What each cause means, in one line."""

@@ -102,14 +102,24 @@ def read_newest(folder: Path, limit: int, since: float = 0.0) -> list[Finding]:
 
     `since` in seconds since epoch. Whole files are read, so there may be some more. Raises OSError.
     """
-    found: list[Finding] = []
-    for path in sorted(files(folder), key=lambda path: path.stat().st_mtime_ns, reverse=True):
-        if len(found) >= limit and path.stat().st_mtime <= since:
-            break
-        found += [finding_of(row) for row in pq.ParquetFile(path).read().to_pylist()]
+    found = [finding_of(row) for row in newest_rows(folder, limit, since)]
     return sorted(found, key=lambda finding: (finding.detected_at, finding.at))
+
+
+def newest_rows(folder: Path, limit: int, since: float = 0.0) -> list[dict[str, Any]]:
+    """Return rows as they stand in the table, with the `date` of their folder, the newest file's last.
+
+    Otherwise as `read_newest`.
+    """
+    found: list[list[dict[str, Any]]] = []
+    for path in sorted(files(folder), key=lambda path: path.stat().st_mtime_ns, reverse=True):
+        if sum(map(len, found)) >= limit and path.stat().st_mtime <= since:
+            break
+        date = path.parent.name.removeprefix("date=")
+        found.append([{**row, "date": date} for row in pq.ParquetFile(path).read().to_pylist()])
+    return [row for rows in reversed(found) for row in rows]
 
 
 def finding_of(row: dict[str, Any]) -> Finding:
     """Return the finding of one row of the table."""
-    return from_dict({**row, "details": json.loads(row["details"])})
+    return from_dict({**{name: row[name] for name in FIELDS}, "details": json.loads(row["details"])})

@@ -22,7 +22,14 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.sightings import Sighting
     from rebalance_monitor.streaming.batches import Batch
 
-CONDITIONS = (Cause.BLIND, Cause.BEHIND, Cause.PROBE_PARTIAL, Cause.CLOCK_SKEW, Cause.SINK_FAILING)
+CONDITIONS = (
+    Cause.BLIND,
+    Cause.BEHIND,
+    Cause.PROBE_PARTIAL,
+    Cause.CLOCK_SKEW,
+    Cause.SINK_FAILING,
+    Cause.CONTRACT_BROKEN,
+)
 EVENT_LASTS_MS = 300_000
 # The probe's word for a cluster that did not even tell its brokers.
 NOBODY = "-1"

@@ -48,9 +48,9 @@ class Outputs:
     ) -> None:
         self._probe = _probe(settings)
         drain = self._probe.drain if self._probe else list
-        self.serving = Serving(settings, storage, facts.cluster_id)
-        ledger = Ledger(storage.ledger)
         self.notices = Notices()
+        self.serving = Serving(settings, storage, facts.cluster_id, self.notices)
+        ledger = Ledger(storage.ledger)
         self.alerting = Alerting(
             settings,
             storage,

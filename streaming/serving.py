@@ -23,6 +23,7 @@ from rebalance_monitor.dashboard.metrics_collector import SnapshotCollector, reg
 from rebalance_monitor.dashboard.metrics_tallies import Limits, Tallies
 from rebalance_monitor.dashboard.snapshot import Snapshot, Update
 from rebalance_monitor.dashboard.table_upkeep import mend
+from rebalance_monitor.streaming.auditor import Auditor
 from rebalance_monitor.streaming.page import page_of
 from rebalance_monitor.streaming.upkeep import keep_findings
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.config.dashboard import Tables
     from rebalance_monitor.config.model import Settings
     from rebalance_monitor.streaming.batches import BatchKey
+    from rebalance_monitor.streaming.notices import Notices
     from rebalance_monitor.streaming.sinks import Telling
     from rebalance_monitor.streaming.storage import Storage
 
@@ -43,7 +45,7 @@ RESTORED = 5_000
 class Serving:
     """A sink and a context manager; inside it pages and metrics are served and tables are kept."""
 
-    def __init__(self, settings: Settings, storage: Storage, cluster: str) -> None:
+    def __init__(self, settings: Settings, storage: Storage, cluster: str, notices: Notices) -> None:
         self._storage = storage
         self._telling: Telling | None = None
         self._written = 0
@@ -60,10 +62,12 @@ class Serving:
         self._running = ExitStack()
         self._keep_days = settings.tables.keep_days
         self._keeper = Keeper(self._chores(settings.tables) if settings.outputs.parquet else [])
+        self._auditor = Auditor(settings, storage, self.tallies, notices)
         self._page = page_of(settings, storage, self.snapshot, self.metrics)
 
     def __enter__(self) -> Self:
         self._running.enter_context(self._keeper)
+        self._running.enter_context(self._auditor)
         server = self._page()
         if server is not None:
             self._running.enter_context(server)

@@ -62,6 +62,11 @@ class Storage:
         return self.root / "tables" / "groups"
 
     @property
+    def audit(self) -> Path:
+        """The Data Docs of the last audit."""
+        return self.root / "audit"
+
+    @property
     def quarantine(self) -> Path:
         """The table of unreadable records."""
         return self.root / "tables" / "quarantine"

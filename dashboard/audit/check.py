@@ -1,0 +1,106 @@
+"""Checks frames against the contracts with great-expectations and writes its Data Docs.
+
+Importing great-expectations takes seconds and much memory: callers do this in a process of its own. An empty
+frame is not checked: it breaks no contract, and has no columns to check.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rebalance_monitor.config.errors import ConfigError
+from rebalance_monitor.dashboard.audit.contracts import CONTRACTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    import pandas as pd
+
+MISSING = (
+    "great-expectations is not installed, which audits need: pip install 'rebalance-monitor[quality]' "
+    "(or set audit.every_batches to 0)"
+)
+SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How one contract fared on one sample: rows looked at, rows that break it, some of their values."""
+
+    suite: str
+    means: str
+    holds: bool
+    rows: int
+    breaking: int
+    examples: tuple[str, ...] = ()
+
+
+def check(frames: Mapping[str, pd.DataFrame], docs: Path | None) -> list[Outcome]:
+    """Check each frame by the suite of its name; write Data Docs to `docs` if given.
+
+    Raises ConfigError without great-expectations, OSError.
+    """
+    os.environ["GX_ANALYTICS_ENABLED"] = "false"
+    logging.getLogger("great_expectations").setLevel(logging.ERROR)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            import great_expectations as gx  # noqa: PLC0415 - seconds to import
+        except ModuleNotFoundError as error:
+            raise ConfigError(MISSING) from error
+        context = gx.get_context(mode="ephemeral")
+        context.variables.progress_bars = {"globally": False}
+        found = [
+            one for name, frame in frames.items() if len(frame) for one in _run(gx, context, name, frame)
+        ]
+        if docs is not None:
+            _write_docs(context, docs)
+    return found
+
+
+def _run(gx: Any, context: Any, name: str, frame: pd.DataFrame) -> Iterable[Outcome]:  # noqa: ANN401 - the library has no types
+    asset = context.data_sources.add_pandas(name).add_dataframe_asset(name)
+    contracts = [contract for contract in CONTRACTS if contract.suite == name]
+    made = [
+        getattr(gx.expectations, contract.expectation)(**contract.arguments, notes=contract.means)
+        for contract in contracts
+    ]
+    definition = context.validation_definitions.add(
+        gx.ValidationDefinition(
+            name=name,
+            data=asset.add_batch_definition_whole_dataframe("sample"),
+            suite=context.suites.add(gx.ExpectationSuite(name=name, expectations=made)),
+        )
+    )
+    point = gx.Checkpoint(name=name, validation_definitions=[definition], result_format="SUMMARY")
+    result = context.checkpoints.add(point).run(batch_parameters={"dataframe": frame})
+    (run,) = result.run_results.values()
+    means = {expectation.id: contract.means for expectation, contract in zip(made, contracts, strict=True)}
+    return [_outcome(name, means, one, len(frame)) for one in run.results]
+
+
+def _outcome(name: str, means: Mapping[Any, str], one: Any, rows: int) -> Outcome:  # noqa: ANN401 - as above
+    told = one.result or {}
+    examples = tuple(str(value)[:100] for value in told.get("partial_unexpected_list", ())[:SHOWN])
+    said = means.get(one.expectation_config.id) or str(one.expectation_config.notes)
+    return Outcome(name, said, bool(one.success), rows, int(told.get("unexpected_count") or 0), examples)
+
+
+def _write_docs(context: Any, docs: Path) -> None:  # noqa: ANN401 - as above
+    for site in list(context.list_data_docs_sites()):
+        context.delete_data_docs_site(site)
+    docs.mkdir(parents=True, exist_ok=True)
+    store = {"class_name": "TupleFilesystemStoreBackend", "base_directory": str(docs)}
+    site = {
+        "class_name": "SiteBuilder",
+        "show_how_to_buttons": False,
+        "site_index_builder": {"class_name": "DefaultSiteIndexBuilder"},
+        "store_backend": store,
+    }
+    context.add_data_docs_site(site_name="rebalance_monitor", site_config=site)
+    context.build_data_docs()
