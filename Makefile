@@ -79,6 +79,9 @@ format: setup ## Let ruff mend what it can.
 	@$(VENV)/ruff check --fix .
 	@$(VENV)/ruff format .
 
+site: setup ## Build the documentation site into build/site, without network.
+	@NO_MKDOCS_2_WARNING=1 $(VENV)/python -m mkdocs build --strict --quiet
+
 docs: setup ## Write the generated pages again.
 	@$(VENV)/python tools/docs.py
 

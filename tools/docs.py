@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from rebalance_monitor.alerts.gallery import messages_markdown
+from rebalance_monitor.cli.reference import cli_markdown
 from rebalance_monitor.config.reference import reference_markdown, reference_yaml
 from rebalance_monitor.coordinator.reference import detection_markdown, findings_markdown
 from rebalance_monitor.dashboard.metrics_reference import metrics_markdown
@@ -16,6 +17,7 @@ from rebalance_monitor.decoders.reference import records_markdown
 ROOT = Path(__file__).resolve().parent.parent
 GENERATED: dict[str, Callable[[], str]] = {
     "config/reference.yaml": reference_yaml,
+    "docs/cli.md": cli_markdown,
     "docs/configuration.md": reference_markdown,
     "docs/detection.md": detection_markdown,
     "docs/findings.md": findings_markdown,

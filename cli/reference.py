@@ -1,0 +1,83 @@
+"""Writes docs/cli.md from the commands themselves, so that the page and `--help` cannot disagree."""
+
+import importlib
+from collections.abc import Iterator
+
+import click
+
+from rebalance_monitor.cli.exit_codes import ExitCode
+from rebalance_monitor.cli.verbs import VERBS
+
+HEAD = """# Verbs
+
+Generated from the code by `make docs`. Data goes to stdout, logs to stderr.
+
+```
+rebalance-monitor [--log-level debug|info|warning|error] VERB …
+```
+"""
+CODES = {
+    ExitCode.FINE: "fine; also when the reader of a pipe has had enough",
+    ExitCode.PROBLEMS: "problems were found",
+    ExitCode.USAGE: "the command line, the configuration or the stored state does not fit",
+    ExitCode.UNREACHABLE: "a dependency cannot be reached",
+    ExitCode.INTERRUPTED: "interrupted",
+}
+
+
+def cli_markdown() -> str:
+    """Return the page: every verb with its options, and the exit codes."""
+    parts = [HEAD, *(text for name in VERBS for text in _verb(name)), _codes()]
+    return "\n".join(parts)
+
+
+def _verb(name: str) -> Iterator[str]:
+    command = importlib.import_module(f"rebalance_monitor.cli.{name}").command
+    yield f"## `{name}`\n\n{VERBS[name]}\n"
+    if isinstance(command, click.Group):
+        for each, sub in sorted(command.commands.items()):
+            yield f"### `{name} {each}`\n\n{_what(sub)}\n"
+            yield from _options(sub)
+    else:
+        yield from _options(command)
+
+
+def _what(command: click.Command) -> str:
+    return " ".join((command.help or "").split())
+
+
+def _options(command: click.Command) -> Iterator[str]:
+    rows = [_row(one) for one in command.params if not getattr(one, "hidden", False)]
+    if rows:
+        yield "\n".join(["| option | what | default |", "|---|---|---|", *rows]) + "\n"
+
+
+def _row(parameter: click.Parameter) -> str:
+    if isinstance(parameter, click.Option):
+        metavar = "" if parameter.is_flag else f" {_metavar(parameter)}"
+        name = ", ".join([*parameter.opts, *parameter.secondary_opts]) + metavar
+        return _cells(f"`{name}`", parameter.help or "", _default(parameter))
+    return _cells(f"`{(parameter.name or '').upper()}`", "", "")
+
+
+def _metavar(option: click.Option) -> str:
+    if option.metavar:
+        return option.metavar
+    if isinstance(option.type, click.Choice):
+        return "|".join(map(str, option.type.choices))
+    return option.type.name.upper()
+
+
+def _default(option: click.Option) -> str:
+    # What is worked out on the machine (a folder, a port) is no part of a page.
+    shown = option.default if option.show_default and not callable(option.default) else None
+    return "" if shown is None or shown is False else f"`{shown}`"
+
+
+def _cells(*texts: str) -> str:
+    return "| " + " | ".join(" ".join(text.split()).replace("|", "\\|") for text in texts) + " |"
+
+
+def _codes() -> str:
+    rows = [_cells(str(code.value), what) for code, what in CODES.items()]
+    return "\n".join(["## Exit codes\n", "| code | meaning |", "|---|---|", *rows, ""])
