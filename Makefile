@@ -10,7 +10,7 @@ QUICK := not slow and not chaos
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-demo demo test check test-slow chaos test-matrix fuzz oracle accuracy accuracy-full bench sbom deps-ci lint typecheck format docs golden lock clean
+.PHONY: help setup setup-demo demo test check test-slow chaos soak test-matrix fuzz oracle accuracy accuracy-full bench sbom deps-ci lint typecheck format site docs golden lock clean
 
 help: ## Say what there is.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,6 +35,10 @@ chaos: setup ## Faults on purpose: kills, brokers away, stalls, full disk, garba
 	@$(VENV)/python tools/jars.py
 	@KILLS=$(KILLS) $(VENV)/python -m pytest -v -m "chaos" $(ARGS)
 	@KILLS=$(KILLS) $(VENV)/python -m pytest -v -m "slow" tests/streaming/test_kill.py $(ARGS)
+
+soak: setup ## Hours of load, and how memory grows (ARGS="--minutes 120 --rate 20000 --groups 10000").
+	@$(VENV)/python tools/jars.py
+	@$(VENV)/python -m bench.soak $(ARGS)
 
 test-matrix: setup ## The quick tests and those with Spark, on every pair of Python and Spark at hand.
 	@$(VENV)/python tools/matrix.py

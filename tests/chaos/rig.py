@@ -6,8 +6,6 @@ job must have told exactly that, each finding once, in its file and in its table
 
 from __future__ import annotations
 
-import os
-import signal
 import socket
 import threading
 import time
@@ -113,17 +111,18 @@ class ChaosJob(Job):
     def log(self) -> str:
         return (self._folder / "monitor.log").read_text(errors="replace")
 
-    def kill(self) -> None:
-        """End driver, JVM and workers at once."""
-        os.killpg(self._process.pid, signal.SIGKILL)
+    @property
+    def pid(self) -> int:
+        """The driver's process."""
+        return self._process.pid
 
     def python_workers(self) -> list[int]:
         """Spark's Python workers: children of the daemon, itself a child of the JVM."""
-        tree = _children()
+        tree = children()
         below = [self._process.pid]
         for parent in below:
             below += tree.get(parent, [])
-        daemons = [pid for pid in below if "rebalance_monitor.streaming.daemon" in _command(pid)]
+        daemons = [pid for pid in below if "rebalance_monitor.streaming.daemon" in command_line(pid)]
         return [pid for pid in daemons if any(pid in tree.get(daemon, []) for daemon in daemons)]
 
 
@@ -166,7 +165,7 @@ def inject(bootstrap: str, records: list[tuple[int, bytes | None, bytes | None]]
     assert producer.flush(60) == 0
 
 
-def _children() -> dict[int, list[int]]:
+def children() -> dict[int, list[int]]:
     found: dict[int, list[int]] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError, ValueError):
@@ -176,7 +175,7 @@ def _children() -> dict[int, list[int]]:
     return found
 
 
-def _command(pid: int) -> str:
+def command_line(pid: int) -> str:
     with suppress(OSError):
         return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
     return ""
