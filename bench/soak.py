@@ -65,6 +65,7 @@ class Load(threading.Thread):
         self.ended = threading.Event()
 
     def run(self) -> None:
+        """Write every group once, then the load until `ended` is set."""
         dice, began = random.Random(1), time.monotonic()  # noqa: S311 - no secret
         for number in range(len(self._groups)):
             self._generation(number)
@@ -178,7 +179,7 @@ def _report(samples: list[Sample], warm_up: float, most: float) -> int:
 
 def _slope(hours: list[float], values: list[float]) -> float:
     """Least squares, in per cent of the mean an hour."""
-    if len(values) < 2 or not sum(values):
+    if len(values) <= 1 or not sum(values):
         return 0.0
     x, y = sum(hours) / len(hours), sum(values) / len(values)
     over = sum((a - x) ** 2 for a in hours)

@@ -76,6 +76,23 @@ def test_a_killed_python_worker_costs_nothing(rig: Rig) -> None:
         rig.job.require()
 
 
+def test_a_killed_executor_costs_nothing(broker: LabBroker, tmp_path: Path) -> None:
+    spark = {"spark.master": "local-cluster[2,1,1024]", "spark.executor.memory": "1g"}
+    rig = Rig(broker.bootstrap, tmp_path, {"spark": spark})
+    rig.pulse("executor-a")
+    with rig.job:
+        rig.job.wait_ready()
+        completed(rig, "executor-a")
+        executors = rig.job.executors()
+        assert len(executors) == 2
+        os.kill(executors[0], signal.SIGKILL)
+        rig.pulse("executor-b")
+        completed(rig, "executor-b")
+        rig.require_truth()
+        rig.job.require()
+        assert executors[0] not in rig.job.executors()
+
+
 def test_a_broker_that_dies_and_returns_is_waited_for(tmp_path: Path) -> None:
     with LabBroker(offsets_partitions=PARTITIONS, folder=tmp_path / "broker") as broker:
         rig = Rig(broker.bootstrap, tmp_path / "job")
