@@ -31,8 +31,22 @@ LOOK_S = 0.3
 @click.option(
     "--folder", type=click.Path(path_type=Path, file_okay=False), help="Keep data and logs here (new folder)."
 )
+@click.option(
+    "--slack-webhook",
+    metavar="URL",
+    envvar="SLACK_WEBHOOK_URL",
+    help="Tell this incoming webhook of Slack, too (or $SLACK_WEBHOOK_URL).",
+)
 @output_option(Form.TABLE, Form.TABLE, Form.JSONL)
-def command(duration: float, *, keep: bool, kafka_version: str, folder: Path | None, output: Form) -> int:
+def command(
+    duration: float,
+    *,
+    keep: bool,
+    kafka_version: str,
+    folder: Path | None,
+    slack_webhook: str | None,
+    output: Form,
+) -> int:
     """Show a local Kafka with faulty consumers, and what the monitor says about them."""
     # An orderly `kill` cleans up as Ctrl-C does.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -41,7 +55,22 @@ def command(duration: float, *, keep: bool, kafka_version: str, folder: Path | N
             stack.enter_context(tempfile.TemporaryDirectory(prefix="rebalance-monitor-demo-"))
         )
         broker = _broker(stack, kafka_version, home, keep=keep)
-        return _play(stack, broker, home, duration, output)
+        return _play(stack, broker, home, duration, output, _alerts(stack, slack_webhook))
+
+
+def _alerts(stack: ExitStack, url: str | None) -> dict[str, object] | None:
+    """Return the configuration that tells a Slack webhook; the address lies in a file that goes with us."""
+    if url is None:
+        return None
+    file = stack.enter_context(tempfile.NamedTemporaryFile("w", prefix="rebalance-monitor-"))  # noqa: SIM115 - it is one
+    file.write(url)
+    file.flush()
+    return {
+        "receivers": [{"name": "slack", "slack": {"webhook_url_file": file.name}}],
+        # Nobody who watches a demo waits for a minute.
+        "route": {"receiver": "slack", "group_wait": "2s", "group_interval": "10s"},
+        "hold": "30s",
+    }
 
 
 def _broker(stack: ExitStack, version: str, home: Path, *, keep: bool) -> "LabBroker":
@@ -58,7 +87,14 @@ def _broker(stack: ExitStack, version: str, home: Path, *, keep: bool) -> "LabBr
     return lab.up(lab.LabBroker(version, default_folder(), initial_delay_ms=3_000))
 
 
-def _play(stack: ExitStack, broker: "LabBroker", home: Path, duration: float, output: Form) -> int:
+def _play(
+    stack: ExitStack,
+    broker: "LabBroker",
+    home: Path,
+    duration: float,
+    output: Form,
+    alerts: dict[str, object] | None,
+) -> int:
     from rebalance_monitor.lab.demo import stage
     from rebalance_monitor.streaming.console import renderer
 
@@ -66,7 +102,7 @@ def _play(stack: ExitStack, broker: "LabBroker", home: Path, duration: float, ou
     began = time.monotonic()
     _say(f"Kafka is up at {broker.bootstrap}. Starting the monitor (Spark needs some seconds) …")
     with ExitStack() as acts:
-        play = stage(broker, home, acts)
+        play = stage(broker, home, acts, alerts)
         _say(f"The monitor watches. Starting consumers in {len(play.runs)} groups; findings follow.\n")
         _follow(play, duration, lambda finding: click.echo(render(finding)))
         verdicts, noise = play.verdicts(), play.noise()

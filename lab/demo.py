@@ -18,6 +18,7 @@ from rebalance_monitor.lab.scenario import load
 from rebalance_monitor.lab.traffic import Traffic
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from contextlib import ExitStack
     from pathlib import Path
 
@@ -83,9 +84,14 @@ class Stage:
         return all_done and len(verdicts) == self.planned() and all(one.finding for one in verdicts)
 
 
-def stage(broker: LabBroker, folder: Path, stack: ExitStack) -> Stage:
-    """Start job and consumers on a started broker; everything is stopped when `stack` is left."""
-    job = stack.enter_context(Job(broker.bootstrap, folder, DETECTION))
+def stage(
+    broker: LabBroker, folder: Path, stack: ExitStack, alerts: Mapping[str, object] | None = None
+) -> Stage:
+    """Start job and consumers on a started broker; everything is stopped when `stack` is left.
+
+    `alerts` is that section of the job's configuration.
+    """
+    job = stack.enter_context(Job(broker.bootstrap, folder, DETECTION, alerts))
     job.wait_ready()
     traffic = stack.enter_context(Traffic(broker.bootstrap))
     cast = [(replace(load(name), end=FOR_EVER_S, poll_ms=POLL_MS), family) for name, family in CAST]

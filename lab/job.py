@@ -27,11 +27,21 @@ JOB_STOP_S = 30.0
 
 
 class Job:
-    """`rebalance-monitor run --config FILE`, with its files in `folder`; `detection` overrides defaults."""
+    """`rebalance-monitor run --config FILE`, with its files in `folder`.
 
-    def __init__(self, bootstrap: str, folder: Path, detection: Mapping[str, int] | None = None) -> None:
+    `detection` overrides defaults; `alerts` is that section of the configuration.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str,
+        folder: Path,
+        detection: Mapping[str, int] | None = None,
+        alerts: Mapping[str, object] | None = None,
+    ) -> None:
         self._folder = folder
         self._detection = dict(detection or {})
+        self._alerts = dict(alerts or {})
         self.storage = folder / "monitor"
         self._read = 0
         self._rest = b""
@@ -46,6 +56,7 @@ class Job:
             "spark": {"spark.master": "local[2]", "spark.driver.memory": "1g"},
             "storage": {"path": str(self.storage)},
             "detection": self._detection,
+            "alerts": self._alerts,
             "outputs": {"console": False},
             "probe": {"interval_seconds": 1.0},
         }

@@ -82,7 +82,7 @@ def job(folder: Path, api: str, started_at: int) -> None:
     alerting = Alerting(settings, storage, "c1", lambda *_: None, lambda _: None)
     ledger = Ledger(storage.ledger)
     with alerting:
-        parts = Parts(DetectionSettings(), "c1", list)
+        parts = Parts(DetectionSettings(behind_after_ms=86_400_000), "c1", list)
         sinks = [JsonLines(storage.jsonl), alerting]
         writer = BatchWriter(ledger, ledger.load().on_topic("topic", "c1"), sinks, parts)
         for number in range(max(0, ledger.load().batches.get(QUERY, 0)), WAVES * WAVE + 1):
