@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ENGINES = ("duckdb", "spark")
+# How each writes a quote inside a text.
+_DUCKDB = str.maketrans({"'": "''"})
+_SPARK = str.maketrans({"'": "\\'", "\\": "\\\\"})
 
 
 def names() -> list[str]:
@@ -33,13 +36,9 @@ def question(name: str) -> str:
 
 def views(engine: str, findings: Path, groups: Path) -> str:
     """Return the SQL that makes the views over the two table folders for one of `ENGINES`."""
-    paths = {"findings": _quoted(findings), "groups": _quoted(groups)}
+    quoted = _DUCKDB if engine == "duckdb" else _SPARK
+    paths = {"findings": str(findings).translate(quoted), "groups": str(groups).translate(quoted)}
     return Template(_read(f"views.{engine}")).safe_substitute(paths)
-
-
-def _quoted(path: Path) -> str:
-    # Both engines write a quote inside a text twice; and Spark a backtick inside a name.
-    return str(path).replace("'", "''").replace("`", "``")
 
 
 def _read(name: str) -> str:

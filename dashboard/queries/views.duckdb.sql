@@ -1,5 +1,5 @@
 -- Views over the tables for DuckDB; the ten queries beside this file stand on them.
--- ${findings} and ${groups} are the table folders (`rebalance-monitor table sql` fills them in).
+-- `rebalance-monitor table sql` fills in the folders of the tables.
 -- Partitions are days: `WHERE date >= DATE '2026-01-01'` in the first view reads no older files.
 
 CREATE OR REPLACE VIEW findings AS

@@ -1,5 +1,5 @@
 -- Views over the tables for Spark SQL and Databricks SQL; the ten queries beside this file stand on them.
--- ${findings} and ${groups} are the table folders (`rebalance-monitor table sql` fills them in).
+-- `rebalance-monitor table sql --engine spark` fills in the folders of the tables.
 -- Partitions are days: `WHERE date >= DATE '2026-01-01'` in the first view reads no older files.
 
 CREATE OR REPLACE TEMPORARY VIEW finding_files USING parquet
@@ -33,8 +33,11 @@ SELECT id, kind, group_name, at_ms, at_time, day, history,
        entry.session_timeout_ms, entry.rebalance_timeout_ms, entry.last_seen, entry.silence_ms, entry.partitions
 FROM findings LATERAL VIEW explode(members) exploded AS entry;
 
+CREATE OR REPLACE TEMPORARY VIEW group_files USING parquet
+OPTIONS (path '${groups}');
+
 CREATE OR REPLACE TEMPORARY VIEW groups_now AS
-SELECT *, `group` AS group_name FROM parquet.`${groups}`;
+SELECT *, `group` AS group_name FROM group_files;
 
 CREATE OR REPLACE TEMPORARY VIEW open_incidents AS
 SELECT group_name, snapshot_at, entry.incident, entry.kind, entry.severity, entry.opened_at

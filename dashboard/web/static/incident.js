@@ -52,7 +52,7 @@ function page(seen, app) {
   const open = one.closed_at === null;
   const now = app.now();
   const fact = (name, value, title) => h("div", { title }, h("dt", {}, name), h("dd", { class: "num" }, value));
-  const last = [...seen.findings].reverse().find((finding) => finding.causes.length > 0);
+  const first = seen.findings.find((finding) => finding.causes.length > 0);
   const own = seen.findings.slice().reverse();
   const around = seen.around.slice().reverse();
   return [
@@ -68,7 +68,7 @@ function page(seen, app) {
           open ? fact("lasting", since(one.opened_at)) : fact("lasted", duration(one.closed_at - one.opened_at)),
           !open && fact("closed", `${moment(one.closed_at)}`, utc(one.closed_at)),
           Object.entries(one.details).map(([name, value]) => fact(words(name.replace(/_ms$/, "")), detail(name, value))))),
-      panel("Why", {}, causes(last?.causes ?? [], { full: true }))),
+      panel("Why", {}, causes(first?.causes ?? [], { full: true }))),
     h("div", { class: "pair" },
       panel("Who", {}, seen.offenders.length ? h("ul", { class: "causes" }, seen.offenders.map((who) =>
         h("li", {}, h("span", { class: "mono name" }, who.client_id), meter(who.share, "warn", share(who.share)), h("span", { class: "num" }, share(who.share)), h("span", { class: "who quiet mono" }, who.host, ` · in ${who.findings}`)))) : empty("No member stands out.")),

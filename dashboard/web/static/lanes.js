@@ -44,12 +44,21 @@ export function lanes(timeline, width) {
   const drawing = svg("svg", { class: "lanes", width: wide, height: tall, viewBox: `0 0 ${wide} ${tall}`, role: "listbox", "aria-orientation": "horizontal", "aria-label": "Generations; left and right arrow keys choose one" },
     bands, rows.map((lane, index) => drawLane(lane, index, x, wide, step)));
   const scroller = h("div", { class: "lane-scroll" }, drawing);
+  const short = shortener(rows.map((lane) => lane.label));
   const names = h("ol", { class: "lane-names", "aria-hidden": "true" }, rows.map((lane) =>
-    h("li", { class: lane.present ? "" : "gone", title: `${lane.label} ${lane.host}` }, h("span", { class: "mono" }, lane.label), h("small", {}, lane.host))));
+    h("li", { class: lane.present ? "" : "gone", title: `${lane.label} ${lane.host}` }, h("span", { class: "mono" }, short(lane.label)), h("small", {}, lane.host))));
   const root = h("div", {}, h("div", { class: "lane-frame" }, names, scroller), legend(timeline), detail);
   choose(columns.length - 1);
   requestAnimationFrame(() => { scroller.scrollLeft = scroller.scrollWidth; });
   return { root, step: (by) => choose(chosen + by, true) };
+}
+
+// What all labels begin with says nothing in a narrow column.
+function shortener(labels) {
+  let common = labels.length > 1 ? labels[0].length : 0;
+  for (const label of labels) while (common > 0 && !label.startsWith(labels[0].slice(0, common))) common -= 1;
+  const cut = common > 8 ? Math.min(common, ...labels.map((label) => label.length - 1)) : 0;
+  return (label) => (cut > 0 && label.length > 18 ? `…${label.slice(cut)}` : label);
 }
 
 function toneOf(column) {

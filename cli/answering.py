@@ -1,0 +1,146 @@
+"""Who answers `groups`, `history` and `top`: a running monitor, a job's tables, or a replay.
+
+Without a choice the monitor of the configuration is asked first, then the tables of its storage folder.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+import click
+
+from rebalance_monitor.cli.options import config_options, load_settings
+
+if TYPE_CHECKING:
+    from rebalance_monitor.config.model import Settings
+    from rebalance_monitor.dashboard.answers import Answers
+
+P = ParamSpec("P")
+R = TypeVar("R")
+RESTORED = 20_000
+
+
+def answer_options(function: Callable[P, R]) -> Callable[P, R]:
+    """Add `--url`, `--tables` and `--capture` (all `None` by default), and the configuration's options."""
+    options = (
+        click.option(
+            "--url", metavar="URL", help="Ask the monitor at this address (token: `web.token_file`)."
+        ),
+        click.option(
+            "--tables",
+            type=click.Path(path_type=Path, file_okay=False),
+            help="Read this job's storage folder.",
+        ),
+        click.option(
+            "--capture", type=click.Path(path_type=Path), help="Replay this capture folder or Parquet file."
+        ),
+    )
+    for option in reversed(options):
+        function = option(function)
+    return config_options(function)
+
+
+@contextmanager
+def answers_of(
+    config: Path | None,
+    assignments: tuple[str, ...],
+    url: str | None,
+    tables: Path | None,
+    capture: Path | None,
+    pace: float = 0.0,
+) -> Iterator["Answers"]:
+    """Give who answers. `pace`: see cli/feeding.py; a paced replay runs while answers are given.
+
+    Raises ConfigError, DependencyError (nobody answers and there are no tables), CaptureError.
+    """
+    if sum(one is not None for one in (url, tables, capture)) > 1:
+        raise click.UsageError("give one of --url, --tables and --capture")
+    settings = load_settings(config, assignments)
+    if capture is not None:
+        with _replayed(settings, capture, pace) as answers:
+            yield answers
+    elif tables is not None:
+        yield from_tables(settings, tables)
+    else:
+        with _running(settings, url) as answers:
+            yield answers
+
+
+def from_tables(settings: "Settings", folder: Path) -> "Answers":
+    """Return what a job's tables say. Raises DependencyError where there are none."""
+    from rebalance_monitor.cluster.errors import DependencyError
+    from rebalance_monitor.dashboard.answers import LocalAnswers
+    from rebalance_monitor.dashboard.findings_table import read_newest
+    from rebalance_monitor.dashboard.groups_table import read_groups, restored
+    from rebalance_monitor.dashboard.snapshot import Snapshot, Update
+    from rebalance_monitor.dashboard.web.api import Api
+    from rebalance_monitor.dashboard.web.past import TablePast
+    from rebalance_monitor.streaming.storage import storage_at
+
+    storage = storage_at(folder)
+    if not (storage.findings.is_dir() or storage.groups.is_dir()):
+        raise DependencyError(
+            f"{folder} holds no tables of a monitor.", "Name its storage folder by --tables."
+        )
+    found = read_newest(storage.findings, RESTORED)
+    snapshot = Snapshot(settings.cluster_name)
+    snapshot.restore(restored(read_groups(storage.groups), found))
+    # The moment of the newest thing said, for what is counted back from now.
+    last = max((finding.at for finding in found), default=-1)
+    snapshot.apply(Update(now=last, wall=last))
+    return LocalAnswers(Api(snapshot, TablePast(storage.findings), live=False), str(folder))
+
+
+@contextmanager
+def _running(settings: "Settings", url: str | None) -> Iterator["Answers"]:
+    from rebalance_monitor.cluster.errors import DependencyError
+    from rebalance_monitor.config.errors import ConfigError
+    from rebalance_monitor.dashboard.answers import HttpAnswers, Unanswered
+
+    try:
+        token = settings.web.secret()
+    except ValueError as error:
+        raise ConfigError(f"`web.token_file`: {error}") from error
+    host = f"[{settings.web.host}]" if ":" in settings.web.host else settings.web.host
+    address = url or settings.web.url or f"http://{host}:{settings.web.port}"
+    with closing(HttpAnswers(address, token)) as answers:
+        try:
+            answers.ask("/incidents", limit=1)
+        except Unanswered as error:
+            if url is None and error.status == 0 and settings.storage.path.is_dir():
+                yield from_tables(settings, settings.storage.path)
+                return
+            advice = "Start the monitor, or name --url, --tables or --capture."
+            raise DependencyError(f"{error}.", advice) from error
+        yield answers
+
+
+@contextmanager
+def _replayed(settings: "Settings", path: Path, pace: float) -> Iterator["Answers"]:
+    from rebalance_monitor.cli.feeding import Feed
+    from rebalance_monitor.cluster.capture import read_capture
+    from rebalance_monitor.dashboard.answers import LocalAnswers
+    from rebalance_monitor.dashboard.snapshot import Snapshot
+    from rebalance_monitor.dashboard.web.api import Api
+    from rebalance_monitor.dashboard.web.past import MemoryPast
+    from rebalance_monitor.streaming.settings import detection_settings
+
+    metadata = read_capture(path).metadata
+    detection = detection_settings(settings.detection, metadata)
+    snapshot = Snapshot(settings.cluster_name or metadata.cluster_id)
+    stop = threading.Event()
+    feed = Feed(snapshot, pace, stop.is_set)
+    answers = LocalAnswers(Api(snapshot, MemoryPast(snapshot), live=False), str(path))
+    if pace <= 0:
+        feed.run(path, detection)
+        yield answers
+        return
+    thread = threading.Thread(target=feed.run, args=(path, detection), daemon=True)
+    thread.start()
+    try:
+        yield answers
+    finally:
+        stop.set()
+        thread.join(5)

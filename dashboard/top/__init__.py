@@ -1,0 +1,1 @@
+"""The terminal view: groups, live, those in trouble first."""
