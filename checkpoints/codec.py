@@ -23,10 +23,10 @@ from rebalance_monitor.coordinator.store import Frozen, GroupStore
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-CODEC_VERSION = 1
+CODEC_VERSION = 2
 """Version of the blob; goes up with any change to it or to the header's fields."""
 
-FRAME_VERSION = 2
+FRAME_VERSION = 3
 """Version of a group's body; goes up with any change to the fields of a group, member or storm."""
 
 _BLOB = Struct(">BI")

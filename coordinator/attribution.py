@@ -31,6 +31,7 @@ _CAP_UNSYNCED = 0.7
 _MIN_REPORTED = 0.1
 _CERTAIN = 0.97
 _BARRIER_HELD = 0.9
+_STALLED = 10
 PRIORS_DYNAMIC = {
     Cause.MEMBER_LEFT: 0.45,
     Cause.SESSION_TIMEOUT: 0.3,
@@ -55,7 +56,8 @@ class Silence:
     `quiet`: how likely it is that it had nothing to commit; `closes`: its client commits on close even so;
     `poll`: whether its client enforces max.poll.interval (None: not known), `goodbye`: sends LeaveGroup;
     `aborted`: generations that failed on the way; `session_early`: heartbeats, not commits, keep the session,
-    so it may end this much earlier after the last commit.
+    so it may end this much earlier after the last commit. `stalled`: just before its last commit it had been
+    silent for its rebalance timeout.
     """
 
     session: int
@@ -77,6 +79,7 @@ class Silence:
     session_early: int = 0
     quiet: float = 0.0
     closes: bool = False
+    stalled: bool = False
 
 
 def attribute(seen: Silence) -> list[tuple[Cause, float]]:
@@ -112,6 +115,10 @@ def _dynamic(seen: Silence) -> dict[Cause, float]:
         Cause.POLL_INTERVAL_EXCEEDED: _or_quiet(seen, breach, seen.rebalance),
         Cause.UNKNOWN: 1 / max(seen.elapsed, seen.session + seen.rebalance, 1),
     }
+    if seen.stalled and seen.poll is not False:
+        likelihood[Cause.POLL_INTERVAL_EXCEEDED] = max(
+            likelihood[Cause.POLL_INTERVAL_EXCEEDED], _STALLED * likelihood[Cause.MEMBER_LEFT]
+        )
     scores = {cause: prior[cause] * likelihood[cause] for cause in prior}
     if seen.held >= _BARRIER_HELD * seen.rebalance and seen.wait < 0:
         scores[Cause.JOIN_DEADLINE_MISSED] = 0.3 / 2_000

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 CLASSIC = "classic"
 _MAX_FAILED = 32
 _MAX_AT_START = 3
+_MAX_NEW = 4
 
 
 def on_value(state: GroupState, value: GroupMetadataValue, scene: Scene, size: int) -> list[Finding]:
@@ -83,8 +84,9 @@ def _store(
 
 
 def _gap(before: GroupState, state: GroupState, scene: Scene) -> list[Finding]:
-    count = state.generation - before.generation - 1
-    if before.offset < 0 or count <= 0 or not (before.live and state.live):
+    new = _is_new(before, state, scene)
+    count = state.generation - 1 if new else state.generation - before.generation - 1
+    if count <= 0 or not (new or (before.offset >= 0 and before.live and state.live)):
         return []
     at_start = count <= _MAX_AT_START and (
         not before.members or scene.ts - before.started_at <= storms.START_MS
@@ -97,6 +99,11 @@ def _gap(before: GroupState, state: GroupState, scene: Scene) -> list[Finding]:
     return [found, *storms.note_failed(state, scene, count, scene.ts)]
 
 
+def _is_new(before: GroupState, state: GroupState, scene: Scene) -> bool:
+    """Whether it is the first record of a group that did not exist: the Scala coordinator writes no other."""
+    return before.offset < 0 and scene.complete and state.live and state.generation <= _MAX_NEW
+
+
 def _completed(before: GroupState, state: GroupState, after: Membership, scene: Scene) -> list[Finding]:
     """Report a generation with members: what changed, why, and who."""
     aborted = max(0, state.generation - before.generation - 1)
@@ -105,7 +112,7 @@ def _completed(before: GroupState, state: GroupState, after: Membership, scene: 
     if before.members:
         causes = reasons.causes_of(before, after, change, gone, state.protocol, state.cst)
     else:
-        causes = reasons.started(before, state.cst, state.generation)
+        causes = reasons.started(before, state, new=_is_new(before, state, scene))
     _remember(state, causes)
     found = [report.rebalance(before, state, scene, change, gone, causes)]
     found += _beside(before, state, scene, gone, found[0].id)

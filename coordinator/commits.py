@@ -198,6 +198,7 @@ def _begin(state: GroupState, member: Member, at: int) -> None:
             _idle(state, member)
         gap, cadence = at - member.last_commit, member.cadence
         change = (gap - cadence) // _SMOOTHING
+        member.gap = gap
         if cadence < 0:
             member.cadence = gap
         else:

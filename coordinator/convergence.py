@@ -35,6 +35,7 @@ def on_status(state: GroupState, before: str, scene: Scene) -> list[Finding]:
     state.stable_epoch, state.bumps = state.generation, 0
     state.cst = scene.ts
     state.departed, state.silences, state.verdicts, state.newcomers = [], [], [], []
+    state.rehashed, state.resubscribed = False, []
     _intern(state)
     return found
 
@@ -129,15 +130,25 @@ def _causes(state: GroupState, change: Change, gone: list[Departure]) -> tuple[C
     for before, now in change.replaced:
         why = f"instance {now.instance_id} came back as {now.member_id}, was {before.member_id}"
         found.append(CauseEntry(Cause.STATIC_MEMBER_REPLACED, 0.9, why, *who(now)))
-    if not found:
-        why = (
-            f"{state.bumps} epoch bumps without a change of members: subscriptions or topic metadata changed"
-        )
-        found = [
-            CauseEntry(Cause.PARTITIONS_CHANGED, 0.4, why),
-            CauseEntry(Cause.SUBSCRIPTION_CHANGED, 0.4, why),
-        ]
-    return ranked(found)
+    changed = [member for member in state.members if member.member_id in state.resubscribed]
+    why = "it subscribes to other topics"
+    found += [CauseEntry(Cause.SUBSCRIPTION_CHANGED, 0.95, why, *who(member)) for member in changed]
+    return ranked(found or _same_members(state))
+
+
+def _same_members(state: GroupState) -> list[CauseEntry]:
+    """Nobody came, went or changed its subscription: topics did, or a pattern matches others."""
+    if state.rehashed:
+        why = "the hash over the subscribed topics changed: topics, their partitions or racks"
+        return [CauseEntry(Cause.PARTITIONS_CHANGED, 0.85, why)]
+    if state.metadata_hash:
+        why = f"{state.bumps} epoch bumps with the same members and topics: a pattern or an assignor changed"
+        return [CauseEntry(Cause.SUBSCRIPTION_CHANGED, 0.4, why)]
+    why = f"{state.bumps} epoch bumps without a change of members: subscriptions or topic metadata changed"
+    return [
+        CauseEntry(Cause.PARTITIONS_CHANGED, 0.4, why),
+        CauseEntry(Cause.SUBSCRIPTION_CHANGED, 0.4, why),
+    ]
 
 
 def _emptied(state: GroupState, scene: Scene) -> list[Finding]:

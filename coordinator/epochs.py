@@ -76,6 +76,9 @@ def settled(state: GroupState) -> Status:
 
 def _bumped(state: GroupState, value: object, scene: Scene) -> None:
     state.generation = _number(value, "epoch")
+    digest = _number(value, "metadata_hash")
+    state.rehashed |= state.metadata_hash not in {0, digest} and digest != 0
+    state.metadata_hash = digest
     if not state.bumps:
         state.bumped_at = scene.ts
     state.bumps += 1
@@ -95,6 +98,8 @@ def _member(state: GroupState, key: object, value: object | None, scene: Scene) 
     now = _described(state, member_id, value, scene, before)
     if before is None:
         state.newcomers.append(member_id)
+    elif before.subscribed != now.subscribed and member_id not in state.resubscribed:
+        state.resubscribed.append(member_id)
     state.members = [*rest, now]
     names = {*state.names, *getattr(value, "subscribed_topic_names", ())}
     state.names = sorted(names)[:_MAX_NAMES]

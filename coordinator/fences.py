@@ -69,6 +69,7 @@ def _judge(state: GroupState, member: Member, scene: Scene) -> Departure:
         session_early=member.session_timeout // _HEARTBEATS,
         quiet=quiet,
         closes=bool(family.commits_idle) and bool(member.offsets),
+        stalled=family.poll_held and member.gap >= member.rebalance_timeout > 0,
     )
     if static:
         return _static(member, seen)

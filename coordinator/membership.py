@@ -197,6 +197,7 @@ _TRACE = (
     "moved",
     "fresh",
     "silent_count",
+    "gap",
 )
 
 

@@ -71,12 +71,13 @@ def causes_of(
     return ranked(found)
 
 
-def started(state: GroupState, cst: int, generation: int) -> tuple[CauseEntry, ...]:
-    """Causes of a generation that follows none, or an empty group."""
-    if state.offset < 0 and generation > 1:
+def started(state: GroupState, now: GroupState, *, new: bool) -> tuple[CauseEntry, ...]:
+    """Causes of a generation `now` that follows none, or an empty group; `new`: the group did not exist."""
+    cst = now.cst
+    if state.offset < 0 and now.generation > 1 and not new:
         return (CauseEntry(Cause.UNKNOWN, 1.0, "the first record of this group that the monitor has read"),)
-    new = state.offset < 0 or not state.generation
-    why = "the group had no members before" if new else f"empty for {seconds(cst - state.cst)}"
+    fresh = state.offset < 0 or not state.generation
+    why = "the group had no members before" if fresh else f"empty for {seconds(cst - state.cst)}"
     found = [CauseEntry(Cause.FIRST_START, 1.0, why)]
     if state.reset_at > state.ts:
         found.append(CauseEntry(Cause.OFFSETS_RESET, 0.7, "offsets were committed while it had no members"))

@@ -139,9 +139,17 @@ def failed(state: GroupState, before: GroupState, scene: Scene, count: int, *, a
         evidence="derived",
         severity=Severity.WARNING if repeated else Severity.INFO,
         previous_generation=before.generation,
-        causes=(CauseEntry(Cause.UNKNOWN, 1.0, "why a generation failed is not on the topic"),),
+        causes=_why_failed(before),
         details={"failed": count, "at_start": int(at_start)},
     )
+
+
+def _why_failed(before: GroupState) -> tuple[CauseEntry, ...]:
+    """Only one reason leaves a trace: an assignment that is too large to be stored."""
+    if before.large_id:
+        why = "the group's record nears the topic's max.message.bytes: beyond, no assignment can be stored"
+        return (CauseEntry(Cause.ASSIGNMENT_NOT_STORED, 0.7, why),)
+    return (CauseEntry(Cause.UNKNOWN, 1.0, "why a generation failed is not on the topic"),)
 
 
 def _departed(

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """One record (or, with offset -1, one clock row) of one group; `ts` in ms, `settings` the group's own."""
+    """One record (or, with offset -1, one clock row) of one group; `ts` in ms, `settings` the group's own.
+
+    `complete`: the shard was read from its beginning, so a group not known yet is a new one.
+    """
 
     cluster: str
     shard: int
@@ -25,6 +28,7 @@ class Scene:
     offset: int
     ts: int
     history: bool
+    complete: bool = False
 
     @property
     def anchor(self) -> str:

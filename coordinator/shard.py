@@ -34,7 +34,7 @@ _COMMIT_TYPES = frozenset({b"\0\0", b"\0\1"})
 def new_shard_state(shard: int, bucket: int, catching_up_until: int | None) -> ShardState:
     """State of a key never seen before; None says that its first row is live already."""
     until = None if catching_up_until is not None and catching_up_until <= 0 else catching_up_until
-    return ShardState(shard, bucket, until, GroupStore())
+    return ShardState(shard, bucket, until, GroupStore(), complete=catching_up_until is not None)
 
 
 class ShardCoordinator:
@@ -99,6 +99,7 @@ class ShardCoordinator:
         """Note how far the shard was read; True while that is history."""
         state = self.state
         state.rows += 1
+        state.complete |= row.first_offset == 0
         state.last_offset, state.last_ts = row.last_offset, max(state.last_ts, row.record_ts)
         if state.catching_up_until is None and row.first_offset < self._history_end:
             state.catching_up_until = self._history_end
@@ -116,7 +117,8 @@ class ShardCoordinator:
         settings = self._by_group.get(group)
         if settings is None:
             settings = self._by_group[group] = self._settings.for_group(group)
-        return Scene(self._cluster, self.state.shard, group, settings, offset, ts, history)
+        complete = self.state.complete
+        return Scene(self._cluster, self.state.shard, group, settings, offset, ts, history, complete)
 
     def _on_commits(self, row: Row, *, history: bool) -> list[Output]:
         """Fold one run; without members it is a simple consumer, which costs nothing, or a reset."""

@@ -31,7 +31,8 @@ class Member:
 
     `assigned` is one list per topic: index into the group's topics, then partitions; `offsets` holds the last
     committed offset (-1 unknown) of each of these partitions in the same order. `moved` and `fresh` describe
-    the commit at `last_commit`: whether an offset advanced in it, whether a partition was new to it.
+    the commit at `last_commit`: whether an offset advanced in it, whether a partition was new to it. `gap` is
+    the time (ms) between the last two commits.
     """
 
     member_id: str
@@ -60,6 +61,7 @@ class Member:
     epoch: int = -1
     epoch_state: int = 0
     acked_at: int = -1
+    gap: int = -1
 
 
 @dataclass(slots=True)
@@ -88,7 +90,9 @@ class GroupState:
     `connect` is [config offset, scheduled delay in ms, tasks were revoked] of a Connect group.
     The fields from `target_epoch` on belong to epoch-based groups: `departed`, their `verdicts`, `silences`
     [silence, session, rebalance timeout, cadence] and `newcomers` collect what came since `stable_epoch`.
-    `topics` are topic ids in hex there, `names` the subscribed names.
+    `topics` are topic ids in hex there, `names` the subscribed names, `aliases` the ids that a name may have.
+    `rehashed` and `resubscribed` (member ids) say what else changed since then. `held_id`, `held_at` and
+    `stuck_id` belong to a barrier that commits suggest, or a convergence that takes too long.
     """
 
     group_type: str = ""
@@ -130,6 +134,13 @@ class GroupState:
     verdicts: list[list[list[str | float]]] = field(default_factory=list)
     silences: list[list[int]] = field(default_factory=list)
     newcomers: list[str] = field(default_factory=list)
+    metadata_hash: int = 0
+    rehashed: bool = False
+    resubscribed: list[str] = field(default_factory=list)
+    aliases: dict[str, list[str]] = field(default_factory=dict)
+    held_id: str = ""
+    held_at: int = -1
+    stuck_id: str = ""
     wake: int = 0
 
     def __copy__(self) -> GroupState:
@@ -156,8 +167,9 @@ class ShardState:
     """One state key: a shard's bucket.
 
     `catching_up_until` is the end offset found at start, None once live. `now` is the newest clock (ms, never
-    goes back), `live_since` the clock at which catching up ended: no deadline is counted from before it.
-    `failures` is reason -> [count, first offset, newest record time, sample].
+    goes back), `complete` says that the shard was read from its beginning, `live_since` is the clock at which
+    catching up ended: no deadline is counted from before it. `failures` is reason -> [count, first offset,
+    newest record time, sample].
     """
 
     shard: int
@@ -174,6 +186,7 @@ class ShardState:
     records: int = 0
     pending: PendingRemoval | None = None
     failures: dict[str, list[int | str]] = field(default_factory=dict)
+    complete: bool = False
 
 
 def begin_anew(state: GroupState, group_type: str) -> None:
