@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 KILLS = 60
-FLAKY = 0.2
+FLAKY = 0.15
 ATTEMPTS = 200
 
 
