@@ -53,6 +53,7 @@ log = structlog.get_logger()
 FAILURES = 5
 RETRY_S = 5.0
 SHOWN = 5
+FIRST_BATCH = 10
 # Spark repeats its plan and the whole stack in an error: this much of it is said.
 ERROR = 2_000
 
@@ -230,7 +231,10 @@ class _Job:
         """Tell, outside any batch, that there has been none for too long."""
         silent_s = time.monotonic() - self.progressed
         notices = self.outputs.notices
-        if silent_s * 1000 <= self.settings.detection.behind_after_ms or notices.condition(Cause.BEHIND):
+        patience_ms = self.settings.detection.behind_after_ms
+        # The first batch reads all history, which takes what it takes.
+        patience_ms *= 1 if self.outputs.writer.told.batches else FIRST_BATCH
+        if silent_s * 1000 <= patience_ms or notices.condition(Cause.BEHIND):
             return
         notices.hold(Cause.BEHIND, f"no batch was finished for {silent_s:.0f} s")
         self.outputs.writer.speak()

@@ -105,6 +105,7 @@ def test_the_probe_sees_groups_that_it_may_not_describe(broker: SecuredBroker) -
         one = admin.brokers()[0].id
         assert _ask(admin, one).failure == ""
         assert [group["group_id"] for group in admin.list_groups(one)] == ["orders"]
+        assert admin.describe_groups(["orders"], one)["orders"]["members"] == []
 
 
 @pytest.mark.spark
