@@ -92,7 +92,7 @@ def run_child(options: argparse.Namespace) -> dict[str, Any]:
         finally:
             stop.set()
 
-    watcher = threading.Thread(target=watch)
+    watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
     run_job(load(flags=flags), Options(), stop, [listener])
     watcher.join()
