@@ -46,3 +46,5 @@ ensure() {
 ensure "a JDK 17 or 21" have_jdk openjdk-17-jdk-headless openjdk-21-jdk-headless
 # What alerts are compared with and pushed to.
 ensure "Alertmanager" "have prometheus-alertmanager" prometheus-alertmanager
+# The browser that the live page is tried in.
+ensure "Chromium" "have chromium" chromium
