@@ -267,7 +267,7 @@ def test_the_journal_is_bounded(tmp_path: Path) -> None:
     from rebalance_monitor.alerts.rehearsal import rehearse
 
     plan = plan_of(Settings(alerts=SECTION), "prod")
-    ((_, outgoing), *_) = rehearse(plan, [storm("opened")])
+    ((_, outgoing),) = rehearse(plan, [storm("opened")], after_ms=1_000)
     journal = Journal(tmp_path, max_bytes=2_000)
     for number in range(50):
         journal.write(outgoing, number)
