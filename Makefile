@@ -10,7 +10,7 @@ QUICK := not slow and not chaos
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-demo demo test check test-slow chaos soak test-matrix fuzz oracle accuracy accuracy-full bench sbom deps-ci lint typecheck format site docs golden lock clean
+.PHONY: help setup setup-demo demo test check test-slow chaos soak test-matrix fuzz oracle accuracy accuracy-full bench bench-scale sbom deps-ci lint typecheck format site docs golden lock clean
 
 help: ## Say what there is.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,10 +60,21 @@ accuracy-full: setup ## As accuracy, with every broker and family, for hours; go
 	@$(VENV)/python tools/jars.py
 	@$(VENV)/python -m rebalance_monitor.lab.accuracy --full $(ARGS)
 
-bench: setup ## Records per second and CPU of every stage, against the floors of this machine.
+bench: setup ## Records per second and CPU of every stage, steady traffic, against the floors of this machine.
 	@$(VENV)/python tools/jars.py
 	@$(VENV)/python bench/decoders_bench.py
 	@$(VENV)/python bench/pipeline.py $(ARGS)
+	@$(VENV)/python bench/steady.py
+	@$(VENV)/python bench/steady.py --name small --groups 50 --per-s 100
+	@$(VENV)/python bench/steady.py --name empty --groups 50 --per-s 0 --rebalances 0
+
+bench-scale: setup ## Growth with groups and members, a hot shard, rebuild of a long topic, two executors (an hour).
+	@$(VENV)/python tools/jars.py
+	@$(VENV)/python bench/growth.py
+	@$(VENV)/python bench/steady.py --name large --groups 100000 --per-s 10000 --trigger 5
+	@$(VENV)/python bench/steady.py --name hot --hot 0.5
+	@$(VENV)/python bench/steady.py --name hot-buckets --hot 0.5 --buckets 4
+	@$(VENV)/python bench/start.py $(ARGS)
 
 sbom: setup ## Write build/sbom.json (CycloneDX) from the hash-pinned requirements.
 	@$(VENV)/python tools/sbom.py
@@ -88,6 +99,7 @@ site: setup ## Build the documentation site into build/site, without network.
 
 docs: setup ## Write the generated pages again.
 	@$(VENV)/python tools/docs.py
+	@$(VENV)/python tools/dashboards.py
 
 golden: setup ## Write the golden files of alert messages again (read the difference).
 	@$(VENV)/python -m tests.alerts.golden_files
