@@ -12,12 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rebalance_monitor.checkpoints.ledger import Ledger, Snapshot
+from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import Finding, from_json
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.sightings import Sighting
 from rebalance_monitor.dashboard.table_files import files
 from rebalance_monitor.decoders import rows
 from rebalance_monitor.streaming.batches import Batch, BatchKey, read_batch
+from rebalance_monitor.streaming.notices import Notices
 from rebalance_monitor.streaming.parts import Parts
 from rebalance_monitor.streaming.sinks import FindingsTable, JsonLines, Lines, QuarantineTable, Telling
 from rebalance_monitor.streaming.step import Plan, step
@@ -226,3 +228,47 @@ def test_brokers_that_do_not_answer_open_one_finding_and_resolve_it(tmp_path: Pa
         ("monitor_degraded", "resolved"),
     ]
     assert found[0].incident == found[1].incident == found[0].id
+
+
+def speaking_writer(storage: Storage, notices: Notices) -> BatchWriter:
+    ledger = Ledger(storage.ledger)
+    snapshot = ledger.load().on_topic("topic", "c1")
+    sinks = [JsonLines(storage.jsonl), FindingsTable(storage.findings)]
+    parts = Parts(SETTINGS, "c1", list, notices)
+    return BatchWriter(ledger, snapshot, sinks, parts, wall_ms=lambda: T0 + 70_000)
+
+
+def test_what_cannot_wait_for_a_batch_is_told_once_and_survives_the_process(tmp_path: Path) -> None:
+    storage, notices = Storage(tmp_path), Notices(lambda: T0)
+    notices.hold(Cause.BLIND, "the topic was recreated")
+    notices.happened(Cause.DATA_LOST, "gone", 7)
+    writer = speaking_writer(storage, notices)
+    assert writer.speak()
+    assert writer.speak()
+    causes = [finding.details["cause"] for finding in told(storage)]
+    assert sorted(map(str, causes)) == ["blind", "data_lost"]
+    writer.serve(QUERY)
+    for number, batch in enumerate(BATCHES):
+        writer.apply(BatchKey(QUERY, number), batch)
+    after = speaking_writer(storage, Notices(lambda: T0))
+    assert after.speak()
+    found = [finding.id for finding in told(storage)]
+    assert len(set(found)) == len(found)
+    assert table_ids(storage.findings) == sorted(found)
+
+
+def test_nothing_is_told_beside_a_batch_that_is_being_told(tmp_path: Path) -> None:
+    notices = Notices(lambda: T0)
+    notices.hold(Cause.BLIND, "no broker answers")
+    said: list[bool] = []
+
+    class Slow(Lines):
+        def write(self, key: BatchKey, telling: Telling) -> None:
+            super().write(key, telling)
+            said.append(writer.speak())
+
+    ledger = Ledger(Storage(tmp_path).ledger)
+    sinks = [Slow(lambda _: "", lambda _: None)]
+    writer = BatchWriter(ledger, ledger.load(), sinks, Parts(SETTINGS, "c1", list, notices))
+    writer.apply(BatchKey(QUERY, 0), BATCHES[0])
+    assert said == [False]
