@@ -72,9 +72,10 @@ def _findings(what: str, settings: "Settings") -> Iterator["Finding"]:
     stored = storage_at(settings.storage.path).jsonl
     path = Path(what)
     if what == "-" or path.exists():
-        lines = sys.stdin if what == "-" else path.open(encoding="utf-8")
+        lines = (sys.stdin.read() if what == "-" else path.read_text(encoding="utf-8")).split("\n")
     elif stored.exists():
-        lines = [line for line in stored.open(encoding="utf-8") if f'"id":"{what}"' in line]
+        with stored.open(encoding="utf-8") as file:
+            lines = [line for line in file if f'"id":"{what}"' in line]
         if not lines:
             raise click.BadParameter(f"there is no file {what}, and no finding of this id in {stored}")
     else:
