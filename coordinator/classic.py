@@ -12,7 +12,7 @@ from __future__ import annotations
 from copy import copy
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator import membership, reasons, report, silence, skew, storms
+from rebalance_monitor.coordinator import barriers, membership, reasons, report, silence, skew, storms
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.kinds import Kind, Severity
 from rebalance_monitor.coordinator.state import begin_anew
@@ -47,7 +47,7 @@ def on_value(state: GroupState, value: GroupMetadataValue, scene: Scene, size: i
         return []
     if event is Event.STATIC_REWRITE:
         return _rewritten(before, state, after, scene)
-    found = _gap(before, state, scene)
+    found = barriers.settle(state, scene, "completed") + _gap(before, state, scene)
     if event is Event.EMPTIED:
         return found + _emptied(before, state, scene)
     return found + _completed(before, state, after, scene) + _size(state, scene, size)

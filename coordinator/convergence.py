@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator import report, skew, storms
+from rebalance_monitor.coordinator import barriers, report, skew, storms
 from rebalance_monitor.coordinator.attribution import Silence
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.fences import who
@@ -31,7 +31,8 @@ def on_status(state: GroupState, before: str, scene: Scene) -> list[Finding]:
     if state.status == Status.EMPTY and before == Status.EMPTY and not state.departed:
         state.bumps = 0
         return replaced
-    found = _emptied(state, scene) if state.status == Status.EMPTY else _converged(state, scene)
+    found = barriers.settle(state, scene, "completed")
+    found += _emptied(state, scene) if state.status == Status.EMPTY else _converged(state, scene)
     state.stable_epoch, state.bumps = state.generation, 0
     state.cst = scene.ts
     state.departed, state.silences, state.verdicts, state.newcomers = [], [], [], []
@@ -139,8 +140,10 @@ def _causes(state: GroupState, change: Change, gone: list[Departure]) -> tuple[C
 def _same_members(state: GroupState) -> list[CauseEntry]:
     """Nobody came, went or changed its subscription: topics did, or a pattern matches others."""
     if state.rehashed:
+        # A topic that was just created becomes known by and by.
+        share = 0.55 if state.bumped_at - state.started_at <= storms.START_MS else 0.85
         why = "the hash over the subscribed topics changed: topics, their partitions or racks"
-        return [CauseEntry(Cause.PARTITIONS_CHANGED, 0.85, why)]
+        return [CauseEntry(Cause.PARTITIONS_CHANGED, share, why)]
     if state.metadata_hash:
         why = f"{state.bumps} epoch bumps with the same members and topics: a pattern or an assignor changed"
         return [CauseEntry(Cause.SUBSCRIPTION_CHANGED, 0.4, why)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator import silence
+from rebalance_monitor.coordinator import barriers, silence
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import CauseEntry
 from rebalance_monitor.coordinator.kinds import Kind
@@ -32,7 +32,7 @@ def removed(state: GroupState, scene: Scene) -> list[Finding]:
     since = state.empty_at if state.empty_at >= 0 else state.cst
     empty_ms = max(0, scene.ts - since) if since >= 0 else 0
     causes = _causes(state, scene, empty_ms)
-    found = silence.resolve_expiring(state, scene, "expired")
+    found = silence.resolve_expiring(state, scene, "expired") + barriers.settle(state, scene, "withdrawn")
     if state.empty_id:
         found.append(_closed(state, scene, empty_ms))
     state.status = Status.DEAD
@@ -44,7 +44,7 @@ def removed(state: GroupState, scene: Scene) -> list[Finding]:
 
 def migrated(state: GroupState, scene: Scene, to: str) -> list[Finding]:
     """Report that the group lives on as group type `to`."""
-    found = silence.resolve_expiring(state, scene, "withdrawn")
+    found = silence.resolve_expiring(state, scene, "withdrawn") + barriers.settle(state, scene, "withdrawn")
     why = f"the tombstone of the {state.group_type} group and the {to} group's records are one write"
     cause = CauseEntry(Cause.GROUP_MIGRATED, 1.0, why)
     details: Details = {"from": state.group_type, "to": to}

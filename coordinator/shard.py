@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator import classic, commits, epochs, removal, silence, summary
+from rebalance_monitor.coordinator import barriers, classic, commits, epochs, removal, silence, summary
 from rebalance_monitor.coordinator.outputs import FindingOut, GroupOut, Output, RemovedOut, StatOut
 from rebalance_monitor.coordinator.scene import Scene
 from rebalance_monitor.coordinator.state import GroupState, PendingRemoval, ShardState
@@ -135,11 +135,12 @@ class ShardCoordinator:
             owned = self._owners[row.group] = commits.Owners(group)
         begun = commits.fold(group, row.commit_ts, *rows.run_parts(row), owned)
         silent = [member for member in begun if member.silent_id]
-        if not silent:
+        if not silent and not group.held_id:
             return []
         group.wake = 0
         scene = self._scene(row.group, row.first_offset, row.record_ts, history=history)
-        return _out(silence.on_commit(group, scene, silent, row.commit_ts))
+        found = barriers.settle(group, scene, "withdrawn") if group.held_id and begun else []
+        return _out(found + silence.on_commit(group, scene, silent, row.commit_ts))
 
     def _on_record(self, row: Row, *, history: bool) -> list[Output]:
         self.state.records += 1
@@ -222,6 +223,7 @@ class ShardCoordinator:
         state, now = self.state.groups[group], self.state.now
         scene = self._scene(group, -1, now, history=False)
         out = _out(silence.on_clock(state, scene, now, self.state.live_since))
+        out += _out(barriers.on_clock(state, scene, now, self.state.live_since, self.state.last_ts))
         settings = scene.settings
         if silence.retired(state, settings, now):
             del self.state.groups[group]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator import storms
+from rebalance_monitor.coordinator import barriers, storms
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.commits import commits_when_idle
 from rebalance_monitor.coordinator.families import FAMILIES
@@ -40,6 +40,7 @@ def due(state: GroupState, settings: DetectionSettings, live_since: int) -> int:
         earliest = min(earliest, _deadline(state, member, live_since) + after)
     if state.status == Status.EMPTY and not state.expiring_id and state.last_commit >= 0:
         earliest = min(earliest, _expiry(state, settings) - settings.offsets_expiring_ms)
+    earliest = min(earliest, barriers.due(state, settings, live_since))
     return earliest if state.status != Status.EMPTY else min(earliest, _retirement(state, settings))
 
 

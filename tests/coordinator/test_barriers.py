@@ -1,0 +1,85 @@
+"""What commits suggest of a held barrier, and what records say of a group that does not converge."""
+
+from rebalance_monitor.coordinator.findings import Finding
+from rebalance_monitor.coordinator.kinds import Kind, Severity
+from rebalance_monitor.coordinator.live import Live
+from rebalance_monitor.coordinator.settings import DetectionSettings
+from rebalance_monitor.coordinator.sightings import Sighting
+from tests.coordinator.timeline import T0, Client, Topic, findings
+
+MEMBERS = [Client(f"m{i}-1", (i,), f"consumer-{i}", f"/10.0.0.{i}", session=10_000) for i in range(3)]
+BARRIER = {Kind.REBALANCE_IN_PROGRESS, Kind.REBALANCE_STUCK}
+
+
+def held(*, stalled: int = -1, others: bool = True, protocol: str = "range", until: int = 130_000) -> Topic:
+    """Members commit idly until 30 s and then no more; one may have stopped at 20 s."""
+    topic = Topic()
+    topic.generation(0, 1, MEMBERS, protocol=protocol)
+    for index, member in enumerate(MEMBERS):
+        topic.commits(1_000 + index, 20_000 if index == stalled else 30_000, member)
+    if others:
+        for at in range(1_000, until, 1_000):
+            topic.record(at + 500, b"\0\2\0\5other", None, "other")
+    return topic.sorted()
+
+
+def barrier(topic: Topic, until: int = 0) -> list[Finding]:
+    return [found for found in findings(topic, until=until) if found.kind in BARRIER]
+
+
+def test_members_that_stop_together_suggest_a_rebalance_that_becomes_stuck() -> None:
+    progress, stuck = barrier(held())
+    assert (progress.kind, progress.evidence, progress.phase) == (
+        Kind.REBALANCE_IN_PROGRESS,
+        "suspected",
+        "opened",
+    )
+    assert T0 + 29_000 < (progress.started_at_min or 0) <= T0 + 30_000
+    assert (stuck.kind, stuck.severity) == (Kind.REBALANCE_STUCK, Severity.WARNING)
+    assert stuck.details["duration_ms"] >= DetectionSettings().stuck_after_ms
+
+
+def test_the_member_that_the_others_wait_for_is_named() -> None:
+    topic = held(stalled=1)
+    named = [found for found in barrier(topic) if found.members]
+    assert named
+    assert {member.client_id for found in named for member in found.members} == {"consumer-1"}
+
+
+def test_the_next_generation_completes_it_and_a_commit_withdraws_it() -> None:
+    topic = held(until=50_000)
+    topic.generation(60_000, 2, MEMBERS)
+    assert [(found.phase, found.resolution) for found in barrier(topic)] == [
+        ("opened", None),
+        ("resolved", "completed"),
+    ]
+    topic = held(until=50_000)
+    topic.commit(60_000, {0: 100})
+    assert barrier(topic)[-1].resolution == "withdrawn"
+
+
+def test_a_group_alone_in_its_shard_may_only_have_lost_its_coordinator() -> None:
+    assert barrier(held(others=False), until=120_000) == []
+
+
+def test_cooperative_members_keep_committing_in_a_barrier_so_nothing_is_said() -> None:
+    assert barrier(held(protocol="cooperative-sticky")) == []
+
+
+def test_members_that_commit_only_progress_say_nothing_by_stopping() -> None:
+    topic = Topic()
+    clients = [Client(f"r{i}-1", (i,), "rdkafka", session=10_000) for i in range(2)]
+    topic.generation(0, 1, clients)
+    for index, client in enumerate(clients):
+        topic.commits(1_000 + index, 30_000, client, moving=5)
+    for at in range(1_000, 130_000, 1_000):
+        topic.record(at + 500, b"\0\2\0\5other", None, "other")
+    assert barrier(topic.sorted()) == []
+
+
+def test_the_probe_that_sees_the_group_knows_better() -> None:
+    suspected = barrier(held())
+    live = Live(DetectionSettings(), "c1")
+    live.on_sightings([Sighting(suspected[0].at - 500, (), (), ((1, True),))])
+    assert live.refine(suspected[:1]) == []
+    assert Live(DetectionSettings(), "c1").refine(suspected) == suspected
