@@ -50,18 +50,20 @@ class Dispatch:
         self._beats: dict[Way, Thread] = {}
         for way in [way for way in memory.threads if way[0] not in plan.ways]:
             del memory.threads[way]
+        for name in memory.paces.keys() - plan.ways.keys():
+            del memory.paces[name]
         self.engine.reroute(now)
 
     def take(self, findings: Iterable[Finding], now: int) -> None:
         """Take one batch's findings, in their order."""
         told: list[tuple[Alert, list[Way]]] = []
-        for finding in findings:
+        batch = list(findings)
+        for finding in batch:
             for alert in taken(self.memory.engine.alerts, finding, self.plan.policy):
                 ways = self._let_in(alert, now)
                 if alert.finding.id == finding.id:
                     told.append((alert, ways))
-            if not finding.history:
-                self._count(finding)
+        self._count(finding for finding in batch if not finding.history)
         for alert, ways in told:
             if ways and not self.engine.hushed(alert, now):
                 for way in ways:
@@ -160,9 +162,14 @@ class Dispatch:
             if set(self.plan.rules.ways_of(route.receiver)) - failing
         ]
 
-    def _count(self, finding: Finding) -> None:
+    def _count(self, findings: Iterable[Finding]) -> None:
+        """Add findings to the tallies of the threads that concern their groups."""
+        concerned: dict[str, list[Thread]] = {}
         for thread in self.memory.threads.values():
-            if finding.group in thread.groups:
+            for group in thread.groups:
+                concerned.setdefault(group, []).append(thread)
+        for finding in findings:
+            for thread in concerned.get(finding.group or "", ()):
                 thread.tally = thread.tally.add(finding)
 
     def _thread(self, way: Way, alerts: list[Alert]) -> Thread:

@@ -13,6 +13,7 @@ import random
 import threading
 import time
 import traceback
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
@@ -92,19 +93,20 @@ class Dispatcher:
         draw = random.Random().random  # noqa: S311 - jitter is no secret
         self._plan = plan(self._silences.holds)
         self._dispatch = Dispatch(self._plan, self._files.memory.load(), draw, clock())
-        self._committed: queue.SimpleQueue[BatchName] = queue.SimpleQueue()
+        self._committed: deque[BatchName] = deque()
         self._outcomes: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
         self._bell = threading.Event()
         self._stop = threading.Event()
         self._pool = {name: ThreadPoolExecutor(1, f"alerts-{name}") for name in sinks}
         self._thread = threading.Thread(target=self._run, name="alerts", daemon=True)
         self._saved_at = 0.0
+        self._pause = 0.0
+        self._taken: list[BatchName] = []
         self.status: Status = status_of(self._dispatch, clock())
 
     def open(self, committed: Mapping[str, int]) -> None:
         """Take what was committed and not yet taken when the process before ended. Blocks for the disk."""
-        for name in self._files.inbox.open(committed):
-            self._committed.put(name)
+        self._committed.extend(self._files.inbox.open(committed))
         self._bell.set()
 
     def put(self, name: BatchName, findings: Iterable[Finding]) -> None:
@@ -115,7 +117,7 @@ class Dispatcher:
         """Take a batch as final; `lives`: it proves that the job works. Neither blocks nor raises."""
         if lives:
             self._dispatch.watchdog.batch_at = self._clock()
-        self._committed.put(name)
+        self._committed.append(name)
         self._bell.set()
 
     def __enter__(self) -> Self:
@@ -136,10 +138,11 @@ class Dispatcher:
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            if not self._try(self._round):
+            if self._try(self._round):
+                self._bell.wait(self._pause)
+                self._bell.clear()
+            else:
                 self._stop.wait(TROUBLE_S)
-            self._bell.wait(self._pause())
-            self._bell.clear()
 
     def _try(self, step: Callable[[], None]) -> bool:
         """Do one step; what goes wrong is said and tried again: alerts end with the process alone."""
@@ -150,31 +153,27 @@ class Dispatcher:
             return False
         return True
 
-    def _pause(self) -> float:
-        wake = self._dispatch.wake(self._clock())
-        left = LOOK_S if wake is None else (wake - self._clock()) / 1_000
-        return min(max(left, 0.01), LOOK_S)
-
     def _round(self) -> None:
         now = self._clock()
         self._refresh()
         changed = self._settle()
-        taken = self._take(now)
+        self._taken += self._take(now)
         self._dispatch.look(now)
         outgoing = self._dispatch.ready(now)
         try:
-            if outgoing or changed or taken or time.monotonic() - self._saved_at > SAVE_S:
+            if outgoing or changed or self._taken or time.monotonic() - self._saved_at > SAVE_S:
                 self._save()
         except OSError:
             # Without its save an attempt must not be made: the next process would not know of it.
             for one in outgoing:
                 self._dispatch.withdraw(one)
             raise
-        for name in taken:
-            self._files.inbox.drop(name)
         for one in outgoing:
             self._pool[one.way[0]].submit(self._send, one)
         self.status = status_of(self._dispatch, now)
+        wake = self._dispatch.wake(now)
+        left = LOOK_S if wake is None else (wake - self._clock()) / 1_000
+        self._pause = min(max(left, 0.01), LOOK_S)
 
     def _refresh(self) -> None:
         try:
@@ -183,21 +182,37 @@ class Dispatcher:
             log.warning("the silences cannot be read; the last ones hold", why=str(error))
 
     def _take(self, now: int) -> list[BatchName]:
+        """Take what is committed; return the batches whose files may go once the memory is saved."""
         taken = []
-        batches = self._dispatch.memory.batches
-        while not self._committed.empty():
-            query, batch = name = self._committed.get()
+        while self._committed:
+            name = self._committed[0]
+            if self._take_batch(name, now):
+                taken.append(name)
+            self._committed.popleft()
+        return taken
+
+    def _take_batch(self, name: BatchName, now: int) -> bool:
+        """Take one batch unless it was taken before; say whether it left a file. Raises OSError."""
+        (query, batch), batches = name, self._dispatch.memory.batches
+        try:
             findings = self._files.inbox.read(name)
             if batch > batches.get(query, -1) and findings:
                 self._dispatch.take(findings, now)
-                batches[query] = batch
-            if findings:
-                taken.append(name)
-        return taken
+        except OSError:
+            raise
+        except Exception:
+            # One batch that cannot be taken must not stand before all others for ever.
+            log.exception("alerts of a batch were lost", query=query, batch=batch)
+        if self._files.inbox.has(name):
+            batches[query] = max(batch, batches.get(query, -1))
+            return True
+        return False
 
     def _save(self) -> None:
         self._files.memory.save(self._dispatch.memory)
         self._saved_at = time.monotonic()
+        while self._taken:
+            self._files.inbox.drop(self._taken.pop())
 
     def _send(self, outgoing: Outgoing) -> None:
         """Hand one notification to its sink; runs on the sink's own thread."""

@@ -68,7 +68,10 @@ class Engine:
         """Look at every group whose time has come and return what is due from now on."""
         found: list[Due] = []
         for key, group in list(self._state.groups.items()):
-            if group.next_look <= now:
+            route = self._routes[key[0]]
+            # A clock that was set back must not keep anybody waiting.
+            longest = max(route.group_wait, route.group_interval)
+            if group.next_look <= now or group.next_look > now + longest:
                 group.next_look = now + self._routes[key[0]].group_interval
                 group.looked = True
                 found += self._look(key, self._hush(now), now)
@@ -225,7 +228,7 @@ class Engine:
     def _forget(self, key: Key, resolved: Iterable[Alert]) -> None:
         """Drop alerts that are over from a group, unless they began anew or somebody has yet to be told."""
         group = self._state.groups.get(key)
-        if group is None or any(due == key for _, due in self._state.pending):
+        if group is None or any((way, key) in self._state.pending for way in self.ways_of(key)):
             return
         for alert in resolved:
             if self._state.alerts.get(alert.fingerprint) == alert:

@@ -60,6 +60,10 @@ class Inbox:
             return []
         return [from_json(line) for line in text.split("\n") if line]
 
+    def has(self, name: BatchName) -> bool:
+        """Whether a batch left a file that has not been dropped."""
+        return self._path(name).exists()
+
     def drop(self, name: BatchName) -> None:
         """Forget a batch that has been taken."""
         self._path(name).unlink(missing_ok=True)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.config import receivers as options
     from rebalance_monitor.config.model import Settings
 
-GROUP_PAGE = "/groups/{group}"
+GROUP_PAGE = "/?group={group}"
 
 
 def plan_of(settings: Settings, cluster: str, silenced: Callable[[Labels, int], bool] | None = None) -> Plan:
