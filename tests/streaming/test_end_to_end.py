@@ -152,6 +152,11 @@ def test_a_source_that_delivers_nothing_stops_the_job(
     assert done.returncode == 3
     assert "would be blind" in done.stderr
     assert "useDeprecatedOffsetFetching" in done.stderr
+    lines = (tmp_path / "data" / "findings.jsonl").read_text().splitlines()
+    said = [f for f in map(from_json, lines) if f.kind == "monitor_degraded"]
+    assert [(f.details["cause"], f.phase, f.severity.value) for f in said] == [
+        ("blind", "opened", "critical")
+    ]
 
 
 def test_backfill_ends_by_itself_and_a_rebuild_tells_nothing_twice(
@@ -176,6 +181,7 @@ def test_backfill_ends_by_itself_and_a_rebuild_tells_nothing_twice(
     assert done.returncode == 0
     assert (tmp_path / "data" / "state" / "2").is_dir()
     found = [from_json(line) for line in (tmp_path / "data" / "findings.jsonl").read_text().splitlines()]
+    assert [f.details["cause"] for f in found if f.kind == "monitor_degraded"] == ["state_rebuilt"]
     ids = [finding.id for finding in found]
     assert len(set(ids)) == len(ids)
     assert found[: len(history)] == history
