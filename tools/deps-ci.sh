@@ -48,3 +48,5 @@ ensure "a JDK 17 or 21" have_jdk openjdk-17-jdk-headless openjdk-21-jdk-headless
 ensure "Alertmanager" "have prometheus-alertmanager" prometheus-alertmanager
 # The browser that the live page is tried in.
 ensure "Chromium" "have chromium" chromium
+# What checks the rules, scrapes the metrics and answers the dashboards' queries.
+ensure "Prometheus" "have promtool" prometheus

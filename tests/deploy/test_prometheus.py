@@ -1,0 +1,260 @@
+"""Rules and dashboards ask for what there is; a real Prometheus over the real endpoint has an answer."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+import yaml
+
+from rebalance_monitor.coordinator.causes import Cause
+from rebalance_monitor.coordinator.findings import CauseEntry
+from rebalance_monitor.coordinator.kinds import Kind
+from rebalance_monitor.dashboard.metrics import METRICS
+from rebalance_monitor.dashboard.metrics_collector import SnapshotCollector, exposition, registry_of
+from rebalance_monitor.dashboard.metrics_tallies import Limits, Tallies
+from rebalance_monitor.dashboard.snapshot import Snapshot, Update
+from rebalance_monitor.dashboard.web.access import Access
+from rebalance_monitor.dashboard.web.api import Api
+from rebalance_monitor.dashboard.web.app import make_app
+from rebalance_monitor.dashboard.web.past import MemoryPast
+from rebalance_monitor.dashboard.web.server import Server
+from tests.conftest import REQUIRE_ALL
+from tests.dashboard.played import all_updates
+from tests.dashboard.test_snapshot import about
+from tools import dashboards
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).resolve().parents[2]
+RULES = ROOT / "deploy" / "prometheus"
+ALERTS = yaml.safe_load((RULES / "alerting.rules.yml").read_text(encoding="utf-8"))
+RECORDS = yaml.safe_load((RULES / "recording.rules.yml").read_text(encoding="utf-8"))
+CASES = yaml.safe_load((RULES / "tests" / "alerts_test.yml").read_text(encoding="utf-8"))
+GROUP = "crash-loop.aiokafka"
+# Panels that have data in these captures, which says that nothing is wrong.
+WELL = {
+    ("overview", "Stuck"),
+    ("group", "Skew"),
+    ("monitor", "Partitions reading history"),
+}
+NAME = re.compile(r"(?<![\w:])(?:rebalance_monitor_\w+|[a-z_]+:[a-z_]+:\w+|[a-z_]+:rebalance_monitor_\w+)")
+
+
+def rules(body: dict[str, Any]) -> list[dict[str, Any]]:
+    return [rule for group in body["groups"] for rule in group["rules"]]
+
+
+def panels() -> list[tuple[str, str, str]]:
+    """(dashboard, panel, PromQL)."""
+    return [
+        (name, panel.title, query["expr"])
+        for name, board in dashboards.boards().items()
+        for _, of_row in board.rows
+        for panel in of_row
+        for query in panel.queries
+    ]
+
+
+def known_names() -> set[str]:
+    suffixes = {
+        metric.sample: ("_bucket", "_sum", "_count") if metric.buckets else ("",)
+        for metric in METRICS.values()
+    }
+    return {name + suffix for name, several in suffixes.items() for suffix in several} | {
+        rule["record"] for rule in rules(RECORDS)
+    }
+
+
+@pytest.mark.parametrize("name", list(dashboards.boards()))
+def test_the_committed_dashboard_is_the_generated_one(name: str) -> None:
+    committed = (ROOT / "deploy" / "grafana" / f"{name}.json").read_text(encoding="utf-8")
+    assert committed == dashboards.as_json(dashboards.boards()[name])
+
+
+def test_rules_and_dashboards_name_only_metrics_that_exist() -> None:
+    asked = [rule["expr"] for body in (ALERTS, RECORDS) for rule in rules(body)]
+    asked += [query for _, _, query in panels()]
+    names = {name for query in asked for name in NAME.findall(query)}
+    assert names <= known_names()
+
+
+def test_every_metric_is_shown_on_a_dashboard() -> None:
+    shown = " ".join(query for _, _, query in panels())
+    hidden = {metric.name for metric in METRICS.values() if metric.sample not in shown}
+    # Of use while history is read only; the last batch's age is made from its time.
+    assert hidden == {"history_findings"}
+
+
+def test_every_alert_says_what_it_is_and_what_to_do() -> None:
+    page = (ROOT / "docs" / "runbooks.md").read_text(encoding="utf-8")
+    headings = re.findall(r"^## (\w+)$", page, re.MULTILINE)
+    assert headings
+    for rule in rules(ALERTS):
+        said = rule["annotations"]
+        assert {"summary", "description", "runbook_url"} == set(said)
+        assert said["runbook_url"].rpartition("#")[2] in headings
+        assert rule["labels"]["severity"] in {"critical", "warning", "info"}
+
+
+def test_every_alert_has_a_case() -> None:
+    assert [case["name"] for case in CASES["tests"]] == [rule["alert"] for rule in rules(ALERTS)]
+
+
+def tool(name: str) -> str:
+    found = shutil.which(name)
+    if found is None:
+        message = f"{name} is not installed: make deps-ci (Debian package prometheus)"
+        pytest.fail(message) if REQUIRE_ALL else pytest.skip(message)
+    return found
+
+
+def asked_now(query: str) -> str:
+    """The query with Grafana's variables filled in, for a run of half a minute."""
+    filled = {"$cluster": ".*", "$group": GROUP, "$__rate_interval": "8s", "$__range": "1m"}
+    for name, value in filled.items():
+        query = query.replace(name, value)
+    return query
+
+
+@pytest.mark.slow
+def test_promtool_takes_every_rule_and_query_and_every_case_holds(tmp_path: Path) -> None:
+    promtool = tool("promtool")
+    made = [{"record": f"q{n}", "expr": asked_now(query)} for n, (_, _, query) in enumerate(panels())]
+    (tmp_path / "panels.yml").write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": made}]}))
+    files = [*RULES.glob("*.rules.yml"), tmp_path / "panels.yml"]
+    subprocess.run([promtool, "check", "rules", *files], check=True, capture_output=True)
+    subprocess.run([promtool, "check", "config", RULES / "prometheus.yml"], check=True, capture_output=True)
+    cases = RULES / "tests" / "alerts_test.yml"
+    done = subprocess.run(
+        [promtool, "test", "rules", cases], check=False, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+class Run:
+    """The monitor's real endpoint, fed with real findings a few times a second."""
+
+    def __init__(self) -> None:
+        self.snapshot, self.tallies = Snapshot("lab"), Tallies(Limits())
+        self.snapshot.listen(self.tallies.on_update)
+        build = {"version": "1", "python": "3", "spark": "4"}
+        registry = registry_of(SnapshotCollector(self.snapshot, self.tallies, build, time.time))
+        api = Api(self.snapshot, MemoryPast(self.snapshot))
+        self.app, self.stream = make_app(api, Access(), lambda accept: exposition(registry, accept))
+
+    def feed(self, seconds: float) -> None:
+        updates = list(all_updates())
+        why = (CauseEntry(Cause.BEHIND, 1.0, "the batch began 9 s ago"),)
+        behind = about(Kind.MONITOR_DEGRADED, 1, None, phase="opened", incident="m", causes=why)
+        self.snapshot.apply(Update(findings=[behind]))
+        step = -(-len(updates) // round(seconds * 4))
+        for first in range(0, len(updates), step):
+            for update in updates[first : first + step]:
+                self._apply(update)
+            time.sleep(0.25)
+
+    def _apply(self, update: Update) -> None:
+        now = time.time_ns() // 1_000_000
+        findings = [replace(f, detected_at=f.at + 700) for f in update.findings]
+        kept = [group for group in update.removed if group != GROUP]
+        told = replace(update, findings=findings, removed=kept, now=now, wall=now)
+        self.snapshot.apply(replace(told, unreadable={"truncated": 1}))
+        stages = {"addBatch": 0.3, "walCommit": 0.02, "triggerExecution": 0.4}
+        self.snapshot.measured(stages=stages, lag_records=3)
+        self.tallies.measured(stages)
+        for finding in findings:
+            self.tallies.sent("slack", "failed" if finding.kind is Kind.STORM else "ok")
+        self.tallies.audited({"records": 0, "findings": 1, "groups": 0}, now - 2_000)
+
+
+@contextmanager
+def prometheus(folder: Path, target: str) -> Iterator[str]:
+    """A Prometheus of its own over the committed rules, scraping `target` every second."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    config = yaml.safe_load((RULES / "prometheus.yml").read_text(encoding="utf-8"))
+    config["global"].update(scrape_interval="1s", evaluation_interval="1s")
+    config["scrape_configs"][0]["static_configs"] = [{"targets": [target]}]
+    config["rule_files"] = []
+    for path in RULES.glob("*.rules.yml"):
+        body = path.read_text(encoding="utf-8").replace("interval: 15s", "interval: 1s")
+        (folder / path.name).write_text(body, encoding="utf-8")
+        config["rule_files"].append(path.name)
+    (folder / "prometheus.yml").write_text(yaml.safe_dump(config), encoding="utf-8")
+    command = [tool("prometheus"), f"--config.file={folder / 'prometheus.yml'}"]
+    command += [f"--storage.tsdb.path={folder / 'data'}", f"--web.listen-address={address}"]
+    with (folder / "log").open("w") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
+        try:
+            yield f"http://{address}"
+        finally:
+            os.kill(process.pid, signal.SIGTERM)
+
+
+def answer(client: httpx.Client, query: str, end: float) -> list[dict[str, Any]]:
+    given = {"query": asked_now(query), "start": end - 30, "end": end, "step": 1}
+    body = json.loads(client.get("/api/v1/query_range", params=given).text)
+    assert body["status"] == "success", body
+    return list(body["data"]["result"])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_no_panel_is_without_data_and_rules_work_on_a_real_run(tmp_path: Path) -> None:
+    """Half a minute of real findings through the real endpoint into a real Prometheus."""
+    tool("prometheus")
+    list(all_updates())
+    run = Run()
+    with (
+        Server(run.app, run.stream, "127.0.0.1", 0) as server,
+        prometheus(tmp_path, f"127.0.0.1:{server.port}") as url,
+        httpx.Client(base_url=url, timeout=20) as client,
+    ):
+        wait_until_ready(client)
+        feeder = threading.Thread(target=run.feed, args=(20.0,))
+        feeder.start()
+        feeder.join()
+        time.sleep(3)
+        end = time.time()
+        answers = {(board, panel, query): answer(client, query, end) for board, panel, query in panels()}
+        evaluated = json.loads(client.get("/api/v1/rules").text)["data"]["groups"]
+        firing = json.loads(client.get("/api/v1/alerts").text)["data"]["alerts"]
+    assert [place for place, found in answers.items() if not found] == []
+    alive = {(board, panel) for (board, panel, _), found in answers.items() if not all_zero(found)}
+    zero = {(board, panel) for board, panel, _ in answers} - alive
+    assert zero == WELL
+    broken = [(r["name"], r["lastError"]) for g in evaluated for r in g["rules"] if r["health"] != "ok"]
+    assert broken == []
+    assert "RebalanceStorm" in {
+        alert["labels"]["alertname"] for alert in firing if alert["state"] == "firing"
+    }
+
+
+def all_zero(found: list[dict[str, Any]]) -> bool:
+    return all(float(value) == 0 for series in found for _, value in series["values"])
+
+
+def wait_until_ready(client: httpx.Client) -> None:
+    for _ in range(100):
+        try:
+            if client.get("/-/ready").status_code == httpx.codes.OK:
+                return
+        except httpx.TransportError:
+            pass
+        time.sleep(0.2)
+    pytest.fail("Prometheus did not come up")
