@@ -34,6 +34,8 @@ log = structlog.get_logger()
 # The query id of batches that no query made.
 MONITOR = "monitor"
 SHOWN = Identities("shown")
+# A line names so many incidents; the rest is in the findings.
+INCIDENTS = 5
 OUTPUT_COLUMNS = ("row_kind", "shard", "group", "body")
 
 
@@ -104,12 +106,14 @@ class BatchWriter:
         """Apply one batch; Spark's `foreachBatch` function."""
         self._has_id.wait()
         rows = [tuple(row) for row in frame.select(*OUTPUT_COLUMNS).collect()]
-        self.apply(BatchKey(self._query_id, batch_id), read_batch(rows))
+        # Whatever is logged on the way, by sinks too, says which batch it belongs to.
+        with structlog.contextvars.bound_contextvars(batch=batch_id):
+            self.apply(BatchKey(self._query_id, batch_id), read_batch(rows))
 
     def apply(self, key: BatchKey, batch: Batch) -> None:
         """Tell about `batch`, unless the ledger says that it has been told."""
         if self._snapshot.has(*key):
-            log.info("batch was told before the restart", batch=key.batch_id)
+            log.info("told before the restart", batch=key.batch_id)
         else:
             self._tell(key, batch)
         # Counted last: a batch that fails again and again must not pass for progress.
@@ -171,10 +175,11 @@ class BatchWriter:
         say = log.warning if batch.troubles else log.info if findings else log.debug
         say(
             "batch",
-            id=key.batch_id,
+            batch=key.batch_id,
             rows=batch.rows,
             findings=len(findings),
             history=len(findings) - len(live),
+            incidents=list(dict.fromkeys(f.incident for f in live if f.incident))[:INCIDENTS] or None,
             detection_delay_ms=max((wall - finding.at for finding in live), default=None),
             state_bytes=batch.state_bytes,
             behind_ms=wall - batch.now if batch.now >= 0 else None,
