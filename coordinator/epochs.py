@@ -12,7 +12,7 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
-from rebalance_monitor.coordinator import convergence, families, fences
+from rebalance_monitor.coordinator import convergence, families, fences, silence
 from rebalance_monitor.coordinator.state import Member, begin_anew
 from rebalance_monitor.coordinator.transitions import Status
 
@@ -50,16 +50,17 @@ def on_record(state: GroupState, found: Decoded, scene: Scene) -> list[Finding]:
         state.protocol_type = kind
         state.status = Status.EMPTY
     state.ts, state.offset, state.live = scene.ts, scene.offset, not scene.history
+    told: list[Finding] = []
     if found.type in _GROUP_RECORDS:
         _bumped(state, found.value, scene)
     elif found.type in _MEMBER_RECORDS:
-        _member(state, found.key, found.value, scene)
+        told = _member(state, found.key, found.value, scene)
     elif found.type in _CURRENT_RECORDS and found.value is not None:
-        _acknowledged(state, found.key, found.value, scene)
+        told = _acknowledged(state, found.key, found.value, scene)
     elif found.type in _TARGET_RECORDS and found.value is not None:
         state.target_epoch = _number(found.value, "assignment_epoch")
     before, state.status = state.status, settled(state)
-    return convergence.on_status(state, before, scene)
+    return told + convergence.on_status(state, before, scene)
 
 
 def settled(state: GroupState) -> Status:
@@ -85,16 +86,17 @@ def _bumped(state: GroupState, value: object, scene: Scene) -> None:
     state.dirty = True
 
 
-def _member(state: GroupState, key: object, value: object | None, scene: Scene) -> None:
+def _member(state: GroupState, key: object, value: object | None, scene: Scene) -> list[Finding]:
     member_id = _text(key, "member_id")
     before = next((m for m in state.members if m.member_id == member_id), None)
     rest = [m for m in state.members if m.member_id != member_id]
     state.dirty = True
     if value is None:
         state.members = rest
-        if before is not None:
-            fences.note_departure(state, before, scene)
-        return
+        if before is None:
+            return []
+        fences.note_departure(state, before, scene)
+        return silence.on_sign(state, scene, before, gone=True)
     now = _described(state, member_id, value, scene, before)
     if before is None:
         state.newcomers.append(member_id)
@@ -103,6 +105,7 @@ def _member(state: GroupState, key: object, value: object | None, scene: Scene) 
     state.members = [*rest, now]
     names = {*state.names, *getattr(value, "subscribed_topic_names", ())}
     state.names = sorted(names)[:_MAX_NAMES]
+    return []
 
 
 def _described(
@@ -153,8 +156,9 @@ def _digest(value: object) -> str:
     return blake2b(text.encode(errors="surrogatepass"), digest_size=6).hexdigest()
 
 
-def _acknowledged(state: GroupState, key: object, value: object, scene: Scene) -> None:
+def _acknowledged(state: GroupState, key: object, value: object, scene: Scene) -> list[Finding]:
     member_id = _text(key, "member_id")
+    told: list[Finding] = []
     for member in state.members:
         if member.member_id == member_id:
             state.dirty = True
@@ -163,6 +167,8 @@ def _acknowledged(state: GroupState, key: object, value: object, scene: Scene) -
             member.epoch_state = _number(value, "state") - (state.group_type == "streams")
             if state.group_type == CONSUMER:
                 _assign(state, member, value)
+            told += silence.on_sign(state, scene, member, gone=False)
+    return told
 
 
 def _assign(state: GroupState, member: Member, value: object) -> None:

@@ -1,10 +1,9 @@
-"""Deadlines: members that should have shown life by now, and empty groups whose offsets are about to expire.
+"""Silence: members that should have shown life by now, and empty groups whose offsets are about to expire.
 
-A deadline exists only where silence means something: for members that commit when idle. It is the last sign
-of life plus one commit cadence plus the session timeout; it has passed when the clock reaches it plus the
-grace. When every member of a group is silent at once the group is held in a join barrier, or unreachable,
-and no single member is named. What follows confirms the silence (the member is gone) or withdraws it (it
-commits, or rejoins).
+A deadline of `deadlines.py` has passed when the clock reaches it plus the grace. When every member of a group
+is silent at once the group is held in a join barrier, or unreachable, and no single member is named. What
+follows confirms the silence (the member is gone) or withdraws it (it commits, rejoins or acknowledges). Where
+the poll deadline passes after the session's, the finding is updated: its heartbeats go on.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator import barriers, storms
 from rebalance_monitor.coordinator.causes import Cause
-from rebalance_monitor.coordinator.commits import commits_when_idle
+from rebalance_monitor.coordinator.deadlines import Deadline, upcoming
 from rebalance_monitor.coordinator.families import FAMILIES
 from rebalance_monitor.coordinator.findings import CauseEntry, deadline_anchor
 from rebalance_monitor.coordinator.kinds import Kind
@@ -28,16 +27,19 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.settings import DetectionSettings
     from rebalance_monitor.coordinator.state import GroupState, Member
 
+_CONFIDENCE = 0.6
+
 
 def due(state: GroupState, settings: DetectionSettings, live_since: int) -> int:
     """Earliest clock (ms) at which `on_clock` may have something to say; 2**63 - 1 if none."""
     earliest = storms.wake(state, settings.storm_quiet_ms, settings.grace_ms)
     if state.dirty:
         earliest = min(earliest, state.last_summary + settings.summary_interval_ms)
-    for member in _watched(state):
+    for member, deadline in _watched(state, live_since):
         # A summary that is due, or counts down already, comes again by itself.
-        after = settings.grace_ms if state.dirty else -(member.session_timeout // 2)
-        earliest = min(earliest, _deadline(state, member, live_since) + after)
+        told = state.dirty or deadline.name != "session"
+        after = settings.grace_ms if told else -(member.session_timeout // 2)
+        earliest = min(earliest, deadline.at + after)
     if state.status == Status.EMPTY and not state.expiring_id and state.last_commit >= 0:
         earliest = min(earliest, _expiry(state, settings) - settings.offsets_expiring_ms)
     earliest = min(earliest, barriers.due(state, settings, live_since))
@@ -48,8 +50,11 @@ def countdown(state: GroupState, now: int, live_since: int) -> dict[str, int]:
     """Member id -> deadline (ms) of the members that have used up half of their session timeout by `now`."""
     if not any(member.last_commit + member.session_timeout // 2 <= now for member in state.members):
         return {}
-    ends = {member.member_id: (member, _deadline(state, member, live_since)) for member in _watched(state)}
-    return {name: end for name, (member, end) in ends.items() if now >= end - member.session_timeout // 2}
+    return {
+        member.member_id: deadline.at
+        for member, deadline in _watched(state, live_since)
+        if deadline.name == "session" and now >= deadline.at - member.session_timeout // 2
+    }
 
 
 def expiry(state: GroupState, settings: DetectionSettings) -> int:
@@ -65,16 +70,23 @@ def retired(state: GroupState, settings: DetectionSettings, now: int) -> bool:
 def on_clock(state: GroupState, scene: Scene, now: int, live_since: int) -> list[Finding]:
     """Say which deadlines of the group have passed at `now`."""
     found = storms.announce(state, scene, now)
-    watched = _watched(state)
-    late = [m for m in watched if _deadline(state, m, live_since) + scene.settings.grace_ms <= now]
-    if late and (len(state.members) == 1 or _some_alive(state, now)):
-        found += [_silent(state, scene, member, live_since) for member in late]
+    grace = scene.settings.grace_ms
+    late = [(member, end) for member, end in _watched(state, live_since) if end.at + grace <= now]
+    alive = bool(late) and (len(state.members) == 1 or _some_alive(state, now))
+    found += [_silent(state, scene, m, end) for m, end in late if alive or end.name == "rebalance"]
     return found + _expiring(state, scene, now)
 
 
 def on_commit(state: GroupState, scene: Scene, members: list[Member], at: int) -> list[Finding]:
     """Withdraw the silence of members that have just committed."""
     return [_resolve(state, scene, m, "withdrawn", at) for m in members if m.silent_id]
+
+
+def on_sign(state: GroupState, scene: Scene, member: Member, *, gone: bool) -> list[Finding]:
+    """Decide the open silence of one member of an epoch-based group by a record of its own."""
+    if not member.silent_id:
+        return []
+    return [_resolve(state, scene, member, "confirmed" if gone else "withdrawn", scene.ts)]
 
 
 def resolve_departed(
@@ -107,15 +119,9 @@ def resolve_expiring(state: GroupState, scene: Scene, resolution: str) -> list[F
     ]
 
 
-def _watched(state: GroupState) -> list[Member]:
-    if state.status != Status.STABLE or state.group_type != "classic":
-        return []
-    return [m for m in state.members if not m.silent_id and m.commits and commits_when_idle(state, m)]
-
-
-def _deadline(state: GroupState, member: Member, live_since: int) -> int:
-    life = max(member.last_commit, state.cst, live_since)
-    return life + max(member.cadence, 0) + member.session_timeout
+def _watched(state: GroupState, live_since: int) -> list[tuple[Member, Deadline]]:
+    found = [(member, upcoming(state, member, live_since)) for member in state.members]
+    return [(member, deadline) for member, deadline in found if deadline is not None]
 
 
 def _some_alive(state: GroupState, now: int) -> bool:
@@ -123,44 +129,56 @@ def _some_alive(state: GroupState, now: int) -> bool:
     return any(m.commits and m.last_commit + 2 * max(m.cadence, 1_000) + 1_000 >= now for m in state.members)
 
 
-def _silent(state: GroupState, scene: Scene, member: Member, live_since: int) -> Finding:
-    deadline = _deadline(state, member, live_since)
+def _silent(state: GroupState, scene: Scene, member: Member, end: Deadline) -> Finding:
+    deadline, phase = end.at, "updated" if member.silent_id else "opened"
     anchor = deadline_anchor(state.generation, member.member_id, deadline)
     silence = deadline - max(member.last_commit, state.cst)
+    opened = scene.identify(Kind.MEMBER_SILENT, anchor, member.member_id, "opened")
     found = scene.find(
         Kind.MEMBER_SILENT,
         state,
         at=deadline,
         evidence="suspected",
-        confidence=0.6,
+        confidence=_CONFIDENCE,
         anchor=anchor,
         member=member.member_id,
-        phase="opened",
-        incident=scene.identify(Kind.MEMBER_SILENT, anchor, member.member_id, "opened"),
-        opened_at=deadline,
+        phase=phase,
+        incident=member.silent_id or opened,
+        opened_at=deadline if phase == "opened" else member.silent_at,
         members_affected=1,
         partitions_affected=len(member.offsets),
         members=(member_entry(member, "kept", silence),),
-        causes=_suspicion(member, silence),
+        causes=_suspicion(member, silence, end.name),
         details={
-            "deadline": "session",
+            "deadline": end.name,
             "deadline_at": deadline,
             "silence_ms": silence,
             "session_timeout_ms": member.session_timeout,
             "rebalance_timeout_ms": member.rebalance_timeout,
+            "assumed": int(state.group_type != "classic" and end.name == "session"),
         },
     )
-    member.silent_id, member.silent_at = found.id, deadline
+    if phase == "opened":
+        member.silent_id, member.silent_at = found.id, deadline
+    member.silent_count = 2 if end.name == "poll" else 1
     return found
 
 
-def _suspicion(member: Member, silence: int) -> tuple[CauseEntry, ...]:
+def _suspicion(member: Member, silence: int, deadline: str) -> tuple[CauseEntry, ...]:
     """Dead, or alive with an application that no longer polls: both are silent until the broker acts."""
+    who = (member.member_id, member.client_id, member.host, member.instance_id)
+    if deadline == "rebalance":
+        why = (
+            f"it has not given up partitions for its rebalance timeout of {seconds(member.rebalance_timeout)}"
+        )
+        return (CauseEntry(Cause.JOIN_DEADLINE_MISSED, 0.8, why, *who),)
+    timeout = member.rebalance_timeout if deadline == "poll" else member.session_timeout
     why = (
-        f"silent {seconds(silence)} at its deadline; session timeout {seconds(member.session_timeout)}; "
+        f"silent {seconds(silence)} at its {deadline} deadline; timeout {seconds(timeout)}; "
         f"commits every {seconds(member.cadence)} until then"
     )
-    who = (member.member_id, member.client_id, member.host, member.instance_id)
+    if deadline == "poll":
+        return (CauseEntry(Cause.POLL_INTERVAL_EXCEEDED, 0.7, why + "; its session still holds", *who),)
     poll = 0.0 if FAMILIES[member.family].enforces_poll is False else 0.4
     found = (
         CauseEntry(Cause.SESSION_TIMEOUT, 0.5, why, *who),

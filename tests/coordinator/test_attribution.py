@@ -87,3 +87,24 @@ def test_where_silence_means_nothing_no_timeout_reaches_the_threshold() -> None:
 def test_a_static_member_expires_after_a_crash_and_after_a_stall() -> None:
     assert attribute(silence(46_000, static=True))[0][0] is Cause.STATIC_MEMBER_EXPIRED
     assert attribute(silence(345_000, static=True))[0][0] is Cause.POLL_INTERVAL_EXCEEDED
+
+
+def test_one_that_may_have_had_nothing_to_commit_gets_no_certainty_from_a_long_silence() -> None:
+    """Its silence fits no window: it may have left, expired or stalled whenever."""
+    found = dict(attribute(silence(600_000, rebalance=60_000, quiet=0.15)))
+    assert max(share for cause, share in found.items() if cause is not Cause.UNKNOWN) < 0.6
+    fitting = dict(attribute(silence(46_000, quiet=0.15)))
+    assert fitting[Cause.SESSION_TIMEOUT] > 0.6
+
+
+def test_a_client_that_commits_on_close_has_hardly_left_without_a_commit() -> None:
+    never = {"committed": False, "elapsed": 46_500, "cadence": 1_000}
+    closes = dict(attribute(silence(46_500, closes=True, quiet=0.4, **never)))
+    silent = dict(attribute(silence(46_500, closes=False, quiet=0.4, **never)))
+    assert closes[Cause.SESSION_TIMEOUT] > silent[Cause.SESSION_TIMEOUT]
+
+
+def test_one_that_stalled_for_its_poll_interval_before_its_last_commit_did_not_just_leave() -> None:
+    found = dict(attribute(silence(100, wait=0, poll_held=True, stalled=True)))
+    assert found[Cause.POLL_INTERVAL_EXCEEDED] > 0.6
+    assert Cause.MEMBER_LEFT in dict(attribute(silence(100, wait=0, poll_held=True)))

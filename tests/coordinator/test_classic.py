@@ -242,15 +242,17 @@ def test_a_tombstone_followed_by_the_new_protocol_in_the_same_write_is_a_migrati
 def test_a_silent_member_is_opened_by_the_clock_and_withdrawn_by_a_commit() -> None:
     topic = two_members(30_700)
     topic.commit(50_000, {2: 100, 3: 100})
-    opened, resolved = of(findings(topic.sorted()), Kind.MEMBER_SILENT)
+    opened, updated, resolved = of(findings(topic.sorted()), Kind.MEMBER_SILENT)
     assert (opened.phase, opened.members[0].member_id) == ("opened", "b-1")
+    assert (opened.details["deadline"], updated.details["deadline"]) == ("session", "poll")
+    assert (updated.phase, updated.incident) == ("updated", opened.id)
     assert (resolved.phase, resolved.resolution, resolved.incident) == ("resolved", "withdrawn", opened.id)
 
 
 def test_a_silent_member_that_is_dropped_is_confirmed() -> None:
     topic = two_members(30_700)
     topic.generation(30_700 + P + 3_000, 2, [BOTH])
-    resolved = of(findings(topic.sorted()), Kind.MEMBER_SILENT)[1]
+    resolved = of(findings(topic.sorted()), Kind.MEMBER_SILENT)[-1]
     assert resolved.resolution == "confirmed"
 
 
@@ -310,3 +312,32 @@ def test_offsets_that_are_about_to_expire_are_told_once() -> None:
     settings = DetectionSettings(offsets_retention_ms=60_000, offsets_expiring_ms=20_000)
     (found,) = of(findings(topic, settings, until=100_000), Kind.OFFSETS_EXPIRING)
     assert (found.phase, found.at) == ("opened", T0 + 10_000 + 40_000)
+
+
+def test_a_new_group_whose_first_number_is_missing_failed_at_its_start() -> None:
+    topic = Topic()
+    topic.generation(0, 1, [BOTH], protocol="range")
+    other = Topic("new", topic.shard)
+    other.offset = topic.offset
+    other.generation(5_000, 2, [BOTH])
+    found = findings(Topic(rows=[*topic.rows, *other.rows]))
+    (failed,) = [f for f in of(found, Kind.REBALANCE_FAILED) if f.group == "new"]
+    assert failed.details == {"failed": 1, "at_start": 1}
+    (first,) = [f for f in of(found, Kind.REBALANCE) if f.group == "new"]
+    assert first.causes[0].cause is Cause.FIRST_START
+
+
+def test_of_a_shard_that_is_read_from_its_middle_a_first_record_says_little() -> None:
+    topic = Topic(offset=500)
+    topic.generation(0, 2, [BOTH])
+    (found,) = of(findings(topic), Kind.REBALANCE)
+    assert found.causes[0].cause is Cause.UNKNOWN
+    assert of(findings(topic), Kind.REBALANCE_FAILED) == []
+
+
+def test_many_numbers_missing_at_a_start_are_no_normal_start() -> None:
+    topic = Topic()
+    topic.generation(0, 0, [])
+    topic.generation(20_000, 37, [BOTH])
+    (failed,) = of(findings(topic), Kind.REBALANCE_FAILED)
+    assert failed.details == {"failed": 36, "at_start": 0}

@@ -179,3 +179,89 @@ def test_cutting_into_batches_changes_nothing(cuts: list[int], at: int) -> None:
     topic = without_b(at)
     inside = [cut for cut in cuts if cut < len(topic.rows)]
     assert in_batches(topic, inside, clocks=False) == in_batches(topic, [], clocks=False)
+
+
+def test_a_group_that_does_not_converge_is_stuck_and_names_who_has_not_acknowledged() -> None:
+    topic = pair()
+    topic.bump(10_000, 3)
+    topic.target(10_100, 3)
+    topic.ack(10_200, A, 3, (0,))
+    stuck = of(findings(topic, SETTINGS, until=90_000), Kind.REBALANCE_STUCK)
+    assert [(found.phase, found.evidence) for found in stuck] == [("opened", "read")]
+    assert [member.member_id for member in stuck[0].members] == [B]
+    topic.ack(95_000, B, 3, (1,))
+    resolved = of(findings(topic, SETTINGS), Kind.REBALANCE_STUCK)[-1]
+    assert (resolved.phase, resolved.resolution) == ("resolved", "completed")
+
+
+def test_a_member_that_has_to_revoke_passes_its_rebalance_deadline_and_is_confirmed_when_fenced() -> None:
+    topic = pair()
+    topic.bump(10_000, 3)
+    topic.target(10_100, 3)
+    topic.ack(10_200, A, 2, (0,), state=1)
+    topic.leave(10_200 + P + 3_000, A, 4)
+    opened, resolved = of(findings(topic, SETTINGS), Kind.MEMBER_SILENT)
+    assert (opened.details["deadline"], opened.at) == ("rebalance", T0 + 10_200 + P)
+    assert opened.causes[0].cause is Cause.JOIN_DEADLINE_MISSED
+    assert resolved.resolution == "confirmed"
+
+
+def test_a_member_that_acknowledges_in_the_end_was_only_slow() -> None:
+    topic = pair()
+    topic.bump(10_000, 3)
+    topic.target(10_100, 3)
+    topic.ack(10_200, A, 2, (0,), state=1)
+    topic.ack(10_200 + P + 3_000, A, 3, (0,))
+    assert of(findings(topic, SETTINGS), Kind.MEMBER_SILENT)[-1].resolution == "withdrawn"
+
+
+def test_the_session_deadline_of_an_epoch_based_group_is_marked_as_assumed() -> None:
+    topic = pair()
+    for at in range(3_000, 30_000, 1_000):
+        topic.commit(at, {0: 5})
+        topic.commit(at, {1: 5})
+    for at in range(30_000, 45_000, 1_000):
+        topic.commit(at, {0: 5})
+    silent = of(findings(topic, SETTINGS), Kind.MEMBER_SILENT)
+    assert [found.details["deadline"] for found in silent] == ["session", "poll"]
+    assert [found.details["assumed"] for found in silent] == [1, 0]
+    assert silent[0].members[0].member_id == B
+
+
+def hashed(topic: Epochs, at: int, epoch: int, digest: int) -> None:
+    topic.put(at, 3, b"\0\0" + pack(">i", epoch) + b"\1\0\x08" + pack(">q", digest))
+
+
+def settle(topic: Epochs, at: int, epoch: int) -> Finding:
+    topic.target(at, epoch)
+    topic.ack(at, A, epoch, (0,))
+    topic.ack(at, B, epoch, (1,))
+    return of(findings(topic, SETTINGS), Kind.REBALANCE)[-1]
+
+
+def test_what_changed_where_no_member_came_or_went_is_told_by_hash_and_subscription() -> None:
+    topic = pair()
+    hashed(topic, 60_000, 3, 77)
+    settle(topic, 60_100, 3)
+    hashed(topic, 90_000, 4, 78)
+    assert settle(topic, 90_100, 4).causes[0].cause is Cause.PARTITIONS_CHANGED
+    value = (
+        b"\0\0\0\0" + compact("c-zg") + compact("/10.0.0.1") + b"\3" + compact("orders") + compact("bills")
+    )
+    topic.put(120_000, 5, value + b"\0" + pack(">i", P) + b"\0\0", A)
+    hashed(topic, 120_000, 5, 79)
+    found = settle(topic, 120_100, 5)
+    assert [(entry.cause, entry.member_id) for entry in found.causes] == [(Cause.SUBSCRIPTION_CHANGED, A)]
+
+
+def test_convergences_in_which_a_member_leaves_and_returns_count_twice_towards_a_storm() -> None:
+    topic, epoch = pair(), 2
+    for loop in range(3):
+        at = 40_000 + 20_000 * loop
+        topic.leave(at, B, epoch + 1)
+        topic.join(at + 2_000, B, epoch + 2, (1,))
+        topic.ack(at + 3_000, A, epoch + 2, (0,))
+        epoch += 2
+    storm = of(findings(topic, SETTINGS), Kind.STORM)
+    assert storm[0].details["count"] == 6
+    assert storm[0].details["worst_member"] == B
