@@ -222,7 +222,8 @@ def _made(layout: type[_T], values: dict[str, Any]) -> _T:
     names = _NAMES[layout]
     if values.keys() != names:
         return layout(**values)
-    made: Any = open_twin(layout)()
+    plain: type = layout
+    made: Any = open_twin(plain)()
     for name, value in values.items():
         setattr(made, name, value)
     made.__class__ = layout
