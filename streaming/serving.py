@@ -43,7 +43,10 @@ RESTORED = 5_000
 
 
 class Serving:
-    """A sink and a context manager; inside it pages and metrics are served and tables are kept."""
+    """A sink and a context manager; inside it pages and metrics are served and tables are kept.
+
+    url: where this machine reaches the page, None while it is not served.
+    """
 
     def __init__(self, settings: Settings, storage: Storage, cluster: str, notices: Notices) -> None:
         self._storage = storage
@@ -64,13 +67,14 @@ class Serving:
         self._keeper = Keeper(self._chores(settings.tables) if settings.outputs.parquet else [])
         self._auditor = Auditor(settings, storage, self.tallies, notices)
         self._page = page_of(settings, storage, self.snapshot, self.metrics)
+        self.url: str | None = None
 
     def __enter__(self) -> Self:
         self._running.enter_context(self._keeper)
         self._running.enter_context(self._auditor)
         server = self._page()
         if server is not None:
-            self._running.enter_context(server)
+            self.url = self._running.enter_context(server).url
         return self
 
     def __exit__(self, *_: object) -> None:
