@@ -19,7 +19,7 @@ PAGE = """\
 `GET /metrics` on the driver (address: section `web` of the [configuration](configuration.md)) gives
 Prometheus' text format, or OpenMetrics with exemplars where the scraper asks for it: an exemplar's `finding`
 is the id of the finding behind a count or a bucket. Recording and alerting rules lie in `deploy/prometheus/`,
-dashboards in `deploy/grafana/`.
+dashboards in `deploy/grafana/` ([how to use them](grafana.md)).
 
 - Every series has the label `cluster`: `cluster_name` of the configuration, else the cluster's id.
 - No member, client, host or partition is ever a label. `group` is the only label that grows: at most
