@@ -92,6 +92,7 @@ def _poll(facts: Facts) -> Iterable[Advice]:
 
 
 def _session(facts: Facts) -> Iterable[Advice]:
+    """Name session timeouts under 10 s, and those far over 45 s of groups without static members."""
     found = sorted({m.session_timeout for m in facts.members if m.session_timeout > 0})
     if facts.state.group_type != "classic" or not found:
         return
@@ -107,6 +108,7 @@ def _session(facts: Facts) -> Iterable[Advice]:
 
 
 def _heartbeat(facts: Facts) -> Iterable[Advice]:
+    """Say the largest heartbeat interval that the session timeouts allow; the interval is in no record."""
     sessions = [m.session_timeout for m in facts.members if m.session_timeout > 0]
     if facts.state.group_type == "classic" and sessions:
         most = seconds(min(sessions) // 3)
@@ -115,6 +117,7 @@ def _heartbeat(facts: Facts) -> Iterable[Advice]:
 
 
 def _mixed(facts: Facts) -> Iterable[Advice]:
+    """Name timeouts and client families that differ within the group."""
     classic = facts.state.group_type == "classic"
     for about, values in (
         ("session.timeout.ms", {m.session_timeout for m in facts.members if classic}),
@@ -131,6 +134,7 @@ def _mixed(facts: Facts) -> Iterable[Advice]:
 
 
 def _assignors(facts: Facts) -> Iterable[Advice]:
+    """Name assignors that differ: preferred by members of KIP-848 groups, or used one after the other."""
     preferred = {name for name in facts.assignors.values() if name}
     if len(preferred) > 1:
         reason = f"members prefer {', '.join(sorted(preferred))}; the most wanted one is used"
@@ -164,6 +168,7 @@ def _static(facts: Facts) -> Iterable[Advice]:
 
 
 def _eager(facts: Facts) -> Iterable[Advice]:
+    """Speak for cooperative rebalancing where an eager group rebalances often."""
     rebalances = sum(f.kind is Kind.REBALANCE for f in facts.findings)
     if facts.state.protocol in _EAGER and rebalances >= _EAGER_CHURN:
         reason = f"{rebalances} rebalances lately, and {facts.state.protocol} stops all members for each"
@@ -173,6 +178,7 @@ def _eager(facts: Facts) -> Iterable[Advice]:
 
 
 def _spread(facts: Facts) -> Iterable[Advice]:
+    """Name the assignor that would spread better, with its moves, and members beyond the partitions."""
     now = facts.now
     if now is None or not facts.options or (facts.state.protocol in COOPERATIVE and now.moves):
         return
@@ -189,6 +195,7 @@ def _spread(facts: Facts) -> Iterable[Advice]:
 
 
 def _size(facts: Facts) -> Iterable[Advice]:
+    """Warn of a record that nears the largest message."""
     limit = facts.settings.max_message_bytes
     if facts.size >= _NEAR * limit:
         reason = f"the group's record has {facts.size} of {limit} bytes; beyond, no assignment can be stored"

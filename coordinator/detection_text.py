@@ -16,6 +16,9 @@ Never told from records alone: who triggered first inside one barrier; a client'
 network partition or a long pause; a clean leave from an administrator's kick; anything about members
 that came and went between two records; anything while a barrier is held, unless the probe looks.
 
+## Every rule
+
+<RULES>
 ## The state machine
 
 <DIAGRAM>
@@ -32,8 +35,11 @@ generation written again is a static member's return (`static_member_replaced`),
 `rebalance_failed`: every completed join phase uses up a generation number, so a hole between two
 records that were both read live counts rebalances that never produced an assignment. A hole that
 touches history, a tombstone or a change of group type says nothing. At a group's start holes are
-normal, and marked (`at_start`). After a failover an unsynced number is used again: no hole is not proof
-that nothing failed.
+normal, and marked (`at_start`) up to three; a storm of them is not. Where the shard was read from its
+beginning a group not known is a new one, so numbers missing before its first record failed at its start:
+the Scala coordinator writes no other trace. After a failover an unsynced number is used again: no hole is
+no proof that nothing failed. A group whose record neared max.message.bytes before most likely could not
+store its assignment (`assignment_not_stored`).
 
 ## Why a member went
 
@@ -52,11 +58,14 @@ and 8 s) the windows touch, and a silence between them gets two middling confide
 wrong claim.
 
 <PRIORS>
-Silence means something only for members that were SEEN to commit unchanged offsets (or whose family was
-seen to, in this group), or that had steady traffic until then while their siblings went on. For all
-others no timeout is claimed above one half. A member that never committed in its generation gets
-`unknown`, unless it went before its session could have expired (then it left) or just when it would
-have.
+Silence means most for members that were SEEN to commit unchanged offsets (or whose family was seen to, in
+this group). For others it may only mean that there was nothing to commit: that is given a probability, 5 %
+for a member with steady traffic of its own, 15 % where only its siblings had and went on, 40 % where it
+never committed in the generation, and mixed into every explanation. So a silence that fits a window counts
+almost as much, and a long one that fits none proves nothing. Without any such traffic no timeout is claimed
+above one half. A member that never committed in its generation, in a group without traffic, gets `unknown`,
+unless it went before its session could have expired (then it left) or just when it would have; a client
+that commits on close has hardly left without a commit.
 
 `session_timeout` and `poll_interval_exceeded` findings stand beside the rebalance when the confidence
 reaches `attribution_confidence`.
@@ -77,16 +86,45 @@ Streams' assignments announce the next probing rebalance (`streams_probing`).
 
 ## Spread
 
-`assignment_skewed` opens when all members subscribe to the same topics, everything is handed out, and the
-busiest member has at least two partitions more than the idlest: the sticky assignors would not do that.
+Range, RoundRobin, Sticky and CooperativeSticky, and the server's uniform and range, are reimplemented as
+pure functions and held against Kafka's own classes over random memberships: Range and RoundRobin are equal
+partition by partition, with racks as well; Sticky and CooperativeSticky too, but for ties that Kafka leaves
+to a hash map, where replicas have no racks (the topic knows none), and with racks equally spread for equal
+subscriptions; uniform is spread and moves alike for equal subscriptions, and nearly so for unequal ones.
+
+`assignment_skewed` opens (rule `spread`) when the best of them would give the busiest member fewer
+partitions and a narrower spread: five against three, or ten against five, of co-subscribed topics under
+Range. Where members idle because there are more members than partitions it opens as information (rule
+`idle`). It is silent while partitions are withheld (first phase of a cooperative rebalance, a member that
+is joining), for protocols it does not know, and for groups too large to try.
 
 ## Deadlines
 
 `member_silent` opens when a member that commits when idle has passed its last sign of life by one
-cadence and the session timeout plus `grace_ms`, while another member of the group still commits. It is
-confirmed when the next record drops the member, withdrawn when it commits or rejoins. When the whole
-group is silent nobody is named. Deadlines start anew after a coordinator move and after the start of
-the monitor.
+cadence and the session timeout plus `grace_ms`, while another member of the group still commits. Where its
+client enforces max.poll.interval and the session holds (heartbeats have a thread of their own) the poll
+deadline follows as an update. It is confirmed when the next record drops the member, withdrawn when it
+commits or rejoins. When the whole group is silent nobody is named. In KIP-848 groups commits do not extend
+the session and the timeout is in no record (`assumed`); a member that has to give up partitions passes its
+rebalance deadline from the moment it was told. Share and streams groups' members commit nothing under their
+names: no deadline is judged. Deadlines start anew after a coordinator move and after the start of the
+monitor.
+
+## In progress and stuck
+
+The probe lists the groups that rebalance, once a second: `rebalance_in_progress` is opened and resolved
+with a measured duration, `rebalance_stuck` once one unbroken barrier is past `stuck_after_ms`. A look that
+finds the join phase over (CompletingRebalance) before one that finds it begun again breaks it: that
+generation failed, which no record will say. Members that have not rejoined are those still listed which
+fell silent long before the others did, or still commit.
+
+Without the probe, or for groups that it may not see, commits say it later and less surely: when at least
+two idle committers of an eager group stop within a heartbeat of each other, nobody of the group commits any
+more, and others in the shard go on. ListGroups leaves out, without an error, what may not be seen; so every
+five minutes all groups are listed and compared with those alive by the topic: missing ones open
+`monitor_degraded` (`probe_partial`) and fall back on commits. What the probe sees overrules commits.
+
+An epoch-based group's records say themselves that it has not converged, and who has not acknowledged.
 
 ## Storms and rolling restarts
 
@@ -96,7 +134,9 @@ replacing older members counts only for a client that lost a new member twice. A
 counts with the one it ends. A group storms at `storm_threshold`; or, by the probe, when it was seen
 rebalancing in half of the looks, in three separate runs: that finds the storm that never completes a
 generation. First starts, scale-outs and cooperative follow-ups do not count. When every member was
-replaced once, cleanly, it is a `rolling_restart`.
+replaced once, cleanly, it is a `rolling_restart`. A convergence of an epoch-based group counts its
+departures and returns, never plain joins. The worst offender is the client id and host in most of the
+counted generations, with its newest member and instance id.
 
 ## The end of a group
 
@@ -122,11 +162,19 @@ Leaving, a session fence and a rebalance-timeout fence write the same tombstones
 - the rest is told by silence. No barrier stands between removal and record, so the windows are sharp;
   heartbeats, not commits, keep the session, so it may end up to a heartbeat earlier.
 
+Where nobody came or went, a member with another subscription (`subscription_changed`) or another hash over
+the subscribed topics (`partitions_changed`, from Kafka 4.1 on) tells why. librdkafka stalls its heartbeats
+with the application and leaves only when it polls again: a departure right after a commit that came after a
+silence of the rebalance timeout is a poll breach.
+
 The session timeout is in no record: it is `session_timeout_848_ms`, which the job reads from the broker
 where it may. Commits name topics and assignments topic ids, so commits speak only for groups with one
 topic; members of the others get `unknown` unless a fence is plain. Share and streams groups: membership,
 convergences and removal; their members do not commit under their names, so departures stay `unknown`.
 
+## What `explain` advises
+
+<ADVICE>
 ## Thresholds
 
 <SETTINGS>"""

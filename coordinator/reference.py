@@ -6,11 +6,13 @@ from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator import attribution
+from rebalance_monitor.coordinator.advice import RULES as ADVICE
 from rebalance_monitor.coordinator.causes import CAUSE_WHAT
 from rebalance_monitor.coordinator.detection_text import PROSE
 from rebalance_monitor.coordinator.families import FAMILIES, Family
 from rebalance_monitor.coordinator.findings import SCHEMA, CauseEntry, Finding, MemberEntry
 from rebalance_monitor.coordinator.kinds import KINDS
+from rebalance_monitor.coordinator.rules import RULES
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.transitions import TRANSITIONS, Status
 
@@ -58,6 +60,8 @@ def detection_markdown() -> str:
         "PRIORS": priors_table(),
         "TRANSITIONS": transitions_table(),
         "DIAGRAM": transitions_diagram(),
+        "RULES": rules_table(),
+        "ADVICE": advice_list(),
         "SETTINGS": settings_table(),
     }
     text = PROSE + "\n"
@@ -85,6 +89,18 @@ def transitions_diagram() -> str:
     lines = ["```mermaid", "stateDiagram-v2", f"    [*] --> {Status.DEAD}"]
     lines += [f"    {edge.before} --> {edge.after}: {edge.event} ({edge.tier})" for edge in TRANSITIONS]
     return "\n".join([*lines, "```", ""])
+
+
+def rules_table() -> str:
+    """Return every rule with its evidence and its limits."""
+    rows = [(f"`{rule.kind.value}`", rule.evidence, rule.decides, rule.limits) for rule in RULES]
+    return _table(("rule", "evidence", "what decides", "what it cannot know"), rows)
+
+
+def advice_list() -> str:
+    """Return what each rule of `explain` looks at."""
+    lines = [f"- {(rule.__doc__ or '').strip().rstrip('.')}." for rule in ADVICE]
+    return "\n".join(lines) + "\n"
 
 
 def priors_table() -> str:

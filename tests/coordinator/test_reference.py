@@ -2,10 +2,12 @@ from pathlib import Path
 
 import pytest
 
+from rebalance_monitor.coordinator.advice import RULES as ADVICE
 from rebalance_monitor.coordinator.causes import CAUSE_WHAT, Cause
 from rebalance_monitor.coordinator.findings import FIELDS
 from rebalance_monitor.coordinator.kinds import KINDS, Kind
 from rebalance_monitor.coordinator.reference import detection_markdown, findings_markdown
+from rebalance_monitor.coordinator.rules import RULES
 from rebalance_monitor.coordinator.transitions import TRANSITIONS, Event, Status, transition
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -50,3 +52,12 @@ def test_what_no_record_shows_is_never_called_read() -> None:
 
 def test_an_illegal_event_is_none_and_raises_nothing() -> None:
     assert transition(Status.DEAD, Event.STATIC_REWRITE) is None
+
+
+def test_every_kind_of_finding_has_its_rule_with_evidence_and_limits() -> None:
+    assert [rule.kind for rule in RULES] == list(KINDS)
+    assert all(rule.evidence and rule.decides and rule.limits for rule in RULES)
+
+
+def test_every_advice_says_what_it_looks_at() -> None:
+    assert all(rule.__doc__ for rule in ADVICE)
