@@ -17,20 +17,29 @@ class Links:
     """Only http and https addresses are taken (ValueError).
 
     `runbook`: the address of the runbook page, to which the kind's section is added. `page`: the address of a
-    group's page; `{group}` and `{cluster}` in it stand for the percent-encoded names.
+    group's page; `{group}` and `{cluster}` in it stand for the percent-encoded names. `incident`: the address
+    of an incident's page, with `{incident}` for its id; findings of an incident lead there.
     """
 
     runbook: str | None = None
     page: str | None = None
+    incident: str | None = None
 
     def __post_init__(self) -> None:
-        for name, address in (("runbook", self.runbook), ("page", self.page)):
+        addresses = {"runbook": self.runbook, "page": self.page, "incident": self.incident}
+        for name, address in addresses.items():
             if address is not None and not address.startswith(("http://", "https://")):
                 raise ValueError(f"the address of the {name} must start with http:// or https://")
 
     def runbook_of(self, finding: Finding) -> str | None:
         """Return the address of the runbook's section for this finding."""
         return None if self.runbook is None else f"{self.runbook}#{finding.kind.value}"
+
+    def incident_of(self, finding: Finding) -> str | None:
+        """Return the address of the incident's page, None where there is none."""
+        if self.incident is None or finding.incident is None:
+            return None
+        return self.incident.replace("{incident}", quote(finding.incident, safe=""))
 
     def page_of(self, finding: Finding) -> str | None:
         """Return the address of the group's page, None where there is none or it gets too long."""

@@ -85,10 +85,12 @@ def tone_of(finding: Finding) -> Tone:
 
 
 def next_step(finding: Finding, links: Links) -> Line:
-    """Return the line that says what to do, with the runbook's section and the group's page."""
+    """Return the line that says what to do, with the runbook's section and the incident's or group's page."""
     step = OVER if finding.phase == "resolved" else HEADLINES[finding.kind].next_step
     line: Line = (bold("Next: "), plain(step))
-    for words, address in (("Runbook", links.runbook_of(finding)), ("Group page", links.page_of(finding))):
+    incident = links.incident_of(finding)
+    page = ("Incident page", incident) if incident else ("Group page", links.page_of(finding))
+    for words, address in (("Runbook", links.runbook_of(finding)), page):
         if address is not None:
             line = (*line, plain(" "), link(words, address))
     return line

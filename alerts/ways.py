@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.config.model import Settings
 
 GROUP_PAGE = "/?group={group}"
+INCIDENT_PAGE = "/?incident={incident}"
 
 
 def plan_of(settings: Settings, cluster: str, silenced: Callable[[Labels, int], bool] | None = None) -> Plan:
@@ -58,8 +59,10 @@ def plan_of(settings: Settings, cluster: str, silenced: Callable[[Labels, int], 
 
 def links_of(settings: Settings) -> Links:
     """Return the addresses that messages lead to."""
-    page = settings.web.url.rstrip("/") + GROUP_PAGE if settings.web.url else None
-    return Links(runbook=settings.alerts.links.runbooks or None, page=page)
+    runbooks, web = settings.alerts.links.runbooks or None, settings.web.url.rstrip("/")
+    if not web:
+        return Links(runbook=runbooks)
+    return Links(runbook=runbooks, page=web + GROUP_PAGE, incident=web + INCIDENT_PAGE)
 
 
 def sinks_of(settings: Settings) -> dict[str, Sink]:

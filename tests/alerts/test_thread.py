@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 import pytest
@@ -13,13 +14,16 @@ from rebalance_monitor.alerts.alert import NEVER, Alert, fingerprint
 from rebalance_monitor.alerts.blocks import Tone
 from rebalance_monitor.alerts.labels import labels_of
 from rebalance_monitor.alerts.links import MAX_ADDRESS, Links
-from rebalance_monitor.alerts.message import MAX_TITLE
+from rebalance_monitor.alerts.message import MAX_TITLE, next_step
 from rebalance_monitor.alerts.render import html, markdown, plain, slack
 from rebalance_monitor.alerts.tally import MAX_OFFENDERS, Tally
 from rebalance_monitor.alerts.thread import MAX_ALERTS, message_of_thread, news_of
 from rebalance_monitor.coordinator.kinds import Kind, Severity
 from tests.alerts.findings import AT, CAUSE, finding
 from tests.alerts.sinks.block_kit import refusal
+
+if TYPE_CHECKING:
+    from rebalance_monitor.coordinator.findings import Finding
 
 
 def _alert(group: str, severity: Severity = Severity.CRITICAL, ends_at: int = NEVER) -> Alert:
@@ -102,6 +106,21 @@ def test_a_group_named_like_a_placeholder_stays_a_name() -> None:
     links = Links(page="https://monitor.example/{cluster}/{group}")
     assert links.page_of(finding(group="{cluster}")) == "https://monitor.example/prod/%7Bcluster%7D"
     assert links.page_of(finding(cluster="{group}")) == "https://monitor.example/%7Bgroup%7D/orders"
+
+
+def test_findings_of_an_incident_lead_to_its_page() -> None:
+    address = "https://monitor.example/?incident={incident}"
+    links = Links(page="https://monitor.example/?group={group}", incident=address)
+    storm = render(finding(Kind.STORM, incident="0123456789abcdef", phase="opened"), links)
+    assert "Incident page <https://monitor.example/?incident=0123456789abcdef>" in storm
+    assert "Group page" not in storm
+    assert "Group page <https://monitor.example/?group=" in render(
+        finding(Kind.REBALANCE, incident=None), links
+    )
+
+
+def render(told: Finding, links: Links) -> str:
+    return plain.words(next_step(told, links))
 
 
 @pytest.mark.parametrize("address", ["javascript:alert(1)", "ftp://x", "//x", "runbooks.md"])
