@@ -1,0 +1,168 @@
+"""The page and its API at 10,000 groups: server time of each answer while batches come in, and first paint.
+
+    python bench/web.py [--groups 10000] [--seconds 15] [--json FILE]
+
+A thread applies a batch a second, as a busy job does (200 changed groups, 20 findings), while one reader asks
+for every answer in turn, over HTTP on loopback. Where Chromium is installed the page is opened too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import statistics
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import cycle
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from rebalance_monitor.dashboard.snapshot import Update
+from tests.dashboard.web import known
+from tests.dashboard.web.serving import served
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import httpx
+
+    from rebalance_monitor.dashboard.snapshot import Snapshot
+
+P95_MS = 200.0
+PAINT_MS = 1_000.0
+CHANGED = 200
+FOUND = 20
+VISITS = 5
+QUESTIONS: dict[str, dict[str, str | int]] = {
+    "groups": {"limit": 100},
+    "groups, searched": {"search": "service-0042", "limit": 100},
+    "groups, by name": {"sort": "group", "offset": 5_000, "limit": 100},
+    "cluster": {},
+    "group": {"group": "team-0.service-00000"},
+    "incidents": {},
+    "findings": {"limit": 100},
+}
+
+
+@dataclass
+class Load:
+    """Batches that come in while answers are measured. took: ms of each batch in the snapshot."""
+
+    snapshot: Snapshot
+    stop: threading.Event = field(default_factory=threading.Event)
+    took: list[float] = field(default_factory=list)
+
+    def run(self) -> None:
+        """Apply a batch a second until stopped."""
+        names = cycle(list(self.snapshot.known.groups))
+        now = known.T0
+        while not self.stop.wait(1.0):
+            now += 1_000
+            changed = [next(names) for _ in range(CHANGED)]
+            groups = {name: known.summary(name, generation=2, at=now) for name in changed}
+            told = [known.rebalance(name, 2, now) for name in changed[:FOUND]]
+            began = time.perf_counter()
+            self.snapshot.apply(Update(findings=told, groups=groups, now=now, wall=now, batch=now // 1000))
+            self.took.append((time.perf_counter() - began) * 1000)
+
+
+@contextmanager
+def loaded(snapshot: Snapshot) -> Iterator[Load]:
+    """Run the load for as long as the context lasts."""
+    load = Load(snapshot)
+    thread = threading.Thread(target=load.run, daemon=True)
+    thread.start()
+    yield load
+    load.stop.set()
+    thread.join(10)
+
+
+def measure(client: httpx.Client, seconds: float) -> dict[str, list[float]]:
+    """Return ms of each answer of each question."""
+    took: dict[str, list[float]] = {name: [] for name in QUESTIONS}
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        for name, values in QUESTIONS.items():
+            began = time.perf_counter()
+            client.get(f"/api/v1/{name.partition(',')[0]}", params=values).raise_for_status()
+            took[name].append((time.perf_counter() - began) * 1000)
+        time.sleep(0.02)
+    return took
+
+
+def paint(url: str) -> dict[str, float] | None:
+    """Return the median ms to first paint and to the first row, None without Chromium."""
+    path = shutil.which("chromium")
+    if path is None:
+        return None
+    from playwright.sync_api import sync_playwright  # noqa: PLC0415 - only where there is a browser
+
+    painted, filled = [], []
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        for _ in range(VISITS):
+            page = browser.new_page()
+            page.goto(url)
+            page.wait_for_selector("tbody tr")
+            filled.append(float(page.evaluate("performance.now()")))
+            painted.append(
+                float(page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime"))
+            )
+            page.close()
+        browser.close()
+    return {"first_paint_ms": statistics.median(painted), "first_row_ms": statistics.median(filled)}
+
+
+def p95(values: list[float]) -> float:
+    """Return the 95th percentile."""
+    return sorted(values)[int(0.95 * (len(values) - 1))]
+
+
+def main() -> int:
+    """Print the table, write JSON where asked to; exit code 1 if a bar was missed."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--groups", type=int, default=10_000)
+    parser.add_argument("--seconds", type=float, default=15.0)
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args()
+    snapshot = known.snapshot_of(known.crowd(given.groups))
+    with served(snapshot) as client:
+        client.get("/api/v1/cluster").raise_for_status()
+        with loaded(snapshot) as load:
+            took = measure(client, given.seconds)
+            painted = paint(str(client.base_url))
+    rows: dict[str, Any] = {
+        name: {"answers": len(one), "p50_ms": round(statistics.median(one), 1), "p95_ms": round(p95(one), 1)}
+        for name, one in took.items()
+    }
+    rows["snapshot, a batch"] = {
+        "answers": len(load.took),
+        "p50_ms": round(statistics.median(load.took), 1),
+        "p95_ms": round(p95(load.took), 1),
+    }
+    print(f"{given.groups:,} groups, a batch of {CHANGED} changed groups and {FOUND} findings every second")
+    for name, row in rows.items():
+        p50_ms, p95_ms = row["p50_ms"], row["p95_ms"]
+        print(f"  {name:<20} {row['answers']:>5} answers   p50 {p50_ms:>7.1f} ms   p95 {p95_ms:>7.1f} ms")
+    print(f"  page: {painted}" if painted else "  page: no Chromium here (make deps-ci)")
+    if given.json:
+        given.json.write_text(
+            json.dumps({"groups": given.groups, "answers": rows, "page": painted}, indent=1)
+        )
+    slow = any(row["p95_ms"] > P95_MS for row in rows.values())
+    late = painted is not None and painted["first_paint_ms"] > PAINT_MS
+    kept = {True: "MISSED", False: "kept"}
+    print(f"bars: p95 < {P95_MS:.0f} ms {kept[slow]}, first paint < 1 s {kept[late]}")
+    return int(slow or late)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,77 @@
+"""A real Chromium (Debian's package) for tests, and what it complained about."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Error, Page, Playwright
+
+MISSING = "no Chromium here: make deps-ci installs it"
+VIOLATIONS = """
+window.violations = [];
+addEventListener("securitypolicyviolation", (one) =>
+  window.violations.push(`${one.violatedDirective} ${one.blockedURI}`));
+"""
+READY_MS = 15_000
+
+
+def launch(driver: Playwright) -> Browser:
+    """Start the browser, or skip the test saying what is missing."""
+    path = shutil.which("chromium") or shutil.which("chromium-browser")
+    if path is None:
+        pytest.skip(MISSING)
+    # Tests may run as root, for whom Chromium has no sandbox.
+    return driver.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-dev-shm-usage"])
+
+
+@dataclass
+class Visit:
+    """One page, with every error, dialog and refusal that it caused."""
+
+    page: Page
+    url: str
+    complaints: list[str] = field(default_factory=list)
+
+    def go(self, query: str = "") -> Page:
+        """Open an address of the page and wait until its view stands."""
+        self.page.goto(f"{self.url}/{query}")
+        self.page.wait_for_selector("main[data-view] > *", timeout=READY_MS)
+        return self.page
+
+    def all_complaints(self) -> list[str]:
+        """Return everything that went wrong so far."""
+        return self.complaints + list(self.page.evaluate("window.violations"))
+
+
+def visit(
+    browser: Browser, url: str, *, width: int = 1400, scheme: str = "dark"
+) -> tuple[BrowserContext, Visit]:
+    """Return a fresh context with one page on it."""
+    context = browser.new_context(
+        viewport={"width": width, "height": 900},
+        color_scheme=scheme,  # type: ignore[arg-type]  # dark or light
+    )
+    context.add_init_script(VIOLATIONS)
+    page = context.new_page()
+    made = Visit(page, url)
+
+    def console(message: ConsoleMessage) -> None:
+        if message.type == "error":
+            made.complaints.append(message.text)
+
+    def error(problem: Error) -> None:
+        made.complaints.append(str(problem))
+
+    def dialog(box: Dialog) -> None:
+        made.complaints.append(f"dialog: {box.message}")
+        box.dismiss()
+
+    page.on("console", console)
+    page.on("pageerror", error)
+    page.on("dialog", dialog)
+    return context, made

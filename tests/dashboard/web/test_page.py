@@ -1,0 +1,320 @@
+"""The page in a real browser: live, by keyboard, dark and light, narrow, hostile names, 10,000 groups."""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+from playwright.sync_api import expect, sync_playwright
+
+from rebalance_monitor.dashboard.findings_table import write_findings
+from rebalance_monitor.dashboard.snapshot import Snapshot, Update
+from rebalance_monitor.dashboard.web.access import Access
+from rebalance_monitor.dashboard.web.past import TablePast
+from tests.dashboard.web import known
+from tests.dashboard.web.browser import READY_MS, launch, visit
+from tests.dashboard.web.serving import served
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from playwright.sync_api import Browser
+
+    from rebalance_monitor.dashboard.web.past import Past
+    from tests.dashboard.web.browser import Visit
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default::ResourceWarning")]
+TOKEN = "correct-horse-battery"  # noqa: S105 - of no service
+VIEWS = ("", "?view=incidents", "?view=findings", f"?group={known.STORMY}")
+FIRST_PAINT_MS = 1_000
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as driver:
+        started = launch(driver)
+        yield started
+        started.close()
+
+
+@contextmanager
+def visiting(
+    browser: Browser,
+    snapshot: Snapshot | None = None,
+    past: Past | None = None,
+    *,
+    width: int = 1400,
+    scheme: str = "dark",
+    access: Access | None = None,
+    complaints: bool = True,
+) -> Iterator[Visit]:
+    """Open the page over `snapshot` (a replay by default); nothing may be complained of."""
+    live = snapshot is not None
+    with served(snapshot or known.snapshot_of(known.replayed()), past, live=live, access=access) as client:
+        context, made = visit(browser, str(client.base_url).rstrip("/"), width=width, scheme=scheme)
+        yield made
+        if complaints:
+            assert made.all_complaints() == []
+        context.close()
+
+
+def small(*names: str) -> Snapshot:
+    snapshot = Snapshot("prod-eu")
+    groups = {name: known.summary(name, generation=3) for name in names}
+    told = [known.rebalance(name, 3, known.T0 - 60_000) for name in names]
+    snapshot.apply(
+        Update(findings=told, groups=groups, shards=[known.shard()], now=known.T0, wall=known.T0, batch=1)
+    )
+    return snapshot
+
+
+def test_a_storm_appears_on_top_without_a_reload_and_goes_when_it_is_over(browser: Browser) -> None:
+    snapshot = small("payments", "orders")
+    with visiting(browser, snapshot) as made:
+        page = made.go()
+        expect(page.locator(".calm-line")).to_contain_text("All quiet: 2 groups")
+        page.evaluate("window.same = true")
+        opened = known.storm("orders", known.T0 + 1_000)
+        snapshot.apply(Update(findings=[opened], now=known.T0 + 1_000, wall=known.T0 + 1_000, batch=2))
+        card = page.locator(".strip .incident")
+        expect(card).to_contain_text("orders")
+        expect(card).to_contain_text("7 rebalances in 5 m 00 s · most involve orders-c1 /10.0.0.1 (80 %)")
+        expect(page.locator("tbody tr").first).to_contain_text("storm", timeout=READY_MS)
+        expect(page.locator("#incident-count")).to_have_text("1")
+        over = known.storm("orders", known.T0 + 2_000, "resolved", opened.id)
+        snapshot.apply(Update(findings=[over], now=known.T0 + 2_000, wall=known.T0 + 2_000, batch=3))
+        expect(page.locator(".calm-line")).to_be_visible()
+        assert page.evaluate("window.same")
+
+
+def test_a_new_generation_is_shown_in_its_row_and_on_the_group_page(browser: Browser) -> None:
+    snapshot = small("payments", "orders")
+    with visiting(browser, snapshot) as made:
+        page = made.go()
+        row = page.locator("tbody tr", has_text="payments")
+        expect(row.locator(".c-generation")).to_have_text("3")
+        _rebalance(snapshot, 4)
+        expect(row.locator(".c-generation")).to_have_text("4")
+        page.goto(f"{made.url}/?group=payments")
+        expect(page.locator(".band")).to_have_count(2)
+        _rebalance(snapshot, 5)
+        expect(page.locator(".band")).to_have_count(3)
+        expect(page.locator("#generations tbody tr").first).to_contain_text("member joined")
+
+
+def _rebalance(snapshot: Snapshot, generation: int) -> None:
+    at = known.T0 + 10_000 * generation
+    found = known.rebalance("payments", generation, at)
+    snapshot.apply(
+        Update(
+            findings=[found],
+            groups={"payments": known.summary("payments", generation, at=at)},
+            now=at,
+            wall=at,
+        )
+    )
+
+
+def test_the_timeline_has_generations_members_marks_and_causes(browser: Browser) -> None:
+    with visiting(browser) as made:
+        page = made.go(f"?group={known.STORMY}")
+        expect(page.locator(".lanes .band")).to_have_count(11)
+        expect(page.locator(".lane")).to_have_count(3)
+        assert page.locator(".node.joined").count() >= 5
+        assert page.locator(".breach").count() >= 3
+        # A cause and its confidence on hover, and in the table below.
+        page.locator(".band").nth(6).hover()
+        detail = page.locator(".lane-detail")
+        expect(detail).to_contain_text("Generation 7")
+        expect(detail).to_contain_text(re.compile(r"session timeout\s*97 %"))
+        expect(detail).to_contain_text("silent 7.3 s")
+        expect(page.locator("#generations")).to_contain_text(re.compile(r"session timeout 97 %\s*crash-loop"))
+
+
+def test_members_spread_and_deadlines_count_down(browser: Browser) -> None:
+    snapshot = small("payments")
+    listed = [known.member("payments", 0), known.member("payments", 1, deadline=known.T0 + 30_000)]
+    summary = known.summary("payments", 3, member_list=listed)
+    snapshot.apply(Update(groups={"payments": summary}, now=known.T0, wall=known.T0))
+    with visiting(browser, snapshot) as made:
+        page = made.go("?group=payments")
+        expect(page.locator(".deadlines li")).to_contain_text("Session of payments-c1")
+        first = page.locator(".deadlines li b").inner_text()
+        expect(page.locator(".deadlines li b")).not_to_have_text(first)
+        expect(page.locator(".spread").first).to_contain_text("payments.orders 0-2")
+
+
+def test_an_incident_link_opens_its_page_and_names_the_worst_client(browser: Browser) -> None:
+    storm = next(one for one in known.replayed().incidents.open.values() if one.group == known.STORMY)
+    with visiting(browser) as made:
+        page = made.go(f"?incident={storm.id}")
+        expect(page.locator("h1")).to_contain_text(known.STORMY)
+        expect(page.locator(".hero")).to_contain_text("critical")
+        expect(page.locator(".panel", has_text="Who").first).to_contain_text(f"{known.STORMY}-d")
+
+
+@pytest.mark.parametrize("name", known.HOSTILE)
+def test_hostile_names_are_inert(browser: Browser, name: str) -> None:
+    snapshot = small(name)
+    opened = known.storm(name, known.T0)
+    snapshot.apply(Update(findings=[opened], now=known.T0, wall=known.T0))
+    with visiting(browser, snapshot) as made:
+        page = made.go()
+        shown = page.locator("tbody .row-link").inner_text()
+        assert not re.search("[\u200b\u202e\x00]", shown)
+        page.locator("tbody .row-link").click()
+        page.wait_for_selector("main[data-view=group]")
+        expect(page.locator("h1")).to_have_text(shown)
+        for query in ("?view=findings", "?view=incidents", f"?incident={opened.id}"):
+            made.go(query)
+            assert (
+                page.locator("main img, main script, main iframe, main [onerror], main [onload]").count() == 0
+            )
+        page.wait_for_timeout(100)
+        assert "owned" not in page.title().replace("document.title='owned'", "")
+
+
+def test_everything_can_be_done_from_the_keyboard(browser: Browser) -> None:
+    with visiting(browser) as made:
+        page = made.go()
+        page.keyboard.press("/")
+        expect(page.locator("#search")).to_be_focused()
+        page.keyboard.type("sigkill")
+        page.keyboard.press("Enter")
+        expect(page.locator("tbody tr")).to_have_count(3)
+        # Storms stand on top, so they come first for the keyboard too.
+        for place in range(3):
+            page.keyboard.press("j")
+            expect(page.locator(".row-link").nth(place)).to_be_focused()
+        expect(page.locator("tbody .row-link").first).to_be_focused()
+        page.keyboard.press("Enter")
+        page.wait_for_selector("main[data-view=group]")
+        chosen = page.locator(".band.chosen").get_attribute("aria-label")
+        page.keyboard.press("ArrowLeft")
+        assert page.locator(".band.chosen").get_attribute("aria-label") != chosen
+        page.keyboard.press("Escape")
+        page.wait_for_selector("main[data-view=cluster]")
+        for key, view in (("i", "incidents"), ("h", "findings"), ("g", "cluster")):
+            page.keyboard.press(key)
+            page.wait_for_selector(f"main[data-view={view}]")
+        page.keyboard.press("?")
+        expect(page.locator("#help")).to_be_visible()
+        page.keyboard.press("Escape")
+        page.keyboard.press("t")
+        expect(page.locator("#when")).to_be_visible()
+
+
+def test_dark_and_light_follow_the_system_can_be_chosen_and_are_readable(browser: Browser) -> None:
+    seen = {}
+    for scheme in ("dark", "light"):
+        with visiting(browser, scheme=scheme) as made:
+            page = made.go()
+            seen[scheme] = page.evaluate("getComputedStyle(document.body).backgroundColor")
+            for place in (
+                "body",
+                ".quiet",
+                ".chip.warn",
+                ".chip.bad",
+                "tbody .cause.bad",
+                "tbody .cause.good",
+            ):
+                assert page.evaluate(CONTRAST, place) >= 4.5, (scheme, place)
+            page.keyboard.press("d")
+            turned = page.evaluate("getComputedStyle(document.body).backgroundColor")
+            page.reload()
+            page.wait_for_selector("main[data-view]")
+            assert page.evaluate("getComputedStyle(document.body).backgroundColor") == turned != seen[scheme]
+    assert seen["dark"] != seen["light"]
+
+
+CONTRAST = """(place) => {
+  const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  const rgb = (over, under) => {
+    for (const one of [under, over]) {
+      canvas.fillStyle = one;
+      canvas.fillRect(0, 0, 1, 1);
+    }
+    return [...canvas.getImageData(0, 0, 1, 1).data].slice(0, 3);
+  };
+  const light = (colour) => {
+    const linear = (v) => (v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4);
+    const [r, g, b] = colour.map((one) => linear(one / 255));
+    return .2126 * r + .7152 * g + .0722 * b;
+  };
+  const element = document.querySelector(place);
+  let under = null;
+  for (let node = element; node && !under; node = node.parentElement) {
+    const colour = getComputedStyle(node).backgroundColor;
+    if (colour !== "rgba(0, 0, 0, 0)") under = colour;
+  }
+  const back = rgb(under, "#fff");
+  const ink = rgb(getComputedStyle(element).color, `rgb(${back})`);
+  const [one, other] = [light(ink), light(back)].sort((a, b) => b - a);
+  return (one + .05) / (other + .05);
+}"""
+
+
+@pytest.mark.parametrize("width", [360, 768])
+def test_narrow_screens_scroll_down_only(browser: Browser, width: int) -> None:
+    with visiting(browser, width=width) as made:
+        for query in VIEWS:
+            page = made.go(query)
+            page.wait_for_timeout(100)
+            assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, query
+        page = made.go()
+        expect(page.locator("tbody .row-link").first).to_be_visible()
+
+
+def test_no_view_breaks_the_policy_or_needs_another_host(browser: Browser) -> None:
+    with visiting(browser) as made:
+        asked: list[str] = []
+        made.page.on("request", lambda request: asked.append(request.url))
+        for query in VIEWS:
+            made.go(query)
+        assert asked
+        assert all(address.startswith(made.url) for address in asked)
+
+
+def test_time_travel_goes_back_to_the_storm_and_to_now(browser: Browser, tmp_path: Path) -> None:
+    told = [finding for view in known.replayed().groups.values() for finding in view.recent]
+    write_findings(tmp_path, told, "0b31a4ad", 1)
+    opened = next(f.at for f in told if f.kind == "storm" and f.group == known.STORMY)
+    with visiting(browser, past=TablePast(tmp_path)) as made:
+        page = made.go(f"?at={opened + 1}")
+        expect(page.locator("#travel")).to_contain_text("As it was at")
+        expect(page.locator(".strip")).to_contain_text(known.STORMY)
+        page.locator("tbody .row-link", has_text=known.STORMY).click()
+        page.wait_for_selector("main[data-view=group]")
+        expect(page.locator(".chips").first).to_contain_text("3 members")
+        page.get_by_role("button", name="\u2212 1 h").click()
+        expect(page.locator("h1")).to_have_text("Not found")
+        made.complaints.clear()
+        page.get_by_role("button", name="Back to now").click()
+        expect(page.locator("#travel")).to_be_hidden()
+
+
+def test_a_token_is_asked_for_and_kept_in_the_tab(browser: Browser) -> None:
+    with visiting(browser, small("payments"), access=Access(token=TOKEN), complaints=False) as made:
+        page = made.page
+        page.goto(made.url)
+        page.locator("#token").fill(TOKEN)
+        page.locator("#token").press("Enter")
+        expect(page.locator("tbody")).to_contain_text("payments")
+        page.reload()
+        expect(page.locator("tbody")).to_contain_text("payments")
+        expect(page.locator("#live-text")).not_to_have_text("offline")
+
+
+def test_ten_thousand_groups_are_painted_within_a_second(browser: Browser) -> None:
+    with visiting(browser, known.snapshot_of(known.crowd(10_000))) as made:
+        made.go()  # the first visitor's board is made here; the monitor makes one with every batch
+        page = made.go()
+        painted = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
+        assert painted < FIRST_PAINT_MS
+        expect(page.locator("tbody tr")).to_have_count(100)
+        expect(page.locator(".pager").first).to_contain_text("1\u2013100 of 10,000")
+        page.keyboard.press("ArrowRight")
+        expect(page.locator(".pager").first).to_contain_text("101\u2013200 of 10,000")
