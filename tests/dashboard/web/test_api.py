@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -32,12 +33,17 @@ def real() -> Iterator[httpx.Client]:
 
 def valid(path: str, body: Answer) -> Answer:
     """Return the body once the document's schema has taken it."""
+    validator(path).validate(body)
+    return body
+
+
+@cache
+def validator(path: str) -> Draft202012Validator:
     document = openapi.document()
     shape = next(one.shape for one in openapi.PATHS if one.path == path)
-    schema = {**document["paths"][path]["get"]["responses"]["200"]["content"]["application/json"]["schema"]}
+    schema = document["paths"][path]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
     assert schema["$ref"].endswith(shape.__name__)
-    Draft202012Validator({**schema, "components": document["components"]}).validate(body)
-    return body
+    return Draft202012Validator({**schema, "components": document["components"]})
 
 
 def ask(client: httpx.Client, path: str, **values: str | int) -> Answer:
@@ -50,10 +56,10 @@ def test_every_path_of_the_document_answers_by_its_schema(real: httpx.Client) ->
     groups = ask(real, "/groups")["rows"]
     incidents = ask(real, "/incidents")["rows"]
     ask(real, "/cluster")
-    ask(real, "/findings", limit=500)
-    for row in groups:
+    ask(real, "/findings", limit=120)
+    for row in groups[:6]:
         ask(real, "/group", group=row["group"])
-    for row in incidents:
+    for row in incidents[:6]:
         ask(real, "/incident", id=row["id"])
     assert len(groups) == len(known.replayed().groups)
     assert {path.path for path in openapi.PATHS} | {"/events"} == set(openapi.document()["paths"])
@@ -165,12 +171,17 @@ def test_ready_only_once_history_is_read() -> None:
         assert client.get("/metrics").text == "# EOF\n"
 
 
+def found(client: httpx.Client, **values: str | int) -> Answer:
+    """Return findings without holding them against the schema again."""
+    return client.get("/api/v1/findings", params=values).raise_for_status().json()
+
+
 def table(folder: Path) -> TablePast:
     """Write the replay's findings as a job does, in batches."""
     views = known.replayed().groups.values()
     told = sorted((f for view in views for f in view.recent), key=lambda finding: finding.at)
-    for number in range(0, len(told), 20):
-        write_findings(folder, told[number : number + 20], "0b31a4ad-56b8", number)
+    for number in range(0, len(told), 60):
+        write_findings(folder, told[number : number + 60], "0b31a4ad-56b8", number)
     return TablePast(folder)
 
 
@@ -180,13 +191,13 @@ def test_the_table_answers_as_the_memory_does_and_pages_lose_nothing(
     queries = ({}, {"group": known.STORMY}, {"kind": "storm"}, {"cause": "session_timeout"}, {"search": "-d"})
     with served(known.snapshot_of(known.replayed()), table(tmp_path)) as disk:
         for query in queries:
-            one, other = (ask(client, "/findings", limit=500, **query) for client in (real, disk))
+            one, other = (found(client, limit=500, **query) for client in (real, disk))
             assert one["rows"] == other["rows"]
             assert (one["source"], other["source"]) == ("memory", "table")
-        everything = [row["id"] for row in ask(disk, "/findings", limit=500)["rows"]]
+        everything = [row["id"] for row in found(disk, limit=500)["rows"]]
         got, before = [], ""
         while before is not None:
-            page = ask(disk, "/findings", limit=37, before=before)
+            page = found(disk, limit=37, before=before)
             got += [row["id"] for row in page["rows"]]
             before = page["next"]
     assert got == everything
