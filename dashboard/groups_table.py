@@ -108,14 +108,17 @@ def restored(known: Known, findings: Sequence[Finding]) -> Known:
     """
     groups, incidents = dict(known.groups), known.incidents
     others: list[Finding] = []
+    gone: dict[str, int] = {}
     for finding in findings:
         incidents = incidents.after([finding])
         if finding.group is None:
             others.append(finding)
         elif finding.kind is Kind.GROUP_REMOVED:
             groups.pop(finding.group, None)
+            gone[finding.group] = finding.at
             incidents = incidents.without([finding.group])
-        else:
+        elif finding.at > gone.get(finding.group, -1):
+            # What was told together with the removal does not bring the group back.
             view = groups.get(finding.group, GroupView(finding.group))
             groups[finding.group] = view.told(finding, known.version)
     return replace(
