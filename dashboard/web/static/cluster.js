@@ -6,8 +6,8 @@ import { bars, chip, empty, incidentCard, line, panel, stateChip } from "./parts
 
 const PAGE = 100;
 const COLUMNS = [
-  ["trouble", "Trouble"], ["group", "Group"], ["state", "State"], ["members", "Members"], ["generation", "Generation"],
-  ["rebalances", "Last hour"], ["cause", "Last cause"], ["last_rebalance", "Last rebalance"],
+  ["trouble", "Trouble"], ["group", "Group"], ["state", "State"], ["members", "Members"], ["generation", "Gen"],
+  ["rebalances", "Last hour"], ["cause", "Last cause"], ["last_rebalance", "Rebalanced"],
 ];
 const TURNED = new Set(["members", "generation", "rebalances", "last_rebalance"]);
 

@@ -57,8 +57,8 @@ export function lanes(timeline, width) {
 function shortener(labels) {
   let common = labels.length > 1 ? labels[0].length : 0;
   for (const label of labels) while (common > 0 && !label.startsWith(labels[0].slice(0, common))) common -= 1;
-  const cut = common > 8 ? Math.min(common, ...labels.map((label) => label.length - 1)) : 0;
-  return (label) => (cut > 0 && label.length > 18 ? `…${label.slice(cut)}` : label);
+  const fits = innerWidth < 760 ? 10 : 20;
+  return (label) => (common > 8 && label.length > fits ? `…${label.slice(-Math.max(fits - 1, label.length - common))}` : label);
 }
 
 function toneOf(column) {

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from jsonschema import Draft202012Validator
 
+from rebalance_monitor.coordinator.kinds import Kind, Scope
 from rebalance_monitor.dashboard.findings_table import write_findings
 from rebalance_monitor.dashboard.snapshot import Known, Snapshot, Update
 from rebalance_monitor.dashboard.web import openapi
@@ -231,6 +233,31 @@ def test_a_table_that_cannot_be_read_is_a_503(tmp_path: Path) -> None:
     (day / "x-1.parquet").write_bytes(b"no parquet")
     with served(Snapshot("lab"), TablePast(tmp_path)) as client:
         assert client.get("/api/v1/findings?until=2026-11-22T00:00:00").status_code == 503
+
+
+def test_an_incident_about_no_group_has_its_page() -> None:
+    identity = "feedfacefeedface"
+    told = replace(
+        known.rebalance("none", 1, known.T0, id=identity, incident=identity, phase="opened"),
+        kind=Kind.MONITOR_DEGRADED,
+        scope=Scope.MONITOR,
+        group=None,
+    )
+    snapshot = Snapshot("lab")
+    snapshot.apply(Update(findings=[told], now=known.T0, wall=known.T0))
+    with served(snapshot) as client:
+        (row,) = ask(client, "/incidents")["rows"]
+        seen = ask(client, "/incident", id=row["id"])
+        assert ask(client, "/cluster")["incidents_open"] == 1
+    assert (seen["incident"]["scope"], len(seen["findings"])) == ("monitor", 1)
+
+
+def test_a_name_that_is_no_text_is_escaped() -> None:
+    name = "bytes \udcff of another charset"
+    snapshot = Snapshot("lab")
+    snapshot.apply(Update(groups={name: known.summary(name)}, now=known.T0, wall=known.T0))
+    with served(snapshot) as client:
+        assert ask(client, "/groups")["rows"][0]["group"] == name
 
 
 def test_members_that_count_down_are_told_with_their_deadline() -> None:
