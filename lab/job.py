@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings import Finding
 
 JOB_READY_S = 180.0
+# What the job's log says of its page.
+SERVED = '"the page is served"'
 JOB_STOP_S = 30.0
 
 
@@ -97,6 +100,13 @@ class Job:
     def _log(self) -> str:
         text = (self._folder / "monitor.log").read_text(encoding="utf-8", errors="replace")
         return "\n".join(text.splitlines()[-15:])
+
+    def page(self) -> str | None:
+        """Give the address of the job's page, None where its port was taken."""
+        for line in (self._folder / "monitor.log").read_text(encoding="utf-8", errors="replace").splitlines():
+            if SERVED in line and line.startswith("{"):
+                return str(json.loads(line)["url"])
+        return None
 
     def findings(self) -> Iterator[Finding]:
         """Give the findings since the last call."""
