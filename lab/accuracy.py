@@ -95,7 +95,7 @@ def main(**options: Any) -> None:  # noqa: ANN401 - click's values
         command = "make accuracy-full"
     else:
         results = [_scored(folder, misses=options["misses"]) for folder in _folders(options)]
-        command = "make accuracy"
+        command = "make accuracy" + (" (several runs, scored together)" if len(results) > 1 else "")
     ways = [(way, name) for way, name in WAYS if any(way in one.claims for one in results)]
     text = page(origin(command, results), [pooled(name, way, results) for way, name in ways])
     click.echo(text)
@@ -134,6 +134,7 @@ def origin(command: str, results: Sequence[Result]) -> Origin:
     """Give what made the page: versions, seeds, loads, and what was skipped or left out, and why."""
     abouts = [result.about for result in results]
     skipped = {group: why for about in abouts for group, why in about["skipped"].items()}
+    watched = sum(len(result.families) for result in results if LIVE in result.claims)
     spoilt = [(group, why) for result in results for group, why in result.spoilt.items()]
     return Origin(
         command=command,
@@ -142,6 +143,7 @@ def origin(command: str, results: Sequence[Result]) -> Origin:
         runs=sum(family in FAMILIES for result in results for family in result.families.values()),
         seconds=sum(about["ended"] - about["began"] for about in abouts) / 1000,
         remarks=[
+            f"The streaming job of this version watched {watched} of them live; replayed were all.",
             *_loads(abouts),
             *(f"Left out {group}: {why}." for group, why in sorted(spoilt)),
             *(f"Skipped {group}: {why}." for group, why in sorted(skipped.items())),
@@ -168,9 +170,10 @@ def _loads(abouts: Sequence[dict[str, Any]]) -> list[str]:
     """Say how starved the machine was: delays and time-outs cannot be read without it."""
     return [
         f"Kafka {about['kafka']}, seed {about['seed']}: mean load {about['load']} on {about['cores']} cores, "
-        f"{(about['ended'] - about['began']) / 60_000:.0f} minutes, woken at most {about['late_ms']} ms late."
+        f"{(about['ended'] - about['began']) / 60_000:.0f} minutes"
+        + (f", woken at most {about['late_ms']} ms late." if "late_ms" in about else ".")
         for about in abouts
-        if "late_ms" in about
+        if "load" in about
     ]
 
 
