@@ -30,8 +30,9 @@ _CAP_FITTING = 0.55
 _CAP_UNSYNCED = 0.7
 _MIN_REPORTED = 0.1
 _CERTAIN = 0.97
-_BARRIER_HELD = 0.9
+_BARRIER_HELD = 0.85
 _STALLED = 10
+_PRIOR_SYNC = 0.06
 PRIORS_DYNAMIC = {
     Cause.MEMBER_LEFT: 0.45,
     Cause.SESSION_TIMEOUT: 0.3,
@@ -121,7 +122,10 @@ def _dynamic(seen: Silence) -> dict[Cause, float]:
         )
     scores = {cause: prior[cause] * likelihood[cause] for cause in prior}
     if seen.held >= _BARRIER_HELD * seen.rebalance and seen.wait < 0:
-        scores[Cause.JOIN_DEADLINE_MISSED] = 0.3 / 2_000
+        scores[Cause.JOIN_DEADLINE_MISSED] = 0.5 / _CLOSE_MS
+    if not seen.committed and seen.wait < 0:
+        late = seen.elapsed - seen.rebalance
+        scores[Cause.SYNC_DEADLINE_MISSED] = _PRIOR_SYNC * _arrival(seen, late, _CLOSE_MS)
     return scores
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
+from rebalance_monitor.coordinator import topic_names
 from rebalance_monitor.decoders.rows import listed_partitions
 
 if TYPE_CHECKING:
@@ -90,20 +91,15 @@ class Owners:
 
 
 def _layout(state: GroupState) -> _Layout:
-    return tuple(_topics(state)), tuple(tuple(map(tuple, member.assigned)) for member in state.members)
-
-
-def _topics(state: GroupState) -> list[str]:
-    """Return the names that commits use for the group's topics; epoch-based groups are assigned topic ids."""
-    if not state.names:
-        return state.topics
-    return state.names if len(state.names) == len(state.topics) == 1 else []
+    return tuple(topic_names.named(state)), tuple(
+        tuple(map(tuple, member.assigned)) for member in state.members
+    )
 
 
 def _owned(state: GroupState) -> dict[tuple[str, int], tuple[int, int]]:
     """(topic, partition) -> (place of the member, index into its offsets) under the current assignment."""
     found: dict[tuple[str, int], tuple[int, int]] = {}
-    topics = _topics(state)
+    topics = topic_names.named(state)
     for place, member in enumerate(state.members if topics else ()):
         index = 0
         for topic, *partitions in member.assigned:
@@ -198,7 +194,8 @@ def _begin(state: GroupState, member: Member, at: int) -> None:
             _idle(state, member)
         gap, cadence = at - member.last_commit, member.cadence
         change = (gap - cadence) // _SMOOTHING
-        member.gap = gap
+        if gap >= member.rebalance_timeout > 0:
+            member.stalled_at = at
         if cadence < 0:
             member.cadence = gap
         else:

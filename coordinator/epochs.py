@@ -50,6 +50,7 @@ def on_record(state: GroupState, found: Decoded, scene: Scene) -> list[Finding]:
         state.protocol_type = kind
         state.status = Status.EMPTY
     state.ts, state.offset, state.live = scene.ts, scene.offset, not scene.history
+    state.asked, state.asked_at = [], -1
     told: list[Finding] = []
     if found.type in _GROUP_RECORDS:
         _bumped(state, found.value, scene)

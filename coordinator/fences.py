@@ -28,6 +28,7 @@ AWAY = -2
 
 _HEARTBEATS = 6
 _MAX_DEPARTED = 50
+_STALL_MS = 5_000
 
 
 def note_departure(state: GroupState, member: Member, scene: Scene) -> None:
@@ -69,7 +70,7 @@ def _judge(state: GroupState, member: Member, scene: Scene) -> Departure:
         session_early=member.session_timeout // _HEARTBEATS,
         quiet=quiet,
         closes=bool(family.commits_idle) and bool(member.offsets),
-        stalled=family.poll_held and member.gap >= member.rebalance_timeout > 0,
+        stalled=family.poll_held and 0 <= scene.ts - member.stalled_at <= _STALL_MS <= scene.ts,
     )
     if static:
         return _static(member, seen)

@@ -197,7 +197,7 @@ _TRACE = (
     "moved",
     "fresh",
     "silent_count",
-    "gap",
+    "stalled_at",
 )
 
 

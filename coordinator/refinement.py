@@ -18,6 +18,12 @@ from rebalance_monitor.coordinator.reasons import seconds
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+LOOKED_MS = 3_000
+"""A look this close to a finding would have seen a move that caused it, ms."""
+
+DEADLINE_SLACK_MS = 2_500
+"""How much shorter than the rebalance timeout the looks may have seen a barrier that lasted that long, ms."""
+
 AFTER_MOVE_MS = 30_000
 """A rebalance among the same members this soon after a move is most likely caused by it."""
 
@@ -28,7 +34,9 @@ def refine(finding: Finding, sightings: Sequence[int], looks: Sequence[int], mov
         return None
     if finding.kind is not Kind.REBALANCE:
         return finding
-    return _moved(_bounded(finding, sightings, looks), moved_at)
+    bounded = _bounded(finding, sightings, looks)
+    watched = any(abs(finding.at - at) <= LOOKED_MS for at in looks)
+    return _moved(_expired_barrier(bounded), moved_at, watched=watched)
 
 
 def _excused(finding: Finding, moved_at: int) -> bool:
@@ -58,11 +66,36 @@ def _bounded(finding: Finding, sightings: Sequence[int], looks: Sequence[int]) -
     )
 
 
-def _moved(finding: Finding, moved_at: int) -> Finding:
+def _expired_barrier(finding: Finding) -> Finding:
+    """Name those that a barrier dropped at its deadline: it was seen to last as long as it may."""
+    left = {member.member_id for member in finding.members if member.role == "left"}
+    limit = max((member.rebalance_timeout_ms or 0 for member in finding.members), default=0)
+    seen = finding.join_ms_min or 0
+    if not left or finding.group_type != "classic" or not 0 <= limit - seen <= DEADLINE_SLACK_MS < limit:
+        return finding
+    why = f"the barrier was seen to last {seconds(seen)} at least; rebalance timeout {seconds(limit)}"
+    dropped = tuple(
+        CauseEntry(Cause.JOIN_DEADLINE_MISSED, 0.85, why, m.member_id, m.client_id, m.host, m.instance_id)
+        for m in finding.members
+        if m.role == "left" and m.instance_id is None and (m.silence_ms or 0) < (m.session_timeout_ms or 0)
+    )
+    named = {entry.member_id for entry in dropped}
+    rest = tuple(
+        replace(entry, confidence=round(entry.confidence / 10, 2)) if entry.member_id in named else entry
+        for entry in finding.causes
+        if not (entry.member_id in named and entry.cause is Cause.JOIN_DEADLINE_MISSED)
+    )
+    return replace(finding, causes=(*dropped, *sorted(rest, key=lambda entry: -entry.confidence)))
+
+
+def _moved(finding: Finding, moved_at: int, *, watched: bool) -> Finding:
+    """Tell a move of the coordinator from a member that asked; `watched`: looks went on around it."""
     apart = finding.at - moved_at
     same = bool(finding.causes) and finding.causes[0].cause is Cause.LEADER_REJOINED
-    if moved_at < 0 or not same or not 0 <= apart <= AFTER_MOVE_MS:
+    if not same:
         return finding
+    if moved_at < 0 or not 0 <= apart <= AFTER_MOVE_MS:
+        return _asked(finding) if watched else finding
     why = f"same members {seconds(apart)} after their coordinator moved"
     rest = tuple(
         replace(entry, confidence=0.1)
@@ -70,3 +103,10 @@ def _moved(finding: Finding, moved_at: int) -> Finding:
         if entry.cause not in {Cause.COORDINATOR_MOVED, Cause.UNKNOWN}
     )
     return replace(finding, causes=(CauseEntry(Cause.COORDINATOR_MOVED, 0.85, why), *rest))
+
+
+def _asked(finding: Finding) -> Finding:
+    """Nothing moved, as the looks saw: a member asked for the rebalance."""
+    kept = [entry for entry in finding.causes if entry.cause is Cause.LEADER_REJOINED]
+    why = kept[0].why + "; its coordinator did not move"
+    return replace(finding, causes=(replace(kept[0], confidence=0.85, why=why),))

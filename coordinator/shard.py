@@ -9,7 +9,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator import barriers, classic, commits, epochs, removal, silence, summary
+from rebalance_monitor.coordinator import (
+    barriers,
+    classic,
+    commits,
+    epochs,
+    removal,
+    silence,
+    summary,
+    topic_names,
+)
 from rebalance_monitor.coordinator.outputs import FindingOut, GroupOut, Output, RemovedOut, StatOut
 from rebalance_monitor.coordinator.scene import Scene
 from rebalance_monitor.coordinator.state import GroupState, PendingRemoval, ShardState
@@ -130,10 +139,15 @@ class ShardCoordinator:
             group.last_commit = max(group.last_commit, row.commit_ts)
             group.reset_at = max(group.reset_at, row.commit_ts)
             return []
+        partitions, offsets = rows.run_parts(row)
+        if group.names and topic_names.unsettled(group):
+            listed = rows.listed_partitions(partitions)
+            if topic_names.on_run(group, listed, row.commit_ts):
+                self._owners.pop(row.group, None)
         owned = self._owners.get(row.group)
         if owned is None:
             owned = self._owners[row.group] = commits.Owners(group)
-        begun = commits.fold(group, row.commit_ts, *rows.run_parts(row), owned)
+        begun = commits.fold(group, row.commit_ts, partitions, offsets, owned)
         silent = [member for member in begun if member.silent_id]
         if not silent and not group.held_id:
             return []

@@ -31,8 +31,8 @@ class Member:
 
     `assigned` is one list per topic: index into the group's topics, then partitions; `offsets` holds the last
     committed offset (-1 unknown) of each of these partitions in the same order. `moved` and `fresh` describe
-    the commit at `last_commit`: whether an offset advanced in it, whether a partition was new to it. `gap` is
-    the time (ms) between the last two commits.
+    the commit at `last_commit`: whether an offset advanced in it, whether a partition was new to it.
+    `stalled_at` is when it last committed after a gap of at least its rebalance timeout.
     """
 
     member_id: str
@@ -61,7 +61,7 @@ class Member:
     epoch: int = -1
     epoch_state: int = 0
     acked_at: int = -1
-    gap: int = -1
+    stalled_at: int = -1
 
 
 @dataclass(slots=True)
@@ -90,7 +90,8 @@ class GroupState:
     `connect` is [config offset, scheduled delay in ms, tasks were revoked] of a Connect group.
     The fields from `target_epoch` on belong to epoch-based groups: `departed`, their `verdicts`, `silences`
     [silence, session, rebalance timeout, cadence] and `newcomers` collect what came since `stable_epoch`.
-    `topics` are topic ids in hex there, `names` the subscribed names, `aliases` the ids that a name may have.
+    `topics` are topic ids in hex there, `names` the subscribed names, `aliases` the ids that a name may have,
+    `asked` the partitions committed at `asked_at`, from which these are learned.
     `rehashed` and `resubscribed` (member ids) say what else changed since then. `held_id`, `held_at` and
     `stuck_id` belong to a barrier that commits suggest, or a convergence that takes too long.
     """
@@ -138,6 +139,8 @@ class GroupState:
     rehashed: bool = False
     resubscribed: list[str] = field(default_factory=list)
     aliases: dict[str, list[str]] = field(default_factory=dict)
+    asked: list[list[str | int]] = field(default_factory=list)
+    asked_at: int = -1
     held_id: str = ""
     held_at: int = -1
     stuck_id: str = ""

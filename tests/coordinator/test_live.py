@@ -1,6 +1,7 @@
 import json
 from dataclasses import replace
 
+from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import Finding
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.live import Live
@@ -166,3 +167,37 @@ def test_a_listing_that_a_broker_did_not_answer_says_nothing() -> None:
 def test_sightings_with_members_and_listings_survive_as_json() -> None:
     seen = replace(listing(60_000, "g", "h"), members=LISTED)
     assert from_json(to_json(seen)) == seen
+
+
+def refined(topic: Topic, *, seen_from: int, seen_until: int) -> Finding:
+    live = Live(SETTINGS, "c1")
+    live.on_sightings([look(at, seen=seen_from <= at < seen_until) for at in range(0, 80_000, 1_000)])
+    last = [found for found in findings(topic) if found.kind is Kind.REBALANCE][-1]
+    return live.refine([last])[0]
+
+
+def dropped(stops: int) -> Topic:
+    """B is gone from the second generation; A commits until it rejoins at `stops`, B until the end."""
+    both = [Client("a-1", (0,)), Client("b-1", (1,))]
+    topic = Topic()
+    topic.generation(0, 1, both)
+    topic.commits(1_000, stops, both[0], moving=3)
+    topic.commits(1_000, 59_000, both[1], moving=3)
+    topic = topic.sorted()
+    topic.generation(60_000, 2, both[:1])
+    return topic
+
+
+def test_a_barrier_seen_to_last_for_its_deadline_dropped_those_that_are_missing() -> None:
+    late = refined(dropped(54_000), seen_from=52_500, seen_until=60_000)
+    assert (late.causes[0].cause, late.causes[0].member_id) == (Cause.JOIN_DEADLINE_MISSED, "b-1")
+    soon = refined(dropped(59_000), seen_from=58_500, seen_until=60_000)
+    assert soon.causes[0].cause is Cause.MEMBER_LEFT
+
+
+def test_where_no_coordinator_moved_a_rebalance_of_the_same_members_was_asked_for() -> None:
+    topic = Topic()
+    topic.generation(0, 1, [Client("a-1", (0,))])
+    topic.generation(60_000, 2, [Client("a-1", (0,))])
+    cause = refined(topic, seen_from=59_500, seen_until=60_000).causes[0]
+    assert (cause.cause, cause.confidence) == (Cause.LEADER_REJOINED, 0.85)
