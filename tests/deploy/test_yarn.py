@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,7 @@ from rebalance_monitor.cluster.java import find_java
 from rebalance_monitor.lab.node import wait_until
 from tests.chaos.rig import Rig
 from tests.deploy.minicluster import MiniCluster
+from tests.oracle.needs import needs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,7 +43,9 @@ PATIENCE_S = 240.0
 
 @pytest.fixture
 def hadoop(tmp_path: Path) -> Iterator[MiniCluster]:
-    with MiniCluster(tmp_path / "hadoop") as found:
+    with ExitStack() as stack:
+        with needs():
+            found = stack.enter_context(MiniCluster(tmp_path / "hadoop"))
         yield found
 
 
