@@ -43,6 +43,9 @@ _MEMBER = pa.struct(
         "session_timeout_ms": _INT,
         "rebalance_timeout_ms": _INT,
         "last_commit": _LONG,
+        "cadence_ms": _LONG,
+        "deadline": _LONG,
+        "silent": _FLAG,
     }
 )
 _CAUSE = pa.struct({"cause": _TEXT, "confidence": _REAL})

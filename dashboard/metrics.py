@@ -79,7 +79,7 @@ GROUP_METRICS = (
     _gauge("group_silent_members", "members past a deadline that the broker has not confirmed", "group"),
     _gauge(
         "group_assignment_skew_partitions",
-        "partitions that the busiest member has more than the idlest, while that is a finding; else 0",
+        "partitions that the busiest member has more than the idlest; 0 where not all members are known",
         "group",
     ),
     _counter("group_rebalances", "completed rebalances", "group"),

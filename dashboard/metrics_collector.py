@@ -21,7 +21,6 @@ from rebalance_monitor.dashboard.metrics import METRICS, OTHER
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from rebalance_monitor.coordinator.findings import Finding
     from rebalance_monitor.dashboard.group_view import GroupView
     from rebalance_monitor.dashboard.incidents import Incident
     from rebalance_monitor.dashboard.metrics_tallies import GroupTally, Histogram, Mark, Tallies
@@ -163,8 +162,7 @@ def _group(
         page.add(name, sum(incident.kind is kind for incident in open_ones), label)
     silent = sum(incident.kind is Kind.MEMBER_SILENT for incident in open_ones)
     page.add("group_silent_members", silent, label)
-    skews = (_skew(one.latest) for one in open_ones if one.kind is Kind.ASSIGNMENT_SKEWED)
-    page.add("group_assignment_skew_partitions", max(skews, default=0), label)
+    page.add("group_assignment_skew_partitions", max(map(_skew, views), default=0), label)
     for name, key in (
         ("group_last_rebalance_timestamp_seconds", "last_rebalance"),
         ("group_last_commit_timestamp_seconds", "last_commit"),
@@ -174,8 +172,11 @@ def _group(
             page.add(name, newest / 1000, label)
 
 
-def _skew(finding: Finding) -> int:
-    return int(finding.details.get("most", 0)) - int(finding.details.get("least", 0))
+def _skew(view: GroupView) -> int:
+    """Return how uneven the assignment is; 0 where the summary does not list every member."""
+    listed = view.summary.get("member_list", ())
+    counts = [int(member.get("partitions", 0)) for member in listed]
+    return max(counts) - min(counts) if counts and len(counts) == view.summary.get("members") else 0
 
 
 def _tally(page: _Page, group: str, tally: GroupTally) -> None:

@@ -150,6 +150,15 @@ def test_a_group_takes_its_series_with_it() -> None:
     assert not any("g" in labels for _, labels in page.samples())
 
 
+def test_skew_is_the_spread_of_the_members_partitions() -> None:
+    page, members = Page(), [{"partitions": 7}, {"partitions": 2}, {"partitions": 5}]
+    page.snapshot.apply(Update(groups={"g": {"members": 3, "member_list": members}}))
+    page.snapshot.apply(Update(groups={"h": {"members": 40, "member_list": members}}))
+    found = page.samples()
+    assert found["group_assignment_skew_partitions", ("g",)] == 5
+    assert found["group_assignment_skew_partitions", ("h",)] == 0
+
+
 def test_history_is_no_news() -> None:
     page = Page()
     page.snapshot.apply(Update(findings=[about(Kind.REBALANCE, 1, history=True)]))
