@@ -50,7 +50,9 @@ that dropped it. With S = session timeout, P = rebalance timeout (max.poll.inter
 - `session_timeout` predicts S to S + c + J;
 - `poll_interval_exceeded` predicts P to P + c + J, for a static member P + S less a heartbeat;
 - `member_left` predicts 0 to J, or 0 to c + J where the client does not commit on close;
-- `join_deadline_missed` needs a barrier that was held for nearly the whole rebalance timeout.
+- `join_deadline_missed` needs a barrier that was held for nearly the whole rebalance timeout, by the
+  commits of those that stayed or by the probe's looks;
+- `sync_deadline_missed`: it never committed, and went a rebalance timeout after the generation began.
 
 Each window is a trapezoid, the sum of two uniform waits; its height at the measured silence is the
 likelihood, the priors below weigh it, and the shares are the confidences. Where S and P are close (6 s
@@ -143,6 +145,16 @@ counted generations, with its newest member and instance id.
 A tombstone is `group_migrated` where the next record is the other protocol's and of the same write, else
 `group_removed`: by an administrator when it came before the offsets could expire.
 
+## What only the probe adds to a rebalance
+
+Its looks narrow the start; a barrier seen to last for the rebalance timeout dropped those that are missing
+(`join_deadline_missed`). A rebalance among the same members within half a minute of a coordinator move is
+given to that; where looks went on and nothing moved, a member asked for it (`leader_rejoined`). Members that
+were active until their coordinator moved, and are gone after it, hint at `group_over_capacity`. A member
+that goes active to the last and is back within the same barrier hints at `member_removed_by_admin`, beside
+`member_left`: a quick restart looks the same. A static member that goes before its session could expire was
+removed, or told to leave.
+
 ## Across groups
 
 Five or more groups that rebalance among the same members within ten seconds share a coordinator that
@@ -168,8 +180,9 @@ with the application and leaves only when it polls again: a departure right afte
 silence of the rebalance timeout is a poll breach.
 
 The session timeout is in no record: it is `session_timeout_848_ms`, which the job reads from the broker
-where it may. Commits name topics and assignments topic ids, so commits speak only for groups with one
-topic; members of the others get `unknown` unless a fence is plain. Share and streams groups: membership,
+where it may. Commits name topics and assignments topic ids; with several topics the names are learned from
+which partitions one request commits together, and until then, or for subscriptions by pattern, members get
+`unknown` unless a fence is plain. Share and streams groups: membership,
 convergences and removal; their members do not commit under their names, so departures stay `unknown`.
 
 ## What `explain` advises

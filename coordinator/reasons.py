@@ -62,6 +62,7 @@ def causes_of(
     """Causes of the generation that follows `state`, most likely first."""
     found = [cause for departure in gone for cause in departure.causes]
     found += [joined(member, alone=not gone) for member in change.joined]
+    found += _removed_by_admin(change, gone)
     found += [_replaced(before, now) for before, now in change.replaced]
     found += _changed(state, after, change, value_protocol)
     same = not change.joined and not change.left
@@ -69,6 +70,18 @@ def causes_of(
     if not found:
         found = _same_members(state, after, cst)
     return ranked(found)
+
+
+def _removed_by_admin(change: Change, gone: list[Departure]) -> list[CauseEntry]:
+    """Name members that went, active to the last, and were back at once: as one does that was removed."""
+    back = {(member.client_id, member.host) for member in change.joined if member.instance_id is None}
+    why = "it was back as a new member within the same barrier, as one that an administrator removed"
+    return [
+        _entry(departure.member, Cause.MEMBER_REMOVED_BY_ADMIN, 0.2, why)
+        for departure in gone
+        if departure.causes[0].cause is Cause.MEMBER_LEFT
+        and (departure.member.client_id, departure.member.host) in back
+    ]
 
 
 def started(state: GroupState, now: GroupState, *, new: bool) -> tuple[CauseEntry, ...]:

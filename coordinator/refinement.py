@@ -36,7 +36,8 @@ def refine(finding: Finding, sightings: Sequence[int], looks: Sequence[int], mov
         return finding
     bounded = _bounded(finding, sightings, looks)
     watched = any(abs(finding.at - at) <= LOOKED_MS for at in looks)
-    return _moved(_expired_barrier(bounded), moved_at, watched=watched)
+    told = _over_capacity(_expired_barrier(bounded), moved_at)
+    return _moved(told, moved_at, watched=watched)
 
 
 def _excused(finding: Finding, moved_at: int) -> bool:
@@ -86,6 +87,18 @@ def _expired_barrier(finding: Finding) -> Finding:
         if not (entry.member_id in named and entry.cause is Cause.JOIN_DEADLINE_MISSED)
     )
     return replace(finding, causes=(*dropped, *sorted(rest, key=lambda entry: -entry.confidence)))
+
+
+def _over_capacity(finding: Finding, moved_at: int) -> Finding:
+    """Add what a coordinator does to a group that it loads with more members than it allows."""
+    gone = [member for member in finding.members if member.role == "left"]
+    active = [m for m in gone if (m.silence_ms or 0) < (m.session_timeout_ms or 0) // 2]
+    came = any(member.role == "joined" for member in finding.members)
+    if moved_at < 0 or not 0 <= finding.at - moved_at <= AFTER_MOVE_MS or not active or came:
+        return finding
+    why = f"{len(active)} members that were active are gone {seconds(finding.at - moved_at)} after their "
+    why += "coordinator moved: compare group.max.size"
+    return replace(finding, causes=(*finding.causes, CauseEntry(Cause.GROUP_OVER_CAPACITY, 0.3, why)))
 
 
 def _moved(finding: Finding, moved_at: int, *, watched: bool) -> Finding:

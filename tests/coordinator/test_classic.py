@@ -341,3 +341,10 @@ def test_many_numbers_missing_at_a_start_are_no_normal_start() -> None:
     topic.generation(20_000, 37, [BOTH])
     (failed,) = of(findings(topic), Kind.REBALANCE_FAILED)
     assert failed.details == {"failed": 36, "at_start": 0}
+
+
+def test_a_member_that_is_back_at_once_may_have_been_removed_by_an_administrator() -> None:
+    topic = two_members(30_000)
+    topic.generation(30_300, 2, [BOTH, Client("b-2", (2, 3), B.client_id, B.host)])
+    found = of(findings(topic.sorted()), Kind.REBALANCE)[1]
+    assert {Cause.MEMBER_LEFT, Cause.MEMBER_REMOVED_BY_ADMIN} <= causes(found)

@@ -201,3 +201,10 @@ def test_where_no_coordinator_moved_a_rebalance_of_the_same_members_was_asked_fo
     topic.generation(60_000, 2, [Client("a-1", (0,))])
     cause = refined(topic, seen_from=59_500, seen_until=60_000).causes[0]
     assert (cause.cause, cause.confidence) == (Cause.LEADER_REJOINED, 0.85)
+
+
+def test_active_members_that_are_gone_after_a_move_hint_at_the_size_limit() -> None:
+    live = Live(SETTINGS, "c1")
+    live.on_sightings([look(at, seen=False, epoch=1 + (at >= 55_000)) for at in range(50_000, 60_000, 1_000)])
+    last = [found for found in findings(dropped(59_000)) if found.kind is Kind.REBALANCE][-1]
+    assert Cause.GROUP_OVER_CAPACITY in {entry.cause for entry in live.refine([last])[0].causes}
