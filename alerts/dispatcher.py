@@ -1,9 +1,9 @@
 """The dispatcher: a thread that owns the memory, the inbox and the sinks, around the pure `Dispatch`.
 
 Nothing here is called by a batch but `put` (writes one file) and `committed` (rings a bell): sending neither
-blocks nor fails one. Each sink has a thread of its own, so one that hangs holds up no other. Order of every
-round: take what is committed, look, save, hand over, save what came back. An attempt is in the saved memory
-before a sink gets it, so after any death it is known that it may have arrived.
+blocks nor fails one. Each sink has a thread of its own while it sends, so one that hangs holds up no other.
+Order of every round: take what is committed, look, save, hand over, save what came back. An attempt is in the
+saved memory before a sink gets it, so after any death it is known that it may have arrived.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import threading
 import time
 import traceback
 from collections import deque
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
@@ -42,6 +41,7 @@ log = structlog.get_logger()
 LOOK_S = 0.25
 """Longest pause between two rounds: silences of other processes and the time itself are looked at."""
 TROUBLE_S = 5.0
+GRACE_S = 5.0
 SAVE_S = 30.0
 """How long a memory that changed only by looking at groups may wait for its save."""
 
@@ -97,7 +97,7 @@ class Dispatcher:
         self._outcomes: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
         self._bell = threading.Event()
         self._stop = threading.Event()
-        self._pool = {name: ThreadPoolExecutor(1, f"alerts-{name}") for name in sinks}
+        self._sending: dict[str, threading.Thread] = {}
         self._thread = threading.Thread(target=self._run, name="alerts", daemon=True)
         self._saved_at = 0.0
         self._pause = 0.0
@@ -125,16 +125,18 @@ class Dispatcher:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop; what is under way is waited for as long as the sinks' own timeouts let it."""
+        """Stop; what is under way has some seconds left, and is else told by the next process."""
         self._stop.set()
         self._bell.set()
         self._thread.join()
-        for pool in self._pool.values():
-            pool.shutdown(wait=True, cancel_futures=True)
+        deadline = time.monotonic() + GRACE_S
+        for thread in self._sending.values():
+            thread.join(max(0.0, deadline - time.monotonic()))
         self._settle()
         self._try(self._save)
-        for sink in self._sinks.values():
-            sink.close()
+        for name, sink in self._sinks.items():
+            if name not in self._sending or not self._sending[name].is_alive():
+                sink.close()
 
     def _run(self) -> None:
         while not self._stop.is_set():
@@ -169,7 +171,12 @@ class Dispatcher:
                 self._dispatch.withdraw(one)
             raise
         for one in outgoing:
-            self._pool[one.way[0]].submit(self._send, one)
+            # A daemon: a service that hangs must not keep the process from ending.
+            name = one.way[0]
+            self._sending[name] = threading.Thread(
+                target=self._send, args=(one,), name=f"alerts-{name}", daemon=True
+            )
+            self._sending[name].start()
         self.status = status_of(self._dispatch, now)
         wake = self._dispatch.wake(now)
         left = LOOK_S if wake is None else (wake - self._clock()) / 1_000

@@ -158,6 +158,25 @@ def test_a_hanging_sink_delays_no_batch(tmp_path: Path) -> None:
         assert eventually(lambda: len(sink.told) == 20, 20)
 
 
+def test_a_hanging_sink_does_not_keep_the_process_from_ending_and_is_told_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rebalance_monitor.alerts.dispatcher.GRACE_S", 0.2)
+    sink = Memo()
+    sink.hangs.clear()
+    with dispatching(tmp_path, sink) as dispatcher:
+        dispatcher.put(("q", 0), [storm("opened")])
+        dispatcher.committed(("q", 0))
+        time.sleep(0.5)
+        began = time.monotonic()
+    assert time.monotonic() - began < 5
+    later = Memo()
+    with dispatching(tmp_path, later, {"q": 0}):
+        assert eventually(lambda: later.phases() == ["opened"])
+    assert later.told[0].maybe_sent
+    sink.hangs.set()
+
+
 def test_a_sink_that_breaks_its_contract_is_tried_again_and_its_words_stay_unsaid(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
