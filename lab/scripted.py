@@ -85,6 +85,7 @@ def scripted_facts(told: Told, events: Iterable[Truth]) -> list[Fact]:
     cycles = list(_cycles(own))
     facts = [fact for act in told.acts for fact in _of_act(told, act, cycles, own)]
     explained = {fact.generation for fact in facts if fact.generation >= 0}
+    explained |= {one.generation for one in cycles for act in told.acts if _resubscribes(told, act, one)}
     if told.connect:
         # The generation after a loss announces the delay; whether that is its cause is a matter of taste.
         label = f"cause:{Cause.CONNECT_DELAYED}"
@@ -94,6 +95,13 @@ def scripted_facts(told: Told, events: Iterable[Truth]) -> list[Fact]:
         if not cycle.of_members and cycle.generation not in explained:
             facts += _of_reason(told, before, cycle)
     return facts
+
+
+def _resubscribes(told: Told, act: Act, cycle: _Cycle) -> bool:
+    changes = act.verb in {"subscribe", "delete_topic"} or (
+        act.verb == "create_topic" and told.joins_by_pattern
+    )
+    return changes and act.at <= cycle.asked <= act.at + EFFECT_MS
 
 
 def _cycles(events: Sequence[Truth]) -> Iterator[_Cycle]:

@@ -34,9 +34,8 @@ def test_a_step_without_any_effect_is_no_fact() -> None:
 
 
 def test_a_new_subscription_is_a_fact_of_its_member_and_one_by_pattern_of_all() -> None:
-    assert _facts(Told("g", (Act(5000, "subscribe", ("m",)),)), FIRST) == {
-        ("cause:subscription_changed", -1, "m", True)
-    }
+    told = Told("g", (Act(5000, "subscribe", ("m",)),))
+    assert _facts(told, FIRST, _generation(2, 5500, ASK)) == {("cause:subscription_changed", -1, "m", True)}
     by_pattern = Told("g", (Act(5000, "create_topic"),), joins_by_pattern=True)
     assert _facts(by_pattern, FIRST) == {("cause:subscription_changed", -1, "m", True)}
     assert _facts(Told("g", (Act(5000, "create_topic"),)), FIRST) == set()
