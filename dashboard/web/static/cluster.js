@@ -1,6 +1,6 @@
 // All groups: storms on top, the last hour, and the table that keeps itself current.
 
-import { add, h, href, link, put, write } from "./dom.js";
+import { add, h, href, link, put, refresh, write } from "./dom.js";
 import { ago, bytes, causeTone, duration, number, share, state, tone, utc, words } from "./format.js";
 import { bars, chip, empty, incidentCard, line, panel, stateChip } from "./parts.js";
 
@@ -22,12 +22,21 @@ export async function cluster(app, params) {
       h("section", { class: "panel groups", "aria-label": "Groups" }, parts.bar, table.root),
       h("aside", { class: "panel latest", "aria-label": "Latest findings" }, h("h2", {}, "Latest"), parts.feed)));
   const time = () => app.at ?? app.now();
-  const fill = (seen) => {
-    put(parts.strip, strip(seen, time()));
-    put(parts.stats, states(app, params, seen), hour(seen), monitor(seen));
-    put(parts.feed, seen.latest.length ? seen.latest.map((one) => line(one, time())) : empty("Nothing was found yet."));
-    put(parts.bar, toolbar(app, params, table.page, seen));
+  const drawn = {};
+  // Draws a part anew only if what it shows has changed: focus, selection and tooltips stay.
+  const renew = (name, shown, draw) => {
+    const mark = JSON.stringify(shown);
+    if (drawn[name] !== mark) refresh(parts[name], draw());
+    drawn[name] = mark;
   };
+  const fill = (seen) => {
+    renew("strip", [seen.incidents, seen.troubled, seen.groups], () => strip(seen, time()));
+    renew("stats", { ...seen, latest: null, incidents: null }, () => [states(app, params, seen), hour(seen), monitor(seen)]);
+    renew("feed", seen.latest, () => seen.latest.length ? seen.latest.map((one) => line(one, time())) : empty("Nothing was found yet."));
+    bar(seen);
+  };
+  const bar = (seen) => renew("bar", [table.page.offset, table.page.matched, table.page.rows.length, seen.groups, seen.troubled, seen.troubles, seen.types],
+    () => toolbar(app, params, table.page, seen));
   table.fill(page);
   fill(overview);
   let asked = 0;
@@ -36,7 +45,7 @@ export async function cluster(app, params) {
     asked = 0;
     try {
       table.fill(await app.get("groups", query));
-      put(parts.bar, toolbar(app, params, table.page, last));
+      bar(last);
     } catch { /* the frame says that the monitor is away */ }
   };
   return {

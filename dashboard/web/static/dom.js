@@ -36,6 +36,15 @@ export function put(element, ...children) {
   return add(element, children);
 }
 
+// Like `put`, but whoever has the focus on a link or button keeps it.
+export function refresh(element, ...children) {
+  const active = element.contains(document.activeElement) ? document.activeElement : null;
+  const name = (one) => one.getAttribute("href") ?? one.textContent;
+  const had = active && name(active);
+  put(element, ...children);
+  if (active) [...element.querySelectorAll("a, button")].find((one) => name(one) === had)?.focus({ preventScroll: true });
+}
+
 // Sets text only where it differs, so that selections and screen readers are left alone.
 export function write(element, text) {
   const shown = plain(text);

@@ -1,6 +1,6 @@
 // One group: its swim-lane timeline, members with their deadlines, assignment, incidents and findings.
 
-import { h, link, put, write } from "./dom.js";
+import { h, link, put, refresh, write } from "./dom.js";
 import { ago, causeTone, duration, moment, number, range, share, time, utc, words } from "./format.js";
 import { lanes } from "./lanes.js";
 import { chip, empty, incidentCard, line, meter, panel, stateChip } from "./parts.js";
@@ -20,9 +20,9 @@ export async function group(app, params) {
   let counters = [];
   const time_ = () => app.at ?? app.now();
   const draw = () => {
-    put(head, heading(seen));
+    refresh(head, heading(seen));
     const open = seen.incidents.filter((one) => one.closed_at === null);
-    put(banner, open.length > 0 && h("ul", { class: "strip" }, open.slice(0, 4).map((one) => incidentCard(one, time_()))));
+    refresh(banner, open.length > 0 && h("ul", { class: "strip" }, open.slice(0, 4).map((one) => incidentCard(one, time_()))));
     // The timeline is drawn anew only when something happened on it: the chosen generation stays chosen.
     const mark = JSON.stringify([seen.timeline.columns.map((one) => one.id), seen.timeline.lanes.map((one) => one.breaches.length)]);
     if (mark !== drawn) {
@@ -31,7 +31,7 @@ export async function group(app, params) {
       put(line_, chart.root);
     }
     counters = [];
-    put(sides, h("div", { class: "pair" }, members(seen, counters, time_()), deadlines(seen, counters)),
+    refresh(sides, h("div", { class: "pair" }, members(seen, counters, time_()), deadlines(seen, counters)),
       generations(seen),
       panel("Findings", {}, seen.findings.length ? h("ol", { class: "feed" }, seen.findings.map((one) => line(one, time_(), { withGroup: false }))) : empty("None yet.")));
     counters.forEach((one) => one(time_()));
