@@ -97,9 +97,14 @@ class Serving:
 
     def committed(self, key: BatchKey) -> None:
         """Show the batch."""
-        if self._telling is not None:
-            self.snapshot.apply(update_of(key, self._telling))
-            self._telling = None
+        telling, self._telling = self._telling, None
+        if telling is None:
+            return
+        try:
+            self.snapshot.apply(update_of(key, telling))
+        except Exception as error:  # noqa: BLE001 - the batch is final: what cannot be shown must not fail it
+            why = f"{type(error).__name__}: {error}"[:500]
+            log.warning("a batch could not be shown", batch=key.batch_id, why=why)
 
     def on_progress(self, progress: Mapping[str, Any]) -> None:
         """Take Spark's report on a batch."""

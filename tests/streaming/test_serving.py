@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -124,6 +125,16 @@ def test_a_damaged_table_costs_the_dashboard_its_memory_and_nothing_else(tmp_pat
     serving = serving_at(storage)
     writer_of(storage, serving).apply(BatchKey(QUERY, 0), BATCHES[0])
     assert serving.snapshot.known.health.batch == 0
+
+
+def test_a_batch_that_cannot_be_shown_is_told_all_the_same(tmp_path: Path) -> None:
+    serving = serving_at(Storage(tmp_path))
+    writer = writer_of(Storage(tmp_path), serving)
+    odd = deepcopy(BATCHES[0])
+    odd.stats[0][1].data["groups"] = "many"
+    writer.apply(BatchKey(QUERY, 0), odd)
+    writer.apply(BatchKey(QUERY, 1), BATCHES[1])
+    assert serving.snapshot.known.health.batch == 1
 
 
 def test_sparks_report_gives_stages_and_lag(tmp_path: Path) -> None:
