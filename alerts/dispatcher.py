@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Self
 
 import structlog
 
+from rebalance_monitor.alerts.decision import Reason
 from rebalance_monitor.alerts.dispatch import Dispatch
 from rebalance_monitor.alerts.inbox import Inbox, relevant
 from rebalance_monitor.alerts.journal import Journal
@@ -44,6 +45,9 @@ TROUBLE_S = 5.0
 GRACE_S = 5.0
 SAVE_S = 30.0
 """How long a memory that changed only by looking at groups may wait for its save."""
+
+ROUTINE = frozenset({Reason.WATCHDOG, Reason.RESEND})
+"""What is sent by the clock and says nothing new: the journal would hold little else."""
 
 Outcome = tuple["Outgoing", "Sent | SinkError"]
 
@@ -253,8 +257,11 @@ class Dispatcher:
         return changed
 
     def _note(self, outgoing: Outgoing) -> None:
-        told = outgoing.notification
-        log.info("told", receiver=told.receiver, phase=told.phase, reason=outgoing.due.reason)
+        told, reason = outgoing.notification, outgoing.due.reason
+        if reason in ROUTINE:
+            log.debug("told again", receiver=told.receiver, reason=reason)
+            return
+        log.info("told", receiver=told.receiver, phase=told.phase, reason=reason, thread=told.thread)
         try:
             self._files.journal.write(outgoing, self._clock())
         except OSError as error:
