@@ -9,7 +9,7 @@ from rebalance_monitor.dashboard.snapshot import Known, Update
 from rebalance_monitor.dashboard.web.board import Board, Boards, Query
 from rebalance_monitor.dashboard.web.group_page import group_detail
 from rebalance_monitor.dashboard.web.incident_view import dicts, in_order, incident_detail, incident_row
-from rebalance_monitor.dashboard.web.overview import overview
+from rebalance_monitor.dashboard.web.overview import health_of, overview
 from rebalance_monitor.dashboard.web.parameters import BadRequest
 from rebalance_monitor.dashboard.web.past import LOOKBACK_MS, Moments, Wanted, cursor, parse_cursor
 
@@ -54,14 +54,19 @@ class Api:
         self._boards = Boards()
         self._live = live
         self._wall_ms = wall_ms
+        self._seen: tuple[Board, Overview] | None = None
 
     def cluster(self, values: Values) -> Overview:
         """Answer `/cluster`."""
         return self.overview(self._board(values))
 
     def overview(self, board: Board) -> Overview:
-        """Return the overview of a board."""
-        return overview(board, self._wall_ms(), live=self._live and board.known.version > 0)
+        """Return the overview of a board, worked out once; only the monitor's own age goes on."""
+        live, seen = self._live and board.known.version > 0, self._seen
+        if seen is None or seen[0] is not board:
+            self._seen = seen = (board, overview(board, self._wall_ms(), live=live))
+        health = health_of(board.known, self._wall_ms(), live=live)
+        return {**seen[1], "health": health}
 
     def groups(self, values: Values) -> GroupsPage:
         """Answer `/groups`."""

@@ -162,7 +162,9 @@ class Boards:
     def of(self, known: Known) -> Board:
         """Return the board of `known`, at the time of its newest batch."""
         board = self._board
-        if board is not None and board.known is known:
+        if board is not None and _is_same(board.known, known):
+            # Only what Spark measured of the batch has come since.
+            board.known = known
             return board
         old = self._facts
         # A thread that reads an older `known` at the same time only makes facts anew.
@@ -170,6 +172,10 @@ class Boards:
         self._facts = facts
         self._board = board = Board(known, facts, known.health.now)
         return board
+
+
+def _is_same(one: Known, other: Known) -> bool:
+    return one.groups is other.groups and one.incidents is other.incidents and one.others is other.others
 
 
 def bars(times: Sequence[int], now: int) -> list[int]:
