@@ -13,7 +13,7 @@ PREFIX = "rebalance_monitor_"
 OTHER = "(other)"
 """The value of the label `group` under which the groups without series of their own are summed up."""
 
-SHORT = (0.05, 0.1, 0.25, 0.5, 1.0, 3.0, 10.0, 60.0)
+SHORT = (0.1, 0.5, 1.0, 3.0, 10.0, 60.0)
 DELAY = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0, 300.0)
 STAGE = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 120.0)
 

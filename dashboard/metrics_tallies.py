@@ -95,7 +95,7 @@ class Limits:
 
     allow: Sequence[str] = ("*",)
     deny: Sequence[str] = ()
-    max_groups: int = 1000
+    max_groups: int = 500
 
 
 class Places:
