@@ -27,7 +27,7 @@ _SLACK_MS = 60
 _CLOSE_MS = 300
 _CAP_WITHOUT_MEANING = 0.5
 _CAP_FITTING = 0.55
-_CAP_UNSYNCED = 0.7
+_CAP_UNSYNCED = 0.85
 _MIN_REPORTED = 0.1
 _CERTAIN = 0.97
 _BARRIER_HELD = 0.85
@@ -197,10 +197,11 @@ def _breach(seen: Silence, due: int, early: int) -> float:
 
 
 def _held_breach(seen: Silence) -> float:
-    """Spread over P to P + S, with a peak at its end, where the session expires if the stall goes on."""
+    """Spread over P to P + S, with peaks at both ends: it leaves at once, or expires as the stall goes on."""
     last = seen.rebalance + seen.session - seen.session_early
     between = 0 <= seen.silence - seen.rebalance <= seen.session
-    return 0.5 * between / max(seen.session, 1) + 0.5 * _breach(seen, last, seen.session_early)
+    peaks = 0.2 * _breach(seen, seen.rebalance, 0) + 0.4 * _breach(seen, last, seen.session_early)
+    return 0.4 * between / max(seen.session, 1) + peaks
 
 
 def _leave(seen: Silence) -> float:

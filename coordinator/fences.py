@@ -80,7 +80,7 @@ def _judge(state: GroupState, member: Member, scene: Scene) -> Departure:
 def _family(member: Member, members: list[Member]) -> str:
     """Return the member's own family, else the one that others of the group show."""
     known = [m.family for m in (member, *members) if m.family != "unknown"]
-    return known[0] if known else "unknown"
+    return known[0] if known else "unknown-848"
 
 
 def _static(member: Member, seen: Silence) -> Departure:

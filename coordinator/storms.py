@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import CauseEntry, deadline_anchor
 from rebalance_monitor.coordinator.kinds import Kind
-from rebalance_monitor.coordinator.reasons import seconds
+from rebalance_monitor.coordinator.reasons import MAJORITY, seconds
 from rebalance_monitor.coordinator.state import NEVER
 
 if TYPE_CHECKING:
@@ -145,8 +145,8 @@ def _classify(
         if member.joined_at > since:
             return Code.YOUNG, member
     if change.left:
-        code = Code.LOST if causes and causes[0].cause in _FAULTS else Code.RESTART
-        return code, change.left[0]
+        faulty = any(cause.cause in _FAULTS and cause.confidence >= MAJORITY for cause in causes)
+        return Code.LOST if faulty else Code.RESTART, change.left[0]
     if change.joined:
         return (Code.RETURN, change.joined[0]) if losses else (None, None)
     return (None if change.replaced else Code.SAME), None
