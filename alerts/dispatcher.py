@@ -35,10 +35,12 @@ if TYPE_CHECKING:
     from rebalance_monitor.alerts.inbox import BatchName
     from rebalance_monitor.alerts.labels import Labels
     from rebalance_monitor.alerts.plan import Outgoing, Plan
-    from rebalance_monitor.alerts.sinks.base import Sent, Sink
+    from rebalance_monitor.alerts.sinks.base import Notification, Sent, Sink
     from rebalance_monitor.coordinator.findings import Finding
 
 log = structlog.get_logger()
+# A line of the log names so many incidents.
+INCIDENTS = 5
 LOOK_S = 0.25
 """Longest pause between two rounds: silences of other processes and the time itself are looked at."""
 TROUBLE_S = 5.0
@@ -250,7 +252,8 @@ class Dispatcher:
             self._told(outgoing.way[0], not isinstance(outcome, SinkError))
             if isinstance(outcome, SinkError):
                 self._dispatch.failed(outgoing, outcome, self._clock())
-                log.warning("a notification did not arrive", receiver=outgoing.way[0], why=outcome.why)
+                about = {"why": outcome.why, "incidents": incidents_of(outgoing.notification)}
+                log.warning("a notification did not arrive", receiver=outgoing.way[0], **about)
             else:
                 self._dispatch.arrived(outgoing, outcome.state, self._clock())
                 self._note(outgoing)
@@ -261,8 +264,15 @@ class Dispatcher:
         if reason in ROUTINE:
             log.debug("told again", receiver=told.receiver, reason=reason)
             return
-        log.info("told", receiver=told.receiver, phase=told.phase, reason=reason, thread=told.thread)
+        about = {"thread": told.thread, "incidents": incidents_of(told)}
+        log.info("told", receiver=told.receiver, phase=told.phase, reason=reason, **about)
         try:
             self._files.journal.write(outgoing, self._clock())
         except OSError as error:
             log.warning("the journal of notifications cannot be written", why=error.strerror)
+
+
+def incidents_of(told: Notification) -> list[str]:
+    """Return the incidents that a notification is about, for the log: a few."""
+    named = (alert.finding.incident or alert.finding.id for alert in told.alerts)
+    return list(dict.fromkeys(named))[:INCIDENTS]
