@@ -239,33 +239,6 @@ def test_a_tombstone_followed_by_the_new_protocol_in_the_same_write_is_a_migrati
     assert moved.details == {"from": "classic", "to": "consumer"}
 
 
-def test_a_silent_member_is_opened_by_the_clock_and_withdrawn_by_a_commit() -> None:
-    topic = two_members(30_700)
-    topic.commit(50_000, {2: 100, 3: 100})
-    opened, updated, resolved = of(findings(topic.sorted()), Kind.MEMBER_SILENT)
-    assert (opened.phase, opened.members[0].member_id) == ("opened", "b-1")
-    assert (opened.details["deadline"], updated.details["deadline"]) == ("session", "poll")
-    assert (updated.phase, updated.incident) == ("updated", opened.id)
-    assert (resolved.phase, resolved.resolution, resolved.incident) == ("resolved", "withdrawn", opened.id)
-
-
-def test_a_silent_member_that_is_dropped_is_confirmed() -> None:
-    topic = two_members(30_700)
-    topic.generation(30_700 + P + 3_000, 2, [BOTH])
-    resolved = of(findings(topic.sorted()), Kind.MEMBER_SILENT)[-1]
-    assert resolved.resolution == "confirmed"
-
-
-def test_a_healthy_idle_group_stays_silent() -> None:
-    topic = two_members(60_700)
-    assert [f.kind for f in findings(topic.sorted(), until=3_000)] == [Kind.REBALANCE]
-
-
-def test_no_single_member_is_named_when_the_whole_group_is_silent() -> None:
-    topic = two_members(60_700)
-    assert not of(findings(topic.sorted(), until=60_000), Kind.MEMBER_SILENT)
-
-
 def test_simple_consumers_leave_no_state() -> None:
     topic = Topic()
     topic.commit(0, {0: 1})
@@ -302,45 +275,6 @@ def test_a_group_that_stays_empty_for_long_leaves_quietly() -> None:
     settings = DetectionSettings(offsets_retention_ms=60_000, offsets_expiring_ms=10_000)
     out = outputs(topic, settings, until=200_000)
     assert out.count(RemovedOut("g")) == 1
-
-
-def test_offsets_that_are_about_to_expire_are_told_once() -> None:
-    topic = Topic()
-    topic.generation(0, 1, [A])
-    topic.commit(1_000, {0: 1})
-    topic.generation(10_000, 2, [])
-    settings = DetectionSettings(offsets_retention_ms=60_000, offsets_expiring_ms=20_000)
-    (found,) = of(findings(topic, settings, until=100_000), Kind.OFFSETS_EXPIRING)
-    assert (found.phase, found.at) == ("opened", T0 + 10_000 + 40_000)
-
-
-def test_a_new_group_whose_first_number_is_missing_failed_at_its_start() -> None:
-    topic = Topic()
-    topic.generation(0, 1, [BOTH], protocol="range")
-    other = Topic("new", topic.shard)
-    other.offset = topic.offset
-    other.generation(5_000, 2, [BOTH])
-    found = findings(Topic(rows=[*topic.rows, *other.rows]))
-    (failed,) = [f for f in of(found, Kind.REBALANCE_FAILED) if f.group == "new"]
-    assert failed.details == {"failed": 1, "at_start": 1}
-    (first,) = [f for f in of(found, Kind.REBALANCE) if f.group == "new"]
-    assert first.causes[0].cause is Cause.FIRST_START
-
-
-def test_of_a_shard_that_is_read_from_its_middle_a_first_record_says_little() -> None:
-    topic = Topic(offset=500)
-    topic.generation(0, 2, [BOTH])
-    (found,) = of(findings(topic), Kind.REBALANCE)
-    assert found.causes[0].cause is Cause.UNKNOWN
-    assert of(findings(topic), Kind.REBALANCE_FAILED) == []
-
-
-def test_many_numbers_missing_at_a_start_are_no_normal_start() -> None:
-    topic = Topic()
-    topic.generation(0, 0, [])
-    topic.generation(20_000, 37, [BOTH])
-    (failed,) = of(findings(topic), Kind.REBALANCE_FAILED)
-    assert failed.details == {"failed": 36, "at_start": 0}
 
 
 def test_a_member_that_is_back_at_once_may_have_been_removed_by_an_administrator() -> None:
