@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from rebalance_monitor.decoders import Row
+from rebalance_monitor.decoders.rows import made_rows
 
 TICK_MS = 1_000
 # Silence is divided in at least this many ticks.
@@ -69,7 +70,7 @@ class Lane:
 def rows_of(batch: pa.RecordBatch, start: int, stop: int) -> list[Row]:
     """Give the rows `start` to `stop` of a batch of ROW_SCHEMA."""
     part = batch.slice(start, stop - start)
-    return list(map(Row, *(column.to_pylist() for column in part.columns)))
+    return list(made_rows(column.to_pylist() for column in part.columns))
 
 
 def timeline(lanes: Iterable[Lane]) -> Iterator[Tick]:

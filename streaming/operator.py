@@ -8,12 +8,12 @@ timeout mode would double the Python tasks of every batch.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from rebalance_monitor.decoders import Row
-from rebalance_monitor.decoders.compiler import open_twin
+from rebalance_monitor.decoders.rows import made_rows
 from rebalance_monitor.streaming.step import OutRow, Plan, Stored, step
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 STATE_DDL = "codec int, now long, blob binary"
 OUTPUT_DDL = "row_kind string, shard int, `group` string, body string"
 _COLUMNS = tuple(Row.__dataclass_fields__)
-_OpenRow = open_twin(Row)
 
 
 def operate(
@@ -41,23 +40,7 @@ def operate(
 
 def frame_rows(frame: pd.DataFrame) -> Iterator[Row]:
     """Yield the rows of one frame as Python values (numpy's would not survive JSON)."""
-    for values in zip(*(frame[name].tolist() for name in _COLUMNS), strict=True):
-        # Through the constructor of a frozen class a row would cost three times as much.
-        made: Any = _OpenRow()
-        (
-            made.shard,
-            made.bucket,
-            made.row_kind,
-            made.first_offset,
-            made.last_offset,
-            made.record_ts,
-            made.group,
-            made.commit_ts,
-            made.count,
-            made.body,
-        ) = values
-        made.__class__ = Row
-        yield made
+    return made_rows(frame[name].tolist() for name in _COLUMNS)
 
 
 def operated(rows: DataFrame, clock: DataFrame, plan: Plan) -> DataFrame:
