@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import re
 import time
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client import generate_latest
 
-from rebalance_monitor.config.model import Settings
+from rebalance_monitor.cli.demo import _alerts
+from rebalance_monitor.config.load import load
+from rebalance_monitor.config.model import Probe, Settings
+from rebalance_monitor.config.web import Web
 from rebalance_monitor.coordinator.findings import Finding, from_json
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.settings import DetectionSettings
+from rebalance_monitor.lab.job import Job
 from rebalance_monitor.streaming.batches import Batch, BatchKey
 from rebalance_monitor.streaming.outputs import Outputs
 from rebalance_monitor.streaming.storage import Storage
@@ -92,3 +97,15 @@ def test_a_receiver_that_fails_for_good_is_a_finding_and_an_alert_to_the_others(
     told = [from_json(line) for line in lines]
     (degraded,) = [one for one in told if one.kind is Kind.MONITOR_DEGRADED]
     assert degraded.causes[0].why == "receivers of alerts that fail: sre (Slack said invalid_auth)"
+
+
+def test_what_the_demo_configures_reaches_the_webhook_and_keeps_its_address_secret(tmp_path: Path) -> None:
+    with SlackFake() as slack, ExitStack() as stack:
+        job = Job("127.0.0.1:1", tmp_path, alerts=_alerts(stack, slack.hook))
+        assert slack.hook not in job.config.read_text(encoding="utf-8")
+        quiet = {"enabled": False}
+        made = load(job.config).model_copy(update={"probe": Probe(**quiet), "web": Web(**quiet)})
+        with Outputs(made, Storage(job.storage), FACTS, DetectionSettings()) as outputs:
+            outputs.writer.apply(BatchKey(QUERY, 0), Batch(findings=[storm("opened")], now=now()))
+            assert eventually(lambda: len(slack.messages) == 1)
+        assert "[lab] orders is in a rebalance storm" in slack.messages[0].content["text"]
