@@ -210,7 +210,7 @@ def _watchable(state: GroupState, member: Member) -> bool:
 
 def joined(member: Member, *, alone: bool) -> CauseEntry:
     """Make the cause entry of a member that came; `alone`: nobody went in the same barrier."""
-    confidence = 0.95 if alone else 0.85
+    confidence = 0.95 if alone else 0.92
     return _entry(member, Cause.MEMBER_JOINED, confidence, f"new member id from {member.host or 'its host'}")
 
 

@@ -99,8 +99,8 @@ def test_one_that_may_have_had_nothing_to_commit_gets_no_certainty_from_a_long_s
 
 def test_a_client_that_commits_on_close_has_hardly_left_without_a_commit() -> None:
     never = {"committed": False, "elapsed": 46_500, "cadence": 1_000}
-    closes = dict(attribute(silence(46_500, closes=True, quiet=0.4, **never)))
-    silent = dict(attribute(silence(46_500, closes=False, quiet=0.4, **never)))
+    closes = dict(attribute(silence(46_500, closes=True, quiet=0.9, **never)))
+    silent = dict(attribute(silence(46_500, closes=False, quiet=0.9, **never)))
     assert closes[Cause.SESSION_TIMEOUT] > silent[Cause.SESSION_TIMEOUT]
 
 
