@@ -13,4 +13,4 @@ SELECT day,
 FROM findings
 WHERE kind = 'rebalance' AND NOT history
 GROUP BY day, group_name
-ORDER BY day, coalesce(sum(coalesce(stopped_ms_max, stopped_ms_min)), 0) DESC, group_name
+ORDER BY day, coalesce(stopped_s_at_most, 0) DESC, group_name

@@ -2,6 +2,7 @@
 SELECT group_name AS group_name,
        client_id,
        instance_id,
+       count(*) AS changes,
        count(DISTINCT host) AS hosts,
        count(DISTINCT member_id) AS member_ids,
        sum(CASE WHEN role = 'joined' THEN 1 ELSE 0 END) AS joined,
@@ -13,4 +14,4 @@ FROM finding_members
 WHERE kind = 'rebalance' AND role <> 'kept' AND NOT history
 GROUP BY group_name, client_id, instance_id
 HAVING count(*) > 1
-ORDER BY count(*) DESC, group_name, client_id
+ORDER BY changes DESC, group_name, client_id, instance_id
