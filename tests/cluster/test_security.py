@@ -18,14 +18,17 @@ from confluent_kafka.admin import NewTopic
 from rebalance_monitor.cli.checks import REMOTE
 from rebalance_monitor.cluster.admin import ClusterAdmin
 from rebalance_monitor.cluster.errors import DependencyError
-from rebalance_monitor.cluster.probe import _ask
+from rebalance_monitor.cluster.probe import ProbeThread
 from rebalance_monitor.config.load import load
 from rebalance_monitor.coordinator.findings import from_json
+from rebalance_monitor.lab.node import wait_until
 from tests.cluster.secured import LEAST, PASSWORD, SecuredBroker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from rebalance_monitor.cluster.sightings import Sighting
 
 pytestmark = [
     pytest.mark.slow,
@@ -103,9 +106,12 @@ def test_the_probe_sees_groups_that_it_may_not_describe(broker: SecuredBroker) -
     settings = load(flags={f"kafka.{name}": value for name, value in broker.scram().items()})
     with ClusterAdmin(settings.kafka.client_properties()) as admin:
         one = admin.brokers()[0].id
-        assert _ask(admin, one).failure == ""
         assert [group["group_id"] for group in admin.list_groups(one)] == ["orders"]
         assert admin.describe_groups(["orders"], one)["orders"]["members"] == []
+    with ProbeThread(settings.kafka.client_properties(), 0.2) as probe:
+        looks: list[Sighting] = []
+        assert wait_until(lambda: bool(looks.extend(probe.drain()) or looks), 60)
+        assert looks[0].failures == {}
 
 
 @pytest.mark.spark
