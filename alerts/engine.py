@@ -75,7 +75,7 @@ class Engine:
                 group.next_look = now + self._routes[key[0]].group_interval
                 group.looked = True
                 found += self._look(key, self._hush(now), now)
-        if now >= self._state.collected_at + COLLECT_MS:
+        if not 0 <= now - self._state.collected_at < COLLECT_MS:
             self._collect(now)
         return found
 

@@ -46,12 +46,13 @@ class MemoryFile:
     def load(self) -> Memory:
         """Return what was saved last, an empty memory at the first start. Raises MemoryFileError."""
         try:
-            head, *lines = self._path.read_text(encoding="utf-8").rstrip("\n").split("\n")
+            content = self._path.read_bytes()
         except FileNotFoundError:
             return Memory()
         try:
+            head, *lines = content.decode().rstrip("\n").split("\n")
             return _memory(json.loads(head), [from_json(line) for line in lines])
-        except (ValueError, KeyError, TypeError, IndexError) as error:
+        except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
             raise MemoryFileError(
                 f"{self._path} cannot be read ({error}). It was written by another version or is damaged: "
                 "restore it from a backup, or move it away; open incidents are then told once more."

@@ -44,7 +44,6 @@ class Pace:
     def may_send(self, now: int, per_minute: int) -> bool:
         """Whether an attempt may be made at `now`."""
         self._refill(now, per_minute)
-        self._mend(now)
         return now >= self.next_try and self.tokens >= 1
 
     def wake(self, now: int, per_minute: int) -> int:
@@ -78,13 +77,17 @@ class Pace:
         """Whether it has failed for good, or for long enough to be an alert of its own."""
         return self.failing_since >= 0 and (self.permanent or now - self.failing_since >= after_ms)
 
-    def _mend(self, now: int) -> None:
-        """Make no pause longer than any can be: the clock may have been set back."""
-        if self.next_try > now + MAX_RETRY_AFTER_MS:
-            self.next_try = now
-        self.failing_since = min(self.failing_since, now)
+    def _set_back(self, by: int) -> None:
+        """Move what lies ahead with a clock that was set back by so many ms: no pause may grow."""
+        if self.next_try >= 0:
+            self.next_try = max(0, self.next_try - by)
+        if self.failing_since >= 0:
+            self.failing_since = max(0, self.failing_since - by)
 
     def _refill(self, now: int, per_minute: int) -> None:
-        passed = max(0, now - self.refilled_at) if self.refilled_at >= 0 else 0
+        passed = now - self.refilled_at if self.refilled_at >= 0 else 0
+        if passed < 0:
+            self._set_back(-passed)
+            passed = 0
         self.tokens = min(float(min(BURST, per_minute)), self.tokens + passed * per_minute / MINUTE_MS)
         self.refilled_at = now

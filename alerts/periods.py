@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from rebalance_monitor.alerts.intervals import Interval, Range
 from rebalance_monitor.config.durations import minute_of_day
@@ -41,7 +41,7 @@ def interval_of(section: TimeInterval) -> Interval:
     """Return the interval; raises ValueError naming the range that is none."""
     try:
         ZoneInfo(section.location)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, ZoneInfoNotFoundError) as error:
         raise ValueError(f"{section.location!r} is no time zone") from error
     return Interval(
         times=tuple(_times(part) for part in section.times),

@@ -135,13 +135,20 @@ def _problems(section: config.Alerts) -> Iterator[str]:
         yield from _matcher_problems(rule.source_matchers, f"{where}.source_matchers")
         yield from _matcher_problems(rule.target_matchers, f"{where}.target_matchers")
         yield from _label_problems(rule.equal, f"{where}.equal")
-    for name in section.watchdog.to:
-        if name not in names:
-            yield f"`alerts.watchdog.to` names the receiver {name!r}, which does not exist"
+    yield from _watchdog_problems(section)
     for name, (_, way) in ways_of(section).items() if len(set(names)) == len(names) else ():
         template = getattr(way, "template", "")
         if template and template not in section.templates:
             yield f"the webhook {name!r} names the template {template!r}, which is not in `alerts.templates`"
+
+
+def _watchdog_problems(section: config.Alerts) -> Iterator[str]:
+    known = names_of(section)
+    for name in section.watchdog.to:
+        if name not in known:
+            yield f"`alerts.watchdog.to` names the receiver {name!r}, which does not exist"
+        elif not known[name]:
+            yield f"`alerts.watchdog.to` names the receiver {name!r}, which has no way out"
 
 
 def _route_problems(

@@ -12,7 +12,7 @@ import json
 import secrets
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.alerts.matchers import Matcher, all_match, parse
 from rebalance_monitor.checkpoints.files import replace_file
@@ -61,7 +61,7 @@ class SilenceFile:
             body = json.loads(self._path.read_bytes())
             if body["format"] != FORMAT:
                 raise ValueError("unknown format")  # noqa: TRY301 - told with the other damages
-            return [Silence(**{**entry, "matchers": tuple(entry["matchers"])}) for entry in body["silences"]]
+            return [_silence(entry) for entry in body["silences"]]
         except FileNotFoundError:
             return []
         except (ValueError, KeyError, TypeError) as error:
@@ -114,6 +114,16 @@ class SilenceFile:
         with (self._folder / "silences.lock").open("a") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
+
+
+def _silence(entry: dict[str, Any]) -> Silence:
+    """Return the silence; ValueError, KeyError or TypeError for one that could not be asked later."""
+    made = Silence(**{**entry, "matchers": tuple(map(str, entry["matchers"]))})
+    if not all(type(at) is int for at in (made.starts_at, made.ends_at)):
+        raise ValueError("times must be whole numbers of ms")
+    if all(matcher.matches({}) for text in made.matchers for matcher in parse(text)):
+        raise ValueError(f"the silence {made.id!r} would silence everything")
+    return made
 
 
 class Silences:

@@ -42,11 +42,15 @@ class Watchdog:
 
     def is_due(self, way: str, now: int) -> bool:
         """Whether this way out has to hear of it at `now`."""
-        return way in self.rule.ways and self.lives(now) and now >= self.next_at(way)
+        return way in self.rule.ways and self.lives(now) and not self._waits(way, now)
 
     def lives(self, now: int) -> bool:
         """Whether the job has finished a batch lately."""
         return self.batch_at >= 0 and now - self.batch_at <= self.rule.silent_after_ms
+
+    def _waits(self, way: str, now: int) -> bool:
+        # A clock that was set back must not make it stay away.
+        return self.tried_at.get(way, -1) <= now < self.next_at(way)
 
     def next_at(self, way: str) -> int:
         """Return when it is due next, should the job live then."""

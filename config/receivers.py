@@ -23,10 +23,17 @@ def is_secret_field(model: type, name: str) -> bool:
     return field is not None and SecretStr in (field.annotation, *get_args(field.annotation))
 
 
+def _is_web(address: str | SecretStr) -> bool:
+    text = address.get_secret_value() if isinstance(address, SecretStr) else address
+    return text.lower().startswith(("https://", "http://"))
+
+
 class WayOut(Section):
     """What every way out has."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+    addresses: ClassVar[tuple[str, ...]] = ()
+    """Fields that hold web addresses; a wrong one is refused without being named, as it may be secret."""
 
     send_resolved: bool = Field(default=True, description="Whether the end of an incident is told too.")
     send_updates: bool | None = Field(
@@ -55,9 +62,28 @@ class WayOut(Section):
             entries[name] = read_secret(name, entries.pop(f"{name}_file"))
         return entries
 
+    @model_validator(mode="after")
+    def _not_empty(self) -> Self:
+        for name in type(self).model_fields:
+            value = getattr(self, name)
+            if isinstance(value, SecretStr) and not value.get_secret_value().strip():
+                raise ValueError(f"`{name}` is empty")
+        return self
+
+    @model_validator(mode="after")
+    def _addresses(self) -> Self:
+        for name in self.addresses:
+            value = getattr(self, name)
+            for address in value if isinstance(value, tuple) else (value,):
+                if address is not None and not _is_web(address):
+                    raise ValueError(f"`{name}` must be an address that begins with https:// or http://")
+        return self
+
 
 class Slack(WayOut):
     """Slack: with `token` and `channel` one thread per incident, with `webhook_url` single messages."""
+
+    addresses: ClassVar[tuple[str, ...]] = ("webhook_url", "api_url")
 
     token: SecretStr | None = Field(
         default=None, description="Bot token with chat:write, and channels:history to tell nothing twice."
@@ -78,6 +104,8 @@ class Slack(WayOut):
 class PagerDuty(WayOut):
     """PagerDuty, Events API v2."""
 
+    addresses: ClassVar[tuple[str, ...]] = ("base_url",)
+
     routing_key: SecretStr = Field(description="The integration's routing key.")
     base_url: str = Field(
         default="https://events.pagerduty.com",
@@ -87,6 +115,8 @@ class PagerDuty(WayOut):
 
 class Alertmanager(WayOut):
     """Prometheus Alertmanager, API v2; told again while an alert fires."""
+
+    addresses: ClassVar[tuple[str, ...]] = ("urls",)
 
     urls: tuple[str, ...] = Field(min_length=1, description="All its instances, as http://alertmanager:9093.")
     resend_interval: Duration = Field(
@@ -100,6 +130,8 @@ class Alertmanager(WayOut):
 
 class Webhook(WayOut):
     """A POST to any address: JSON, or a Jinja2 template of yours; signed with HMAC-SHA256 on request."""
+
+    addresses: ClassVar[tuple[str, ...]] = ("url",)
 
     url: SecretStr = Field(description="The address; it may hold a token, so it counts as a secret.")
     template: str = Field(default="", description="Name of one of `alerts.templates`. Empty: JSON.")

@@ -97,6 +97,11 @@ def test_the_top_route_waits_as_documented_where_nothing_is_set() -> None:
         ({"route": {"receiver": "sre", "group_interval": "0"}}, "must be longer than 0"),
         ({"route": {"receiver": "sre", "mute_time_intervals": ["never"]}}, "time interval 'never'"),
         ({"watchdog": {"to": ["dog"]}}, "receiver 'dog'"),
+        (
+            {"watchdog": {"to": ["mute"]}, "receivers": [{"name": "mute"}], "route": {"receiver": "mute"}},
+            "receiver 'mute', which has no way out",
+        ),
+        ({"time_intervals": [{"name": "n", "time_intervals": [{"location": "Mars/X"}]}]}, "no time zone"),
         ({"templates": {}}, "template 'chat'"),
         ({"inhibit_rules": [{"equal": ["pod"]}]}, "the label 'pod'"),
         ({"time_intervals": [{"name": "n", "time_intervals": [{"months": ["brumaire"]}]}]}, "'brumaire'"),
@@ -175,3 +180,29 @@ def test_a_secret_may_stand_in_a_file(tmp_path: Path) -> None:
     assert receiver.slack is not None
     assert receiver.slack.token is not None
     assert receiver.slack.token.get_secret_value() == "xoxb-from-file"
+
+
+@pytest.mark.parametrize(
+    ("receiver", "said"),
+    [
+        ({"pagerduty": {"routing_key": " "}}, "`routing_key` is empty"),
+        ({"slack": {"webhook_url": "hooks.example/s3cret"}}, "`webhook_url` must be an address"),
+        ({"webhook": {"url": "ftp://hooks.example/s3cret"}}, "`url` must be an address"),
+        ({"alertmanager": {"urls": ["alertmanager:9093"]}}, "`urls` must be an address"),
+        ({"pagerduty": {"routing_key": "s3cret", "base_url": "events"}}, "`base_url` must be an address"),
+    ],
+)
+def test_an_empty_secret_or_no_address_is_refused_before_anything_is_sent_and_never_shown(
+    tmp_path: Path, receiver: dict[str, Any], said: str
+) -> None:
+    file = tmp_path / "monitor.yaml"
+    file.write_text(yaml.safe_dump({"alerts": {"receivers": [{"name": "sre", **receiver}]}}))
+    with pytest.raises(ConfigError, match=said) as caught:
+        load(file, {})
+    assert "s3cret" not in str(caught.value)
+
+
+def test_an_empty_secret_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("\n")
+    with pytest.raises(ValueError, match="`routing_key` is empty"):
+        section(receivers=[{"name": "sre", "pagerduty": {"routing_key_file": str(tmp_path / "key")}}])

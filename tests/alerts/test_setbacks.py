@@ -1,0 +1,81 @@
+"""A clock that is set back makes nobody wait longer; files that somebody damaged say what to do."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rebalance_monitor.alerts.board import State
+from rebalance_monitor.alerts.engine import Engine
+from rebalance_monitor.alerts.memory_file import MemoryFile, MemoryFileError
+from rebalance_monitor.alerts.pacing import Pace
+from rebalance_monitor.alerts.setup import rules_of
+from rebalance_monitor.alerts.silences import SilenceError, SilenceFile
+from rebalance_monitor.alerts.sinks.base import SinkError
+from rebalance_monitor.alerts.watchdog import Watchdog, WatchdogRule
+from rebalance_monitor.config.alerts import Alerts
+from tests.alerts.findings import AT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MINUTE, HOUR = 60_000, 3_600_000
+
+
+@pytest.mark.parametrize("by", [10 * MINUTE, 59 * MINUTE, 30 * HOUR])
+def test_a_clock_that_is_set_back_makes_no_pause_longer(by: int) -> None:
+    pace = Pace()
+    assert pace.may_send(AT, 30)
+    pace.fail(SinkError("away", retry_after_s=20), AT, 0.5)
+    assert not pace.may_send(AT - by, 30)
+    assert not pace.may_send(AT - by + 19_000, 30)
+    assert pace.may_send(AT - by + 20_000, 30)
+    assert pace.is_failing(AT - by + 20_000, 20_000)
+
+
+def test_a_clock_that_is_set_back_does_not_silence_the_watchdog() -> None:
+    dog = Watchdog(WatchdogRule(("pager",), MINUTE, 2 * MINUTE), batch_at=AT, tried_at={"pager": AT})
+    assert not dog.is_due("pager", AT + MINUTE - 1)
+    dog.batch_at = AT - HOUR
+    assert dog.is_due("pager", AT - HOUR)
+
+
+def test_a_clock_that_is_set_back_does_not_keep_what_is_over_for_ever() -> None:
+    state = State(collected_at=AT)
+    section = Alerts.model_validate({"receivers": [{"name": "a", "console": {}}], "route": {"receiver": "a"}})
+    Engine(rules_of(section), state).due(AT - HOUR)
+    assert state.collected_at == AT - HOUR
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe\x00", b"[]\n", b"null\n", b'{"format": 1}\n'])
+def test_a_damaged_memory_is_refused_with_what_to_do(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "memory.jsonl"
+    path.write_bytes(content)
+    with pytest.raises(MemoryFileError, match="move it away"):
+        MemoryFile(path).load()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"ends_at": "tomorrow"},
+        {"starts_at": None},
+        {"matchers": ['group=~"("']},
+        {"matchers": ['group=~".*"']},
+        {"matchers": []},
+        {"matchers": 5},
+        {"until": 3},
+    ],
+)
+def test_a_silence_that_somebody_wrote_wrongly_is_refused_when_it_is_read(
+    tmp_path: Path, change: dict[str, Any]
+) -> None:
+    file = SilenceFile(tmp_path)
+    file.add('group="orders"', AT + 1, "me", "", AT)
+    body = json.loads((tmp_path / "silences.json").read_text())
+    body["silences"][0] |= change
+    (tmp_path / "silences.json").write_text(json.dumps(body))
+    with pytest.raises(SilenceError, match="correct it, or move it away"):
+        file.read()
