@@ -17,6 +17,7 @@ does not commit when idle and had no steady traffic) no timeout may be claimed a
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
 from rebalance_monitor.coordinator.causes import Cause
 
@@ -28,10 +29,14 @@ _CLOSE_MS = 300
 _CAP_WITHOUT_MEANING = 0.5
 _CAP_FITTING = 0.55
 _CAP_UNSYNCED = 0.85
+_CAP_STALL = 0.85
 _MIN_REPORTED = 0.1
+_UNTOLD = 0.4
 _CERTAIN = 0.97
 _BARRIER_HELD = 0.85
 _STALLED = 10
+# How often a member that is not stalled repeats its offsets for so long while its siblings' move.
+_UNMOVED = 0.1
 _PRIOR_SYNC = 0.15
 # The windows are wider than what captures of real clients fill: without it 0.75 is said of what is always so.
 _SHARPNESS = 1.4
@@ -49,6 +54,14 @@ PRIORS_STATIC = {
 }
 
 
+class Stall(Enum):
+    """Whether a member that commits while its application is stalled may have been so when it went."""
+
+    NO = "its last commit moved, or too few did not"
+    MAYBE = "unmoved for long enough, but its siblings tell nothing else, or there are none"
+    LIKELY = "unmoved for long enough while its siblings moved"
+
+
 @dataclass(frozen=True, slots=True)
 class Silence:
     """What was measured about one member that went; all durations in ms.
@@ -60,7 +73,8 @@ class Silence:
     `poll`: whether its client enforces max.poll.interval (None: not known), `goodbye`: sends LeaveGroup;
     `aborted`: generations that failed on the way; `session_early`: heartbeats, not commits, keep the session,
     so it may end this much earlier after the last commit. `stalled`: just before its last commit it had been
-    silent for its rebalance timeout.
+    silent for its rebalance timeout. `stall` and `idle`, how many of its commits moved nothing: see `Stall`.
+    `waited`: it may have been silent because it waited in the barrier that another member held.
     """
 
     session: int
@@ -83,6 +97,9 @@ class Silence:
     quiet: float = 0.0
     closes: bool = False
     stalled: bool = False
+    stall: Stall = Stall.NO
+    idle: int = 0
+    waited: bool = False
 
 
 def attribute(seen: Silence) -> list[tuple[Cause, float]]:
@@ -111,6 +128,8 @@ def _dynamic(seen: Silence) -> dict[Cause, float]:
         prior[Cause.MEMBER_LEFT] /= 20
     elif seen.closes and not seen.committed:
         prior[Cause.MEMBER_LEFT] /= 3
+    if seen.stall is not Stall.NO:
+        prior[Cause.POLL_INTERVAL_EXCEEDED] = prior[Cause.MEMBER_LEFT]
     early = int(seen.poll_early * seen.cadence)
     expiry = _expiry(seen, seen.session - seen.session_early, seen.session_early)
     breach = _held_breach(seen) if seen.poll_held else _breach(seen, seen.rebalance - early, early)
@@ -124,6 +143,7 @@ def _dynamic(seen: Silence) -> dict[Cause, float]:
         likelihood[Cause.POLL_INTERVAL_EXCEEDED] = max(
             likelihood[Cause.POLL_INTERVAL_EXCEEDED], _STALLED * likelihood[Cause.MEMBER_LEFT]
         )
+    _undecided(seen, likelihood)
     scores = {cause: prior[cause] * likelihood[cause] for cause in prior}
     if seen.held >= _BARRIER_HELD * seen.rebalance and seen.wait < 0:
         scores[Cause.JOIN_DEADLINE_MISSED] = 0.5 / _CLOSE_MS
@@ -132,6 +152,21 @@ def _dynamic(seen: Silence) -> dict[Cause, float]:
         prior_sync = _PRIOR_SYNC if seen.session != seen.rebalance else _PRIOR_SYNC / 3
         scores[Cause.SYNC_DEADLINE_MISSED] = prior_sync * _arrival(seen, late, _CLOSE_MS)
     return scores
+
+
+def _undecided(seen: Silence, likelihood: dict[Cause, float]) -> None:
+    """Level what looks the same: leaving and a breach of a client that commits while stalled; waiting."""
+    if seen.stall is not Stall.NO:
+        leave = likelihood[Cause.MEMBER_LEFT]
+        breach = _arrival(seen, seen.silence, max(seen.cadence, _CLOSE_MS))
+        told = seen.stall is Stall.LIKELY
+        likelihood[Cause.MEMBER_LEFT] = leave * _UNMOVED if told else breach
+        likelihood[Cause.POLL_INTERVAL_EXCEEDED] = breach
+    if seen.waited:
+        expired = PRIORS_DYNAMIC[Cause.SESSION_TIMEOUT] * likelihood[Cause.SESSION_TIMEOUT]
+        breached = PRIORS_DYNAMIC[Cause.POLL_INTERVAL_EXCEEDED] * likelihood[Cause.POLL_INTERVAL_EXCEEDED]
+        left = max(expired, breached) / PRIORS_DYNAMIC[Cause.MEMBER_LEFT]
+        likelihood[Cause.MEMBER_LEFT] = max(likelihood[Cause.MEMBER_LEFT], left)
 
 
 def _static(seen: Silence) -> dict[Cause, float]:
@@ -155,12 +190,17 @@ def _censored(seen: Silence) -> list[tuple[Cause, float]]:
         return [(Cause.STATIC_MEMBER_EXPIRED, 0.5), (Cause.UNKNOWN, 0.4)]
     if seen.elapsed < seen.session - _CLOSE_MS and seen.goodbye:
         return [(Cause.MEMBER_LEFT, 0.7), (Cause.UNKNOWN, 0.3)]
-    shares = [(Cause.UNKNOWN, 0.45), (Cause.MEMBER_LEFT, 0.2), (Cause.SESSION_TIMEOUT, 0.2)]
-    if seen.elapsed >= seen.rebalance and seen.poll is not False:
-        shares.append((Cause.POLL_INTERVAL_EXCEEDED, 0.1))
+    possible = dict(PRIORS_DYNAMIC)
+    if seen.elapsed < seen.rebalance or not seen.poll:
+        del possible[Cause.POLL_INTERVAL_EXCEEDED]
+    total = sum(possible.values())
+    possible[Cause.UNKNOWN] += total * _UNTOLD / (1 - _UNTOLD)
+    total = sum(possible.values())
+    shares = sorted(
+        ((cause, round(one / total, 2)) for cause, one in possible.items()), key=lambda it: -it[1]
+    )
     if seen.rebalance <= seen.elapsed <= seen.rebalance + MAX_HEARTBEAT_MS:
-        shares.insert(1, (Cause.SYNC_DEADLINE_MISSED, 0.3))
-        shares[0] = (Cause.UNKNOWN, 0.2)
+        shares = [(Cause.SYNC_DEADLINE_MISSED, 0.3), *((cause, round(one * 0.7, 2)) for cause, one in shares)]
     return shares
 
 
@@ -170,6 +210,8 @@ def _cap(seen: Silence) -> float:
         return _CAP_FITTING
     if not seen.committed and seen.session == seen.rebalance:
         return _CAP_UNSYNCED
+    if seen.stall is Stall.LIKELY:
+        return _CAP_STALL
     return 1.0 if seen.means else _CAP_WITHOUT_MEANING
 
 

@@ -52,7 +52,9 @@ that dropped it. With S = session timeout, P = rebalance timeout (max.poll.inter
 - `member_left` predicts 0 to J, or 0 to c + J where the client does not commit on close;
 - `join_deadline_missed` needs a barrier that was held for nearly the whole rebalance timeout, by the
   commits of those that stayed or by the probe's looks;
-- `sync_deadline_missed`: it never committed, and went a rebalance timeout after the generation began.
+- `sync_deadline_missed`: it never committed, and went a rebalance timeout after the generation began. A
+  member that crashed soon after joining may fit as well, and where both timeouts are equal each fits the
+  other's window: it is named with confidence only where the session timeout does not fit.
 
 Each window is a trapezoid, the sum of two uniform waits; its height at the measured silence is the
 likelihood, the priors below weigh it, and the shares are the confidences. Where S and P are close (6 s
@@ -65,9 +67,14 @@ this group). For others it may only mean that there was nothing to commit: that 
 for a member with steady traffic of its own, 15 % where only its siblings had and went on, 40 % where it
 never committed in the generation, and mixed into every explanation. So a silence that fits a window counts
 almost as much, and a long one that fits none proves nothing. Without any such traffic no timeout is claimed
-above one half. A member that never committed in its generation, in a group without traffic, gets `unknown`,
-unless it went before its session could have expired (then it left) or just when it would have; a client
-that commits on close has hardly left without a commit.
+above one half. A member that never committed in its generation, in a group without traffic, gets `unknown`
+first and behind it the priors, unless it went before its session could have expired (then it left) or just
+when it would have; a client that commits on close has hardly left without a commit.
+
+Silence inside a barrier says nothing: an eager member commits as it rejoins and then waits, however long
+another one holds the barrier. Where at least two members stopped together, and one that went with them had
+gone on committing for half a session or more, leaving gets no less than a timeout does, and no timeout
+reaches the threshold. That is the price of not naming two that crashed together while the third was closed.
 
 `session_timeout` and `poll_interval_exceeded` findings stand beside the rebalance when the confidence
 reaches `attribution_confidence`.
@@ -79,12 +86,25 @@ prior.
 
 <FAMILIES>
 Kafka Streams never says goodbye, so a planned stop and a crash look the same: info, and the sentence
-says so. aiokafka goes on committing while its application is stalled: its poll breach looks like a
-clean close.
+says so. aiokafka goes on committing while its application is stalled, and its max.poll.interval is in no
+record: its poll breach looks like a clean close but for what it commits. Where its last commit moved
+nothing, and so many did not that they span its session timeout, it may have been stalled. If its siblings'
+offsets moved meanwhile (their share of unmoved commits does not account for its own) the breach is claimed,
+with 0.85 at most; if theirs did not, or there are none, breach and leave get one half each. Where it commits
+by hand it falls silent at the stall: that silence is judged by the session timeout alone and may be taken
+for an expired session.
 
 Kafka Connect's assignments say more than any silence: the config offset moved (`connect_reconfigured`), a
 scheduled delay begins or ends (`connect_delayed`), tasks were revoked (`cooperative_follow_up`). Kafka
 Streams' assignments announce the next probing rebalance (`streams_probing`).
+
+## Deleted topics
+
+No assignor withholds a topic that has partitions and that somebody subscribes to. So a topic of which
+partitions were assigned and now are none, while a kept member still asks for it, has lost them all:
+`topic_deleted`. librdkafka's members drop the topic from their subscriptions one after the other; only the
+first such generation, where somebody still asks, says so, beside `subscription_changed`. In cooperative
+groups partitions are withheld between phases, and where members came or went too: nothing is said there.
 
 ## Spread
 

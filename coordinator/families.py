@@ -23,7 +23,8 @@ class Family:
     when the application stops polling. `says_goodbye`: sends LeaveGroup on close. `poll_early`: a commit may
     come this much after the last poll, so a breach may look shorter (in cadences). `poll_late_ms`: added
     before the client notices the breach. `poll_held`: stops its heartbeats at the breach and leaves only when
-    the stall ends, so it is gone anywhere from P to P + S.
+    the stall ends, so it is gone anywhere from P to P + S. `commits_stalled`: goes on committing while its
+    application is stalled, and its max.poll.interval is in no record.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Family:
     poll_early: float = 0.0
     poll_late_ms: int = 0
     poll_held: bool = False
+    commits_stalled: bool = False
 
 
 FAMILIES: dict[str, Family] = {
@@ -43,7 +45,7 @@ FAMILIES: dict[str, Family] = {
         Family("connect", commits_idle=False, enforces_poll=True),
         Family("librdkafka", commits_idle=False, enforces_poll=True, poll_early=1.0, poll_late_ms=500),
         Family("kafka-python", commits_idle=True, enforces_poll=True, poll_late_ms=1000),
-        Family("aiokafka", commits_idle=True, enforces_poll=False),
+        Family("aiokafka", commits_idle=True, enforces_poll=False, commits_stalled=True),
         Family("sarama", commits_idle=False, enforces_poll=False),
         Family("franz-go", commits_idle=False, enforces_poll=False),
         Family("kafka-go", commits_idle=False, enforces_poll=False),

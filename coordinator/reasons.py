@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator import connect, membership
-from rebalance_monitor.coordinator.attribution import Silence, attribute
+from rebalance_monitor.coordinator import connect, lulls, membership
+from rebalance_monitor.coordinator.attribution import Silence, Stall, attribute
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.commits import commits_when_idle
 from rebalance_monitor.coordinator.families import FAMILIES
@@ -50,8 +50,18 @@ def departures(state: GroupState, change: Change, cst: int, aborted: int) -> lis
     kept = [before for before, _ in change.kept]
     held = _held(state, kept, cst)
     emptied = not change.kept and not change.joined and len(change.left) == 1
+    waited = lulls.waited(state, change)
     return [
-        _depart(state, member, kept, cst, held * (not emptied), aborted, emptied=emptied)
+        _depart(
+            state,
+            member,
+            kept,
+            cst,
+            held * (not emptied),
+            aborted,
+            emptied=emptied,
+            waited=member.member_id in waited,
+        )
         for member in change.left
     ]
 
@@ -112,7 +122,15 @@ def seconds(ms: int) -> str:
 
 
 def _depart(
-    state: GroupState, member: Member, kept: list[Member], cst: int, held: int, aborted: int, *, emptied: bool
+    state: GroupState,
+    member: Member,
+    kept: list[Member],
+    cst: int,
+    held: int,
+    aborted: int,
+    *,
+    emptied: bool,
+    waited: bool,
 ) -> Departure:
     family = FAMILIES[member.family]
     life = max(member.last_commit, state.cst)
@@ -135,6 +153,9 @@ def _depart(
         aborted=aborted,
         quiet=quiet,
         closes=bool(family.commits_idle) and bool(member.offsets),
+        stall=lulls.stall(state, member) if family.commits_stalled else Stall.NO,
+        idle=member.idle,
+        waited=waited,
     )
     return judged(member, seen)
 
@@ -162,6 +183,11 @@ def _why(cause: Cause, seen: Silence) -> str:
         text += f"; session timeout {seconds(seen.session)}"
     if seen.committed:
         text += f"; commits every {seconds(seen.cadence)} until then"
+    if seen.waited:
+        text += "; others stopped with it while one that went, too, went on: it may have waited in a barrier"
+    if seen.stall is not Stall.NO and not seen.static:
+        rest = "its siblings' moved" if seen.stall is Stall.LIKELY else "a stall or no traffic"
+        text += f"; {seen.idle + 1} commits without progress, the last one as well: {rest}"
     if not seen.goodbye and cause is Cause.SESSION_TIMEOUT:
         text += "; its client never says goodbye, so a planned stop looks the same"
     return text
@@ -200,12 +226,8 @@ def _held(state: GroupState, kept: list[Member], cst: int) -> int:
     """Least time the barrier was held: an eager idle committer stops only once it has rejoined."""
     if state.protocol in membership.COOPERATIVE:
         return 0
-    waits = [cst - m.last_commit - m.cadence for m in kept if m.cadence > 0 and _watchable(state, m)]
+    waits = [cst - m.last_commit - m.cadence for m in kept if m.cadence > 0 and lulls.watchable(state, m)]
     return max(0, max(waits, default=0))
-
-
-def _watchable(state: GroupState, member: Member) -> bool:
-    return commits_when_idle(state, member) or member.cadence <= member.session_timeout // 4
 
 
 def joined(member: Member, *, alone: bool) -> CauseEntry:
@@ -237,14 +259,15 @@ def _partitions(state: GroupState, after: Membership, change: Change, protocol: 
         for topic, count in now.items()
         if 0 < before.get(topic, 0) < count
     ]
-    same = not change.joined and not change.left and protocol not in membership.COOPERATIVE
-    gone = [topic for topic in state.topics if topic not in now] if same and now else []
+    if change.joined or change.left or protocol in membership.COOPERATIVE or not now:
+        return found
+    # No assignor withholds a topic that somebody asks for: it has no partitions any more.
+    asked = {topic for topics in after.subscriptions.values() for topic in topics}
     steady = all(old.subscribed == new.subscribed for old, new in change.kept)
-    if steady:
-        found += [
-            CauseEntry(Cause.TOPIC_DELETED, 0.7, f"{topic} is subscribed but has no partitions")
-            for topic in gone
-        ]
+    for topic in state.topics:
+        if topic not in now and (steady or topic in asked):
+            why = f"{topic}: {before[topic]} partitions before, still subscribed to, none assigned"
+            found.append(CauseEntry(Cause.TOPIC_DELETED, 0.9, why))
     return found
 
 

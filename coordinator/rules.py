@@ -50,14 +50,16 @@ RULES: tuple[Rule, ...] = (
         Kind.SESSION_TIMEOUT,
         "suspected",
         "the member's silence fits its session timeout better than anything else",
-        "a crash, a kill, a partition and a long pause look the same; Kafka Streams' planned stop, too",
+        "a crash, a kill, a partition and a long pause look the same; Kafka Streams' planned stop, too; and "
+        "silence while another member held the barrier",
     ),
     Rule(
         Kind.POLL_INTERVAL_EXCEEDED,
         "suspected",
         "the member's silence fits max.poll.interval, and its client enforces it; or it returned from such "
         "a silence only to leave",
-        "aiokafka commits while stalled: never seen there; where both timeouts are close, both get a share",
+        "aiokafka commits while stalled: only by offsets that stood still while its siblings' moved; where "
+        "both timeouts are close, both get a share",
     ),
     Rule(
         Kind.MEMBER_SILENT,

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalance_monitor.coordinator.attribution import Silence, attribute
+from rebalance_monitor.coordinator.attribution import Silence, Stall, attribute
 from rebalance_monitor.coordinator.causes import Cause
 
 durations = st.integers(-1_000, 10**12)
@@ -108,3 +108,25 @@ def test_one_that_stalled_for_its_poll_interval_before_its_last_commit_did_not_j
     found = dict(attribute(silence(100, wait=0, poll_held=True, stalled=True)))
     assert found[Cause.POLL_INTERVAL_EXCEEDED] > 0.6
     assert Cause.MEMBER_LEFT in dict(attribute(silence(100, wait=0, poll_held=True)))
+
+
+def test_one_that_may_have_waited_in_a_barrier_is_not_said_to_have_expired() -> None:
+    found = dict(attribute(silence(46_000, waited=True)))
+    assert attribute(silence(46_000))[0] == (Cause.SESSION_TIMEOUT, 0.97)
+    assert max(found.values()) < 0.6
+    assert found[Cause.MEMBER_LEFT] >= found[Cause.SESSION_TIMEOUT] > 0.3
+
+
+def test_a_stall_that_nothing_tells_from_a_leave_is_spread_and_one_that_siblings_tell_is_claimed() -> None:
+    stalled = {"poll": False, "rebalance": 45_000}
+    spread = dict(attribute(silence(500, stall=Stall.MAYBE, **stalled)))
+    assert spread[Cause.MEMBER_LEFT] == spread[Cause.POLL_INTERVAL_EXCEEDED] < 0.6
+    told = dict(attribute(silence(3_000, stall=Stall.LIKELY, **stalled)))
+    assert 0.6 <= told[Cause.POLL_INTERVAL_EXCEEDED] <= 0.85
+    assert dict(attribute(silence(500, **stalled)))[Cause.MEMBER_LEFT] > 0.9
+
+
+def test_of_one_that_never_committed_unknown_comes_first_and_then_the_priors() -> None:
+    found = attribute(silence(200_000, elapsed=200_000, means=False, committed=False))
+    assert [cause for cause, _ in found] == [Cause.UNKNOWN, Cause.MEMBER_LEFT, Cause.SESSION_TIMEOUT]
+    assert all(share < 0.6 for _, share in found)

@@ -1,0 +1,66 @@
+"""What else commits may mean: a lull of one that waited in a barrier, commits of one that was stalled.
+
+Judged by comparing it with its siblings, for by itself either looks like something else: waiting like an
+expired session, a stall of a client that goes on committing like a clean close.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.coordinator import membership
+from rebalance_monitor.coordinator.attribution import MAX_HEARTBEAT_MS, Stall
+from rebalance_monitor.coordinator.commits import commits_when_idle
+
+if TYPE_CHECKING:
+    from rebalance_monitor.coordinator.membership import Change
+    from rebalance_monitor.coordinator.state import GroupState, Member
+
+_TOGETHER = 2
+_TELLING = 3
+
+
+def watchable(state: GroupState, member: Member) -> bool:
+    """Whether the end of this member's commits tells when it stopped."""
+    return commits_when_idle(state, member) or member.cadence <= member.session_timeout // 4
+
+
+def waited(state: GroupState, change: Change) -> set[str]:
+    """Return the ids of members that stopped together while one that went as well committed on.
+
+    An eager member commits as it rejoins and then waits, as long as another one holds the barrier. Members
+    that die together stop together, too: their silence says neither.
+    """
+    if state.protocol in membership.COOPERATIVE:
+        return set()
+    known = [member for member in state.members if member.cadence > 0 and watchable(state, member)]
+    gone = {member.member_id for member in change.left}
+    last = max((member.last_commit for member in known), default=-1)
+    holders = [member for member in known if member.last_commit == last and member.member_id in gone]
+    if not holders or len(known) < _TOGETHER + 1:
+        return set()
+    early = [m for m in known if m.last_commit < last - max(m.session_timeout // 2, 2 * m.cadence)]
+    found = set()
+    for member in early:
+        reach = member.cadence + min(MAX_HEARTBEAT_MS, member.session_timeout // 3)
+        beside = [other for other in early if abs(other.last_commit - member.last_commit) <= reach]
+        if len(beside) >= _TOGETHER and member.member_id in gone:
+            found.add(member.member_id)
+    return found
+
+
+def stall(state: GroupState, member: Member) -> Stall:
+    """Tell by offsets whether a member that commits while its application is stalled may have been so.
+
+    Commits without progress beyond its siblings' share of such commits are those of a stall.
+    """
+    moved = member.moved or member.fresh or not member.commits
+    if moved or (member.idle + 2) * member.cadence < member.session_timeout:
+        return Stall.NO
+    rest = [other for other in state.members if other is not member]
+    commits = sum(other.commits for other in rest)
+    if commits < _TELLING:
+        return Stall.MAYBE
+    usual = sum(other.idle for other in rest) / commits
+    beyond = member.idle - usual * member.commits
+    return Stall.LIKELY if (beyond + 2) * member.cadence >= member.session_timeout else Stall.MAYBE
