@@ -145,7 +145,8 @@ class Snapshot:
 
     def __init__(self, cluster: str = "", started: int = -1) -> None:
         self._lock = threading.Lock()
-        self._known = Known(cluster=cluster, health=Health(started=started))
+        # Versions go on from one process to the next: a page that stayed open is told to begin anew.
+        self._known = Known(cluster=cluster, version=max(started, 0), health=Health(started=started))
         self._changes: list[tuple[int, frozenset[str]]] = []
         self._listeners: list[Callable[[Known, Update], None]] = []
 
@@ -184,9 +185,9 @@ class Snapshot:
     def changed_since(self, version: int) -> frozenset[str] | None:
         """Return the groups touched after `version` ("" for what is about none); None: too long ago."""
         with self._lock:
-            if version >= self._known.version:
+            if version == self._known.version:
                 return frozenset()
-            if not self._changes or self._changes[0][0] > version + 1:
+            if version > self._known.version or not self._changes or self._changes[0][0] > version + 1:
                 return None
             return _union(names for at, names in self._changes if at > version)
 

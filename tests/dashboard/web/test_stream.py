@@ -57,6 +57,20 @@ def test_a_reader_that_comes_back_is_told_what_it_missed() -> None:
         assert [row["group"] for row in next(told)[1]["rows"]] == ["b"]
 
 
+def test_a_page_that_outlives_the_monitor_is_told_to_start_again_by_the_next_one() -> None:
+    before = Snapshot("lab", started=known.T0)
+    for _ in range(3):
+        before.apply(update("a"))
+    after = Snapshot("lab", started=known.T0 + 60_000)
+    after.apply(update("b"))
+    for seen in (before.known.version, after.known.version + 7):
+        with served(after) as client, client.stream("GET", f"/api/v1/events?since={seen}") as answer:
+            told = events(answer)
+            assert next(told) == ("hello", {"version": seen})
+            event, data = next(told)
+            assert (event, data["version"]) == ("reset", after.known.version)
+
+
 def test_a_reader_too_far_behind_is_told_to_start_again() -> None:
     snapshot = Snapshot("lab")
     for _ in range(600):
