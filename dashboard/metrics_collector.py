@@ -125,7 +125,7 @@ def _groups(page: _Page, known: Known, label_of: Callable[[str], str | None]) ->
     for name, view in known.groups.items():
         states[_state_of(view)] += 1
         label = label_of(name)
-        if label == name:
+        if label == name != OTHER:
             _group(page, name, [view], open_incidents)
             page.add("group_state", 1, name, *_state_of(view))
             if "generation" in view.summary:

@@ -114,7 +114,8 @@ class Places:
                 self._quiet.pop(group, None)
             return group
         label = self.label(group)
-        if label is None or not _matches(group, self._limits.allow):
+        # A group may go by the very name of the sum: it is part of it.
+        if label is None or group == OTHER or not _matches(group, self._limits.allow):
             return label
         if len(self._own) >= self._limits.max_groups and not (event and self._evict()):
             return OTHER
@@ -131,9 +132,10 @@ class Places:
 
     def leave(self, group: str) -> None:
         """Free the place of a group that is gone."""
-        self._own.discard(group)
-        self._quiet.pop(group, None)
-        self._gone(group)
+        if group in self._own:
+            self._own.discard(group)
+            self._quiet.pop(group, None)
+            self._gone(group)
 
     def _evict(self) -> bool:
         quiet = next(iter(self._quiet), None)

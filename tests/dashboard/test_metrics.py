@@ -274,6 +274,19 @@ def test_hostile_group_names_stay_one_label() -> None:
         assert name in labels(parse(text), "group_members")
 
 
+def test_a_group_named_like_the_sum_is_part_of_it() -> None:
+    page = Page(Limits(max_groups=1))
+    page.snapshot.apply(Update(groups={OTHER: {"members": 2, "generation": 3}, "a": {"members": 1}}))
+    page.snapshot.apply(Update(groups={"b": {"members": 4}}))
+    text = exposition(page.registry, "")[0].decode()
+    series = [line.rpartition(" ")[0] for line in text.splitlines() if not line.startswith("#")]
+    assert len(series) == len(set(series))
+    assert page.samples()["group_members", (OTHER,)] == 6
+    page.snapshot.apply(Update(removed=[OTHER]))
+    assert page.samples()["group_members", (OTHER,)] == 4
+    assert ("group_rebalances_total", (OTHER,)) in page.samples()
+
+
 def labels(families: Iterable[object], name: str) -> set[str]:
     return {
         sample.labels["group"]
