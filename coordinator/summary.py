@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from rebalance_monitor.coordinator import topic_names
 from rebalance_monitor.coordinator.storms import is_open
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ def summarise(group: str, state: GroupState, limit: int, deadlines: Mapping[str,
 
     `deadlines` (member id -> ms) are those that count down; a silent member's has passed.
     """
+    # Records of epoch-based groups name ids; those whose names commits have told go by them.
+    topics = [name or topic for name, topic in zip(topic_names.named(state), state.topics, strict=True)]
     return {
         "group": group,
         "group_type": state.group_type,
@@ -32,7 +35,7 @@ def summarise(group: str, state: GroupState, limit: int, deadlines: Mapping[str,
         "topics": (state.names or state.topics)[:MAX_TOPICS],
         "members": len(state.members),
         "member_list": [
-            _member(member, state.topics, deadlines.get(member.member_id, member.silent_at))
+            _member(member, topics, deadlines.get(member.member_id, member.silent_at))
             for member in state.members[:limit]
         ],
         "last_rebalance": state.rebalance_at,

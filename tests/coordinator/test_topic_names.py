@@ -6,12 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rebalance_monitor.coordinator import topic_names
+from rebalance_monitor.coordinator.outputs import GroupOut
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
 from rebalance_monitor.coordinator.state import GroupState, Member
 from rebalance_monitor.coordinator.transitions import Status
 from tests.coordinator.test_epochs import A, B, Epochs, compact
-from tests.coordinator.timeline import P
+from tests.coordinator.timeline import T0, P
 
 ONE, TWO = bytes(range(16)), bytes(range(16, 32))
 
@@ -117,13 +118,21 @@ def test_commits_of_several_topics_reach_the_members_of_a_kip_848_group() -> Non
     topic.share(20, A, 1, (0, 1, 2), (0,))
     topic.share(30, B, 1, (3,), (1, 2))
     for at in range(5_000, 12_000, 1_000):
-        topic.commit(at, {0: at, 1: at, 2: at}, "orders")
-        topic.commit(at, {0: at}, "payments")
-        topic.commit(at + 300, {3: at}, "orders")
-        topic.commit(at + 300, {1: at, 2: at}, "payments")
+        topic.commit(at, {0: 5, 1: 5, 2: 5}, "orders")
+        topic.commit(at, {0: 5}, "payments")
+        topic.commit(at + 300, {3: 5}, "orders")
+        topic.commit(at + 300, {1: 5, 2: 5}, "payments")
     shard = ShardCoordinator(new_shard_state(7, 0, None), DetectionSettings(), "c1")
     for row in topic.rows:
         shard.on_row(row)
     seen = {m.member_id: (m.commits, m.last_commit) for m in shard.state.groups["g"].members}
     assert all(commits >= 5 for commits, _ in seen.values())
     assert seen[B][1] - seen[A][1] == 300
+    said = [out.summary for out in shard.on_clock(T0 + 30_000) if isinstance(out, GroupOut)][-1]
+    assert [one["assigned"] for one in said["member_list"]] == [
+        {"orders": "0-2", "payments": "0"},
+        {"orders": "3", "payments": "1-2"},
+    ]
+    # They commit when idle, and are silent for half of the session timeout that the broker gives to all.
+    counting = [out.summary for out in shard.on_clock(T0 + 45_000) if isinstance(out, GroupOut)][-1]
+    assert all(one["deadline"] > T0 + 45_000 for one in counting["member_list"])
