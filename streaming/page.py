@@ -42,7 +42,8 @@ def page_of(
     def take_port() -> Server | None:
         try:
             server = Server(app, stream, web.host, web.port)
-        except OSError as error:
+        except (OSError, UnicodeError) as error:
+            # A host name that cannot be one is a UnicodeError.
             log.warning("the page is not served", host=web.host, port=web.port, why=str(error))
             return None
         log.info("the page is served", url=web.url or server.url)

@@ -30,6 +30,8 @@ class Server:
             uvicorn.Config(
                 app,
                 log_config=None,
+                # Whoever sends rubbish, or too much, does not write the log.
+                log_level="error",
                 access_log=False,
                 lifespan="off",
                 server_header=False,
