@@ -33,7 +33,8 @@ class Inbox:
         """Forget what was never committed; return the rest in order. `committed`: query -> last batch."""
         self._folder.mkdir(parents=True, exist_ok=True)
         final = []
-        for path in sorted(self._folder.iterdir(), key=lambda path: (path.stat().st_mtime_ns, path.name)):
+        files = [path for path in self._folder.iterdir() if path.is_file()]
+        for path in sorted(files, key=lambda path: (path.stat().st_mtime_ns, path.name)):
             found = _NAME.fullmatch(path.name)
             name = (found["query"], int(found["batch"])) if found else None
             if name is not None and name[1] <= committed.get(name[0], -1):

@@ -9,6 +9,7 @@ import pytest
 
 from rebalance_monitor.alerts.board import State
 from rebalance_monitor.alerts.engine import Engine
+from rebalance_monitor.alerts.inbox import Inbox
 from rebalance_monitor.alerts.memory_file import MemoryFile, MemoryFileError
 from rebalance_monitor.alerts.pacing import Pace
 from rebalance_monitor.alerts.setup import rules_of
@@ -16,7 +17,8 @@ from rebalance_monitor.alerts.silences import SilenceError, SilenceFile
 from rebalance_monitor.alerts.sinks.base import SinkError
 from rebalance_monitor.alerts.watchdog import Watchdog, WatchdogRule
 from rebalance_monitor.config.alerts import Alerts
-from tests.alerts.findings import AT
+from rebalance_monitor.coordinator.kinds import Kind
+from tests.alerts.findings import AT, finding
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -79,3 +81,12 @@ def test_a_silence_that_somebody_wrote_wrongly_is_refused_when_it_is_read(
     (tmp_path / "silences.json").write_text(json.dumps(body))
     with pytest.raises(SilenceError, match="correct it, or move it away"):
         file.read()
+
+
+def test_what_does_not_belong_into_the_inbox_stops_no_start_and_loses_no_batch(tmp_path: Path) -> None:
+    inbox = Inbox(tmp_path)
+    inbox.put(("q", 1), [finding(Kind.STORM)])
+    (tmp_path / "lost+found").mkdir()
+    (tmp_path / "q-x.jsonl").write_bytes(b"\xff")
+    assert inbox.open({"q": 1}) == [("q", 1)]
+    assert len(inbox.read(("q", 1))) == 1
