@@ -29,9 +29,9 @@ _CLOSE_MS = 300
 _CAP_WITHOUT_MEANING = 0.5
 _CAP_FITTING = 0.55
 _CAP_UNSYNCED = 0.85
-_CAP_STALL = 0.85
+_CAP_STALL = 0.9
 _MIN_REPORTED = 0.1
-_UNTOLD = 0.4
+_UNTOLD = 0.36
 _CERTAIN = 0.97
 _BARRIER_HELD = 0.85
 _STALLED = 10
@@ -190,9 +190,9 @@ def _censored(seen: Silence) -> list[tuple[Cause, float]]:
         return [(Cause.STATIC_MEMBER_EXPIRED, 0.5), (Cause.UNKNOWN, 0.4)]
     if seen.elapsed < seen.session - _CLOSE_MS and seen.goodbye:
         return [(Cause.MEMBER_LEFT, 0.7), (Cause.UNKNOWN, 0.3)]
+    # Of a stall nothing speaks in one that was never seen to work.
     possible = dict(PRIORS_DYNAMIC)
-    if seen.elapsed < seen.rebalance or not seen.poll:
-        del possible[Cause.POLL_INTERVAL_EXCEEDED]
+    del possible[Cause.POLL_INTERVAL_EXCEEDED]
     total = sum(possible.values())
     possible[Cause.UNKNOWN] += total * _UNTOLD / (1 - _UNTOLD)
     total = sum(possible.values())

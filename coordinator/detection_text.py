@@ -68,8 +68,8 @@ for a member with steady traffic of its own, 15 % where only its siblings had an
 never committed in the generation, and mixed into every explanation. So a silence that fits a window counts
 almost as much, and a long one that fits none proves nothing. Without any such traffic no timeout is claimed
 above one half. A member that never committed in its generation, in a group without traffic, gets `unknown`
-first and behind it the priors, unless it went before its session could have expired (then it left) or just
-when it would have; a client that commits on close has hardly left without a commit.
+first and then the priors of leaving and expiry, unless it went before its session could have expired (then
+it left) or just when it would have; a client that commits on close has hardly left without a commit.
 
 Silence inside a barrier says nothing: an eager member commits as it rejoins and then waits, however long
 another one holds the barrier. Where at least two members stopped together, and one that went with them had
@@ -90,7 +90,7 @@ says so. aiokafka goes on committing while its application is stalled, and its m
 record: its poll breach looks like a clean close but for what it commits. Where its last commit moved
 nothing, and so many did not that they span its session timeout, it may have been stalled. If its siblings'
 offsets moved meanwhile (their share of unmoved commits does not account for its own) the breach is claimed,
-with 0.85 at most; if theirs did not, or there are none, breach and leave get one half each. Where it commits
+with 0.9 at most; if theirs did not, or there are none, breach and leave get one half each. Where it commits
 by hand it falls silent at the stall: that silence is judged by the session timeout alone and may be taken
 for an expired session.
 

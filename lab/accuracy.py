@@ -143,7 +143,7 @@ def origin(command: str, results: Sequence[Result]) -> Origin:
         runs=sum(family in FAMILIES for result in results for family in result.families.values()),
         seconds=sum(about["ended"] - about["began"] for about in abouts) / 1000,
         remarks=[
-            f"The streaming job of this version watched {watched} of them live; replayed were all.",
+            f"The streaming job of their day watched {watched} of them live; replayed were all, as of now.",
             *_loads(abouts),
             *(f"Left out {group}: {why}." for group, why in sorted(spoilt)),
             *(f"Skipped {group}: {why}." for group, why in sorted(skipped.items())),
