@@ -2,6 +2,8 @@
 
 import getpass
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -107,7 +109,8 @@ def add(
     if unknown:
         raise click.BadParameter(f"no alert has the label {unknown[0]!r}; the labels are {', '.join(KNOWN)}")
     now = _now()
-    made = _silences(config, assignments).add(text, now + lasts, by or _user(), comment, now)
+    with _kept():
+        made = _silences(config, assignments).add(text, now + lasts, by or _user(), comment, now)
     click.echo(made.id)
 
 
@@ -118,7 +121,8 @@ def add(
 def list_(*, expired: bool, config: Path | None, assignments: tuple[str, ...], output: Form) -> None:
     """List the silences that hold, soonest to end first."""
     now = _now()
-    known = sorted(_silences(config, assignments).read(), key=lambda silence: silence.ends_at)
+    with _kept():
+        known = sorted(_silences(config, assignments).read(), key=lambda silence: silence.ends_at)
     shown = [silence for silence in known if expired or silence.ends_at > now]
     write_rows([_row(silence, now) for silence in shown], output, COLUMNS)
 
@@ -128,8 +132,20 @@ def list_(*, expired: bool, config: Path | None, assignments: tuple[str, ...], o
 @config_options
 def expire(identity: str, config: Path | None, assignments: tuple[str, ...]) -> None:
     """End the silence ID now."""
-    _silences(config, assignments).expire(identity, _now())
+    with _kept():
+        _silences(config, assignments).expire(identity, _now())
     click.echo(f"{identity} has ended")
+
+
+@contextmanager
+def _kept() -> Iterator[None]:
+    """Say in one sentence why the storage folder cannot be used."""
+    from rebalance_monitor.alerts.silences import SilenceError
+
+    try:
+        yield
+    except OSError as error:
+        raise SilenceError(f"the silences cannot be kept in the storage folder: {error}") from error
 
 
 def _silences(config: Path | None, assignments: tuple[str, ...]) -> "SilenceFile":

@@ -16,6 +16,8 @@ from rebalance_monitor.alerts.setup import rules_of
 from rebalance_monitor.alerts.silences import SilenceError, SilenceFile
 from rebalance_monitor.alerts.sinks.base import SinkError
 from rebalance_monitor.alerts.watchdog import Watchdog, WatchdogRule
+from rebalance_monitor.cli.exit_codes import ExitCode
+from rebalance_monitor.cli.main import run
 from rebalance_monitor.config.alerts import Alerts
 from rebalance_monitor.coordinator.kinds import Kind
 from tests.alerts.findings import AT, finding
@@ -90,3 +92,13 @@ def test_what_does_not_belong_into_the_inbox_stops_no_start_and_loses_no_batch(t
     (tmp_path / "q-x.jsonl").write_bytes(b"\xff")
     assert inbox.open({"q": 1}) == [("q", 1)]
     assert len(inbox.read(("q", 1))) == 1
+
+
+@pytest.mark.parametrize("verb", [["list"], ["add", 'group="orders"'], ["expire", "6f1c2a90"]])
+def test_a_storage_folder_that_cannot_be_used_is_told_in_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: list[str]
+) -> None:
+    (tmp_path / "store").write_text("a file")
+    path = ["--set", f"storage.path={tmp_path / 'store'}"]
+    assert run(["alerts", "silence", *verb, *path]) == ExitCode.USAGE
+    assert "storage folder" in capsys.readouterr().err
