@@ -39,6 +39,14 @@ PAINT_MS = 1_000.0
 CHANGED = 200
 FOUND = 20
 VISITS = 5
+# Asked of the page itself: the driver's own questions would add half a second on a busy machine.
+NOTES_ROW = """
+new MutationObserver((_, observer) => {
+  if (!document.querySelector("tbody tr")) return;
+  window.firstRow = performance.now();
+  observer.disconnect();
+}).observe(document, { childList: true, subtree: true });
+"""
 QUESTIONS: dict[str, dict[str, str | int]] = {
     "groups": {"limit": 100},
     "groups, searched": {"search": "service-0042", "limit": 100},
@@ -108,9 +116,10 @@ def paint(url: str) -> dict[str, float] | None:
         browser = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
         for _ in range(VISITS):
             page = browser.new_page()
+            page.add_init_script(NOTES_ROW)
             page.goto(url)
             page.wait_for_selector("tbody tr")
-            filled.append(float(page.evaluate("performance.now()")))
+            filled.append(float(page.evaluate("firstRow")))
             painted.append(
                 float(page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime"))
             )
