@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 SCENARIOS = Path(__file__).resolve().parents[1] / "fixtures" / "scenarios"
 CAPTURES = ("java-4.1.1", "python-3.9.1", "python-4.1.1")
+SMALLEST = "python-3.9.1"
 
 
 class _Updates(Replay):

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 from prometheus_client.parser import text_string_to_metric_families as prometheus
@@ -223,6 +223,7 @@ moves = st.lists(
 )
 
 
+@settings(max_examples=40, deadline=None)
 @given(moves, st.integers(0, 5))
 def test_groups_are_bounded_and_no_count_is_lost_or_taken_back(
     done: list[tuple[str, int]], limit: int

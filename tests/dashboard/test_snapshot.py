@@ -17,7 +17,7 @@ from rebalance_monitor.dashboard.group_view import GroupView
 from rebalance_monitor.dashboard.groups_table import FILE, GROUPS_SCHEMA, read_groups, restored, write_groups
 from rebalance_monitor.dashboard.incidents import CLOSED_KEPT, Incidents
 from rebalance_monitor.dashboard.snapshot import Known, Snapshot, Update
-from tests.dashboard.played import CAPTURES, all_updates, updates
+from tests.dashboard.played import CAPTURES, SMALLEST, all_updates, updates
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -159,7 +159,9 @@ def test_readers_and_writer_do_not_disturb_each_other() -> None:
     assert wrong == []
 
 
-@pytest.mark.parametrize("name", CAPTURES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name != SMALLEST)) for name in CAPTURES]
+)
 def test_a_killed_monitor_knows_at_its_next_start_what_was_known(tmp_path: Path, name: str) -> None:
     known = Known(cluster="c")
     for number, update in enumerate(updates(name)):
