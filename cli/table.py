@@ -1,16 +1,22 @@
 """`rebalance-monitor table`: upkeep of the Parquet tables, and the SQL that people ask them.
 
-Works beside a running job: only files that no batch may replace are merged.
+Works beside a running job: only files that no batch may replace are merged. A Delta table has one writer:
+the job keeps it, and the verb does while none runs.
 """
 
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from rebalance_monitor.cli.exit_codes import ExitCode
 from rebalance_monitor.cli.options import config_options, load_settings
 from rebalance_monitor.cli.output import Form, output_option, write_rows
+
+if TYPE_CHECKING:
+    from rebalance_monitor.config.model import Settings
+    from rebalance_monitor.dashboard.table_upkeep import Report
 
 
 @click.group("table")
@@ -31,10 +37,7 @@ def optimize(
 ) -> int:
     """Merge the small files of the findings table, and delete old days."""
     settings = load_settings(config, assignments, {"tables.keep_days": keep_days})
-    from rebalance_monitor.streaming.storage import storage_at
-    from rebalance_monitor.streaming.upkeep import keep_findings
-
-    done = keep_findings(storage_at(settings.storage.path), settings.tables.keep_days, datetime.now(UTC))
+    done = _kept(settings, datetime.now(UTC))
     row = {
         "files merged": done.merged,
         "into": done.into,
@@ -43,6 +46,18 @@ def optimize(
     }
     write_rows([row], output)
     return ExitCode.FINE
+
+
+def _kept(settings: "Settings", now: datetime) -> "Report":
+    from rebalance_monitor.dashboard.delta_log import is_delta
+    from rebalance_monitor.streaming.delta import keep_alone
+    from rebalance_monitor.streaming.storage import storage_at
+    from rebalance_monitor.streaming.upkeep import keep_findings
+
+    storage = storage_at(settings.storage.path)
+    if is_delta(storage.findings):
+        return keep_alone(settings, storage, settings.tables.keep_days, now)
+    return keep_findings(storage, settings.tables.keep_days, now)
 
 
 @command.command("sql")

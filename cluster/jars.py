@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from rebalance_monitor.cluster.errors import DependencyError, DownloadError
 from rebalance_monitor.cluster.ivy import Coordinate, cache_folder, resolve, spark_jars_folder
+from rebalance_monitor.config.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,6 +24,8 @@ VERIFIED_CONNECTORS: dict[tuple[str, str], tuple[str, ...]] = {
     ("3.5", "2.13"): ("3.5.4", "3.5.1", "3.5.0"),
     ("3.5", "2.12"): ("3.5.7", "3.5.3", "3.5.1", "3.5.0"),
 }
+# Spark minor -> the Delta that is made for it.
+DELTA_VERSIONS = {"3.5": "3.3.2", "4.0": "4.0.0"}
 # What pyspark ships itself or the source does not use: 60 MB of Hadoop among it.
 SHIPPED_WITH_SPARK = (
     "org.apache.hadoop",
@@ -91,6 +94,42 @@ def resolve_spark_kafka(
     scala = ".".join(scala_version.split(".")[:2])
     folder = cache_folder() / "jars" / f"spark-kafka_{scala}-{spark_version}"
     return _first_that_resolves(connector_versions(spark_version, scala), scala, folder, say)
+
+
+def delta_coordinate(spark_version: str, scala_version: str) -> Coordinate:
+    """Give the Delta that is made for this Spark. Raises ConfigError where none is known."""
+    minor, scala = (".".join(version.split(".")[:2]) for version in (spark_version, scala_version))
+    if minor not in DELTA_VERSIONS:
+        raise ConfigError(
+            f"`tables.format` is delta, and no Delta is known for Spark {spark_version} (only for "
+            f"{', '.join(DELTA_VERSIONS)}): set `tables.format: parquet`, or name one with Spark's Kafka "
+            "connector in `packages:`."
+        )
+    return Coordinate("io.delta", f"delta-spark_{scala}", DELTA_VERSIONS[minor])
+
+
+def resolve_delta(
+    spark_version: str,
+    scala_version: str,
+    settings: JarChoice | None = None,
+    *,
+    say: Callable[[str], None] | None = None,
+) -> list[Path]:
+    """Give the jar files of Delta beyond those of `resolve_spark_kafka`: none where the settings name it.
+
+    Raises ConfigError (`jars` without it, a Spark it is not known for), DownloadError.
+    """
+    if settings is not None and any(
+        "delta-spark_" in str(given) for given in (*settings.jars, *settings.packages)
+    ):
+        return []
+    if settings is not None and settings.jars:
+        raise ConfigError(
+            "`tables.format` is delta, and `jars:` names no delta-spark: add its jar and delta-storage's."
+        )
+    wanted = delta_coordinate(spark_version, scala_version)
+    folder = cache_folder() / "jars" / f"{wanted.name}-{wanted.version}"
+    return resolve([wanted], folder, excluded=(*SHIPPED_WITH_SPARK, "org.antlr"), say=say)
 
 
 def _first_that_resolves(

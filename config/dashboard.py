@@ -1,5 +1,7 @@
 """What machines look at: metrics, the tables and their audit (the page and its API: config/web.py)."""
 
+from typing import Literal
+
 from pydantic import Field
 
 from rebalance_monitor.config.detection import Section
@@ -21,7 +23,13 @@ class Metrics(Section):
 
 
 class Tables(Section):
-    """Upkeep of the Parquet tables below the storage folder."""
+    """Form and upkeep of the tables below the storage folder."""
+
+    format: Literal["parquet", "delta"] = Field(
+        default="parquet",
+        description="What the findings table is: `parquet`, or `delta`, which Spark writes with the Delta of "
+        "its own version. The other tables are Parquet.",
+    )
 
     groups_seconds: float = Field(
         default=10.0, gt=0, description="The `groups` table is written at most so often, and at the end."

@@ -64,7 +64,7 @@ class Outputs(Section):
     jsonl: bool = Field(
         default=True, description="`findings.jsonl` in the storage folder, one finding per line."
     )
-    parquet: bool = Field(default=True, description="`tables/findings`, Parquet partitioned by date.")
+    parquet: bool = Field(default=True, description="`tables/findings`, partitioned by date.")
     console: bool = Field(default=True, description="Findings on standard output.")
     identities: Literal["shown", "hashed", "hidden"] = Field(
         default="shown",
@@ -119,7 +119,7 @@ class Settings(BaseSettings):
     outputs: Outputs = Field(default=Outputs(), description="Where findings go; each can be switched off.")
     probe: Probe = Field(default=Probe(), description="The thread that asks the brokers what no record says.")
     metrics: Metrics = Field(default=Metrics(), description="What `/metrics` exports of single groups.")
-    tables: Tables = Field(default=Tables(), description="Upkeep of the Parquet tables.")
+    tables: Tables = Field(default=Tables(), description="Form and upkeep of the tables.")
     audit: Audit = Field(default=Audit(), description="Contracts on records and tables.")
     web: Web = Field(default=Web(), description="The live page, its API and the metrics.")
     alerts: Alerts = Field(

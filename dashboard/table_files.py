@@ -3,7 +3,8 @@
 A table is a folder with Hive partitions `date=YYYY-MM-DD` (UTC). A batch writes at most one file per date,
 named by (query id, batch id), which appears by rename: a batch that runs again replaces its own files, and
 what a batch wrote that was never committed goes at the next start. Readers see whole files only.
-Refuses nothing; raises OSError as the file system gives it.
+`files` also knows a Delta table, whose log says which files count (`delta_log`); nothing here writes one.
+Refuses a folder of the other format; raises OSError as the file system gives it.
 """
 
 from __future__ import annotations
@@ -11,10 +12,14 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from rebalance_monitor.config.errors import ConfigError
+from rebalance_monitor.dashboard.delta_log import is_delta, read_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -56,8 +61,27 @@ def forget_uncommitted(folder: Path, batches: Mapping[str, int]) -> list[Path]:
 
 
 def files(folder: Path, day: str = "date=*") -> Iterator[Path]:
-    """Yield the files of the table in `folder`, or those of one day, in no order."""
-    return folder.glob(f"{day}/[!.]*{SUFFIX}")
+    """Return the files of the table in `folder`, or those of one day (`date=…`), in no order.
+
+    Raises OSError for a Delta table whose log cannot be read.
+    """
+    if not is_delta(folder):
+        return folder.glob(f"{day}/[!.]*{SUFFIX}")
+    return (folder / name for name in read_log(folder).files if fnmatchcase(name.partition("/")[0], day))
+
+
+def require_format(folder: Path, *, delta: bool) -> None:
+    """Raise ConfigError where the table in `folder` is there already and of the other format."""
+    if delta and not is_delta(folder) and any(files(folder)):
+        raise ConfigError(
+            f"{folder} holds a Parquet table, and `tables.format` is delta: move the folder away, make it a "
+            "Delta table (CONVERT TO DELTA, partitioned by date DATE), or set `tables.format: parquet`."
+        )
+    if not delta and is_delta(folder):
+        raise ConfigError(
+            f"{folder} holds a Delta table, and `tables.format` is parquet: set `tables.format: delta`, "
+            "or move the folder away."
+        )
 
 
 def is_committed(path: Path, batches: Mapping[str, int]) -> bool:
@@ -71,14 +95,15 @@ def _write(folder: Path, schema: pa.Schema, rows: list[dict[str, Any]], name: st
     folder.mkdir(parents=True, exist_ok=True)
     draft, path = folder / f".{name}.draft", folder / name
     with draft.open("wb") as file:
-        pq.write_table(_table(rows, schema), file, compression="zstd")
+        pq.write_table(table_of(rows, schema), file, compression="zstd")
         file.flush()
         os.fsync(file.fileno())
     draft.replace(path)
     return path
 
 
-def _table(rows: list[dict[str, Any]], schema: pa.Schema) -> pa.Table:
+def table_of(rows: list[dict[str, Any]], schema: pa.Schema) -> pa.Table:
+    """Return the rows as a table; whole numbers that no column can hold become the largest it can."""
     try:
         return pa.Table.from_pylist(rows, schema=schema)
     except (OverflowError, pa.ArrowInvalid):

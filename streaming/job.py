@@ -8,7 +8,6 @@ must act on, which is told as a finding (`monitor_degraded`) first.
 
 from __future__ import annotations
 
-import os
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,9 +18,9 @@ import structlog
 from rebalance_monitor.checkpoints.files import locked
 from rebalance_monitor.cluster.admin import ClusterAdmin
 from rebalance_monitor.cluster.errors import AccessDeniedError, DependencyError
-from rebalance_monitor.cluster.jars import installed_spark, resolve_spark_kafka
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.coordinator.causes import Cause
+from rebalance_monitor.streaming.delta import early_session
 from rebalance_monitor.streaming.guard import (
     SightCheck,
     has_read,
@@ -32,7 +31,7 @@ from rebalance_monitor.streaming.guard import (
 from rebalance_monitor.streaming.outputs import Outputs
 from rebalance_monitor.streaming.plan import StatePlan, plan_state
 from rebalance_monitor.streaming.query import End, Shape, start_query, watch
-from rebalance_monitor.streaming.session import is_platform, start_session
+from rebalance_monitor.streaming.session import kafka_jars, start_session
 from rebalance_monitor.streaming.settings import detection_settings
 from rebalance_monitor.streaming.source import kafka_options, kafka_source
 from rebalance_monitor.streaming.step import Plan
@@ -42,7 +41,6 @@ from rebalance_monitor.streaming.topic import TopicFacts, TopicWatch, ask, await
 if TYPE_CHECKING:
     import threading
     from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from pyspark.sql import SparkSession
 
@@ -79,16 +77,23 @@ def run_job(
     no jars, blind), JobError.
     """
     storage = storage_at(settings.storage.path, settings.storage.checkpoint)
-    with locked(storage.root), ClusterAdmin(settings.kafka.client_properties()) as admin:
+    with (
+        locked(storage.root),
+        ClusterAdmin(settings.kafka.client_properties()) as admin,
+        early_session(settings) as early,
+    ):
         facts = await_topic(admin, settings.source.topic, stop)
         if facts is None:
             return 0
         detection = detection_settings(settings.detection, admin)
         state = plan_state(storage, facts, settings, rebuild=options.rebuild_state)
         plan = Plan(detection, facts.cluster_id, state.manifest.catching_up)
-        with Outputs(settings, storage, facts, detection, more_sinks) as outputs, _ended_by_others(stop):
+        outputs = Outputs(settings, storage, facts, detection, more_sinks, early)
+        with outputs, _ended_by_others(stop):
             _tell_of_start(outputs, state)
-            session = start_session("rebalance-monitor", settings.spark.properties(), _jars(settings))
+            session = early or start_session(
+                "rebalance-monitor", settings.spark.properties(), kafka_jars(settings)
+            )
             try:
                 _Job(settings, options, stop, session, outputs, plan, state.location).run(facts)
             finally:
@@ -130,11 +135,6 @@ def lost_sentence(lost: Mapping[int, int]) -> str:
         f"up to {sum(lost.values()):,} records of {len(lost)} partition(s) ({some}) were removed before they "
         "were read: groups in them may be wrong until they write again. --rebuild-state starts afresh"
     )
-
-
-def _jars(settings: Settings) -> list[Path]:
-    # A platform brings the connector with it: `--packages`, or its own.
-    return [] if is_platform(os.environ) else resolve_spark_kafka(*installed_spark(), settings)
 
 
 @dataclass(slots=True)

@@ -12,6 +12,7 @@ from rebalance_monitor.checkpoints.ledger import Ledger
 from rebalance_monitor.cluster.probe import ProbeThread
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.streaming.alerting import Alerting
+from rebalance_monitor.streaming.delta import DeltaTable
 from rebalance_monitor.streaming.identities import identities_of
 from rebalance_monitor.streaming.notices import Notices
 from rebalance_monitor.streaming.parts import Parts
@@ -21,6 +22,8 @@ from rebalance_monitor.streaming.writer import BatchWriter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from pyspark.sql import SparkSession
 
     from rebalance_monitor.config.model import Settings
     from rebalance_monitor.coordinator.settings import DetectionSettings
@@ -35,7 +38,8 @@ BATCH_MS = 2_000
 class Outputs:
     """The writer, the probe and the notices of one job; use as a context manager.
 
-    Raises LedgerError, OSError.
+    `session`: needed from the start where the findings table is Delta, else None.
+    Raises ConfigError (LedgerError too), OSError.
     """
 
     def __init__(
@@ -45,11 +49,12 @@ class Outputs:
         facts: TopicFacts,
         detection: DetectionSettings,
         more_sinks: Sequence[Sink] = (),
+        session: SparkSession | None = None,
     ) -> None:
         self._probe = _probe(settings)
         drain = self._probe.drain if self._probe else list
         self.notices = Notices()
-        self.serving = Serving(settings, storage, facts.cluster_id, self.notices)
+        self.serving = Serving(settings, storage, facts.cluster_id, self.notices, session)
         ledger = Ledger(storage.ledger)
         self.alerting = Alerting(
             settings,
@@ -63,7 +68,7 @@ class Outputs:
         self.writer = BatchWriter(
             ledger,
             ledger.load().on_topic(facts.id, facts.cluster_id),
-            [*storage_sinks(settings, storage), self.serving, self.alerting, *more_sinks],
+            [*storage_sinks(settings, storage, session), self.serving, self.alerting, *more_sinks],
             self._parts,
             cluster_name=settings.cluster_name,
             identities=identities_of(settings.outputs.identities, storage.identity_key),
@@ -83,11 +88,12 @@ class Outputs:
             self._probe.stop()
 
 
-def storage_sinks(settings: Settings, storage: Storage) -> list[Sink]:
-    """Return the sinks in the storage folder that are switched on."""
+def storage_sinks(settings: Settings, storage: Storage, session: SparkSession | None = None) -> list[Sink]:
+    """Return the sinks in the storage folder that are switched on; with a session, findings go to Delta."""
+    table = FindingsTable(storage.findings) if session is None else DeltaTable(storage.findings, session)
     wanted: list[tuple[bool, Sink]] = [
         (settings.outputs.jsonl, JsonLines(storage.jsonl)),
-        (settings.outputs.parquet, FindingsTable(storage.findings)),
+        (settings.outputs.parquet, table),
         (settings.outputs.quarantine, QuarantineTable(storage.quarantine)),
     ]
     return [sink for on, sink in wanted if on]

@@ -30,6 +30,8 @@ from rebalance_monitor.streaming.upkeep import keep_findings
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from pyspark.sql import SparkSession
+
     from rebalance_monitor.checkpoints.ledger import Snapshot as Committed
     from rebalance_monitor.config.dashboard import Tables
     from rebalance_monitor.config.model import Settings
@@ -48,8 +50,16 @@ class Serving:
     url: where this machine reaches the page, None while it is not served.
     """
 
-    def __init__(self, settings: Settings, storage: Storage, cluster: str, notices: Notices) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        storage: Storage,
+        cluster: str,
+        notices: Notices,
+        session: SparkSession | None = None,
+    ) -> None:
         self._storage = storage
+        self._session = session
         self._telling: Telling | None = None
         self._written = 0
         self.snapshot = Snapshot(settings.cluster_name or cluster, time.time_ns() // 1_000_000)
@@ -119,7 +129,7 @@ class Serving:
         ]
 
     def _keep_findings(self) -> None:
-        done = keep_findings(self._storage, self._keep_days, datetime.now(UTC))
+        done = keep_findings(self._storage, self._keep_days, datetime.now(UTC), self._session)
         log.debug("findings table", merged=done.merged, into=done.into, days_deleted=done.days_deleted)
 
     def _keep_groups(self) -> None:

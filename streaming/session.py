@@ -15,6 +15,7 @@ from importlib.metadata import version
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING
 
+from rebalance_monitor.cluster.jars import installed_spark, resolve_spark_kafka
 from rebalance_monitor.cluster.java import find_java
 from rebalance_monitor.config.secrets import is_secret
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import SparkSession
+
+    from rebalance_monitor.cluster.jars import JarChoice
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 # Renames through Hadoop's FileSystem: on a local folder this spares a forked shell command per file.
@@ -89,6 +92,14 @@ def session_settings(
         settings |= LOCAL
         settings["spark.jars"] = ",".join(str(jar) for jar in jars)
     return settings | dict(overrides)
+
+
+def kafka_jars(settings: JarChoice) -> list[Path]:
+    """Return the jars of Kafka's source; none on a platform, which brings them: `--packages`, or its own.
+
+    Raises DependencyError.
+    """
+    return [] if is_platform(os.environ) else resolve_spark_kafka(*installed_spark(), settings)
 
 
 def is_platform(environment: Mapping[str, str]) -> bool:

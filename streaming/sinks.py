@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from rebalance_monitor.coordinator.findings import to_json
 from rebalance_monitor.dashboard.findings_table import write_findings
 from rebalance_monitor.dashboard.quarantine_table import write_quarantine
-from rebalance_monitor.dashboard.table_files import forget_uncommitted
+from rebalance_monitor.dashboard.table_files import forget_uncommitted, require_format
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -89,7 +89,8 @@ class FindingsTable:
         self._folder = folder
 
     def start(self, committed: Snapshot) -> None:
-        """Delete the files of batches that were never committed."""
+        """Delete the files of batches that were never committed. Raises ConfigError for a Delta table."""
+        require_format(self._folder, delta=False)
         forget_uncommitted(self._folder, committed.batches)
 
     def write(self, key: BatchKey, telling: Telling) -> None:

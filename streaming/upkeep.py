@@ -8,17 +8,27 @@ from typing import TYPE_CHECKING
 from rebalance_monitor.checkpoints.ledger import Ledger
 from rebalance_monitor.dashboard.findings_table import FINDINGS_SCHEMA
 from rebalance_monitor.dashboard.table_upkeep import Report, delete_days, merge_small, table_lock
+from rebalance_monitor.streaming.delta import keep_delta
 
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from pyspark.sql import SparkSession
+
     from rebalance_monitor.streaming.storage import Storage
 
 
-def keep_findings(storage: Storage, keep_days: int | None, now: datetime) -> Report:
-    """Delete days past `keep_days` (None: none) and merge small files. Raises ConfigError, OSError."""
+def keep_findings(
+    storage: Storage, keep_days: int | None, now: datetime, session: SparkSession | None = None
+) -> Report:
+    """Delete days past `keep_days` (None: none) and merge small files; a Delta table needs a session.
+
+    Raises ConfigError, OSError.
+    """
     if not storage.findings.exists():
         return Report()
+    if session is not None:
+        return keep_delta(session, storage.findings, keep_days, now)
     with table_lock(storage.findings.parent):
         days = delete_days(storage.findings, keep_days, now) if keep_days else 0
         done = merge_small(storage.findings, FINDINGS_SCHEMA, Ledger(storage.ledger).load().batches)

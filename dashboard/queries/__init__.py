@@ -5,9 +5,12 @@ The queries are written in what both understand; what differs (nested columns, J
 
 from __future__ import annotations
 
-from importlib.resources import files
+from importlib import resources
 from string import Template
 from typing import TYPE_CHECKING
+
+from rebalance_monitor.dashboard.delta_log import is_delta
+from rebalance_monitor.dashboard.table_files import files
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,7 +23,7 @@ _SPARK = str.maketrans({"'": "\\'", "\\": "\\\\"})
 
 def names() -> list[str]:
     """Return the names of the queries, in their order."""
-    found = (entry.name for entry in files(__package__).iterdir())
+    found = (entry.name for entry in resources.files(__package__).iterdir())
     return sorted(name.removesuffix(".sql") for name in found if name[:1].isdigit())
 
 
@@ -35,11 +38,20 @@ def question(name: str) -> str:
 
 
 def views(engine: str, findings: Path, groups: Path) -> str:
-    """Return the SQL that makes the views over the two table folders for one of `ENGINES`."""
+    """Return the SQL that makes the views over the two table folders for one of `ENGINES`.
+
+    DuckDB is given a Delta table's files as they are now, by name: later ones need the views anew.
+    Raises OSError where its log cannot be read.
+    """
     quoted = _DUCKDB if engine == "duckdb" else _SPARK
     paths = {"findings": str(findings).translate(quoted), "groups": str(groups).translate(quoted)}
+    paths["format"] = "delta" if is_delta(findings) else "parquet"
+    paths["files"] = f"'{paths['findings']}/*/*.parquet'"
+    if is_delta(findings):
+        names = [str(path).translate(quoted) for path in sorted(files(findings))]
+        paths["files"] = "[" + ", ".join(f"'{name}'" for name in names) + "]"
     return Template(_read(f"views.{engine}")).safe_substitute(paths)
 
 
 def _read(name: str) -> str:
-    return (files(__package__) / f"{name}.sql").read_text(encoding="utf-8")
+    return (resources.files(__package__) / f"{name}.sql").read_text(encoding="utf-8")

@@ -17,7 +17,7 @@ SELECT *,
        CAST(json_extract_string(details, '$.empty_ms') AS BIGINT) AS empty_ms,
        CAST(json_extract_string(details, '$.duration_ms') AS BIGINT) AS duration_ms,
        json_extract_string(details, '$.ended_by') AS ended_by
-FROM read_parquet('${findings}/*/*.parquet', hive_partitioning = true, union_by_name = true);
+FROM read_parquet(${files}, hive_partitioning = true, union_by_name = true);
 
 CREATE OR REPLACE VIEW finding_causes AS
 SELECT id, kind, group_name, at_ms, at_time, day, history, position,

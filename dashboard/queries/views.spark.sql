@@ -2,7 +2,7 @@
 -- `rebalance-monitor table sql --engine spark` fills in the folders of the tables.
 -- Partitions are days: `WHERE date >= DATE '2026-01-01'` in the first view reads no older files.
 
-CREATE OR REPLACE TEMPORARY VIEW finding_files USING parquet
+CREATE OR REPLACE TEMPORARY VIEW finding_files USING ${format}
 OPTIONS (path '${findings}', mergeSchema 'true');
 
 CREATE OR REPLACE TEMPORARY VIEW findings AS

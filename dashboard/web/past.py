@@ -8,7 +8,7 @@ is not looked for, so a group that was quiet for so long is not on it.
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol
@@ -106,15 +106,17 @@ class TablePast:
         return _newest({finding.id: finding for finding in found}.values(), wanted.limit)
 
     def _days(self, wanted: Wanted) -> Iterator[list[str]]:
-        from rebalance_monitor.dashboard.table_files import SUFFIX, date_of  # noqa: PLC0415 - brings pyarrow
+        from rebalance_monitor.dashboard.table_files import date_of, files  # noqa: PLC0415 - brings pyarrow
 
         until = wanted.until if wanted.before is None else min(wanted.until, wanted.before[0])
         first, last = f"date={date_of(wanted.since)}", f"date={date_of(min(until, 253_402_300_799_000))}"
-        names = [path for path in self._folder.glob("date=*") if _DATE.match(path.name)]
-        for day in sorted(names, reverse=True):
+        days: defaultdict[str, list[str]] = defaultdict(list)
+        for path in files(self._folder):
             # Times that no calendar has stand under the first date of all.
-            if first <= day.name <= last:
-                yield [str(path) for path in day.glob(f"[!.]*{SUFFIX}")]
+            if _DATE.match(path.parent.name) and first <= path.parent.name <= last:
+                days[path.parent.name].append(str(path))
+        for day in sorted(days, reverse=True):
+            yield days[day]
 
 
 class Moments:

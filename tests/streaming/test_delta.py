@@ -1,0 +1,37 @@
+"""The findings table as Delta, by a real Spark: a batch that runs again appends nothing."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rebalance_monitor.dashboard.delta_log import read_log
+from rebalance_monitor.dashboard.findings_table import read_newest
+from tests.streaming import delta_job
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_each_finding_stands_once_in_a_delta_table_and_upkeep_loses_none(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tests.streaming.delta_job", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=500, check=False)
+    assert done.returncode == 0, done.stderr[-3_000:]
+    told = json.loads(done.stdout.splitlines()[-1])
+    expected = {number: [f.id for f in delta_job.batch(number)] for number in range(delta_job.BATCHES + 1)}
+    everything = sorted(["more", *(one for found in expected.values() for one in found)])
+    assert told["rows"] == told["merged_rows"] == everything
+    assert told["view"] == len(everything)
+    assert told["files"] == told["merged"][0] == delta_job.BATCHES + 2
+    assert told["merged_files"] == told["merged"][1] == 2
+    assert told["days_deleted"] == 1
+    kept = sorted(one for number, found in expected.items() if number % 2 for one in found)
+    assert told["kept_rows"] == kept
+    assert sorted(one.id for one in read_newest(tmp_path / "tables" / "findings", 1_000)) == kept
+    assert read_log(tmp_path / "tables" / "findings").transactions[delta_job.QUERY] == delta_job.BATCHES + 1
