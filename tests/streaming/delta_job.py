@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings import Finding
 
 QUERY = "8d74df78-fa24-4f2f-b920-b9b1ddd93eb6"
-BATCHES = 13
+BATCHES = 3
 
 
 def batch(number: int) -> list[Finding]:
