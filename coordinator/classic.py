@@ -19,7 +19,7 @@ from rebalance_monitor.coordinator.state import begin_anew
 from rebalance_monitor.coordinator.transitions import Event, transition
 
 if TYPE_CHECKING:
-    from rebalance_monitor.coordinator.findings import CauseEntry, Finding
+    from rebalance_monitor.coordinator.findings import Finding
     from rebalance_monitor.coordinator.membership import Membership
     from rebalance_monitor.coordinator.reasons import Departure
     from rebalance_monitor.coordinator.scene import Scene
@@ -113,7 +113,7 @@ def _completed(before: GroupState, state: GroupState, after: Membership, scene: 
         causes = reasons.causes_of(before, after, change, gone, state.protocol, state.cst)
     else:
         causes = reasons.started(before, state, new=_is_new(before, state, scene))
-    _remember(state, causes)
+    reasons.remember(state, causes)
     found = [report.rebalance(before, state, scene, change, gone, causes)]
     found += _beside(before, state, scene, gone, found[0].id)
     found += _refilled(state, scene)
@@ -136,7 +136,7 @@ def _emptied(before: GroupState, state: GroupState, scene: Scene) -> list[Findin
     change = membership.compare(before.members, [])
     gone = reasons.departures(before, change, state.cst, max(0, state.generation - before.generation - 1))
     causes = reasons.ranked([cause for departure in gone for cause in departure.causes])
-    _remember(state, causes)
+    reasons.remember(state, causes)
     critical = Severity.CRITICAL if scene.settings.is_always_on(scene.group) else None
     empty = scene.find(
         Kind.GROUP_EMPTY,
@@ -220,8 +220,3 @@ def _size(state: GroupState, scene: Scene, size: int) -> list[Finding]:
             details={"bytes": size, "limit": limit},
         )
     ]
-
-
-def _remember(state: GroupState, causes: tuple[CauseEntry, ...]) -> None:
-    state.rebalance_at = state.ts
-    state.causes = [[cause.cause.value, cause.confidence] for cause in causes[:3]]

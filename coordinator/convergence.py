@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 from rebalance_monitor.coordinator import barriers, report, skew, storms
 from rebalance_monitor.coordinator.attribution import Silence
 from rebalance_monitor.coordinator.causes import Cause
-from rebalance_monitor.coordinator.fences import who
 from rebalance_monitor.coordinator.findings import CauseEntry
 from rebalance_monitor.coordinator.kinds import Kind, Severity
 from rebalance_monitor.coordinator.membership import Change
-from rebalance_monitor.coordinator.reasons import Departure, joined, ranked
+from rebalance_monitor.coordinator.reasons import Departure, joined, ranked, remember, who
 from rebalance_monitor.coordinator.transitions import Status
 
 if TYPE_CHECKING:
@@ -118,7 +117,7 @@ def _converged(state: GroupState, scene: Scene) -> list[Finding]:
     ]
     found += report.departed(state, scene, gone, found[0].id, state)
     found += _refilled(state, scene)
-    _remember(state, causes)
+    remember(state, causes)
     found += storms.note_generation(state, scene, change, scene.ts, causes) if known else []
     return found + (skew.judge_settled(state, scene) if state.group_type == "consumer" else [])
 
@@ -158,7 +157,7 @@ def _emptied(state: GroupState, scene: Scene) -> list[Finding]:
     gone = _departures(state)
     change = Change((), tuple(state.departed), (), ())
     causes = ranked([cause for departure in gone for cause in departure.causes])
-    _remember(state, causes)
+    remember(state, causes)
     critical = Severity.CRITICAL if scene.settings.is_always_on(scene.group) else None
     identity = scene.identify(Kind.GROUP_EMPTY, phase="opened")
     empty = scene.find(
@@ -208,8 +207,3 @@ def _replacements(state: GroupState, scene: Scene) -> list[Finding]:
         )
         for before, now in pairs
     ]
-
-
-def _remember(state: GroupState, causes: tuple[CauseEntry, ...]) -> None:
-    state.rebalance_at = state.ts
-    state.causes = [[cause.cause.value, cause.confidence] for cause in causes[:3]]

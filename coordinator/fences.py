@@ -14,7 +14,7 @@ from rebalance_monitor.coordinator.attribution import Silence
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.families import FAMILIES
 from rebalance_monitor.coordinator.findings import CauseEntry
-from rebalance_monitor.coordinator.reasons import Departure, cadence, judged, quietness, seconds
+from rebalance_monitor.coordinator.reasons import Departure, cadence, judged, quietness, seconds, who
 
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.scene import Scene
@@ -113,8 +113,3 @@ def _fenced(member: Member, scene: Scene) -> Departure | None:
     took = seconds(scene.ts - member.acked_at)
     why = f"it had {took} to give up partitions; rebalance timeout {seconds(member.rebalance_timeout)}"
     return Departure(member, seen, (CauseEntry(Cause.JOIN_DEADLINE_MISSED, 0.95, why, *who(member)),))
-
-
-def who(member: Member) -> tuple[str, str, str, str | None]:
-    """Return member id, client id, host and instance id, as a cause names them."""
-    return member.member_id, member.client_id, member.host, member.instance_id

@@ -167,9 +167,18 @@ def judged(member: Member, seen: Silence) -> Departure:
 
 
 def _entry(member: Member, cause: Cause, confidence: float, why: str) -> CauseEntry:
-    return CauseEntry(
-        cause, confidence, why, member.member_id, member.client_id, member.host, member.instance_id
-    )
+    return CauseEntry(cause, confidence, why, *who(member))
+
+
+def who(member: Member) -> tuple[str, str, str, str | None]:
+    """Return member id, client id, host and instance id, as a cause names them."""
+    return member.member_id, member.client_id, member.host, member.instance_id
+
+
+def remember(state: GroupState, causes: tuple[CauseEntry, ...]) -> None:
+    """Keep the likeliest causes of the rebalance that `state` describes, for summaries."""
+    state.rebalance_at = state.ts
+    state.causes = [[cause.cause.value, cause.confidence] for cause in causes[:3]]
 
 
 def _why(cause: Cause, seen: Silence) -> str:

@@ -16,7 +16,7 @@ from rebalance_monitor.coordinator.deadlines import Deadline, upcoming
 from rebalance_monitor.coordinator.families import FAMILIES
 from rebalance_monitor.coordinator.findings import CauseEntry, deadline_anchor
 from rebalance_monitor.coordinator.kinds import Kind
-from rebalance_monitor.coordinator.reasons import seconds
+from rebalance_monitor.coordinator.reasons import seconds, who
 from rebalance_monitor.coordinator.report import member_entry
 from rebalance_monitor.coordinator.transitions import Status
 
@@ -166,23 +166,24 @@ def _silent(state: GroupState, scene: Scene, member: Member, end: Deadline) -> F
 
 def _suspicion(member: Member, silence: int, deadline: str) -> tuple[CauseEntry, ...]:
     """Dead, or alive with an application that no longer polls: both are silent until the broker acts."""
-    who = (member.member_id, member.client_id, member.host, member.instance_id)
     if deadline == "rebalance":
         why = (
             f"it has not given up partitions for its rebalance timeout of {seconds(member.rebalance_timeout)}"
         )
-        return (CauseEntry(Cause.JOIN_DEADLINE_MISSED, 0.8, why, *who),)
+        return (CauseEntry(Cause.JOIN_DEADLINE_MISSED, 0.8, why, *who(member)),)
     timeout = member.rebalance_timeout if deadline == "poll" else member.session_timeout
     why = (
         f"silent {seconds(silence)} at its {deadline} deadline; timeout {seconds(timeout)}; "
         f"commits every {seconds(member.cadence)} until then"
     )
     if deadline == "poll":
-        return (CauseEntry(Cause.POLL_INTERVAL_EXCEEDED, 0.7, why + "; its session still holds", *who),)
+        return (
+            CauseEntry(Cause.POLL_INTERVAL_EXCEEDED, 0.7, why + "; its session still holds", *who(member)),
+        )
     poll = 0.0 if FAMILIES[member.family].enforces_poll is False else 0.4
     found = (
-        CauseEntry(Cause.SESSION_TIMEOUT, 0.5, why, *who),
-        CauseEntry(Cause.POLL_INTERVAL_EXCEEDED, poll, why, *who),
+        CauseEntry(Cause.SESSION_TIMEOUT, 0.5, why, *who(member)),
+        CauseEntry(Cause.POLL_INTERVAL_EXCEEDED, poll, why, *who(member)),
     )
     return found if poll else found[:1]
 

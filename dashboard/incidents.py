@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -70,3 +71,12 @@ def _joined(before: Incident | None, finding: Finding, identity: str) -> Inciden
         opened = finding.at if finding.opened_at is None else finding.opened_at
         return Incident(identity, finding.kind, finding.group, opened, finding)
     return replace(before, latest=finding, findings=before.findings + 1)
+
+
+def by_group(incidents: Iterable[Incident]) -> Mapping[str, list[Incident]]:
+    """Return the incidents of each group; those that are about no single group are left out."""
+    found: defaultdict[str, list[Incident]] = defaultdict(list)
+    for incident in incidents:
+        if incident.group is not None:
+            found[incident.group].append(incident)
+    return found

@@ -6,7 +6,7 @@ behind a count or a bucket.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, ProcessCollector
@@ -16,6 +16,7 @@ from prometheus_client.registry import Collector
 from prometheus_client.samples import Exemplar
 
 from rebalance_monitor.coordinator.kinds import Kind
+from rebalance_monitor.dashboard.incidents import by_group
 from rebalance_monitor.dashboard.metrics import METRICS, OTHER
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ def _groups(page: _Page, known: Known, label_of: Callable[[str], str | None]) ->
     """Add the gauges of groups, the others' summed up; and the counts of groups by type and state."""
     states: Counter[tuple[str, str]] = Counter()
     others: list[GroupView] = []
-    open_incidents = _by_group(known.incidents.open.values())
+    open_incidents = by_group(known.incidents.open.values())
     without = 0
     for name, view in known.groups.items():
         states[_state_of(view)] += 1
@@ -142,14 +143,6 @@ def _groups(page: _Page, known: Known, label_of: Callable[[str], str | None]) ->
 
 def _state_of(view: GroupView) -> tuple[str, str]:
     return str(view.summary.get("group_type") or "unknown"), str(view.summary.get("state") or "unknown")
-
-
-def _by_group(incidents: Iterable[Incident]) -> Mapping[str, list[Incident]]:
-    found: defaultdict[str, list[Incident]] = defaultdict(list)
-    for incident in incidents:
-        if incident.group is not None:
-            found[incident.group].append(incident)
-    return found
 
 
 def _group(

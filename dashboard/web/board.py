@@ -7,16 +7,16 @@ some milliseconds per batch and a page of it less.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections import defaultdict
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.coordinator.kinds import Kind, Severity
+from rebalance_monitor.dashboard.incidents import by_group
 from rebalance_monitor.dashboard.web.trouble import NO_TROUBLE, Trouble, breaches, of_incident, worst
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from rebalance_monitor.coordinator.findings import Finding
     from rebalance_monitor.dashboard.group_view import GroupView
@@ -102,7 +102,7 @@ class Board:
 
     def __init__(self, known: Known, facts: Mapping[str, Facts], now: int) -> None:
         self.known, self.now = known, now
-        open_of = _by_group(known.incidents.open.values())
+        open_of = by_group(known.incidents.open.values())
         self.entries = [_entry(fact, open_of.get(name, ()), now) for name, fact in facts.items()]
         self._by_name = {entry.name: entry for entry in self.entries}
         self._worst_first: list[Entry] | None = None
@@ -217,14 +217,6 @@ def _words(view: GroupView) -> str:
     for member in view.summary.get("member_list", ()):
         words += [member["client_id"], member["host"], member["instance_id"] or ""]
     return "\n".join(dict.fromkeys(words)).casefold()
-
-
-def _by_group(incidents: Iterable[Incident]) -> Mapping[str, list[Incident]]:
-    found: defaultdict[str, list[Incident]] = defaultdict(list)
-    for incident in incidents:
-        if incident.group is not None:
-            found[incident.group].append(incident)
-    return found
 
 
 def _entry(facts: Facts, incidents: Sequence[Incident], now: int) -> Entry:

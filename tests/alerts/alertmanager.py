@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import socket
 import subprocess
 import time
 from contextlib import contextmanager
@@ -17,7 +14,9 @@ import httpx
 import pytest
 import yaml
 
+from rebalance_monitor.lab.node import free_ports
 from tests.alerts.sinks.fakes import Answer, Call, Fake
+from tests.programs import installed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,17 +24,6 @@ if TYPE_CHECKING:
 
 PROGRAM = "prometheus-alertmanager"
 Labels = dict[str, str]
-
-
-def program() -> str:
-    """Return the program's path; skip the test where it is not installed, unless REQUIRE_ALL=1."""
-    found = shutil.which(PROGRAM)
-    if found is None:
-        message = f"{PROGRAM} is not installed (tools/deps-ci.sh installs it)"
-        if os.environ.get("REQUIRE_ALL") == "1":
-            pytest.fail(message)
-        pytest.skip(message)
-    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +85,9 @@ def running(config: dict[str, Any], quiet: frozenset[str], folder: Path) -> Iter
         ]
         path = folder / "alertmanager.yml"
         path.write_text(yaml.safe_dump({**config, "receivers": receivers}))
-        port = _free_port()
+        port = free_ports(1)[0]
         command = [
-            program(),
+            installed(PROGRAM),
             f"--config.file={path}",
             f"--storage.path={folder / 'data'}",
             f"--web.listen-address=127.0.0.1:{port}",
@@ -145,9 +133,3 @@ def _told(at: float, body: dict[str, Any]) -> Told:
 
 def _iso(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

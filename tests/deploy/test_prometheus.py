@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -31,9 +30,9 @@ from rebalance_monitor.dashboard.web.api import Api
 from rebalance_monitor.dashboard.web.app import make_app
 from rebalance_monitor.dashboard.web.past import MemoryPast
 from rebalance_monitor.dashboard.web.server import Server
-from tests.conftest import REQUIRE_ALL
 from tests.dashboard.played import all_updates
 from tests.dashboard.test_snapshot import about
+from tests.programs import installed
 from tools import dashboards
 
 if TYPE_CHECKING:
@@ -114,14 +113,6 @@ def test_every_alert_has_a_case() -> None:
     assert [case["name"] for case in CASES["tests"]] == [rule["alert"] for rule in rules(ALERTS)]
 
 
-def tool(name: str) -> str:
-    found = shutil.which(name)
-    if found is None:
-        message = f"{name} is not installed: make deps-ci (Debian package prometheus)"
-        pytest.fail(message) if REQUIRE_ALL else pytest.skip(message)
-    return found
-
-
 def asked_now(query: str) -> str:
     """The query with Grafana's variables filled in, for a run of half a minute."""
     filled = {"$cluster": ".*", "$group": GROUP, "$__rate_interval": "8s", "$__range": "1m"}
@@ -132,7 +123,7 @@ def asked_now(query: str) -> str:
 
 @pytest.mark.slow
 def test_promtool_takes_every_rule_and_query_and_every_case_holds(tmp_path: Path) -> None:
-    promtool = tool("promtool")
+    promtool = installed("promtool")
     made = [{"record": f"q{n}", "expr": asked_now(query)} for n, (_, _, query) in enumerate(panels())]
     (tmp_path / "panels.yml").write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": made}]}))
     files = [*RULES.glob("*.rules.yml"), tmp_path / "panels.yml"]
@@ -196,7 +187,7 @@ def prometheus(folder: Path, target: str) -> Iterator[str]:
         (folder / path.name).write_text(body, encoding="utf-8")
         config["rule_files"].append(path.name)
     (folder / "prometheus.yml").write_text(yaml.safe_dump(config), encoding="utf-8")
-    command = [tool("prometheus"), f"--config.file={folder / 'prometheus.yml'}"]
+    command = [installed("prometheus"), f"--config.file={folder / 'prometheus.yml'}"]
     command += [f"--storage.tsdb.path={folder / 'data'}", f"--web.listen-address={address}"]
     with (folder / "log").open("w") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
         try:
@@ -216,7 +207,7 @@ def answer(client: httpx.Client, query: str, began: float) -> list[dict[str, Any
 @pytest.mark.timeout(300)
 def test_no_panel_is_without_data_and_rules_work_on_a_real_run(tmp_path: Path) -> None:
     """Half a minute of real findings through the real endpoint into a real Prometheus."""
-    tool("prometheus")
+    installed("prometheus")
     list(all_updates())
     run = Run()
     with (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import shutil
-import socket
 import ssl
 import subprocess
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from pydantic import SecretStr
 from rebalance_monitor.alerts.sinks.base import Phase, SinkError
 from rebalance_monitor.alerts.sinks.email import EmailSink, Security, Server
 from rebalance_monitor.alerts.sinks.http import Net
+from rebalance_monitor.lab.node import free_ports
 from tests.alerts.sinks.contract import RemoteContract, Trouble
 from tests.alerts.sinks.notes import HOSTILE, NOW, note
 
@@ -197,18 +197,12 @@ def test_a_password_without_tls_and_a_broken_address_are_refused() -> None:
 
 @contextmanager
 def _running(mailbox: Mailbox, **options: Any) -> Iterator[Controller]:  # noqa: ANN401 - aiosmtpd's options
-    server = Controller(mailbox, hostname="127.0.0.1", port=_free_port(), **options)
+    server = Controller(mailbox, hostname="127.0.0.1", port=free_ports(1)[0], **options)
     server.start()
     try:
         yield server
     finally:
         server.stop()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _sink(server: Controller, security: Security, roots: str | None, password: str = PASSWORD) -> EmailSink:

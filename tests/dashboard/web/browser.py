@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import pytest
+from tests.programs import installed
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Error, Page, Playwright
 
-MISSING = "no Chromium here: make deps-ci installs it"
 VIOLATIONS = """
 window.violations = [];
 addEventListener("securitypolicyviolation", (one) =>
@@ -22,9 +20,7 @@ READY_MS = 15_000
 
 def launch(driver: Playwright) -> Browser:
     """Start the browser, or skip the test saying what is missing."""
-    path = shutil.which("chromium") or shutil.which("chromium-browser")
-    if path is None:
-        pytest.skip(MISSING)
+    path = installed("chromium", "chromium-browser")
     # Tests may run as root, for whom Chromium has no sandbox.
     return driver.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-dev-shm-usage"])
 
