@@ -34,9 +34,18 @@ if TYPE_CHECKING:
 CORE_FAMILIES = ("confluent", "kafka-python", "aiokafka", "confluent-848", "java-range", "java-848")
 # A JVM per member: what Java groups add to the others, within the time that CI has.
 JAVA_SCENARIOS = ("sigkill", "slow-processing", "clean-close", "static-restart")
-OWN_CLUSTERS = ("broker-restart", "coordinator-moved")
 OTHERS = (("streams", "sigkill"), ("streams-1071", "sigkill"), ("java-share", "sigkill"))
-DEMO_ONLY = ("crash-loop-fast",)
+# Of the demo, and what takes long or asks for a cluster of its own.
+FULL_ONLY = (
+    "crash-loop-fast",
+    "codec-",
+    "many-",
+    "coordinator-killed",
+    "group-max-size",
+    "group-expired",
+    "assignment-not-stored",
+    "rolling-static-late",
+)
 WAYS = ((LIVE, "The streaming job, live"), (REPLAY, "Replay of the capture"))
 
 
@@ -44,13 +53,12 @@ def core_jobs(families: Sequence[str]) -> list[Play]:
     """Give the jobs of `make accuracy`: every scenario with the Python families, a few with the JVMs."""
     python = [family for family in families if not family.startswith("java")]
     java = [family for family in families if family.startswith("java")]
-    shared = [name for name in names() if name not in DEMO_ONLY and not name.startswith("codec-")]
+    shared = [name for name in names() if not name.startswith(FULL_ONLY)]
     jobs = jobs_for(JAVA_SCENARIOS, java) + jobs_for(shared, [*python, "raw"])
     if java:
         jobs += jobs_for(("connect-tasks",), ["connect"])
         jobs += [job for family, name in OTHERS for job in jobs_for([name], [family])]
-    clusters = {"coordinator-killed", "group-max-size"}
-    return [job for job in jobs if job.scenario not in clusters]
+    return jobs
 
 
 def run(

@@ -9,6 +9,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 from kafka import TopicPartition as Place
 from kafka.admin import KafkaAdminClient
 from kafka.structs import OffsetAndMetadata
@@ -135,6 +136,14 @@ def delete_topic(run: Run, step: Step) -> None:
         run.delete_topic(name)
 
 
+def limit_record(run: Run, step: Step) -> None:
+    """Let the offsets topic take no batch of more bytes than this."""
+    wanted = ConfigEntry("max.message.bytes", step.who[0], incremental_operation=AlterConfigOpType.SET)
+    topic = ConfigResource(ConfigResource.Type.TOPIC, OFFSETS_TOPIC, incremental_configs=[wanted])
+    for future in run.admin.incremental_alter_configs([topic]).values():
+        future.result(timeout=20)
+
+
 CLUSTER_VERBS: dict[str, Callable[[Run, Step], None]] = {
     "restart_broker": restart_broker,
     "kill_broker": kill_broker,
@@ -146,4 +155,5 @@ CLUSTER_VERBS: dict[str, Callable[[Run, Step], None]] = {
     "transaction": transaction,
     "reset_offsets": reset_offsets,
     "delete_topic": delete_topic,
+    "limit_record": limit_record,
 }

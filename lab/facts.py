@@ -22,11 +22,12 @@ if TYPE_CHECKING:
 # A breach is told when the limit passes; the broker hears of it within a heartbeat, or at the session's end.
 BREACH_MS = 12_000
 LOG_ORDER_MS = 20
+UNSTORED = "when storing group assignment"
 
 
 def facts_of(events: Iterable[Truth], static_groups: Iterable[str] = ()) -> list[Fact]:
     """Derive the facts from truth events in order of time; `static_groups` have static members only."""
-    every = _in_order(events)
+    every = _in_order(_stored(events))
     fold = Fold(_breaches(every), frozenset(static_groups), _epoch_groups(every))
     for event in every:
         fold.take(event)
@@ -49,6 +50,17 @@ def _breaches(events: Iterable[Truth]) -> dict[str, list[int]]:
         if event.what == "poll_breach":
             found.setdefault(event.members[0], []).append(event.at)
     return found
+
+
+def _stored(events: Iterable[Truth]) -> list[Truth]:
+    """Leave out assignments that were received and could not be stored: no record has their generation."""
+    every = list(events)
+    unstored = {
+        (event.group, event.generation)
+        for event in every
+        if event.what == "started" and UNSTORED in event.reason
+    }
+    return [one for one in every if one.what != "synced" or (one.group, one.generation) not in unstored]
 
 
 def _in_order(events: Iterable[Truth]) -> list[Truth]:
@@ -90,6 +102,8 @@ class Fold:
             take_epochs(self, group, event)
             return
         match event.what:
+            case "started" if UNSTORED in event.reason:
+                group.unstored = True
             case "joined":
                 self._join(group, event)
             case "left" | "poll_left" | "expired" | "join_deadline" | "sync_deadline":
@@ -167,9 +181,13 @@ class Fold:
     ) -> None:
         if group.unwritten:
             self.facts.append(Fact(Kind.REBALANCE_FAILED, group.name, generation, "", at))
+        if group.unstored:
+            label = f"cause:{Cause.ASSIGNMENT_NOT_STORED}"
+            self.facts.append(Fact(label, group.name, generation, "", at))
         for change in changes:
             self.tell(group, generation, members, change)
         group.written, group.unwritten, group.joined_phase = members, 0, (-1, 0, set())
+        group.unstored = False
 
     def tell(self, group: GroupFold, generation: int, members: set[str], change: Change) -> None:
         """Add the facts of one change, as far as records can show it."""

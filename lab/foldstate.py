@@ -41,6 +41,7 @@ class GroupFold:
     joined_phase: tuple[int, int, set[str]] = (-1, 0, set())
     began_empty: bool = True
     unwritten: int = 0
+    unstored: bool = False
     replaced: set[str] = field(default_factory=set)
     # Epoch-based groups only: the newest epoch told of, and whether removals bump it without a line.
     epoch: int = 0

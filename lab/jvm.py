@@ -26,7 +26,7 @@ ARTIFACTS = {
     "StreamsWorker": (f"kafka-streams-{CLIENTS}", ("kafka-streams",)),
     "ConnectWorker": (f"kafka-connect-{CLIENTS}", ("connect-runtime", "connect-file", "connect-json")),
 }
-HEAP = {"ConnectWorker": "-Xmx192m"}
+HEAP = {"ConnectWorker": "-Xmx192m", "ConsumerWorker": "-Xmx160m"}
 LOG4J = """status=error
 rootLogger.level=info
 rootLogger.appenderRef.0.ref=err

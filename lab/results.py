@@ -81,7 +81,8 @@ def replayed(suite: Suite) -> list[Finding]:
     capture = str(suite.folder / "capture")
     command = [sys.executable, "-c", main, "replay", "--capture", capture, "-o", "jsonl"]
     # A capture holds no broker settings; the job reads them from the broker.
-    command += ["--set", f"detection.session_timeout_848_ms={SESSION_TIMEOUT_848_MS}"]
+    settings = {"session_timeout_848_ms": SESSION_TIMEOUT_848_MS, **suite.settings}
+    command += [one for key, value in settings.items() for one in ("--set", f"detection.{key}={value}")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode not in {0, 1}:
         raise DependencyError(f"replay of {capture} failed:\n{done.stderr}")

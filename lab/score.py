@@ -38,6 +38,7 @@ JUDGED_KINDS = frozenset(
 # How a member can be lost: of these the confusion matrix is made.
 LOSSES = (
     Cause.MEMBER_LEFT,
+    Cause.MEMBER_REMOVED_BY_ADMIN,
     Cause.SESSION_TIMEOUT,
     Cause.POLL_INTERVAL_EXCEEDED,
     Cause.STATIC_MEMBER_EXPIRED,
@@ -61,9 +62,11 @@ JUDGED_CAUSES = frozenset(
         Cause.COORDINATOR_MOVED,
         Cause.OFFSETS_RESET,
         Cause.GROUP_DELETED_BY_ADMIN,
+        Cause.GROUP_EXPIRED,
+        Cause.ASSIGNMENT_NOT_STORED,
     }
 )
-WITH_CAUSES = frozenset({Kind.REBALANCE, Kind.GROUP_EMPTY, Kind.GROUP_REMOVED})
+WITH_CAUSES = frozenset({Kind.REBALANCE, Kind.REBALANCE_FAILED, Kind.GROUP_EMPTY, Kind.GROUP_REMOVED})
 BY_MEMBER = frozenset({Kind.SESSION_TIMEOUT, Kind.POLL_INTERVAL_EXCEEDED, Kind.STATIC_MEMBER_REPLACED})
 # A member that such a cause names is only where it was seen.
 OF_GROUPS = frozenset({Cause.FIRST_START, Cause.LEADER_REJOINED, Cause.COOPERATIVE_FOLLOW_UP})
@@ -75,6 +78,7 @@ BY_GROUP = frozenset(
         Kind.GROUP_REMOVED,
         Kind.COORDINATOR_MOVED,
         f"cause:{Cause.GROUP_DELETED_BY_ADMIN}",
+        f"cause:{Cause.GROUP_EXPIRED}",
     }
 )
 

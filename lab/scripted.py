@@ -31,7 +31,9 @@ _OF_MEMBERS = re.compile(
 )
 _OF_LOSS = re.compile(r"on heartbeat expiration|LeaveGroup")
 _FOLLOW_UP = re.compile(r"need to revoke partitions and re-join")
-_PROBING = re.compile(r"triggered followup rebalance")
+# At once (0) where tasks are only handed over, at a time announced before where they had to warm up.
+_PROBING = re.compile(r"triggered followup rebalance scheduled for [1-9]")
+_FOLLOWING = re.compile(r"triggered followup rebalance")
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +140,9 @@ def _of_act(told: Told, act: Act, cycles: Sequence[_Cycle], events: Sequence[Tru
         # Some clients drop a topic that is gone from their subscription.
         gone = _members_at(events, act.at) if act.verb == "delete_topic" else []
         return _of_several(told, act, cycles) + _subscribed(told, act, gone, required=False)
+    if act.verb == "remove_members":
+        label = f"cause:{Cause.MEMBER_REMOVED_BY_ADMIN}"
+        return [Fact(label, told.group, -1, member, act.at) for member in act.members]
     if act.verb == "delete_group":
         label = f"cause:{Cause.GROUP_DELETED_BY_ADMIN}"
         return [Fact(one, told.group, -1, "", act.at) for one in (Kind.GROUP_REMOVED, label)]
@@ -185,6 +190,8 @@ def _of_reason(told: Told, before: _Cycle, cycle: _Cycle) -> list[Fact]:
     if any(0 <= cycle.asked - at <= EFFECT_MS for at in told.moves):
         causes, required = [Cause.COORDINATOR_MOVED, Cause.LEADER_REJOINED], False
     elif _PROBING.search(cycle.reason):
+        causes, required = [Cause.STREAMS_PROBING], True
+    elif _FOLLOWING.search(cycle.reason):
         causes, required = [Cause.STREAMS_PROBING, Cause.COOPERATIVE_FOLLOW_UP], False
     elif told.connect and before.of_loss:
         causes, required = [Cause.CONNECT_DELAYED], True

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import yaml
 
 from rebalance_monitor.cluster.capture import read_capture
+from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.decoders import coordinator_partition
 from rebalance_monitor.lab.facts import facts_of, migrated_groups
@@ -21,6 +22,7 @@ from rebalance_monitor.lab.foldstate import Fact
 from rebalance_monitor.lab.scripted import Act, Told, scripted_facts
 from rebalance_monitor.lab.strain import Strain
 from rebalance_monitor.lab.truth import Truth, read_truth, write_truth
+from rebalance_monitor.lab.workers.flags import Flags, group_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 
 # A record of the last moments may miss the capture, which is taken before the log is copied.
 EDGE_MS = 1_500
+# The broker looks for what expired every 5 s in the lab.
+EXPIRY_MS = 8_000
 # Connect's sinks are consumers of a group of their own, named after the connector.
 SINKS = "connect-sinks"
 BROKER_VERBS = frozenset({"restart_broker", "kill_broker", "start_broker", "move_coordinator"})
@@ -38,7 +42,7 @@ class Suite:
     """A finished suite: facts of all groups; `families` has those that count, `spoilt` why others do not.
 
     `quiet` groups have (from, to) in ms; `migrated` ones changed their protocol: only that is judged of them.
-    `shards` gives the groups of each shard.
+    `shards` gives the groups of each shard, `settings` what the broker has for settings of the detection.
     """
 
     folder: Path
@@ -49,6 +53,7 @@ class Suite:
     spoilt: dict[str, str] = field(default_factory=dict)
     migrated: frozenset[str] = frozenset()
     shards: dict[int, list[str]] = field(default_factory=dict)
+    settings: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +68,12 @@ class _Run:
     def span(self) -> tuple[int, int]:
         begin = int(self.steps[0]["at"])
         return begin, begin + int(float(self.raw["end"]) * 1000)
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The group, or those of the herd."""
+        count = int(self.raw["settings"].get("groups", 1))
+        return tuple(group_names(Flags("", self.group, "", groups=count)))
 
     @property
     def hurts_brokers(self) -> bool:
@@ -83,9 +94,10 @@ def read_suite(folder: Path) -> Suite:
     shards: dict[int, list[str]] = defaultdict(list)
     for group in families:
         shards[coordinator_partition(group, metadata.partitions)].append(group)
-    static = [run.group for run in runs if run.raw["static"]]
+    static = [group for run in runs if run.raw["static"] for group in run.groups]
     facts = facts_of(events, static) + _storms(runs) + _moves(events, shards)
-    facts += [fact for run in runs for fact in scripted_facts(_told(run, facts), events)]
+    facts += [fact for run in runs for fact in (*_scripted(run, facts, events), *_expiries(run, facts))]
+    facts = _kicked(facts)
     return Suite(
         folder=folder,
         facts=[fact for fact in facts if fact.group not in migrated] + _migrations(events, migrated),
@@ -95,6 +107,7 @@ def read_suite(folder: Path) -> Suite:
         spoilt=spoilt,
         migrated=migrated,
         shards=dict(shards),
+        settings={key: value for run in runs for key, value in _settings(run).items()},
     )
 
 
@@ -105,7 +118,9 @@ def _run(folder: Path) -> _Run:
 
 
 def _families(runs: Sequence[_Run], events: Sequence[Truth]) -> dict[str, str]:
-    found = {run.group: str(run.raw["family"]) for run in runs}
+    # Of a silent herd only what is loud counts.
+    named = ((group, run) for run in runs for group in ((run.group,) if run.raw["silent"] else run.groups))
+    found = {group: str(run.raw["family"]) for group, run in named}
     connected = any(family == "connect" for family in found.values())
     sinks = {event.group for event in events if connected and event.group.startswith("connect-")}
     return {**dict.fromkeys(sinks - found.keys(), SINKS), **found}
@@ -113,8 +128,9 @@ def _families(runs: Sequence[_Run], events: Sequence[Truth]) -> dict[str, str]:
 
 def _spoilt(runs: Sequence[_Run], strains: Sequence[Strain]) -> dict[str, str]:
     return {
-        run.group: strain.what
+        group: strain.what
         for run in runs
+        for group in run.groups
         for strain in strains
         # Who restarts brokers fences them on purpose.
         if strain.spoils(*run.span) and not (strain.what == "fenced" and run.hurts_brokers)
@@ -122,17 +138,54 @@ def _spoilt(runs: Sequence[_Run], strains: Sequence[Strain]) -> dict[str, str]:
 
 
 def _quiet(run: _Run) -> dict[str, tuple[int, int]]:
-    count = int(run.raw["settings"].get("groups", 1))
-    names = [run.group] if count == 1 else [f"{run.group}.{number:03d}" for number in range(count)]
-    return dict.fromkeys(names, run.span)
+    return dict.fromkeys(run.groups, run.span)
 
 
 def _storms(runs: Sequence[_Run]) -> list[Fact]:
     """Give the storms that scenario files announce: no log line says that something is one."""
     return [
-        Fact(Kind.STORM, run.group, -1, "", _first_fault(run))
+        Fact(Kind.STORM, group, -1, "", _first_fault(run))
         for run in runs
+        for group in run.groups
         if any(one["kind"] == Kind.STORM and one["phase"] == "opened" for one in run.raw["expect"])
+    ]
+
+
+def _settings(run: _Run) -> dict[str, int]:
+    """Give what a monitor would read from this run's brokers: a capture holds no settings."""
+    found = {"offsets_retention_ms": _retention(run)} if _retention(run) else {}
+    for step in run.raw["steps"]:
+        if step["verb"] == "limit_record":
+            found["max_message_bytes"] = int(step["who"][0])
+    return found
+
+
+def _retention(run: _Run) -> int:
+    return int(run.raw.get("broker", {}).get("offsets.retention.minutes", 0)) * 60_000
+
+
+def _expiries(run: _Run, facts: Sequence[Fact]) -> list[Fact]:
+    """Tell when groups expired: no line of the log says so, but they were empty for long enough."""
+    emptied = {
+        one.group: one.at for one in facts if one.label == Kind.GROUP_EMPTY and one.group in run.groups
+    }
+    retention = _retention(run)
+    return [
+        Fact(label, group, -1, "", at + retention)
+        for group, at in emptied.items()
+        for label in (Kind.GROUP_REMOVED, f"cause:{Cause.GROUP_EXPIRED}")
+        if retention and at + retention + EXPIRY_MS <= run.span[1]
+    ]
+
+
+def _kicked(facts: Sequence[Fact]) -> list[Fact]:
+    """Let it pass that a member that an administrator removed left: the broker calls it so as well."""
+    label = f"cause:{Cause.MEMBER_REMOVED_BY_ADMIN}"
+    removed = {(one.group, one.member) for one in facts if one.label == label}
+    left = f"cause:{Cause.MEMBER_LEFT}"
+    return [
+        replace(one, required=False) if one.label == left and (one.group, one.member) in removed else one
+        for one in facts
     ]
 
 
@@ -167,15 +220,19 @@ def _migrations(events: Sequence[Truth], migrated: frozenset[str]) -> list[Fact]
     return facts
 
 
-def _told(run: _Run, facts: Sequence[Fact]) -> Told:
+def _scripted(run: _Run, facts: Sequence[Fact], events: Sequence[Truth]) -> list[Fact]:
+    return [fact for group in run.groups for fact in scripted_facts(_told(run, group, facts), events)]
+
+
+def _told(run: _Run, group: str, facts: Sequence[Fact]) -> Told:
     flags = f"{run.raw['family']} {run.raw['settings']} {run.raw['steps']}"
     return Told(
-        group=run.group,
+        group=group,
         acts=tuple(act for step in run.steps for act in _acts(run, step)),
         cooperative="cooperative" in flags,
         connect=run.raw["family"] == "connect",
         moves=tuple(
-            fact.at for fact in facts if fact.label == Kind.COORDINATOR_MOVED and fact.group == run.group
+            fact.at for fact in facts if fact.label == Kind.COORDINATOR_MOVED and fact.group == group
         ),
         joins_by_pattern=any(name.startswith("^") for name in run.raw["topics"]),
     )

@@ -170,7 +170,8 @@ def parse_journal(group: str, lines: Iterable[str]) -> Iterator[Truth]:
             continue
         limit = int(event["limit_ms"])
         if float(event["seconds"]) * 1000 > limit:
-            yield Truth(event["at"] + limit, group, "poll_breach", -1, (event["member"],), source="journal")
+            name = event.get("group", group)
+            yield Truth(event["at"] + limit, name, "poll_breach", -1, (event["member"],), source="journal")
 
 
 def write_truth(folder: Path) -> list[Truth]:

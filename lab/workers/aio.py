@@ -18,7 +18,7 @@ from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitio
 from aiokafka.errors import KafkaError
 
 from rebalance_monitor.lab.workers.flags import parse
-from rebalance_monitor.lab.workers.loop import Journal, Worker
+from rebalance_monitor.lab.workers.loop import live
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from aiokafka import TopicPartition
 
     from rebalance_monitor.lab.workers.flags import Flags
+    from rebalance_monitor.lab.workers.loop import Journal
 
 T = TypeVar("T")
 ASSIGNORS = {
@@ -121,9 +122,8 @@ class AioClient:
 
 def main() -> None:
     """Run one worker."""
-    flags, journal = parse(), Journal()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    Worker(AioClient(flags, journal), flags, journal).run()
+    live(AioClient, parse())
 
 
 if __name__ == "__main__":

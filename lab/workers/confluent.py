@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from rebalance_monitor.lab.workers.flags import parse
-from rebalance_monitor.lab.workers.loop import Journal, Worker
+from rebalance_monitor.lab.workers.loop import live
 
 if TYPE_CHECKING:
     from rebalance_monitor.lab.workers.flags import Flags
+    from rebalance_monitor.lab.workers.loop import Journal
 
 
 def configuration(flags: Flags) -> dict[str, object]:
@@ -108,8 +109,7 @@ class ConfluentClient:
 
 def main() -> None:
     """Run one worker."""
-    flags, journal = parse(), Journal()
-    Worker(ConfluentClient(flags, journal), flags, journal).run()
+    live(ConfluentClient, parse())
 
 
 if __name__ == "__main__":

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+
+# Of a herd the first group's time-outs are this much of what the flags say, the last one's that much.
+SPREAD = (0.85, 1.15)
+# And its clients commit every so many commit intervals, in turn.
+CADENCES = (0.5, 1.0, 1.5, 2.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,8 +21,8 @@ class Flags:
 
     `topics` is comma-separated; one that begins with `^` is a pattern. `commit` is auto, manual or none;
     `delay_ms` is for how long Kafka Connect waits for a lost worker. `mode` is subscribe or, for confluent,
-    assign (a simple consumer: it commits without being a member); the raw worker has modes of its own, and
-    may be a member of many `groups`.
+    assign (a simple consumer: it commits without being a member); the raw worker has modes of its own. One
+    with many `groups` has a client in each, named after the group with a number.
     """
 
     bootstrap: str
@@ -43,10 +48,35 @@ class Flags:
         pairs = ((f"--{one.name.replace('_', '-')}", getattr(self, one.name)) for one in fields(self))
         return [text for flag, value in pairs if value != "" for text in (flag, str(value))]
 
+    def each(self) -> Iterator[Flags]:
+        """Give the flags of every group's client; a herd's differ in time-outs and commits."""
+        if self.groups == 1:
+            yield self
+            return
+        for number, name in enumerate(group_names(self)):
+            slower = SPREAD[0] + (SPREAD[1] - SPREAD[0]) * number / (self.groups - 1)
+            yield replace(
+                self,
+                group=name,
+                groups=1,
+                session_ms=round(self.session_ms * slower),
+                poll_ms=round(self.poll_ms * slower),
+                commit_ms=round(self.commit_ms * CADENCES[number % len(CADENCES)]),
+            )
+
     @property
     def topic_list(self) -> list[str]:
         """The topics as a list."""
         return self.topics.split(",")
+
+
+def group_names(flags: Flags) -> Iterator[str]:
+    """Give the group, or the names of a herd of groups."""
+    if flags.groups == 1:
+        yield flags.group
+        return
+    for number in range(flags.groups):
+        yield f"{flags.group}.{number:03d}"
 
 
 def parse(arguments: Sequence[str] | None = None) -> Flags:

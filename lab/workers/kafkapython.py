@@ -12,7 +12,7 @@ from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAs
 from kafka.errors import KafkaError
 
 from rebalance_monitor.lab.workers.flags import parse
-from rebalance_monitor.lab.workers.loop import Journal, Worker
+from rebalance_monitor.lab.workers.loop import live
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kafka import TopicPartition
 
     from rebalance_monitor.lab.workers.flags import Flags
+    from rebalance_monitor.lab.workers.loop import Journal
 
 ASSIGNORS = {
     "range": RangePartitionAssignor,
@@ -66,7 +67,8 @@ class KafkaPythonClient:
 
     def __init__(self, flags: Flags, journal: Journal) -> None:
         self._journal = journal
-        logging.getLogger("kafka").addHandler(_PollTimeout(journal))
+        if not logging.getLogger("kafka").handlers:
+            logging.getLogger("kafka").addHandler(_PollTimeout(journal))
         optional = {"client_id": flags.client_id, "group_instance_id": flags.instance_id}
         self._consumer = KafkaConsumer(
             bootstrap_servers=flags.bootstrap,
@@ -118,9 +120,8 @@ class KafkaPythonClient:
 
 def main() -> None:
     """Run one worker."""
-    flags, journal = parse(), Journal()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    Worker(KafkaPythonClient(flags, journal), flags, journal).run()
+    live(KafkaPythonClient, parse())
 
 
 if __name__ == "__main__":

@@ -1,11 +1,13 @@
 """The life of a worker: poll, process, commit, obey commands, tell it all as JSON lines on stdout.
 
 Commands come as lines on stdin: `stall SECONDS` (process for so long), `subscribe TOPICS`, `unsubscribe`,
-`commit`, `close`. When stdin ends the worker closes: one whose runner died never stays behind.
+`commit`, `close`. When stdin ends the worker closes: one whose runner died never stays behind. With
+`--groups N` it has one client in each of N groups, each in a thread; all obey every command.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import queue
 import signal
@@ -15,9 +17,13 @@ import time
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rebalance_monitor.lab.workers.flags import Flags
 
 POLL_S = 0.2
+# Clients of one process that all started in the same moment would all commit in the same moment.
+APART_S = 0.27
 
 
 class Client(Protocol):
@@ -60,7 +66,7 @@ class Commands:
     """The commands still to obey, fed from stdin and by SIGTERM and SIGINT (which mean `close`)."""
 
     def __init__(self) -> None:
-        self._queue: queue.SimpleQueue[list[str]] = queue.SimpleQueue()
+        self._inboxes: list[queue.SimpleQueue[list[str]]] = []
         self.closing = threading.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self._close())
@@ -73,32 +79,55 @@ class Commands:
         for line in sys.stdin:
             if line.strip() == "close":
                 break
-            self._queue.put(line.split())
+            for inbox in self._inboxes:
+                inbox.put(line.split())
         self._close()
 
-    def next(self) -> list[str]:
-        """Give the next command, [] when there is none."""
-        try:
-            return self._queue.get_nowait()
-        except queue.Empty:
-            return []
+    def inbox(self) -> Callable[[], list[str]]:
+        """Give what gives the next command of one of those who obey, [] when there is none."""
+        mine: queue.SimpleQueue[list[str]] = queue.SimpleQueue()
+        self._inboxes = [*self._inboxes, mine]
+        return lambda: [] if mine.empty() else mine.get()
+
+
+def live(build: Callable[[Flags, Journal], Client], flags: Flags) -> None:
+    """Run a worker in every group that the flags name, until all have closed."""
+    journal, commands = Journal(), Commands()
+    if flags.groups == 1:
+        Worker(build(flags, journal), flags, journal, commands).run()
+        return
+    threads = []
+    for one in flags.each():
+        run = functools.partial(_live_one, build, one, journal, commands)
+        threads.append(threading.Thread(target=run))
+        threads[-1].start()
+        commands.closing.wait(APART_S)
+    for thread in threads:
+        thread.join()
+
+
+def _live_one(
+    build: Callable[[Flags, Journal], Client], flags: Flags, journal: Journal, commands: Commands
+) -> None:
+    Worker(build(flags, journal), flags, journal, commands).run()
 
 
 class Worker:
     """Drives one client until it is told to close or its lifetime is over."""
 
-    def __init__(self, client: Client, flags: Flags, journal: Journal) -> None:
+    def __init__(self, client: Client, flags: Flags, journal: Journal, commands: Commands) -> None:
         self.client = client
         self.flags = flags
         self.journal = journal
-        self.commands = Commands()
+        self.commands = commands
+        self._next = commands.inbox()
 
     def run(self) -> None:
         """Live; ends with a clean close."""
         self.journal.tell("started", group=self.flags.group, client_id=self.flags.client_id)
         end = time.monotonic() + (self.flags.lifetime_s or float("inf"))
         while not self.commands.closing.is_set() and time.monotonic() < end:
-            self._obey(self.commands.next())
+            self._obey(self._next())
             self._turn()
         self.journal.tell("closing", member=self.client.member())
         self.client.close()
@@ -129,6 +158,8 @@ class Worker:
         self.journal.tell("obeyed", command=" ".join(command))
 
     def _stall(self, seconds: float) -> None:
-        limit = self.flags.poll_ms
-        self.journal.tell("processing", seconds=seconds, limit_ms=limit, member=self.client.member())
+        flags, member = self.flags, self.client.member()
+        self.journal.tell(
+            "processing", seconds=seconds, limit_ms=flags.poll_ms, member=member, group=flags.group
+        )
         self.commands.closing.wait(seconds)

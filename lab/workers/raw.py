@@ -7,6 +7,7 @@
 - `nosync` joins and never asks for its assignment (it is removed at the sync deadline);
 - `hang` joins again and again with other metadata and never syncs: generations come and none is written;
 - `die` as `hang`, but forgets every time that it was a member (the old self expires);
+- `large` joins with metadata of 1600 bytes, so that the group's record grows;
 - `stale` commits when it should not: during both phases of a rebalance, and with an old generation.
 
 `--groups N` makes it one member in each of N groups: a herd that costs one process.
@@ -18,7 +19,7 @@ import socket
 import struct
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kafka.protocol.consumer.group import (
     HeartbeatRequest,
@@ -34,14 +35,12 @@ from kafka.protocol.consumer.group import (
 )
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
-from rebalance_monitor.lab.workers.flags import Flags, parse
-from rebalance_monitor.lab.workers.loop import Journal, Worker
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from rebalance_monitor.lab.workers.flags import Flags, group_names, parse
+from rebalance_monitor.lab.workers.loop import Commands, Journal, Worker
 
 OLD_GENERATION, UNKNOWN_MEMBER, IN_PROGRESS, NEED_MEMBER_ID = 22, 25, 27, 79
 HANG_S = 1.5
+LARGE = 1_600
 TIMEOUT_S = 60.0
 
 
@@ -133,6 +132,7 @@ class Member:
     def _ask_to_join(self) -> Any:  # noqa: ANN401 - untyped
         self.joins += 1
         remark = str(self.joins).encode() if self.flags.mode in {"hang", "die"} else b""
+        remark = b"x" * LARGE if self.flags.mode == "large" else remark
         protocol = JoinGroupRequest.JoinGroupRequestProtocol(
             name=self.flags.assignor, metadata=subscription(self.flags.topic_list, remark)
         )
@@ -276,19 +276,10 @@ class RawClient:
         self._wire.close()
 
 
-def group_names(flags: Flags) -> Iterator[str]:
-    """Give the group, or the names of a herd of groups."""
-    if flags.groups == 1:
-        yield flags.group
-        return
-    for number in range(flags.groups):
-        yield f"{flags.group}.{number:03d}"
-
-
 def main() -> None:
     """Run one worker."""
     flags, journal = parse(), Journal()
-    Worker(RawClient(flags, journal), flags, journal).run()
+    Worker(RawClient(flags, journal), flags, journal, Commands()).run()
 
 
 if __name__ == "__main__":

@@ -11,8 +11,8 @@ from rebalance_monitor.lab.families import FAMILIES
 from rebalance_monitor.lab.runner import Run, Together
 from rebalance_monitor.lab.scenario import parse
 from rebalance_monitor.lab.traffic import Traffic
-from rebalance_monitor.lab.workers.flags import Flags
-from rebalance_monitor.lab.workers.raw import assigned_partitions, assignment, group_names, subscription
+from rebalance_monitor.lab.workers.flags import Flags, group_names
+from rebalance_monitor.lab.workers.raw import assigned_partitions, assignment, subscription
 
 OLD_GENERATION, IN_PROGRESS = 22, 27
 NAMES = st.text(st.characters(codec="ascii", min_codepoint=33), min_size=1, max_size=20)

@@ -31,7 +31,7 @@ public final class ConnectWorker extends Life {
     }
 
     public static void main(String[] arguments) throws Exception {
-        new ConnectWorker(arguments).live();
+        live(arguments, ConnectWorker::new);
     }
 
     private Map<String, String> properties() {

@@ -25,7 +25,7 @@ public final class ConsumerWorker extends Life {
     }
 
     public static void main(String[] arguments) throws Exception {
-        new ConsumerWorker(arguments).live();
+        live(arguments, ConsumerWorker::new);
     }
 
     private Properties properties() {

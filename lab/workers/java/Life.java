@@ -2,23 +2,39 @@ import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
 import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 
-/** The life of a Java worker: the flags, commands and journal that the Python ones have (loop.py). */
+/**
+ * The life of a Java worker: the flags, commands and journal that the Python ones have (loop.py, flags.py).
+ * With `--groups N` one process has a client in each of N groups, each in a thread; all obey every command.
+ */
 abstract class Life {
     private static final long LIFETIME_UNSET = 0;
+    private static final long APART_MS = 270;
+    private static final double FIRST = 0.85;
+    private static final double LAST = 1.15;
+    private static final double[] CADENCES = {0.5, 1.0, 1.5, 2.0};
+
+    private static final List<Life> HERD = new CopyOnWriteArrayList<>();
+    private static final CountDownLatch CLOSING = new CountDownLatch(1);
+    private static final CountDownLatch CLOSED = new CountDownLatch(1);
 
     private final Map<String, String> flags = new HashMap<>();
     private final ConcurrentLinkedQueue<String[]> commands = new ConcurrentLinkedQueue<>();
-    private final CountDownLatch closing = new CountDownLatch(1);
-    private final CountDownLatch closed = new CountDownLatch(1);
+
+    /** Makes the worker of one group. */
+    interface Maker {
+        Life make(String[] arguments) throws Exception;
+    }
 
     Life(String[] arguments) {
         for (int i = 0; i + 1 < arguments.length; i += 2) {
@@ -41,11 +57,64 @@ abstract class Life {
     /** Leave and close. */
     abstract void end() throws Exception;
 
-    final void live() throws Exception {
-        Thread reader = new Thread(this::readCommands);
+    /** Run a worker in every group that the flags name, until all have closed. */
+    static void live(String[] arguments, Maker maker) throws Exception {
+        Thread reader = new Thread(Life::readCommands);
         reader.setDaemon(true);
         reader.start();
-        Runtime.getRuntime().addShutdownHook(new Thread(this::closeFromOutside));
+        Runtime.getRuntime().addShutdownHook(new Thread(Life::closeFromOutside));
+        List<Thread> threads = new ArrayList<>();
+        for (String[] one : each(arguments)) {
+            Thread thread = new Thread(() -> liveOne(one, maker));
+            thread.start();
+            threads.add(thread);
+            CLOSING.await(APART_MS, TimeUnit.MILLISECONDS);
+        }
+        for (Thread thread : threads) {
+            thread.join();
+        }
+        CLOSED.countDown();
+        System.exit(0);
+    }
+
+    /** The flags of every group's client; in a herd time-outs and commits differ from group to group. */
+    private static List<String[]> each(String[] arguments) {
+        List<String> names = Arrays.asList(arguments);
+        int at = names.indexOf("--groups");
+        int count = at < 0 ? 1 : Integer.parseInt(arguments[at + 1]);
+        List<String[]> all = new ArrayList<>();
+        for (int number = 0; number < count; number++) {
+            String[] one = arguments.clone();
+            if (count > 1) {
+                double slower = FIRST + (LAST - FIRST) * number / (count - 1);
+                one[names.indexOf("--group") + 1] += String.format(".%03d", number);
+                scale(one, names.indexOf("--session-ms"), slower);
+                scale(one, names.indexOf("--poll-ms"), slower);
+                scale(one, names.indexOf("--commit-ms"), CADENCES[number % CADENCES.length]);
+            }
+            all.add(one);
+        }
+        return all;
+    }
+
+    private static void scale(String[] arguments, int at, double factor) {
+        if (at >= 0) {
+            arguments[at + 1] = String.valueOf(Math.round(Integer.parseInt(arguments[at + 1]) * factor));
+        }
+    }
+
+    private static void liveOne(String[] arguments, Maker maker) {
+        try {
+            Life life = maker.make(arguments);
+            HERD.add(life);
+            life.run();
+        } catch (Exception failed) {
+            failed.printStackTrace();
+            tell("error", "error", String.valueOf(failed));
+        }
+    }
+
+    private void run() throws Exception {
         tell("started", "group", flags.get("group"), "client_id", flag("client-id", ""));
         long lifetime = (long) (Double.parseDouble(flag("lifetime-s", "0")) * 1e9);
         long start = System.nanoTime();
@@ -60,8 +129,6 @@ abstract class Life {
         tell("closing", "member", member());
         end();
         tell("closed");
-        closed.countDown();
-        System.exit(0);
     }
 
     private void follow(String[] command) throws Exception {
@@ -80,15 +147,15 @@ abstract class Life {
 
     final void tellStall(double seconds) {
         tell("processing", "seconds", String.valueOf(seconds), "limit_ms", flag("poll-ms", "8000"),
-            "member", member());
+            "member", member(), "group", flags.get("group"));
     }
 
     final boolean isClosing() {
-        return closing.getCount() == 0;
+        return CLOSING.getCount() == 0;
     }
 
     final void pause(double seconds) throws InterruptedException {
-        closing.await((long) (seconds * 1000), TimeUnit.MILLISECONDS);
+        CLOSING.await((long) (seconds * 1000), TimeUnit.MILLISECONDS);
     }
 
     final String flag(String name, String otherwise) {
@@ -131,23 +198,25 @@ abstract class Life {
         System.out.flush();
     }
 
-    private void readCommands() {
+    private static void readCommands() {
         try (BufferedReader input = new BufferedReader(new InputStreamReader(System.in))) {
             String text = input.readLine();
             while (text != null && !text.trim().equals("close")) {
-                commands.add(text.trim().split("\\s+"));
+                for (Life life : HERD) {
+                    life.commands.add(text.trim().split("\\s+"));
+                }
                 text = input.readLine();
             }
         } catch (IOException gone) {
             tell("error", "error", "stdin: " + gone.getMessage());
         }
-        closing.countDown();
+        CLOSING.countDown();
     }
 
-    private void closeFromOutside() {
-        closing.countDown();
+    private static void closeFromOutside() {
+        CLOSING.countDown();
         try {
-            closed.await(20, TimeUnit.SECONDS);
+            CLOSED.await(20, TimeUnit.SECONDS);
         } catch (InterruptedException ended) {
             Thread.currentThread().interrupt();
         }

@@ -12,7 +12,7 @@ public final class ShareWorker extends Life {
     }
 
     public static void main(String[] arguments) throws Exception {
-        new ShareWorker(arguments).live();
+        live(arguments, ShareWorker::new);
     }
 
     @Override

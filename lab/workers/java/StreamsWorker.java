@@ -7,25 +7,40 @@ import java.util.concurrent.atomic.AtomicReference;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.StreamsBuilder;
+import org.apache.kafka.streams.kstream.KStream;
+import org.apache.kafka.streams.processor.api.Processor;
+import org.apache.kafka.streams.processor.api.ProcessorContext;
+import org.apache.kafka.streams.processor.api.Record;
+import org.apache.kafka.streams.state.KeyValueStore;
+import org.apache.kafka.streams.state.Stores;
 
 /**
  * A worker on Kafka Streams: classic groups, and KIP-1071 with `--protocol streams`. Its one thread reads the
- * topics and keeps nothing; `stall` holds that thread up in the middle of a record.
+ * topics and keeps nothing, but with `--mode stateful` every record; then tasks warm up elsewhere before they
+ * move. `stall` holds the thread up in the middle of a record.
  */
 public final class StreamsWorker extends Life {
+    private static final String STORE = "seen";
+
     private final AtomicReference<Double> stall = new AtomicReference<>(0.0);
     private final KafkaStreams streams;
 
     private StreamsWorker(String[] arguments) throws Exception {
         super(arguments);
         StreamsBuilder builder = new StreamsBuilder();
-        builder.<byte[], byte[]>stream(Arrays.asList(flag("topics", "").split(",")))
-            .foreach((key, value) -> process());
+        KStream<byte[], byte[]> records = builder.stream(Arrays.asList(flag("topics", "").split(",")));
+        if (flag("mode", "").equals("stateful")) {
+            builder.addStateStore(Stores.keyValueStoreBuilder(
+                Stores.inMemoryKeyValueStore(STORE), Serdes.Long(), Serdes.ByteArray()));
+            records.process(Keeper::new, STORE);
+        } else {
+            records.foreach((key, value) -> process());
+        }
         this.streams = new KafkaStreams(builder.build(), properties());
     }
 
     public static void main(String[] arguments) throws Exception {
-        new StreamsWorker(arguments).live();
+        live(arguments, StreamsWorker::new);
     }
 
     private Properties properties() throws Exception {
@@ -40,6 +55,11 @@ public final class StreamsWorker extends Life {
         all.put("num.stream.threads", "1");
         all.put("max.poll.interval.ms", flag("poll-ms", "8000"));
         all.put("consumer.auto.offset.reset", "earliest");
+        if (flag("mode", "").equals("stateful")) {
+            // Sixty seconds are the least that Streams allows.
+            all.put("probing.rebalance.interval.ms", "60000");
+            all.put("acceptable.recovery.lag", "20");
+        }
         if (flag("protocol", "classic").equals("streams")) {
             all.put("group.protocol", "streams");
             return all;
@@ -61,6 +81,23 @@ public final class StreamsWorker extends Life {
             } catch (InterruptedException ended) {
                 Thread.currentThread().interrupt();
             }
+        }
+    }
+
+    /** Keeps every record under its offset. */
+    private static final class Keeper implements Processor<byte[], byte[], Void, Void> {
+        private KeyValueStore<Long, byte[]> store;
+        private ProcessorContext<Void, Void> context;
+
+        @Override
+        public void init(ProcessorContext<Void, Void> given) {
+            context = given;
+            store = given.getStateStore(STORE);
+        }
+
+        @Override
+        public void process(Record<byte[], byte[]> one) {
+            context.recordMetadata().ifPresent(place -> store.put(place.offset(), one.value()));
         }
     }
 
