@@ -38,7 +38,7 @@ P95_MS = 200.0
 PAINT_MS = 1_000.0
 CHANGED = 200
 FOUND = 20
-VISITS = 5
+VISITS = 9
 # Asked of the page itself: the driver's own questions would add half a second on a busy machine.
 NOTES_ROW = """
 new MutationObserver((_, observer) => {
@@ -167,9 +167,9 @@ def main() -> int:
             json.dumps({"groups": given.groups, "answers": rows, "page": painted}, indent=1)
         )
     slow = any(row["p95_ms"] > P95_MS for row in rows.values())
-    late = painted is not None and painted["first_paint_ms"] > PAINT_MS
+    late = painted is not None and max(painted.values()) > PAINT_MS
     kept = {True: "MISSED", False: "kept"}
-    print(f"bars: p95 < {P95_MS:.0f} ms {kept[slow]}, first paint < 1 s {kept[late]}")
+    print(f"bars: p95 < {P95_MS:.0f} ms {kept[slow]}, first paint and first row < 1 s {kept[late]}")
     return int(slow or late)
 
 

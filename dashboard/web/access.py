@@ -1,9 +1,9 @@
 """Who may read: everybody on this machine, holders of the token, people whom a known proxy has signed in.
 
-The page's shell (HTML, styles, scripts) holds no data and is served to everybody, as are the health checks;
-everything that names a group is guarded. Without token and proxy only requests that name this machine are
-answered, so no foreign web page can read through a visitor's browser (DNS rebinding). Every answer carries a
-content security policy under which nothing but the page's own files is loaded or run.
+The page's shell (HTML, styles, scripts) is served to everybody, as are the health checks; everything that
+names a group is guarded, also where it comes within the page. Without token and proxy only requests that name
+this machine are answered, so no foreign web page can read through a visitor's browser (DNS rebinding). Every
+answer carries a content security policy under which nothing but the page's own files is loaded or run.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class Guard:
                 headers.setdefault("cache-control", "no-store")
             await send(message)
 
-        problem = None if _is_open(scope["path"]) else self._problem(scope)
+        problem = None if _is_open(scope["path"]) else refusal(self._access, scope)
         if problem is None:
             await self._app(scope, receive, told)
             return
@@ -124,9 +124,11 @@ class Guard:
             refused.headers["www-authenticate"] = "Bearer"
         await refused(scope, receive, told)
 
-    def _problem(self, scope: Scope) -> tuple[int, str] | None:
-        client = scope.get("client")
-        return self._access.problem(Headers(scope=scope), client[0] if client else "")
+
+def refusal(access: Access, scope: Scope) -> tuple[int, str] | None:
+    """Return why the request may not be told what is guarded (status, sentence), None if it may."""
+    client = scope.get("client")
+    return access.problem(Headers(scope=scope), client[0] if client else "")
 
 
 def _is_open(path: str) -> bool:

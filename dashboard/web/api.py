@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.dashboard.snapshot import Known, Update
@@ -55,6 +56,8 @@ class Api:
         self._live = live
         self._wall_ms = wall_ms
         self._seen: tuple[Board, Overview] | None = None
+        # As with boards: readers that come at once wait for one.
+        self._overview_lock = Lock()
 
     def cluster(self, values: Values) -> Overview:
         """Answer `/cluster`."""
@@ -62,9 +65,11 @@ class Api:
 
     def overview(self, board: Board) -> Overview:
         """Return the overview of a board, worked out once; only the monitor's own age goes on."""
-        live, seen = self._live and board.known.version > 0, self._seen
-        if seen is None or seen[0] is not board:
-            self._seen = seen = (board, overview(board, self._wall_ms(), live=live))
+        live = self._live and board.known.version > 0
+        with self._overview_lock:
+            seen = self._seen
+            if seen is None or seen[0] is not board:
+                self._seen = seen = (board, overview(board, self._wall_ms(), live=live))
         health = health_of(board.known, self._wall_ms(), live=live)
         return {**seen[1], "health": health}
 

@@ -7,21 +7,20 @@ from __future__ import annotations
 
 import json
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import structlog
 from sse_starlette import EventSourceResponse
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
-from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
-from starlette.routing import Mount, Route
-from starlette.staticfiles import StaticFiles
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
 
 from rebalance_monitor.dashboard.web import openapi, parameters
-from rebalance_monitor.dashboard.web.access import Guard
+from rebalance_monitor.dashboard.web.access import Guard, refusal
 from rebalance_monitor.dashboard.web.api import NotFound
 from rebalance_monitor.dashboard.web.parameters import BadRequest
+from rebalance_monitor.dashboard.web.shell import Shell, load_files
 from rebalance_monitor.dashboard.web.stream import PING_S, Stream
 
 if TYPE_CHECKING:
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     Handler = Callable[[Request], Response]
 
 log = structlog.get_logger()
-STATIC = Path(__file__).parent / "static"
 Exposition = tuple[bytes, str]
 
 
@@ -56,14 +54,16 @@ def make_app(
     `expose` gives the metrics and their content type for an Accept header.
     """
     stream = Stream(api.snapshot, api.board_of, api.overview)
+    files = load_files()
+    shell = Shell(api, files, lambda request: refusal(access, request.scope) is None)
     routes = [
-        Route("/", _page),
+        Route("/", shell.serve),
         Route("/healthz", _healthz),
         Route("/readyz", _readyz(api)),
         Route(f"{openapi.PREFIX}/openapi.json", _document),
         Route(f"{openapi.PREFIX}{openapi.EVENTS}", _events(stream)),
         *(Route(openapi.PREFIX + path.path, _answer(api, path)) for path in openapi.PATHS),
-        Mount("/static", StaticFiles(directory=STATIC)),
+        Route("/static/{path:path}", files.serve),
     ]
     if expose is not None:
         routes.append(Route("/metrics", _metrics(expose)))
@@ -73,10 +73,6 @@ def make_app(
         exception_handlers={404: _unknown, 405: _unknown, 500: _failed},
     )
     return app, stream
-
-
-def _page(_request: Request) -> Response:
-    return FileResponse(STATIC / "index.html", headers={"cache-control": "no-cache"})
 
 
 def _healthz(_request: Request) -> Response:

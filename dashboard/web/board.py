@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from itertools import pairwise
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.coordinator.kinds import Kind, Severity
@@ -100,16 +101,23 @@ SORTS: Mapping[str, Callable[[Entry], Any]] = {
 class Board:
     """The groups of one `Known` at `now` (ms)."""
 
-    def __init__(self, known: Known, facts: Mapping[str, Facts], now: int) -> None:
+    def __init__(self, known: Known, now: int, before: Board | None = None) -> None:
         self.known, self.now = known, now
         open_of = by_group(known.incidents.open.values())
-        self.entries = [_entry(fact, open_of.get(name, ()), now) for name, fact in facts.items()]
-        self._by_name = {entry.name: entry for entry in self.entries}
+        old = before.by_name if before else {}
+        hour = now - HOUR_MS
+        self.by_name: dict[str, Entry] = {
+            name: entry
+            if (entry := old.get(name)) is not None and _stays(entry, view, hour) and name not in open_of
+            else _entry(_facts(entry, view), open_of.get(name, ()), now)
+            for name, view in known.groups.items()
+        }
+        self.entries = list(self.by_name.values())
         self._worst_first: list[Entry] | None = None
 
     def get(self, name: str) -> Entry | None:
         """Return one group's entry."""
-        return self._by_name.get(name)
+        return self.by_name.get(name)
 
     def worst_first(self) -> list[Entry]:
         """Return all entries in the order of the first page, worked out once."""
@@ -156,22 +164,20 @@ class Boards:
     """Makes boards, keeping the newest one and what did not change since it. Safe to share by threads."""
 
     def __init__(self) -> None:
-        self._facts: dict[str, Facts] = {}
         self._board: Board | None = None
+        # Readers that come at once wait for one board instead of each making their own.
+        self._lock = Lock()
 
     def of(self, known: Known) -> Board:
         """Return the board of `known`, at the time of its newest batch."""
-        board = self._board
-        if board is not None and _is_same(board.known, known):
-            # Only what Spark measured of the batch has come since.
-            board.known = known
+        with self._lock:
+            board = self._board
+            if board is not None and _is_same(board.known, known):
+                # Only what Spark measured of the batch has come since.
+                board.known = known
+                return board
+            self._board = board = Board(known, known.health.now, board)
             return board
-        old = self._facts
-        # A thread that reads an older `known` at the same time only makes facts anew.
-        facts = {name: _kept(old.get(name), view) for name, view in known.groups.items()}
-        self._facts = facts
-        self._board = board = Board(known, facts, known.health.now)
-        return board
 
 
 def _is_same(one: Known, other: Known) -> bool:
@@ -185,8 +191,16 @@ def bars(times: Sequence[int], now: int) -> list[int]:
     return [after - before for before, after in pairwise(edges)]
 
 
-def _kept(fact: Facts | None, view: GroupView) -> Facts:
-    return fact if fact is not None and fact.view is view else facts_of(view)
+def _stays(entry: Entry, view: GroupView, hour: int) -> bool:
+    """Whether the entry of an earlier board is right from `hour` (ms) on, unless an incident is open now."""
+    facts = entry.facts
+    if facts.view is not view or facts.breaches or entry.incidents or entry.trouble is not None:
+        return False
+    return not facts.times or (facts.times[0] >= hour and entry.rebalances == len(facts.times))
+
+
+def _facts(entry: Entry | None, view: GroupView) -> Facts:
+    return entry.facts if entry is not None and entry.facts.view is view else facts_of(view)
 
 
 def facts_of(view: GroupView) -> Facts:

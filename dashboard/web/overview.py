@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
+from heapq import nsmallest
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -34,8 +35,8 @@ def overview(board: Board, wall: int, *, live: bool) -> Overview:
     recent = [finding for entry in board.entries for finding in _since(entry.facts.view.recent, now)]
     recent += _since(known.others, now)
     rebalances = [finding for finding in recent if finding.kind is Kind.REBALANCE]
-    busiest = sorted(board.entries, key=lambda entry: (-entry.rebalances, entry.name))[:OFFENDERS]
-    told = sorted((f for f in recent if f.kind not in _QUIET), key=lambda f: (-f.at, f.id))[:LATEST]
+    busiest = nsmallest(OFFENDERS, board.entries, key=lambda entry: (-entry.rebalances, entry.name))
+    told = nsmallest(LATEST, (f for f in recent if f.kind not in _QUIET), key=lambda f: (-f.at, f.id))
     return {
         "cluster": known.cluster,
         "version": known.version,

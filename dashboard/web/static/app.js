@@ -1,16 +1,20 @@
 // The page's frame: which view, which moment, live or not, theme and keys.
 
-import { follow, get, keepToken, Problem } from "./api.js";
+import { follow, forget, get, keepToken, Problem } from "./api.js";
 import { cluster } from "./cluster.js";
 import { by, h, href, put, write } from "./dom.js";
-import { findings } from "./findings.js";
 import { duration, local, moment, utc } from "./format.js";
-import { group } from "./group.js";
-import { incident, incidents } from "./incident.js";
 import { listen } from "./keys.js";
 
 const main = by("main");
-const VIEWS = { cluster, group, incident, incidents, findings };
+// Only the first view comes with the page; the others are fetched when they are wanted, or soon after.
+const VIEWS = {
+  cluster: () => cluster,
+  group: async () => (await import("./group.js")).group,
+  incident: async () => (await import("./incident.js")).incident,
+  incidents: async () => (await import("./incident.js")).incidents,
+  findings: async () => (await import("./findings.js")).findings,
+};
 
 // What every view may use: the query, the time, and how to go elsewhere.
 const app = {
@@ -56,7 +60,9 @@ async function show() {
   travel();
   const signal = aborter.signal;
   try {
-    const made = await VIEWS[name](app, params);
+    const open = await VIEWS[name]();
+    if (signal.aborted) return;
+    const made = await open(app, params);
     if (signal.aborted) return;
     view = made;
     document.title = `${made.title} · Rebalance monitor`;
@@ -180,9 +186,11 @@ by("sign-in-form").addEventListener("submit", () => {
 });
 listen({ theme: () => theme(true), when: askWhen, go: navigate, view: () => view });
 setInterval(tick, 500);
+// A page that outlives the monitor's version must not look for its scripts in the next one.
+setTimeout(() => Object.values(VIEWS).forEach((one) => one()), 2000);
 
 async function start() {
-  show();
+  show().then(forget);
   try {
     const overview = await get("cluster");
     app.version = overview.version;

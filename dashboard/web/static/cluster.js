@@ -5,6 +5,8 @@ import { ago, bytes, causeTone, duration, number, share, state, tone, utc, words
 import { bars, chip, empty, incidentCard, line, panel, stateChip } from "./parts.js";
 
 const PAGE = 100;
+// Rows that are drawn before the first paint; a screen holds no more.
+const FIRST = 30;
 const COLUMNS = [
   ["trouble", "Trouble"], ["group", "Group"], ["state", "State"], ["members", "Members"], ["generation", "Gen"],
   ["rebalances", "Last hour"], ["cause", "Last cause"], ["last_rebalance", "Rebalanced"],
@@ -159,10 +161,10 @@ function makeTable(app, params, query) {
   const table = {
     page: null,
     root: h("div", { class: "scroll" }, h("table", { class: "grid" }, h("thead", {}, h("tr", {}, COLUMNS.map(([key, text]) => heading(params, query, key, text)))), body)),
-    fill(page) {
+    fill(page, most = rows.size ? PAGE : FIRST) {
       table.page = page;
       const kept = new Map();
-      for (const data of page.rows) {
+      for (const data of page.rows.slice(0, most)) {
         const row = rows.get(data.group) ?? makeRow();
         row.fill(data, app, rows.has(data.group));
         kept.set(data.group, row);
@@ -176,6 +178,7 @@ function makeTable(app, params, query) {
         put(body, elements.length ? elements : h("tr", {}, h("td", { colspan: COLUMNS.length }, empty(page.total ? "No group fits these filters." : "No groups are known yet."))));
         if (body.contains(focused)) focused.focus();
       }
+      if (kept.size < page.rows.length) setTimeout(() => table.page === page && table.fill(page, PAGE), 30);
     },
     patch(data, removed) {
       let settled = !removed.some((name) => rows.has(name));

@@ -14,10 +14,13 @@ export const panel = (title, properties, ...children) =>
 export function bars(counts, { width, height, title, gap = 1, label }) {
   const top = Math.max(1, ...counts);
   const step = width / counts.length;
+  const wide = Math.max(0.5, step - gap);
   return svg("svg", { class: "bars", viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": label, preserveAspectRatio: "none" },
+    // Empty ones are one element together: a page has thousands.
+    svg("path", { class: "off", d: counts.map((count, index) => count ? "" : `M${index * step} ${height - 1}h${wide}v1h-${wide}z`).join("") }),
     counts.map((count, index) => {
-      const tall = count === 0 ? 1 : Math.max(2.5, (count / top) * height);
-      return svg("rect", { x: index * step, y: height - tall, width: Math.max(0.5, step - gap), height: tall, rx: Math.min(1, step / 4), class: count ? "on" : "off" },
+      const tall = Math.max(2.5, (count / top) * height);
+      return count > 0 && svg("rect", { x: index * step, y: height - tall, width: wide, height: tall, rx: Math.min(1, step / 4), class: "on" },
         svg("title", {}, title(index, count)));
     }));
 }
