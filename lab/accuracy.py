@@ -83,10 +83,11 @@ def run(
 
 @click.command()
 @click.option("--folder", type=click.Path(path_type=Path), default=Path("build/accuracy"), show_default=True)
+@click.option("--pace", default=1.0, show_default=True, help="Stretches all times; 7.5 is Kafka's defaults.")
 @click.option("--kafka-version", default=DEFAULT_VERSION, show_default=True)
 @click.option("--seed", default=1, show_default=True, help="Varies timings and time-outs; 0 leaves them.")
 @click.option("--family", "families", multiple=True, default=CORE_FAMILIES, show_default=True)
-@click.option("--scenario", "chosen", multiple=True, help="Only these scenarios.")
+@click.option("--scenario", "chosen", multiple=True, help="Only these, of all there are.")
 @click.option("--score", "folders", multiple=True, type=click.Path(path_type=Path), help="Only score these.")
 @click.option("--live/--no-live", default=True, show_default=True, help="Let the streaming job watch.")
 @click.option("--misses", is_flag=True, help="List on stderr what was missed and what was wrong.")
@@ -114,12 +115,11 @@ def main(**options: Any) -> None:  # noqa: ANN401 - click's values
 def _folders(options: dict[str, Any]) -> Sequence[Path]:
     if options["folders"]:
         return tuple(options["folders"])
-    jobs = core_jobs(options["families"])
-    if chosen := options["chosen"]:
-        jobs = [job for job in jobs if job.scenario in chosen]
+    families, chosen = options["families"], options["chosen"]
+    jobs = jobs_for(chosen, families) if chosen else core_jobs(families)
     version, seed = options["kafka_version"], options["seed"]
     folder = options["folder"] / f"{version}-seed{seed}-{int(time.time())}"
-    return run(jobs, folder, version, seed, live=options["live"])
+    return run(jobs, folder, version, seed, live=options["live"], pace=options["pace"])
 
 
 def _scored(folder: Path, *, misses: bool) -> Result:

@@ -113,6 +113,7 @@ class Run:
             "session_ms": str(scenario.session_ms),
             "poll_ms": str(max(scenario.poll_ms, scenario.session_ms)),
             **family.flags,
+            **self._guest(family),
             **scenario.settings,
             **overrides,
         }
@@ -121,6 +122,11 @@ class Run:
         typed = {key: _KINDS[key](value) for key, value in chosen.items()}
         bootstrap = self.broker.proxied_bootstrap if scenario.proxied else self.broker.bootstrap
         return Flags(bootstrap=bootstrap, group=self.group, **typed)
+
+    def _guest(self, family: Family) -> dict[str, str]:
+        """Give what a member of another family must share with this group to be let in."""
+        own = self.family.flags.get("assignor")
+        return {"assignor": own} if own and family.name == "raw" else {}
 
     def alive(self, who: Iterable[str]) -> list[WorkerProcess]:
         """Give the living processes of these members; `leader` is the one the broker's log names."""
