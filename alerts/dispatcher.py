@@ -24,18 +24,18 @@ from rebalance_monitor.alerts.dispatch import Dispatch
 from rebalance_monitor.alerts.inbox import Inbox, relevant
 from rebalance_monitor.alerts.journal import Journal
 from rebalance_monitor.alerts.memory_file import MemoryFile
-from rebalance_monitor.alerts.silences import SilenceError, SilenceFile, Silences
+from rebalance_monitor.alerts.silences import SilenceError, SilenceFiles, Silences
 from rebalance_monitor.alerts.sinks.base import SinkError
 from rebalance_monitor.alerts.status import Status, status_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
-    from pathlib import Path
 
     from rebalance_monitor.alerts.inbox import BatchName
     from rebalance_monitor.alerts.labels import Labels
     from rebalance_monitor.alerts.plan import Outgoing, Plan
     from rebalance_monitor.alerts.sinks.base import Notification, Sent, Sink
+    from rebalance_monitor.checkpoints.places import Place
     from rebalance_monitor.coordinator.findings import Finding
 
 log = structlog.get_logger()
@@ -63,7 +63,7 @@ def wall_ms() -> int:
 class Files:
     """What the dispatcher keeps in the storage folder."""
 
-    folder: Path
+    folder: Place
     inbox: Inbox = field(init=False)
     memory: MemoryFile = field(init=False)
     journal: Journal = field(init=False)
@@ -84,14 +84,14 @@ class Dispatcher:
 
     def __init__(
         self,
-        folder: Path,
+        folder: Place,
         plan: Callable[[Callable[[Labels, int], bool]], Plan],
         sinks: Mapping[str, Sink],
         clock: Callable[[], int] = wall_ms,
         told: Callable[[str, bool], None] = lambda _receiver, _arrived: None,
     ) -> None:
         self._files = Files(folder)
-        self._silences = Silences(SilenceFile(folder))
+        self._silences = Silences(SilenceFiles(folder))
         self._silences.refresh()
         self._sinks = sinks
         self._clock = clock

@@ -15,8 +15,8 @@ from rebalance_monitor.coordinator.findings import from_json, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from pathlib import Path
 
+    from rebalance_monitor.checkpoints.places import Place
     from rebalance_monitor.coordinator.findings import Finding
 
 BatchName = tuple[str, int]
@@ -24,37 +24,44 @@ _NAME = re.compile(r"(?P<query>.+)-(?P<batch>\d{1,18})\.jsonl")
 
 
 class Inbox:
-    """The files in `folder`. Functions raise OSError as the file system gives it."""
+    """The files in `folder`. Functions raise OSError as the file system gives it.
 
-    def __init__(self, folder: Path) -> None:
+    Which files there are is remembered, so that nothing is asked for what is not there: the writer's thread
+    puts, the dispatcher's reads and drops.
+    """
+
+    def __init__(self, folder: Place) -> None:
         self._folder = folder
+        self._there: set[BatchName] = set()
 
     def open(self, committed: Mapping[str, int]) -> list[BatchName]:
         """Forget what was never committed; return the rest in order. `committed`: query -> last batch."""
         self._folder.mkdir(parents=True, exist_ok=True)
-        final = []
-        files = [path for path in self._folder.iterdir() if path.is_file()]
-        for path in sorted(files, key=lambda path: (path.stat().st_mtime_ns, path.name)):
-            found = _NAME.fullmatch(path.name)
-            name = (found["query"], int(found["batch"])) if found else None
+        found: list[tuple[BatchName, int]] = []
+        for path in [path for path in self._folder.iterdir() if path.is_file()]:
+            matched = _NAME.fullmatch(path.name)
+            name = (matched["query"], int(matched["batch"])) if matched else None
             if name is not None and name[1] <= committed.get(name[0], -1):
-                final.append(name)
+                found.append((name, path.stat().st_mtime_ns))
             else:
-                path.unlink()
+                path.unlink(missing_ok=True)
         sync_folder(self._folder)
-        return final
+        self._there = {name for name, _ in found}
+        return _in_order(found)
 
     def put(self, name: BatchName, findings: Iterable[Finding]) -> None:
         """Keep a batch durably; one without findings leaves no file."""
         lines = [to_json(finding) + "\n" for finding in findings]
-        path = self._path(name)
         if lines:
-            replace_file(path, "".join(lines).encode(errors="replace"))
+            self._there.add(name)
+            replace_file(self._path(name), "".join(lines).encode(errors="replace"))
         else:
-            path.unlink(missing_ok=True)
+            self.drop(name)
 
     def read(self, name: BatchName) -> list[Finding]:
         """Return the findings of a batch, none if it left no file."""
+        if name not in self._there:
+            return []
         try:
             text = self._path(name).read_text(encoding="utf-8")
         except FileNotFoundError:
@@ -63,14 +70,29 @@ class Inbox:
 
     def has(self, name: BatchName) -> bool:
         """Whether a batch left a file that has not been dropped."""
-        return self._path(name).exists()
+        return name in self._there
 
     def drop(self, name: BatchName) -> None:
         """Forget a batch that has been taken."""
-        self._path(name).unlink(missing_ok=True)
+        if name in self._there:
+            self._path(name).unlink(missing_ok=True)
+            self._there.discard(name)
 
-    def _path(self, name: BatchName) -> Path:
+    def _path(self, name: BatchName) -> Place:
         return self._folder / f"{name[0]}-{name[1]}.jsonl"
+
+
+def _in_order(found: list[tuple[BatchName, int]]) -> list[BatchName]:
+    """Return batches by the time they were written, but those of one query always by their number.
+
+    Object stores count whole seconds, and their machines' clocks differ.
+    """
+    times: dict[str, int] = {}
+    keys: dict[BatchName, tuple[int, BatchName]] = {}
+    for name, written in sorted(found):
+        times[name[0]] = max(written, times.get(name[0], 0))
+        keys[name] = (times[name[0]], name)
+    return sorted(keys, key=keys.__getitem__)
 
 
 def relevant(finding: Finding) -> bool:

@@ -23,9 +23,8 @@ from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.coordinator.findings import from_json, to_json
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from rebalance_monitor.alerts.board import Key
+    from rebalance_monitor.checkpoints.places import Place
     from rebalance_monitor.coordinator.findings import Finding
 
 FORMAT = 1
@@ -39,7 +38,7 @@ class MemoryFileError(ConfigError):
 class MemoryFile:
     """Loads and saves the memory at `path`. One process at a time (`checkpoints.files.locked`)."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Place) -> None:
         self._path = path
         self._lines: dict[int, tuple[Finding, str]] = {}
 

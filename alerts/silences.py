@@ -1,31 +1,37 @@
 """Silences: matchers that hold notifications back for a while, with who asked for it and why.
 
-Kept in a file of their own in the storage folder, because other processes write it: the command line adds
-and ends silences while the job runs, and the job looks whether the file has changed. Alertmanager's meaning:
-a silence holds from its start until before its end; one that has ended is kept for five days.
+Each is a file of its own in the storage folder, because other processes write them: the command line adds
+and ends silences while the job runs, from other machines too, and the job looks whether there are others. Its
+name tells its end, so that the names alone say whether anything has changed, and nobody needs a lock.
+Alertmanager's meaning: a silence holds from its start until before its end; one that has ended is kept for
+five days.
 """
 
 from __future__ import annotations
 
-import fcntl
 import json
+import re
 import secrets
-from contextlib import contextmanager
+import time
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.alerts.matchers import Matcher, all_match, parse
 from rebalance_monitor.checkpoints.files import replace_file
+from rebalance_monitor.checkpoints.places import is_remote
 from rebalance_monitor.config.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from collections.abc import Callable
 
     from rebalance_monitor.alerts.labels import Labels
+    from rebalance_monitor.checkpoints.places import Place
 
 KEEP_MS = 5 * 86_400_000
+REMOTE_LOOK_S = 5.0
+"""How often it is looked for silences where every look is a request."""
 FORMAT = 1
+_NAME = re.compile(r"(?P<id>[0-9a-f]+)-(?P<ends_at>\d{1,19})\.json")
 
 
 class SilenceError(ConfigError):
@@ -48,26 +54,31 @@ class Silence:
         return self.starts_at <= now < self.ends_at
 
 
-class SilenceFile:
-    """The silences in `folder`; any number of processes may use it at a time."""
+class SilenceFiles:
+    """The silences in `silences/` of `folder`; any number of processes may use it at a time."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._path = folder / "silences.json"
+    def __init__(self, folder: Place) -> None:
+        self._folder = folder / "silences"
+        self.look_s = REMOTE_LOOK_S if is_remote(folder) else 0.0
+
+    def names(self) -> frozenset[str]:
+        """Return the names of all files: they differ whenever a silence does. Raises OSError."""
+        try:
+            return frozenset(path.name for path in self._folder.iterdir() if _NAME.fullmatch(path.name))
+        except FileNotFoundError:
+            return frozenset()
 
     def read(self) -> list[Silence]:
-        """Return all silences. Raises SilenceError for a damaged file."""
-        try:
-            body = json.loads(self._path.read_bytes())
-            if body["format"] != FORMAT:
-                raise ValueError("unknown format")  # noqa: TRY301 - told with the other damages
-            return [_silence(entry) for entry in body["silences"]]
-        except FileNotFoundError:
-            return []
-        except (ValueError, KeyError, TypeError) as error:
-            raise SilenceError(
-                f"{self._path} cannot be read ({error}): correct it, or move it away"
-            ) from error
+        """Return all silences by their start. Raises SilenceError for a damaged file, OSError."""
+        found: dict[str, Silence] = {}
+        for name in sorted(self.names(), key=_end, reverse=True):
+            try:
+                silence = self._read(name)
+            except FileNotFoundError:
+                continue
+            # One that is being ended has two files for a moment: the earlier end is the later word.
+            found[silence.id] = silence
+        return sorted(found.values(), key=lambda silence: (silence.starts_at, silence.id))
 
     def add(self, matchers: str, ends_at: int, created_by: str, comment: str, now: int) -> Silence:
         """Make a silence that holds from `now` on. Raises SilenceError for matchers that cannot be meant."""
@@ -80,40 +91,47 @@ class SilenceFile:
         if ends_at <= now:
             raise SilenceError("a silence must end after it begins")
         made = Silence(secrets.token_hex(4), tuple(map(str, parsed)), now, ends_at, created_by, comment)
-        with self._locked():
-            kept = [silence for silence in self.read() if silence.ends_at + KEEP_MS > now]
-            self._write([*kept, made])
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._write(made)
+        for name in self.names():
+            if _end(name) + KEEP_MS <= now:
+                (self._folder / name).unlink(missing_ok=True)
         return made
 
     def expire(self, identity: str, now: int) -> Silence:
         """End a silence now. Raises SilenceError if there is none of this id that has not ended."""
-        with self._locked():
-            known = self.read()
-            found = next((one for one in known if one.id == identity and one.ends_at > now), None)
-            if found is None:
-                raise SilenceError(f"there is no open silence {identity!r}")
-            ended = replace(found, ends_at=now)
-            self._write([ended if one is found else one for one in known])
+        found = next((one for one in self.read() if one.id == identity and one.ends_at > now), None)
+        if found is None:
+            raise SilenceError(f"there is no open silence {identity!r}")
+        ended = replace(found, ends_at=now)
+        self._write(ended)
+        (self._folder / _name(found)).unlink(missing_ok=True)
         return ended
 
-    def version(self) -> tuple[int, int]:
-        """Return something that differs whenever the file does."""
+    def _read(self, name: str) -> Silence:
+        path = self._folder / name
         try:
-            stat = self._path.stat()
-        except FileNotFoundError:
-            return (0, 0)
-        return (stat.st_mtime_ns, stat.st_ino)
+            body = json.loads(path.read_bytes())
+            if body.pop("format") != FORMAT:
+                raise ValueError("unknown format")  # noqa: TRY301 - told with the other damages
+            silence = _silence(body)
+            if _name(silence) != name:
+                raise ValueError("its name says something else")  # noqa: TRY301 - as above
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise SilenceError(f"{path} cannot be read ({error}): correct it, or move it away") from error
+        return silence
 
-    def _write(self, silences: list[Silence]) -> None:
-        body = {"format": FORMAT, "silences": [asdict(silence) for silence in silences]}
-        replace_file(self._path, json.dumps(body, indent=1).encode())
+    def _write(self, silence: Silence) -> None:
+        body = {"format": FORMAT, **asdict(silence)}
+        replace_file(self._folder / _name(silence), json.dumps(body, indent=1).encode())
 
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        self._folder.mkdir(parents=True, exist_ok=True)
-        with (self._folder / "silences.lock").open("a") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            yield
+
+def _name(silence: Silence) -> str:
+    return f"{silence.id}-{silence.ends_at}.json"
+
+
+def _end(name: str) -> int:
+    return int(name.removesuffix(".json").rpartition("-")[2])
 
 
 def _silence(entry: dict[str, Any]) -> Silence:
@@ -127,22 +145,33 @@ def _silence(entry: dict[str, Any]) -> Silence:
 
 
 class Silences:
-    """The silences of a running job: looks at the file when told to, and keeps the last readable ones."""
+    """The silences of a running job: looks at the files when told to, and keeps the last readable ones."""
 
-    def __init__(self, file: SilenceFile) -> None:
-        self._file = file
-        self._version: tuple[int, int] | None = None
+    def __init__(self, files: SilenceFiles, clock: Callable[[], float] = time.monotonic) -> None:
+        self._files = files
+        self._clock = clock
+        self._looked_at = float("-inf")
+        self._names: frozenset[str] | None = None
         self._parsed: list[tuple[Silence, tuple[Matcher, ...]]] = []
 
     def refresh(self) -> bool:
-        """Read the file if it has changed; say whether it had. Raises SilenceError, OSError."""
-        version = self._file.version()
-        if version == self._version:
+        """Read the files if there are others; say whether there were. Raises SilenceError, OSError."""
+        now = self._clock()
+        if now - self._looked_at < self._files.look_s:
             return False
-        self._version = version
+        self._looked_at = now
+        names = self._files.names()
+        if names == self._names:
+            return False
+        try:
+            known = self._files.read()
+        except SilenceError:
+            # Said once; what could not be reached is asked for again.
+            self._names = names
+            raise
+        self._names = names
         self._parsed = [
-            (silence, tuple(m for text in silence.matchers for m in parse(text)))
-            for silence in self._file.read()
+            (silence, tuple(m for text in silence.matchers for m in parse(text))) for silence in known
         ]
         return True
 

@@ -1,59 +1,75 @@
-"""Files that are either the old or the new one, whatever kills the process, and the lock on a job's folder.
+"""Files that are either the old or the new one, whatever kills the process, and the ownership of a folder.
 
-Refuses nothing; functions raise OSError as the file system gives it (disk full, ...), the lock a ConfigError.
+On a path of this machine: a draft, fsync and rename, and a lock that goes with the process. On a file system
+that pyarrow reaches: see `remote` and `lease`. Functions raise OSError as the file system gives it (disk
+full, ...), ownership a ConfigError.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.config.errors import ConfigError
+from rebalance_monitor.checkpoints.errors import FolderError, FolderInUseError
+from rebalance_monitor.checkpoints.places import is_remote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
     from typing import TextIO
 
+    from rebalance_monitor.checkpoints.places import Place
 
-class FolderInUseError(ConfigError):
-    """Another process works on this folder."""
-
-
-class FolderError(ConfigError):
-    """The folder cannot be made or written."""
+__all__ = ["FolderError", "FolderInUseError", "locked", "remove_folder", "replace_file", "sync_folder"]
 
 
-def replace_file(path: Path, content: bytes, mode: int = 0o644) -> None:
-    """Make `path` hold `content`, durably: a reader sees the old bytes or the new ones, never a mixture."""
-    draft = path.with_name(f".{path.name}.draft")
-    draft.unlink(missing_ok=True)
-    with open(draft, "wb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
-    sync_folder(path.parent)
+def replace_file(path: Place, content: bytes, mode: int = 0o644) -> None:
+    """Make `path` hold `content`, durably: a reader sees the old bytes or the new ones, never a mixture.
+
+    `mode`: who may read it, where the file system knows that.
+    """
+    if is_remote(path):
+        path.put(content)
+    else:
+        _replace_local(Path(str(path)), content, mode)
 
 
-def sync_folder(folder: Path) -> None:
-    """Make renames and new names in `folder` durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
+def sync_folder(folder: Place) -> None:
+    """Make renames and new names in `folder` durable; elsewhere they are."""
+    if is_remote(folder):
+        return
+    descriptor = os.open(str(folder), os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
 
 
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Hold `folder` alone; raises FolderInUseError at once where another process holds it, or FolderError.
+def remove_folder(folder: Place) -> None:
+    """Delete a folder and all that is in it."""
+    if is_remote(folder):
+        folder.clear()
+    else:
+        shutil.rmtree(str(folder))
 
-    The lock belongs to the open file, so it goes with the process, however that ends.
+
+@contextmanager
+def locked(folder: Place) -> Iterator[None]:
+    """Hold `folder` alone; raises FolderInUseError where another process holds it, or FolderError.
+
+    At once on this machine: the lock belongs to the open file, so it goes with the process, however that
+    ends. Elsewhere it may take a minute to find out that an owner is dead.
     """
-    with _lock_file(folder) as file:
+    if is_remote(folder):
+        from rebalance_monitor.checkpoints.lease import Lease  # noqa: PLC0415 - for those who need it
+
+        with Lease(folder):
+            yield
+        return
+    with _lock_file(Path(str(folder))) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -62,6 +78,17 @@ def locked(folder: Path) -> Iterator[None]:
                 "Stop it, or give this one a storage.path of its own."
             ) from None
         yield
+
+
+def _replace_local(path: Path, content: bytes, mode: int) -> None:
+    draft = path.with_name(f".{path.name}.draft")
+    draft.unlink(missing_ok=True)
+    with open(draft, "wb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)
+    sync_folder(path.parent)
 
 
 def _lock_file(folder: Path) -> TextIO:

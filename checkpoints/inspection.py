@@ -6,17 +6,16 @@ not name are ever removed; ledger, findings and tables never.
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rebalance_monitor.checkpoints.files import remove_folder
 from rebalance_monitor.checkpoints.manifest import ManifestError, read_manifest
 from rebalance_monitor.checkpoints.spark_log import SparkLog, SparkLogError, batches, read_spark_log
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from rebalance_monitor.checkpoints.manifest import Manifest
+    from rebalance_monitor.checkpoints.places import Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +39,7 @@ class Inspection:
     problems: tuple[str, ...]
 
 
-def inspect(manifest: Path, states: Path) -> Inspection:
+def inspect(manifest: Place, states: Place) -> Inspection:
     """Return what lies at `manifest` and below `states`. Raises OSError only."""
     problems: list[str] = []
     found: Manifest | None = None
@@ -61,16 +60,16 @@ def superseded(found: Inspection) -> list[Generation]:
     return [generation for generation in found.generations if found.manifest and not generation.in_use]
 
 
-def remove(states: Path, generation: Generation) -> None:
+def remove(states: Place, generation: Generation) -> None:
     """Remove one generation's folder. Raises OSError."""
-    shutil.rmtree(states / str(generation.number))
+    remove_folder(states / str(generation.number))
 
 
-def _folders(states: Path) -> list[Path]:
+def _folders(states: Place) -> list[Place]:
     return sorted((path for path in states.glob("*") if path.name.isdigit()), key=lambda path: int(path.name))
 
 
-def _generation(folder: Path, used: int | None) -> Generation:
+def _generation(folder: Place, used: int | None) -> Generation:
     log, problem = None, ""
     try:
         log = read_spark_log(folder)

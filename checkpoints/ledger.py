@@ -18,7 +18,8 @@ from rebalance_monitor.config.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
+
+    from rebalance_monitor.checkpoints.places import Place
 
 FORMAT = 1
 JsonState = dict[str, Any]
@@ -81,7 +82,7 @@ class Snapshot:
 class Ledger:
     """Reads and replaces the snapshot in `folder`. Not safe for several processes: see `files.locked`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Place) -> None:
         self._path = folder / "snapshot.json"
         folder.mkdir(parents=True, exist_ok=True)
 

@@ -17,7 +17,8 @@ from rebalance_monitor.config.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
+
+    from rebalance_monitor.checkpoints.places import Place
 
 FORMAT = 1
 
@@ -71,7 +72,7 @@ def require_match(stored: Identity, found: Identity) -> None:
         )
 
 
-def read_manifest(path: Path) -> Manifest | None:
+def read_manifest(path: Place) -> Manifest | None:
     """Return the manifest at `path`, None where there is none yet. Raises ManifestError on any other file."""
     try:
         text = path.read_text(encoding="utf-8")
@@ -86,12 +87,12 @@ def read_manifest(path: Path) -> Manifest | None:
         ) from error
 
 
-def write_manifest(path: Path, manifest: Manifest) -> None:
+def write_manifest(path: Place, manifest: Manifest) -> None:
     """Replace the manifest at `path`, durably. Raises OSError."""
     replace_file(path, json.dumps({"format": FORMAT, **asdict(manifest)}, indent=1).encode())
 
 
-def next_generation(state_folder: Path) -> int:
+def next_generation(state_folder: Place) -> int:
     """Return the first number above every state folder there is, so that no start meets an old checkpoint."""
     numbers = [int(child.name) for child in state_folder.glob("*") if child.name.isdigit()]
     return max(numbers, default=0) + 1

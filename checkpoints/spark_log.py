@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from rebalance_monitor.config.errors import ConfigError
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from rebalance_monitor.checkpoints.places import Place
 
 VERSION = "v1"
 
@@ -40,7 +40,7 @@ class SparkLog:
         return (self.ends or {}).get(topic, {})
 
 
-def read_spark_log(checkpoint: Path) -> SparkLog:
+def read_spark_log(checkpoint: Place) -> SparkLog:
     """Return what the checkpoint folder says; an empty log where it has none. Raises SparkLogError."""
     begun, committed = _newest(checkpoint / "offsets"), _newest(checkpoint / "commits")
     if committed < 0:
@@ -55,7 +55,7 @@ def read_spark_log(checkpoint: Path) -> SparkLog:
     return SparkLog(begun, committed, at, ends)
 
 
-def batches(checkpoint: Path) -> list[int]:
+def batches(checkpoint: Place) -> list[int]:
     """Return the batches that the checkpoint still holds offsets of, oldest first."""
     return _numbers(checkpoint / "offsets")
 
@@ -77,9 +77,9 @@ def _offsets(lines: list[str]) -> dict[str, dict[int, int]]:
     return found
 
 
-def _newest(folder: Path) -> int:
+def _newest(folder: Place) -> int:
     return max(_numbers(folder), default=-1)
 
 
-def _numbers(folder: Path) -> list[int]:
+def _numbers(folder: Place) -> list[int]:
     return sorted(int(path.name) for path in folder.glob("[0-9]*") if path.name.isdigit())

@@ -17,7 +17,7 @@ from rebalance_monitor.cli.options import config_options, load_settings
 from rebalance_monitor.cli.output import Form, output_option, write_rows
 
 if TYPE_CHECKING:
-    from rebalance_monitor.alerts.silences import Silence, SilenceFile
+    from rebalance_monitor.alerts.silences import Silence, SilenceFiles
     from rebalance_monitor.alerts.sinks.base import Sink
     from rebalance_monitor.config.model import Settings
 
@@ -148,11 +148,11 @@ def _kept() -> Iterator[None]:
         raise SilenceError(f"the silences cannot be kept in the storage folder: {error}") from error
 
 
-def _silences(config: Path | None, assignments: tuple[str, ...]) -> "SilenceFile":
-    from rebalance_monitor.alerts.silences import SilenceFile
+def _silences(config: Path | None, assignments: tuple[str, ...]) -> "SilenceFiles":
+    from rebalance_monitor.alerts.silences import SilenceFiles
     from rebalance_monitor.streaming.storage import storage_at
 
-    return SilenceFile(storage_at(load_settings(config, assignments).storage.path).alerts)
+    return SilenceFiles(storage_at(load_settings(config, assignments).storage.path).alerts)
 
 
 def _row(silence: "Silence", now: int) -> dict[str, object]:

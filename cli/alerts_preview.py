@@ -66,6 +66,7 @@ def _messages(what: str, settings: "Settings") -> Iterator[tuple[str, "Message"]
 
 
 def _findings(what: str, settings: "Settings") -> Iterator["Finding"]:
+    from rebalance_monitor.checkpoints.lines import read_lines
     from rebalance_monitor.coordinator.findings import from_json
     from rebalance_monitor.streaming.storage import storage_at
 
@@ -74,8 +75,7 @@ def _findings(what: str, settings: "Settings") -> Iterator["Finding"]:
     if what == "-" or path.exists():
         lines = (sys.stdin.read() if what == "-" else path.read_text(encoding="utf-8")).split("\n")
     elif stored.exists():
-        with stored.open(encoding="utf-8") as file:
-            lines = [line for line in file if f'"id":"{what}"' in line]
+        lines = [line for line in read_lines(stored) if f'"id":"{what}"' in line]
         if not lines:
             raise click.BadParameter(f"there is no file {what}, and no finding of this id in {stored}")
     else:

@@ -37,13 +37,13 @@ def routes(
     output: Form,
 ) -> None:
     """Say who hears of the alerts of GROUPs, by which route, and what holds them back now."""
-    from rebalance_monitor.alerts.silences import SilenceFile, Silences
+    from rebalance_monitor.alerts.silences import SilenceFiles, Silences
     from rebalance_monitor.alerts.ways import plan_of
     from rebalance_monitor.streaming.settings import detection_settings
     from rebalance_monitor.streaming.storage import storage_at
 
     settings = load_settings(config, assignments)
-    silences = Silences(SilenceFile(storage_at(settings.storage.path).alerts))
+    silences = Silences(SilenceFiles(storage_at(settings.storage.path).alerts))
     silences.refresh()
     if not settings.alerts.is_on:
         raise click.UsageError("no receivers are configured: nobody is told anything (`alerts.receivers`)")

@@ -30,7 +30,7 @@ def answer_options(function: Callable[P, R]) -> Callable[P, R]:
         ),
         click.option(
             "--tables",
-            type=click.Path(path_type=Path, file_okay=False),
+            metavar="FOLDER|URI",
             help="Read this job's storage folder.",
         ),
         click.option(
@@ -47,7 +47,7 @@ def answers_of(
     config: Path | None,
     assignments: tuple[str, ...],
     url: str | None,
-    tables: Path | None,
+    tables: str | None,
     capture: Path | None,
     pace: float = 0.0,
 ) -> Iterator["Answers"]:
@@ -68,7 +68,7 @@ def answers_of(
             yield answers
 
 
-def from_tables(settings: "Settings", folder: Path) -> "Answers":
+def from_tables(settings: "Settings", folder: str) -> "Answers":
     """Return what a job's tables say. Raises DependencyError where there are none."""
     from rebalance_monitor.cluster.errors import DependencyError
     from rebalance_monitor.dashboard.answers import LocalAnswers
@@ -95,6 +95,7 @@ def from_tables(settings: "Settings", folder: Path) -> "Answers":
 
 @contextmanager
 def _running(settings: "Settings", url: str | None) -> Iterator["Answers"]:
+    from rebalance_monitor.checkpoints.places import place_at
     from rebalance_monitor.cluster.errors import DependencyError
     from rebalance_monitor.config.errors import ConfigError
     from rebalance_monitor.dashboard.answers import HttpAnswers, Unanswered
@@ -109,7 +110,7 @@ def _running(settings: "Settings", url: str | None) -> Iterator["Answers"]:
         try:
             answers.ask("/incidents", limit=1)
         except Unanswered as error:
-            if url is None and error.status == 0 and settings.storage.path.is_dir():
+            if url is None and error.status == 0 and place_at(settings.storage.path).is_dir():
                 yield from_tables(settings, settings.storage.path)
                 return
             advice = "Start the monitor, or name --url, --tables or --capture."

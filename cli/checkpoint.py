@@ -121,7 +121,7 @@ def _storage(settings: "Settings") -> "Storage":
     from rebalance_monitor.config.errors import ConfigError
     from rebalance_monitor.streaming.storage import storage_at
 
-    storage = storage_at(settings.storage.path)
+    storage = storage_at(settings.storage.path, settings.storage.checkpoint)
     if not storage.root.is_dir():
         raise ConfigError(f"{storage.root} does not exist: `storage.path` names no job's folder.")
     return storage
@@ -162,6 +162,6 @@ def _keys(settings: "Settings") -> "Iterator[Iterator[StoredKey]]":
         raise ConfigError(f"{storage.root} holds no state yet: no job has run on it.")
     session = start_session("rebalance-monitor-checkpoint", settings.spark.properties(), [])
     try:
-        yield stored_keys(session, storage.checkpoint(found.manifest.generation))
+        yield stored_keys(session, storage.location(found.manifest.generation))
     finally:
         session.stop()

@@ -10,11 +10,13 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.cluster.errors import DependencyError
 
 if TYPE_CHECKING:
+    from rebalance_monitor.checkpoints.remote import RemotePlace
     from rebalance_monitor.cluster.admin import ClusterAdmin
     from rebalance_monitor.config.model import Settings
 
@@ -136,11 +138,33 @@ def blind_trap(settings: "Settings") -> Result:
 
 def storage(settings: "Settings") -> Result:
     """Check that the job's folder can be written."""
-    path = settings.storage.path.absolute()
+    from rebalance_monitor.checkpoints.places import is_remote
+    from rebalance_monitor.streaming.storage import storage_at
+
+    path = storage_at(settings.storage.path).root
+    if is_remote(path):
+        return _remote_storage(path)
+    path = Path(str(path))
     nearest = next(folder for folder in (path, *path.parents) if folder.exists())
     fine = nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK)
     found = f"{path} can{'' if fine else 'not'} be written"
     return Result("storage", fine, found, f"Make {nearest} a writable folder, or set `storage.path`.")
+
+
+def _remote_storage(root: "RemotePlace") -> Result:
+    """Write, list, read and delete a file: all that a job does there."""
+    trial = root / "doctor" / "trial"
+    try:
+        trial.put(b"trial")
+        listed = [found.name for found in (root / "doctor").glob("[!.]*")]
+        fine = trial.read_bytes() == b"trial" and "trial" in listed
+        trial.unlink()
+        why = "" if fine else ": what was written did not come back"
+    except OSError as error:
+        fine, why = False, f": {str(error).splitlines()[0]}"
+    found = f"{root} can{'' if fine else 'not'} be written and read{why}"
+    advice = "Give this machine the right to read, list, write and delete there, or set `storage.path`."
+    return Result("storage", fine, found, advice)
 
 
 def broker(admin: "ClusterAdmin", _settings: "Settings") -> Result:

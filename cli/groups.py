@@ -41,7 +41,7 @@ def command(
     config: Path | None,
     assignments: tuple[str, ...],
     url: str | None,
-    tables: Path | None,
+    tables: str | None,
     capture: Path | None,
     state: str | None,
     trouble: str | None,

@@ -31,7 +31,7 @@ def command(
     config: Path | None,
     assignments: tuple[str, ...],
     url: str | None,
-    tables: Path | None,
+    tables: str | None,
     capture: Path | None,
     since: str | None,
     until: str | None,

@@ -26,7 +26,7 @@ def command(
     config: Path | None,
     assignments: tuple[str, ...],
     url: str | None,
-    tables: Path | None,
+    tables: str | None,
     capture: Path | None,
     pace: float,
     every: float,

@@ -5,10 +5,11 @@ file, which wins over the defaults (`config/load.py`). Unknown keys are refused 
 in a printed configuration (`config/secrets.py`).
 """
 
+from os import PathLike, fspath
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from rebalance_monitor.config.alerts import Alerts
@@ -47,8 +48,11 @@ class Source(Section):
 class Storage(Section):
     """Where the job keeps its state, ledger and tables."""
 
-    path: Path = Field(
-        default=Path("rebalance-monitor-data"), description="The job's folder; one job owns it at a time."
+    path: str = Field(
+        default="rebalance-monitor-data",
+        min_length=1,
+        description="The job's folder: a path, or a URI that pyarrow reaches (`s3://bucket/monitor`, "
+        "`hdfs://…`, `gs://…`, `abfss://…`, `file:///…` for a mount without locks). One job owns it.",
     )
     checkpoint: str = Field(
         default="",
@@ -56,6 +60,11 @@ class Storage(Section):
         description="Where Spark keeps its checkpoint if executors run elsewhere: a URI that all reach "
         "(`hdfs://…`, `s3a://…`). Empty: in `path`.",
     )
+
+    @field_validator("path", mode="before")
+    @classmethod
+    def _as_text(cls, given: object) -> object:
+        return fspath(given) if isinstance(given, PathLike) else given
 
 
 class Outputs(Section):

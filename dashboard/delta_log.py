@@ -14,11 +14,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-import pyarrow.parquet as pq
+from rebalance_monitor.dashboard.parquet import parquet_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from pathlib import Path
+
+    from rebalance_monitor.checkpoints.places import Place
 
 LOG = "_delta_log"
 _COMMIT = re.compile(r"^(\d{20})\.json$")
@@ -47,12 +48,12 @@ class DeltaState:
             _require_plain(action)
 
 
-def is_delta(folder: Path) -> bool:
+def is_delta(folder: Place) -> bool:
     """Whether the table in `folder` is Delta's."""
     return (folder / LOG).is_dir()
 
 
-def read_log(folder: Path) -> DeltaState:
+def read_log(folder: Place) -> DeltaState:
     """Return the newest state of the table in `folder`. Raises OSError, also for a log it cannot read."""
     names = [path.name for path in (folder / LOG).iterdir()]
     commits = sorted(int(match[1]) for match in map(_COMMIT.match, names) if match)
@@ -79,8 +80,8 @@ def _last_checkpoint(names: Iterable[str]) -> tuple[int, list[str]]:
     return max(whole, default=(-1, []))
 
 
-def _checkpointed(path: Path) -> list[dict[str, Any]]:
-    file = pq.ParquetFile(path)
+def _checkpointed(path: Place) -> list[dict[str, Any]]:
+    file = parquet_file(path)
     columns = [name for name in _COLUMNS if name in file.schema_arrow.names]
     rows: list[dict[str, Any]] = file.read(columns=columns).to_pylist()
     return [_without_nulls(row) for row in rows]
@@ -94,7 +95,7 @@ def _without_nulls(row: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _committed(path: Path) -> list[dict[str, Any]]:
+def _committed(path: Place) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
 
 

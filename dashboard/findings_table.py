@@ -10,14 +10,15 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from rebalance_monitor.coordinator.findings import FIELDS, Finding, from_dict, to_dict
+from rebalance_monitor.dashboard.parquet import parquet_file
 from rebalance_monitor.dashboard.table_files import file_name, files, write_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
+
+    from rebalance_monitor.checkpoints.places import Place
 
 _TEXT, _INT, _LONG, _REAL, _FLAG = pa.string(), pa.int32(), pa.int64(), pa.float64(), pa.bool_()
 
@@ -91,13 +92,13 @@ def finding_row(finding: Finding) -> dict[str, Any]:
     return row
 
 
-def write_findings(folder: Path, findings: Iterable[Finding], query_id: str, batch_id: int) -> list[Path]:
+def write_findings(folder: Place, findings: Iterable[Finding], query_id: str, batch_id: int) -> list[Place]:
     """Write a batch's findings below `folder`; nothing for none. Returns the files; raises OSError."""
     rows = ((finding.at, finding_row(finding)) for finding in findings)
     return write_rows(folder, FINDINGS_SCHEMA, rows, file_name(query_id, batch_id))
 
 
-def read_newest(folder: Path, limit: int, since: float = 0.0) -> list[Finding]:
+def read_newest(folder: Place, limit: int, since: float = 0.0) -> list[Finding]:
     """Return the newest findings of the table, oldest first: `limit`, and all of files written after `since`.
 
     `since` in seconds since epoch. Whole files are read, so there may be some more. Raises OSError.
@@ -106,7 +107,7 @@ def read_newest(folder: Path, limit: int, since: float = 0.0) -> list[Finding]:
     return sorted(found, key=lambda finding: (finding.detected_at, finding.at))
 
 
-def newest_rows(folder: Path, limit: int, since: float = 0.0) -> list[dict[str, Any]]:
+def newest_rows(folder: Place, limit: int, since: float = 0.0) -> list[dict[str, Any]]:
     """Return rows as they stand in the table, with the `date` of their folder, the newest file's last.
 
     Otherwise as `read_newest`.
@@ -116,7 +117,7 @@ def newest_rows(folder: Path, limit: int, since: float = 0.0) -> list[dict[str, 
         if sum(map(len, found)) >= limit and path.stat().st_mtime <= since:
             break
         date = path.parent.name.removeprefix("date=")
-        found.append([{**row, "date": date} for row in pq.ParquetFile(path).read().to_pylist()])
+        found.append([{**row, "date": date} for row in parquet_file(path).read().to_pylist()])
     return [row for rows in reversed(found) for row in rows]
 
 

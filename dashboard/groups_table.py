@@ -13,19 +13,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from rebalance_monitor.checkpoints.files import replace_file
 from rebalance_monitor.coordinator.findings import from_json, to_json
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.dashboard.group_view import GroupView
 from rebalance_monitor.dashboard.incidents import Incident, Incidents
+from rebalance_monitor.dashboard.parquet import parquet_bytes, parquet_file
 from rebalance_monitor.dashboard.snapshot import Known
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from pathlib import Path
 
+    from rebalance_monitor.checkpoints.places import Place
     from rebalance_monitor.coordinator.findings import Finding
 
 SCHEMA = 1
@@ -76,7 +76,7 @@ GROUPS_SCHEMA = pa.schema(
 )
 
 
-def write_groups(folder: Path, known: Known, at: int) -> None:
+def write_groups(folder: Place, known: Known, at: int) -> None:
     """Replace the table in `folder` by what is known at `at` (ms, driver's clock). Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
     by_group: dict[str, list[Incident]] = {}
@@ -85,17 +85,15 @@ def write_groups(folder: Path, known: Known, at: int) -> None:
     rows = [_row(known, view, by_group.get(name, ()), at) for name, view in sorted(known.groups.items())]
     meta = {"schema": SCHEMA, "open": [_kept(one) for one in known.incidents.open.values()]}
     schema = GROUPS_SCHEMA.with_metadata({_META: json.dumps(meta).encode()})
-    sink = pa.BufferOutputStream()
-    pq.write_table(pa.Table.from_pylist(rows, schema=schema), sink, compression="zstd")
-    replace_file(folder / FILE, sink.getvalue().to_pybytes())
+    replace_file(folder / FILE, parquet_bytes(pa.Table.from_pylist(rows, schema=schema)))
 
 
-def read_groups(folder: Path) -> Known:
+def read_groups(folder: Place) -> Known:
     """Return what the table says; an empty `Known` where there is none, or one of another version."""
     path = folder / FILE
     if not path.exists():
         return Known()
-    file = pq.ParquetFile(path)
+    file = parquet_file(path)
     meta = json.loads((file.schema_arrow.metadata or {}).get(_META, b"{}"))
     if meta.get("schema") != SCHEMA:
         return Known()

@@ -7,16 +7,18 @@ count. The table keeps at most `limit` rows: whole files go, oldest first.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from rebalance_monitor.dashboard.parquet import parquet_file
 from rebalance_monitor.dashboard.table_files import file_name, files, write_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
+
+    from rebalance_monitor.checkpoints.places import Place
 
 ROWS_KEPT = 10_000
 
@@ -58,8 +60,8 @@ class Unreadable:
 
 
 def write_quarantine(
-    folder: Path, sample: Sequence[Unreadable], query_id: str, batch_id: int, limit: int = ROWS_KEPT
-) -> list[Path]:
+    folder: Place, sample: Sequence[Unreadable], query_id: str, batch_id: int, limit: int = ROWS_KEPT
+) -> list[Place]:
     """Write a batch's sample below `folder`, then delete the oldest files past `limit` rows."""
     newest_first = sorted(sample, key=lambda row: (row.timestamp, row.offset), reverse=True)
     rows = ((row.timestamp, asdict(row)) for row in newest_first[:limit])
@@ -69,9 +71,15 @@ def write_quarantine(
     return written
 
 
-def _prune(folder: Path, limit: int) -> None:
+def _prune(folder: Place, limit: int) -> None:
     kept = 0
     for path in sorted(files(folder), key=lambda path: path.stat().st_mtime_ns, reverse=True):
-        kept += pq.read_metadata(path).num_rows
+        kept += _rows(path)
         if kept > limit:
             path.unlink()
+
+
+@lru_cache(maxsize=ROWS_KEPT)
+def _rows(path: Place) -> int:
+    """Return the rows of one file, asked for once: every batch counts them all, over the network perhaps."""
+    return int(parquet_file(path).metadata.num_rows)

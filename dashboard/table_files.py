@@ -10,6 +10,7 @@ Refuses a folder of the other format; raises OSError as the file system gives it
 from __future__ import annotations
 
 import os
+import pathlib
 from collections import defaultdict
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
@@ -18,12 +19,15 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from rebalance_monitor.checkpoints.places import is_remote
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.dashboard.delta_log import is_delta, read_log
+from rebalance_monitor.dashboard.parquet import parquet_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
-    from pathlib import Path
+
+    from rebalance_monitor.checkpoints.places import Place
 
 SUFFIX = ".parquet"
 
@@ -42,8 +46,8 @@ def file_name(query_id: str, batch_id: int) -> str:
 
 
 def write_rows(
-    folder: Path, schema: pa.Schema, rows: Iterable[tuple[int, dict[str, Any]]], name: str
-) -> list[Path]:
+    folder: Place, schema: pa.Schema, rows: Iterable[tuple[int, dict[str, Any]]], name: str
+) -> list[Place]:
     """Write rows, each with its time (ms), to one file `name` per date; return the files."""
     by_date: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
     for at, row in rows:
@@ -51,7 +55,7 @@ def write_rows(
     return [_write(folder / f"date={date}", schema, found, name) for date, found in sorted(by_date.items())]
 
 
-def forget_uncommitted(folder: Path, batches: Mapping[str, int]) -> list[Path]:
+def forget_uncommitted(folder: Place, batches: Mapping[str, int]) -> list[Place]:
     """Delete what no committed batch wrote: drafts, and files past `batches` (query id -> last batch)."""
     gone = list(folder.glob("date=*/.*.draft"))
     gone += [path for path in files(folder) if not is_committed(path, batches)]
@@ -60,17 +64,17 @@ def forget_uncommitted(folder: Path, batches: Mapping[str, int]) -> list[Path]:
     return gone
 
 
-def files(folder: Path, day: str = "date=*") -> Iterator[Path]:
+def files(folder: Place, day: str = "date=*") -> Iterator[Place]:
     """Return the files of the table in `folder`, or those of one day (`date=…`), in no order.
 
     Raises OSError for a Delta table whose log cannot be read.
     """
     if not is_delta(folder):
-        return folder.glob(f"{day}/[!.]*{SUFFIX}")
+        return iter(folder.glob(f"{day}/[!.]*{SUFFIX}"))
     return (folder / name for name in read_log(folder).files if fnmatchcase(name.partition("/")[0], day))
 
 
-def require_format(folder: Path, *, delta: bool) -> None:
+def require_format(folder: Place, *, delta: bool) -> None:
     """Raise ConfigError where the table in `folder` is there already and of the other format."""
     if delta and not is_delta(folder) and any(files(folder)):
         raise ConfigError(
@@ -84,22 +88,30 @@ def require_format(folder: Path, *, delta: bool) -> None:
         )
 
 
-def is_committed(path: Path, batches: Mapping[str, int]) -> bool:
+def is_committed(path: Place, batches: Mapping[str, int]) -> bool:
     """Whether no batch will replace this file; `batches`: query id -> last committed batch."""
     query_id, _, batch = path.name.removesuffix(SUFFIX).rpartition("-")
     # A file that no batch named (compacted by hand, say) is none of ours to delete.
     return not batch.isdigit() or int(batch) <= batches.get(query_id, -1)
 
 
-def _write(folder: Path, schema: pa.Schema, rows: list[dict[str, Any]], name: str) -> Path:
+def _write(folder: Place, schema: pa.Schema, rows: list[dict[str, Any]], name: str) -> Place:
     folder.mkdir(parents=True, exist_ok=True)
-    draft, path = folder / f".{name}.draft", folder / name
+    path, table = folder / name, table_of(rows, schema)
+    if is_remote(path):
+        path.put(parquet_bytes(table))
+    else:
+        _write_local(path, table)
+    return path
+
+
+def _write_local(path: Place, table: pa.Table) -> None:
+    draft = pathlib.Path(str(path.parent / f".{path.name}.draft"))
     with draft.open("wb") as file:
-        pq.write_table(table_of(rows, schema), file, compression="zstd")
+        pq.write_table(table, file, compression="zstd")
         file.flush()
         os.fsync(file.fileno())
-    draft.replace(path)
-    return path
+    draft.replace(str(path))
 
 
 def table_of(rows: list[dict[str, Any]], schema: pa.Schema) -> pa.Table:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -20,15 +19,23 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from rebalance_monitor.checkpoints.files import FolderInUseError, locked, replace_file, sync_folder
+from rebalance_monitor.checkpoints.files import (
+    FolderInUseError,
+    locked,
+    remove_folder,
+    replace_file,
+    sync_folder,
+)
+from rebalance_monitor.checkpoints.places import is_remote
 from rebalance_monitor.config.errors import ConfigError
+from rebalance_monitor.dashboard.parquet import parquet_bytes, parquet_file
 from rebalance_monitor.dashboard.table_files import files, is_committed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
+
+    from rebalance_monitor.checkpoints.places import Place
 
 SMALL_BYTES = 16 * 1024 * 1024
 NOTE = ".merge.json"
@@ -45,7 +52,7 @@ class Report:
 
 
 @contextmanager
-def table_lock(tables: Path) -> Iterator[None]:
+def table_lock(tables: Place) -> Iterator[None]:
     """Hold the tables below `tables` for upkeep. Raises ConfigError at once where another upkeep does."""
     try:
         with locked(tables):
@@ -55,7 +62,7 @@ def table_lock(tables: Path) -> Iterator[None]:
 
 
 def merge_small(
-    folder: Path, schema: pa.Schema, committed: Mapping[str, int], small_bytes: int = SMALL_BYTES
+    folder: Place, schema: pa.Schema, committed: Mapping[str, int], small_bytes: int = SMALL_BYTES
 ) -> Report:
     """Merge each day's small files, up to `small_bytes` a file. `committed`: query id -> last batch.
 
@@ -63,23 +70,23 @@ def merge_small(
     """
     mend(folder)
     merged, into, rows = 0, 0, 0
-    for day in sorted(folder.glob("date=*")):
+    for day in sorted(folder.glob("date=*"), key=str):
         for some in _batches(day, committed, small_bytes):
             rows += _merge(day, some, schema)
             merged, into = merged + len(some), into + 1
     return Report(merged, into, rows)
 
 
-def delete_days(folder: Path, keep_days: int, now: datetime) -> int:
+def delete_days(folder: Place, keep_days: int, now: datetime) -> int:
     """Delete the days before the last `keep_days` (UTC, today counts); return how many. Raises OSError."""
     first = (now.astimezone(UTC) - timedelta(days=keep_days - 1)).date().isoformat()
     old = [day for day in folder.glob("date=*") if day.name.removeprefix("date=") < first]
     for day in old:
-        shutil.rmtree(day)
+        remove_folder(day)
     return len(old)
 
 
-def mend(folder: Path) -> int:
+def mend(folder: Place) -> int:
     """Undo or finish merges that were cut short; return how many. Raises OSError."""
     notes = list(folder.glob(f"date=*/{NOTE}"))
     for note in notes:
@@ -88,9 +95,9 @@ def mend(folder: Path) -> int:
     return len(notes)
 
 
-def _batches(day: Path, committed: Mapping[str, int], small_bytes: int) -> Iterator[list[Path]]:
+def _batches(day: Place, committed: Mapping[str, int], small_bytes: int) -> Iterator[list[Place]]:
     """Yield the small files of one day in the order of writing, each time as many as fit into one."""
-    taken: list[Path] = []
+    taken: list[Place] = []
     size = 0
     for path in sorted(files(day.parent, day.name), key=lambda path: path.stat().st_mtime_ns):
         bytes_ = path.stat().st_size
@@ -106,29 +113,27 @@ def _batches(day: Path, committed: Mapping[str, int], small_bytes: int) -> Itera
         yield taken
 
 
-def _merge(day: Path, some: Sequence[Path], schema: pa.Schema) -> int:
+def _merge(day: Place, some: Sequence[Place], schema: pa.Schema) -> int:
     """Put one file in the place of some; returns its rows."""
     names = [path.name for path in some]
     # No batch's name ends like this, so the job never takes the file for one of its own.
     name = f"merged-{sha256(json.dumps(names).encode()).hexdigest()[:16]}-m.parquet"
     newest = max(path.stat().st_mtime_ns for path in some)
-    tables = [pq.ParquetFile(path).read() for path in some]
+    tables = [parquet_file(path).read() for path in some]
     # Files of older versions may lack columns.
     whole = pa.concat_tables([schema.empty_table(), *tables], promote_options="default")
     whole = whole.take(pc.sort_indices(whole, [("at", "ascending")]))
-    draft = day / f".{name}.draft"
-    with draft.open("wb") as file:
-        pq.write_table(whole, file, compression="zstd")
-        file.flush()
-        os.fsync(file.fileno())
-    os.utime(draft, ns=(newest, newest))
+    content = parquet_bytes(whole)
     replace_file(day / NOTE, json.dumps({"into": name, "files": names}).encode())
-    draft.replace(day / name)
+    replace_file(day / name, content)
+    if not is_remote(day):
+        # Who reads the newest files first need not read old rows again.
+        os.utime(str(day / name), ns=(newest, newest))
     _finish(day, name, names)
     return int(whole.num_rows)
 
 
-def _finish(day: Path, name: str, names: Sequence[str]) -> None:
+def _finish(day: Place, name: str, names: Sequence[str]) -> None:
     """Delete the small files if the merged one shows, else its draft; then the note."""
     shows = (day / name).exists()
     if shows:

@@ -11,10 +11,11 @@ import shutil
 from collections import deque
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-import pyarrow.parquet as pq
-
+from rebalance_monitor.checkpoints.places import is_remote
 from rebalance_monitor.cluster.admin import ClusterAdmin
 from rebalance_monitor.cluster.capture import read_capture
 from rebalance_monitor.cluster.reader import Reading, read_records
@@ -23,15 +24,16 @@ from rebalance_monitor.dashboard.audit.contracts import FINDINGS, GROUPS, RECORD
 from rebalance_monitor.dashboard.audit.frames import findings_frame, groups_frame, records_frame
 from rebalance_monitor.dashboard.findings_table import newest_rows
 from rebalance_monitor.dashboard.groups_table import FILE
+from rebalance_monitor.dashboard.parquet import parquet_file
 from rebalance_monitor.decoders import Decoded, coordinator_partition, decode_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
 
     import pandas as pd
     import pyarrow as pa
 
+    from rebalance_monitor.checkpoints.places import Place
     from rebalance_monitor.config.model import Settings
     from rebalance_monitor.dashboard.audit.check import Outcome
     from rebalance_monitor.streaming.storage import Storage
@@ -53,12 +55,24 @@ def audit(settings: Settings, storage: Storage, sampled: Sampled | None) -> list
     frames = tables(storage, settings.audit.sample_rows, sampled.partitions if sampled else -1)
     if sampled is not None:
         frames = {RECORDS: records(sampled, settings.audit.sample_rows), **frames}
-    draft = storage.audit.with_name(".audit.draft")
-    shutil.rmtree(draft, ignore_errors=True)
-    found = check(frames, draft)
-    shutil.rmtree(storage.audit, ignore_errors=True)
-    draft.replace(storage.audit)
+    with TemporaryDirectory() as work:
+        found = check(frames, Path(work))
+        _publish(Path(work), storage.audit)
     return found
+
+
+def _publish(docs: Path, place: Place) -> None:
+    """Replace the folder `place` by what lies in `docs`. Raises OSError."""
+    if is_remote(place):
+        place.clear()
+        for path in filter(Path.is_file, docs.rglob("*")):
+            (place / path.relative_to(docs).as_posix()).put(path.read_bytes())
+        return
+    draft = Path(str(place.parent / ".audit.draft"))
+    shutil.rmtree(draft, ignore_errors=True)
+    shutil.copytree(docs, draft)
+    shutil.rmtree(str(place), ignore_errors=True)
+    draft.replace(str(place))
 
 
 def unmet(outcomes: Iterable[Outcome]) -> dict[str, int]:
@@ -79,7 +93,7 @@ def tables(storage: Storage, rows: int, partitions: int) -> dict[str, pd.DataFra
     """Return the frames of both tables."""
     place = partial(coordinator_partition, partitions=partitions) if partitions > 0 else None
     path = storage.groups / FILE
-    groups = pq.ParquetFile(path).read().to_pylist()[:rows] if path.exists() else []
+    groups = parquet_file(path).read().to_pylist()[:rows] if path.exists() else []
     findings = newest_rows(storage.findings, rows)[-rows:]
     return {FINDINGS: findings_frame(findings, place), GROUPS: groups_frame(groups)}
 

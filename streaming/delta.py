@@ -15,13 +15,13 @@ from datetime import UTC, date, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from rebalance_monitor.checkpoints.files import locked
 from rebalance_monitor.cluster.jars import installed_spark, resolve_delta
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.dashboard.delta_log import is_delta, read_log
 from rebalance_monitor.dashboard.findings_table import FINDINGS_SCHEMA, finding_row
+from rebalance_monitor.dashboard.parquet import parquet_file
 from rebalance_monitor.dashboard.table_files import date_of, files, require_format, table_of
 from rebalance_monitor.dashboard.table_upkeep import Report, table_lock
 from rebalance_monitor.streaming.session import is_platform, kafka_jars, start_session
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from rebalance_monitor.checkpoints.ledger import Snapshot
+    from rebalance_monitor.checkpoints.places import Place
     from rebalance_monitor.config.model import Settings
     from rebalance_monitor.coordinator.findings import Finding
     from rebalance_monitor.streaming.batches import BatchKey
@@ -56,7 +57,7 @@ DELTA: dict[str, str] = {
 class DeltaTable:
     """The sink that appends findings to the Delta table in `folder`, partitioned by date."""
 
-    def __init__(self, folder: Path, session: SparkSession) -> None:
+    def __init__(self, folder: Place, session: SparkSession) -> None:
         self._folder = folder
         self._session = session
         # Whether the next batch may have been written before, by a try that was not committed.
@@ -88,7 +89,7 @@ class DeltaTable:
         told: set[str] = set()
         for day in {date_of(finding.at) for finding in findings}:
             for path in files(self._folder, f"date={day}"):
-                told.update(pq.ParquetFile(path).read(columns=["id"])["id"].to_pylist())
+                told.update(parquet_file(path).read(columns=["id"])["id"].to_pylist())
         return [finding for finding in findings if finding.id not in told]
 
     def _append(self, findings: Sequence[Finding], app: str, version: int) -> None:
@@ -170,7 +171,7 @@ def session_settings(given: Mapping[str, str], environment: Mapping[str, str]) -
     return {**DELTA, **given, EXTENSIONS: ",".join([EXTENSION, *others])}
 
 
-def keep_delta(session: SparkSession, folder: Path, keep_days: int | None, now: datetime) -> Report:
+def keep_delta(session: SparkSession, folder: Place, keep_days: int | None, now: datetime) -> Report:
     """Delete days past `keep_days`, merge small files, and drop files that no reader needs any more.
 
     Files go a week after they were replaced (Delta's default), so that readers under way are not disturbed.
@@ -197,7 +198,7 @@ def keep_alone(settings: Settings, storage: Storage, keep_days: int | None, now:
             session.stop()
 
 
-def _delete_days(session: SparkSession, folder: Path, place: str, keep_days: int, now: datetime) -> int:
+def _delete_days(session: SparkSession, folder: Place, place: str, keep_days: int, now: datetime) -> int:
     first = (now.astimezone(UTC) - timedelta(days=keep_days - 1)).date().isoformat()
     days = {path.parent.name.removeprefix("date=") for path in files(folder)}
     old = [day for day in days if day < first]

@@ -19,8 +19,8 @@ from rebalance_monitor.coordinator.findings import CauseEntry, MemberEntry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
+    from rebalance_monitor.checkpoints.places import Place
     from rebalance_monitor.coordinator.findings import Details, Finding
     from rebalance_monitor.dashboard.quarantine_table import Unreadable
     from rebalance_monitor.streaming.batches import Batch
@@ -96,7 +96,7 @@ class Identities:
         return lambda text: pattern.sub(lambda match: self.name(match[0]) or "…", text)
 
 
-def identities_of(mode: Mode, key_file: Path) -> Identities:
+def identities_of(mode: Mode, key_file: Place) -> Identities:
     """Return the identities of a job; its key is made at the first use. Raises OSError."""
     if mode != "hashed":
         return Identities(mode)

@@ -26,8 +26,7 @@ from rebalance_monitor.checkpoints.spark_log import read_spark_log
 from rebalance_monitor.streaming.guard import removed_unread, require_uncut
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from rebalance_monitor.checkpoints.places import Place
     from rebalance_monitor.config.model import Settings
     from rebalance_monitor.streaming.storage import Storage
     from rebalance_monitor.streaming.topic import TopicFacts
@@ -44,7 +43,7 @@ class StatePlan:
     """
 
     manifest: Manifest
-    checkpoint: Path
+    checkpoint: Place
     location: str
     rebuilt: str = ""
     lost: dict[int, int] = field(default_factory=dict)

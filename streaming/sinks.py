@@ -6,10 +6,10 @@ back: there a batch that runs again is printed again, with the same ids.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from rebalance_monitor.checkpoints.lines import lines_at
 from rebalance_monitor.coordinator.findings import to_json
 from rebalance_monitor.dashboard.findings_table import write_findings
 from rebalance_monitor.dashboard.quarantine_table import write_quarantine
@@ -17,9 +17,9 @@ from rebalance_monitor.dashboard.table_files import forget_uncommitted, require_
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from rebalance_monitor.checkpoints.ledger import Snapshot
+    from rebalance_monitor.checkpoints.places import Place
     from rebalance_monitor.coordinator.findings import Finding
     from rebalance_monitor.streaming.batches import Batch, BatchKey
 
@@ -52,16 +52,13 @@ class JsonLines:
     `written` is the length (bytes) that the ledger is to commit, `length` what it has committed.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Place) -> None:
+        self._lines = lines_at(path)
         self.length = self.written = 0
 
     def start(self, committed: Snapshot) -> None:
         """Cut the file to the committed length; a file that somebody shortened or moved starts anew."""
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        with self._path.open("ab") as file:
-            self.length = self.written = min(committed.jsonl_bytes, file.tell())
-            file.truncate(self.length)
+        self.length = self.written = self._lines.cut(committed.jsonl_bytes)
 
     def write(self, key: BatchKey, telling: Telling) -> None:  # noqa: ARG002 - a sink takes what it needs
         """Append the findings, from the committed length on."""
@@ -69,12 +66,8 @@ class JsonLines:
         if not telling.findings:
             return
         text = "".join(to_json(finding) + "\n" for finding in telling.findings).encode()
-        with self._path.open("ab") as file:
-            # An earlier attempt of this batch in the same process may have failed half-way.
-            file.truncate(self.length)
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
+        # An earlier attempt of this batch in the same process may have failed half-way.
+        self._lines.append(text, self.length)
         self.written = self.length + len(text)
 
     def committed(self, key: BatchKey) -> None:  # noqa: ARG002 - a sink takes what it needs
@@ -85,7 +78,7 @@ class JsonLines:
 class FindingsTable:
     """The Parquet table of findings."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Place) -> None:
         self._folder = folder
 
     def start(self, committed: Snapshot) -> None:
@@ -104,7 +97,7 @@ class FindingsTable:
 class QuarantineTable:
     """The Parquet table that samples unreadable records."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Place) -> None:
         self._folder = folder
 
     def start(self, committed: Snapshot) -> None:

@@ -15,7 +15,6 @@ from rebalance_monitor.cluster.errors import DependencyError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from pyspark.sql import SparkSession
 
@@ -56,14 +55,14 @@ class StoredKey:
         return ""
 
 
-def stored_keys(session: SparkSession, checkpoint: Path) -> Iterator[StoredKey]:
+def stored_keys(session: SparkSession, checkpoint: str) -> Iterator[StoredKey]:
     """Yield every key of the newest committed state, by shard. Raises DependencyError on Spark 3.5."""
     if int(version("pyspark").split(".")[0]) < FIRST_SPARK:
         raise DependencyError(
             f"pyspark {version('pyspark')} cannot read a state store.",
             "Use Spark 4.0 or newer for this verb.",
         )
-    frame = session.read.format("statestore").load(str(checkpoint))
+    frame = session.read.format("statestore").load(checkpoint)
     columns = ("key.shard", "key.bucket", "value.groupState.now", "value.groupState.blob")
     for shard, bucket, now, blob in sorted(map(tuple, frame.select(*columns).collect())):
         yield StoredKey(int(shard), int(bucket), int(now), bytes(blob))

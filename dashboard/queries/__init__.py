@@ -13,7 +13,7 @@ from rebalance_monitor.dashboard.delta_log import is_delta
 from rebalance_monitor.dashboard.table_files import files
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from rebalance_monitor.checkpoints.places import Place
 
 ENGINES = ("duckdb", "spark")
 # How each writes a quote inside a text.
@@ -37,7 +37,7 @@ def question(name: str) -> str:
     return _read(name).partition("\n")[0].removeprefix("-- ")
 
 
-def views(engine: str, findings: Path, groups: Path) -> str:
+def views(engine: str, findings: Place, groups: Place) -> str:
     """Return the SQL that makes the views over the two table folders for one of `ENGINES`.
 
     DuckDB is given a Delta table's files as they are now, by name: later ones need the views anew.
@@ -48,7 +48,7 @@ def views(engine: str, findings: Path, groups: Path) -> str:
     paths["format"] = "delta" if is_delta(findings) else "parquet"
     paths["files"] = f"'{paths['findings']}/*/*.parquet'"
     if is_delta(findings):
-        names = [str(path).translate(quoted) for path in sorted(files(findings))]
+        names = [str(path).translate(quoted) for path in sorted(files(findings), key=str)]
         paths["files"] = "[" + ", ".join(f"'{name}'" for name in names) + "]"
     return Template(_read(f"views.{engine}")).safe_substitute(paths)
 

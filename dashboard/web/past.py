@@ -17,8 +17,8 @@ from rebalance_monitor.dashboard.snapshot import Known, Update
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
+    from rebalance_monitor.checkpoints.places import Place
     from rebalance_monitor.coordinator.findings import Finding
     from rebalance_monitor.dashboard.snapshot import Snapshot
 
@@ -93,7 +93,7 @@ class TablePast:
 
     source = "table"
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Place) -> None:
         self._folder = folder
 
     def find(self, wanted: Wanted) -> list[Finding]:
@@ -105,16 +105,16 @@ class TablePast:
                 break
         return _newest({finding.id: finding for finding in found}.values(), wanted.limit)
 
-    def _days(self, wanted: Wanted) -> Iterator[list[str]]:
+    def _days(self, wanted: Wanted) -> Iterator[list[Place]]:
         from rebalance_monitor.dashboard.table_files import date_of, files  # noqa: PLC0415 - brings pyarrow
 
         until = wanted.until if wanted.before is None else min(wanted.until, wanted.before[0])
         first, last = f"date={date_of(wanted.since)}", f"date={date_of(min(until, 253_402_300_799_000))}"
-        days: defaultdict[str, list[str]] = defaultdict(list)
+        days: defaultdict[str, list[Place]] = defaultdict(list)
         for path in files(self._folder):
             # Times that no calendar has stand under the first date of all.
             if _DATE.match(path.parent.name) and first <= path.parent.name <= last:
-                days[path.parent.name].append(str(path))
+                days[path.parent.name].append(path)
         for day in sorted(days, reverse=True):
             yield days[day]
 
@@ -164,16 +164,19 @@ def _words(finding: Finding) -> str:
     return "\n".join(words).casefold()
 
 
-def _read(files: list[str], wanted: Wanted) -> Iterator[Finding]:
+def _read(files: list[Place], wanted: Wanted) -> Iterator[Finding]:
     import pyarrow.dataset as ds  # noqa: PLC0415 - only who asks for history pays for it
 
     # Brings pyarrow too.
     from rebalance_monitor.dashboard.findings_table import FINDINGS_SCHEMA, finding_of  # noqa: PLC0415
+    from rebalance_monitor.dashboard.parquet import sources_of  # noqa: PLC0415
 
     if not files:
         return
     try:
-        table = ds.dataset(files, format="parquet", schema=FINDINGS_SCHEMA).to_table(filter=_filter(wanted))
+        sources, system = sources_of(files)
+        dataset = ds.dataset(sources, format="parquet", schema=FINDINGS_SCHEMA, filesystem=system)
+        table = dataset.to_table(filter=_filter(wanted))
     except ValueError as error:
         raise OSError(f"a file of the findings table is damaged: {error}") from error
     newest = table.sort_by([("at", "descending"), ("id", "descending")])

@@ -17,7 +17,7 @@ import pytest
 from rebalance_monitor.alerts.dispatcher import Dispatcher, wall_ms
 from rebalance_monitor.alerts.inbox import Inbox
 from rebalance_monitor.alerts.journal import Journal
-from rebalance_monitor.alerts.silences import SilenceError, SilenceFile, Silences
+from rebalance_monitor.alerts.silences import SilenceError, SilenceFiles, Silences
 from rebalance_monitor.alerts.sinks.base import Sent, SinkError
 from rebalance_monitor.alerts.ways import plan_of
 from rebalance_monitor.checkpoints.ledger import Snapshot
@@ -245,18 +245,18 @@ def test_a_running_job_honours_a_silence_of_another_process(tmp_path: Path) -> N
         assert eventually(lambda: bool(sink.told))
         time.sleep(0.5)
         assert [told.labels["group"] for told in sink.told] == ["payments"]
-        file = SilenceFile(tmp_path / "store" / "alerts")
+        file = SilenceFiles(tmp_path / "store" / "alerts")
         (silence,) = file.read()
         file.expire(silence.id, wall_ms())
         assert eventually(lambda: len(sink.told) == 2)
 
 
 def test_a_damaged_silence_file_leaves_the_last_silences_in_force(tmp_path: Path) -> None:
-    file = SilenceFile(tmp_path)
+    file = SilenceFiles(tmp_path)
     file.add('group="orders"', 2_000, "me", "", 1_000)
     silences = Silences(file)
     silences.refresh()
-    (tmp_path / "silences.json").write_text("{")
+    (tmp_path / "silences" / "1a2b3c4d-5000.json").write_text("{")
     with pytest.raises(SilenceError, match="correct it, or move it away"):
         silences.refresh()
     assert silences.holds({"group": "orders"}, 1_500)
@@ -267,19 +267,19 @@ def test_a_damaged_silence_file_leaves_the_last_silences_in_force(tmp_path: Path
 @pytest.mark.parametrize("matchers", ['team!="x"', 'group=~".*"', "group", 'group="a" x'])
 def test_a_silence_that_cannot_be_meant_is_refused(tmp_path: Path, matchers: str) -> None:
     with pytest.raises(SilenceError):
-        SilenceFile(tmp_path).add(matchers, 2_000, "me", "", 1_000)
+        SilenceFiles(tmp_path).add(matchers, 2_000, "me", "", 1_000)
 
 
 def test_silences_of_many_processes_are_all_kept(tmp_path: Path) -> None:
     def add(number: int) -> None:
-        SilenceFile(tmp_path).add(f'group="g{number}"', 2_000, "me", "", 1_000)
+        SilenceFiles(tmp_path).add(f'group="g{number}"', 2_000, "me", "", 1_000)
 
     threads = [threading.Thread(target=add, args=(number,)) for number in range(20)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(SilenceFile(tmp_path).read()) == 20
+    assert len(SilenceFiles(tmp_path).read()) == 20
 
 
 def test_the_journal_is_bounded(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from rebalance_monitor.alerts.inbox import Inbox
 from rebalance_monitor.alerts.memory_file import MemoryFile, MemoryFileError
 from rebalance_monitor.alerts.pacing import Pace
 from rebalance_monitor.alerts.setup import rules_of
-from rebalance_monitor.alerts.silences import SilenceError, SilenceFile
+from rebalance_monitor.alerts.silences import SilenceError, SilenceFiles
 from rebalance_monitor.alerts.sinks.base import SinkError
 from rebalance_monitor.alerts.watchdog import Watchdog, WatchdogRule
 from rebalance_monitor.cli.exit_codes import ExitCode
@@ -71,16 +71,16 @@ def test_a_damaged_memory_is_refused_with_what_to_do(tmp_path: Path, content: by
         {"matchers": []},
         {"matchers": 5},
         {"until": 3},
+        {"ends_at": AT + 2},
     ],
 )
 def test_a_silence_that_somebody_wrote_wrongly_is_refused_when_it_is_read(
     tmp_path: Path, change: dict[str, Any]
 ) -> None:
-    file = SilenceFile(tmp_path)
+    file = SilenceFiles(tmp_path)
     file.add('group="orders"', AT + 1, "me", "", AT)
-    body = json.loads((tmp_path / "silences.json").read_text())
-    body["silences"][0] |= change
-    (tmp_path / "silences.json").write_text(json.dumps(body))
+    (path,) = (tmp_path / "silences").iterdir()
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
     with pytest.raises(SilenceError, match="correct it, or move it away"):
         file.read()
 

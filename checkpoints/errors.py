@@ -1,0 +1,13 @@
+"""What is wrong with the place where a job keeps its files; whoever set it must act."""
+
+from __future__ import annotations
+
+from rebalance_monitor.config.errors import ConfigError
+
+
+class FolderInUseError(ConfigError):
+    """Another process works on this folder."""
+
+
+class FolderError(ConfigError):
+    """The folder cannot be made, reached or written."""

@@ -1,0 +1,194 @@
+"""Who owns a remote folder: a file that the owner writes again and again, since there is no lock to hold.
+
+Theory: the owner writes `owner.json` every third of `TERM_S`. Whoever finds one watches it, by its own clock,
+for one and a half terms: written meanwhile means alive, and the newcomer is refused; else the owner is dead
+and its place is taken, announced by a file that is read back after a pause, so of two newcomers one stays. An
+owner whose last success is a term old does not write until it has seen that the file is still its own; one
+that finds another's name there never writes again. So two never write at a time, but for a request that
+hangs in the network for more than half a term: object stores offer no fence against that. An owner that
+ends gives the folder up at once, and one that was killed is known to be dead on its own machine.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import socket
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import structlog
+
+from rebalance_monitor.checkpoints.errors import FolderError, FolderInUseError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rebalance_monitor.checkpoints.remote import RemotePlace
+
+log = structlog.get_logger()
+TERM_S = 30.0
+PATIENCE = 1.5
+"""Terms after which an owner that has not written is dead."""
+SETTLE_S = 1.0
+"""How long a claim lies before it is read back."""
+NAME = "owner.json"
+Owner = dict[str, Any]
+
+
+class Lease:
+    """The ownership of one folder; use as a context manager. Raises FolderInUseError, FolderError.
+
+    `wait(seconds)` sleeps, `now()` counts seconds and never goes back.
+    """
+
+    def __init__(
+        self,
+        folder: RemotePlace,
+        term_s: float = TERM_S,
+        now: Callable[[], float] = time.monotonic,
+        wait: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._folder = folder
+        self._file = folder / NAME
+        self._term_s = term_s
+        self._now = now
+        self._wait = wait
+        self._token = secrets.token_hex(8)
+        self._renewals = 0
+        self._renewed_at = now()
+        self._lost = ""
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="lease", daemon=True)
+
+    def __enter__(self) -> Self:
+        try:
+            self._take()
+        except OSError as error:
+            raise FolderError(
+                f"{self._folder} cannot be written: {_first_line(error)}. Give this machine the right to "
+                "read, list, write and delete there, or set storage.path."
+            ) from error
+        self._folder.remote.fences.append(self.require)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._folder.remote.fences.remove(self.require)
+        try:
+            owner = self._owner()
+            if owner is not None and owner["token"] == self._token:
+                self._file.unlink(missing_ok=True)
+        except (OSError, ValueError, KeyError) as error:
+            log.warning("the storage could not be given up: the next start waits", why=str(error))
+
+    def require(self) -> None:
+        """Raise FolderInUseError once another owns the folder, OSError while nobody knows."""
+        if self._lost:
+            raise FolderInUseError(self._lost)
+        if self._now() - self._renewed_at > self._term_s:
+            raise OSError(f"{self._folder}: the right to write there could not be renewed")
+
+    def renew(self) -> None:
+        """Say that the owner lives, unless another has taken its place."""
+        began = self._now()
+        owner = self._owner()
+        if owner is not None and owner.get("token") != self._token:
+            self._lost = _in_use(self._folder, owner)
+            log.error("another monitor has taken the storage: nothing more is written", owner=_named(owner))
+            return
+        self._write()
+        self._renewed_at = began
+
+    def _take(self) -> None:
+        owner = self._owner()
+        if owner is not None and not _is_dead(owner):
+            self._watch(owner)
+        began = self._now()
+        self._write()
+        self._wait(min(SETTLE_S, self._term_s / 3))
+        found = self._owner()
+        if found is None or found.get("token") != self._token:
+            raise FolderInUseError(_in_use(self._folder, found or {}))
+        self._renewed_at = began
+
+    def _watch(self, owner: Owner) -> None:
+        """Return once the owner must be dead."""
+        patience = PATIENCE * max(float(owner.get("term_s", self._term_s)), self._term_s)
+        log.warning("waiting whether the storage's owner lives", owner=_named(owner), seconds=patience)
+        until = self._now() + patience
+        while self._now() < until:
+            self._wait(min(2.0, patience / 10))
+            found = self._owner()
+            if found is None:
+                return
+            if found != owner:
+                raise FolderInUseError(_in_use(self._folder, found))
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._term_s / 3) and not self._lost:
+            try:
+                self.renew()
+            except OSError as error:
+                log.warning("the storage could not be reached", why=_first_line(error))
+
+    def _owner(self) -> Owner | None:
+        try:
+            found = json.loads(self._file.read_bytes())
+        except FileNotFoundError:
+            return None
+        except ValueError:
+            found = None
+        return found if isinstance(found, dict) else {"token": "", "host": "unknown"}
+
+    def _write(self) -> None:
+        self._renewals += 1
+        body = {"token": self._token, "renewals": self._renewals, "term_s": self._term_s, **_self()}
+        # Around the fences: they ask whether this very file is fresh.
+        self._folder.remote.put_unfenced(self._file.key, json.dumps(body).encode())
+
+
+def _self() -> Owner:
+    """Say who this is: a process id means something on one boot of one machine in one container only."""
+    return {"host": socket.gethostname(), "pid": os.getpid(), "space": _space()}
+
+
+def _space() -> str:
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
+        return f"{boot}/{Path('/proc/self/ns/pid').readlink()}"
+    except OSError:
+        return ""
+
+
+def _is_dead(owner: Owner) -> bool:
+    """Whether the owner was a process of this machine and is no more."""
+    if not owner.get("space") or owner["space"] != _space() or owner.get("host") != socket.gethostname():
+        return False
+    try:
+        os.kill(int(owner["pid"]), 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, ValueError, KeyError):
+        return False
+    return False
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0][:300]
+
+
+def _named(owner: Owner) -> str:
+    return f"{owner.get('host', 'unknown')}, process {owner.get('pid', 'unknown')}"
+
+
+def _in_use(folder: RemotePlace, owner: Owner) -> str:
+    return (
+        f"{folder} is in use: another monitor ({_named(owner)}) runs on this storage folder. "
+        "Stop it, or give this one a storage.path of its own."
+    )

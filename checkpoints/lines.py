@@ -1,0 +1,103 @@
+"""A file of lines that grows and can be cut back to a length: `findings.jsonl`.
+
+On this machine it is one file. Object stores append nothing, so there it is a folder of parts, each named by
+the byte at which it begins: their concatenation in the order of names is the file, readers of folders (Spark,
+DuckDB) take it as it is. Cutting deletes whole parts: a length is only ever one that a part ends at.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from rebalance_monitor.checkpoints.files import replace_file
+from rebalance_monitor.checkpoints.places import is_remote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rebalance_monitor.checkpoints.places import Place
+
+
+class Lines(Protocol):
+    """See above; functions block for the disk or the network and raise OSError."""
+
+    def cut(self, length: int) -> int:
+        """Cut to at most `length` bytes and return the length that is left."""
+
+    def append(self, content: bytes, at: int) -> None:
+        """Let `content` follow the first `at` bytes, durably; what stood there is gone."""
+
+
+class LineFile:
+    """One file of this machine."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def cut(self, length: int) -> int:
+        """Cut to at most `length` bytes; a file that somebody shortened or moved is left as it is."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with self._path.open("ab") as file:
+            left = min(length, file.tell())
+            file.truncate(left)
+        return left
+
+    def append(self, content: bytes, at: int) -> None:
+        """Let `content` follow the first `at` bytes."""
+        with self._path.open("ab") as file:
+            file.truncate(at)
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+
+
+class LineParts:
+    """A folder of parts. Only one process writes it, and it appends at the end it knows."""
+
+    def __init__(self, folder: Place) -> None:
+        self._folder = folder
+
+    def cut(self, length: int) -> int:
+        """Delete the parts that begin at `length` or later; with an older part gone the end stays there."""
+        for part in self._folder.glob("part-*.jsonl"):
+            if _begin(part) >= length:
+                part.unlink(missing_ok=True)
+        return length
+
+    def append(self, content: bytes, at: int) -> None:
+        """Put the part that begins at `at`."""
+        replace_file(self._folder / f"part-{at:020d}.jsonl", content)
+
+    def end(self) -> int:
+        """Return the byte at which the last part ends, 0 where there is none."""
+        parts = self._folder.glob("part-*.jsonl")
+        return max((_begin(part) + part.stat().st_size for part in parts), default=0)
+
+    def forget(self, before: int) -> None:
+        """Delete the parts that begin before `before`."""
+        for part in self._folder.glob("part-*.jsonl"):
+            if _begin(part) < before:
+                part.unlink(missing_ok=True)
+
+
+def lines_at(path: Place) -> Lines:
+    """Return what keeps lines at `path`."""
+    return LineParts(path) if is_remote(path) else LineFile(Path(str(path)))
+
+
+def read_lines(path: Place) -> Iterator[str]:
+    """Yield the lines at `path` without their ends; nothing where there is none. Raises OSError."""
+    if is_remote(path):
+        for part in sorted(path.glob("part-*.jsonl"), key=_begin):
+            yield from part.read_text("utf-8").splitlines()
+    elif path.exists():
+        with open(str(path), encoding="utf-8") as file:  # noqa: PTH123 - a place is not always a path
+            for line in file:
+                yield line.rstrip("\n")
+
+
+def _begin(part: Place) -> int:
+    digits = part.name.removeprefix("part-").removesuffix(".jsonl")
+    return int(digits) if digits.isdigit() else -1
