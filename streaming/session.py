@@ -12,6 +12,7 @@ import sys
 import threading
 from contextlib import contextmanager, nullcontext
 from importlib.metadata import version
+from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,6 @@ from rebalance_monitor.config.secrets import is_secret
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
-    from pathlib import Path
 
     from pyspark.sql import SparkSession
 
@@ -34,6 +34,7 @@ LOCAL_FILES = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager",
 )
 
+JAVA_OPTIONS, LOG_LEVEL = "spark.driver.extraJavaOptions", "spark.log.level"
 SUBMIT_ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
 SPARK_4 = 4
 
@@ -58,7 +59,6 @@ LOCAL: dict[str, str] = {
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
-    "spark.log.level": "ERROR",
     "spark.python.daemon.module": "rebalance_monitor.streaming.daemon",
 }
 
@@ -77,7 +77,7 @@ def start_session(
         session = SparkSession.builder.appName(name).config(map=public).getOrCreate()
     if local:
         _use_local_files(session, overrides)
-        session.sparkContext.setLogLevel(overrides.get("spark.log.level", LOCAL["spark.log.level"]))
+        session.sparkContext.setLogLevel(overrides.get(LOG_LEVEL, "ERROR"))
     return session
 
 
@@ -91,7 +91,18 @@ def session_settings(
     if not is_platform(environment):
         settings |= LOCAL
         settings["spark.jars"] = ",".join(str(jar) for jar in jars)
-    return settings | dict(overrides)
+    settings |= overrides
+    if not is_platform(environment):
+        settings[JAVA_OPTIONS] = f"{_log_layout()} {settings.get(JAVA_OPTIONS, '')}".strip()
+        # Set once the session stands: Spark would say so in a line of its own.
+        settings.pop(LOG_LEVEL, None)
+    return settings
+
+
+def _log_layout() -> str:
+    """Return the JVM's option for its log: the form that cli/logs.py gives to ours."""
+    form = "terminal" if sys.stderr.isatty() else "json"
+    return f"-Dlog4j2.configurationFile={Path(__file__).with_name(f'log4j2-{form}.properties').as_uri()}"
 
 
 def kafka_jars(settings: JarChoice) -> list[Path]:

@@ -52,6 +52,15 @@ def test_the_configuration_overrides_every_default() -> None:
     assert (found["spark.sql.shuffle.partitions"], found["spark.master"]) == ("16", "yarn")
 
 
+def test_the_jvms_log_has_our_form_and_who_sets_java_options_keeps_them() -> None:
+    options = session_settings({"spark.driver.extraJavaOptions": "-Xss2m", "spark.log.level": "WARN"}, [], {})
+    layout, own = options["spark.driver.extraJavaOptions"].split(" ")
+    assert layout.startswith("-Dlog4j2.configurationFile=file:///")
+    assert Path(layout.partition("file://")[2]).is_file()
+    assert own == "-Xss2m"
+    assert "spark.log.level" not in options
+
+
 def test_sparks_schema_has_the_columns_of_the_row_contract() -> None:
     assert [entry.split()[0].strip("`") for entry in ROW_DDL.split(", ")] == ROW_SCHEMA.names
 
