@@ -94,6 +94,11 @@ def session_settings(
     return settings | dict(overrides)
 
 
+def shuffle_partitions(overrides: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> int:
+    """Return how many partitions the state of a query that begins now will have."""
+    return int(session_settings(overrides, (), environment)["spark.sql.shuffle.partitions"])
+
+
 def kafka_jars(settings: JarChoice) -> list[Path]:
     """Return the jars of Kafka's source; none on a platform, which brings them: `--packages`, or its own.
 
