@@ -24,14 +24,14 @@ from mix import Group, Message, Mix, groups_of, new_generation, request
 
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.decoders import decode_batch
-from rebalance_monitor.decoders.rows import clock_row
-from rebalance_monitor.streaming.operator import frame_rows
-from rebalance_monitor.streaming.step import Plan, Stored, step
+from rebalance_monitor.streaming.lanes import Lanes
+from rebalance_monitor.streaming.packing import packed, unpacked
+from rebalance_monitor.streaming.step import Plan, step
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    import pandas as pd
+    from rebalance_monitor.checkpoints.codec import Stored
 
 START, BATCH_MS, BATCHES = 1_795_000_000_000, 1_000, 5
 SHARDS, ACTIVE, CHUNK = 50, 1_000, 200_000
@@ -52,21 +52,20 @@ class World:
     def batch(self, messages: Iterable[Message]) -> float:
         """Apply one batch; CPU seconds of `step`, without making and decoding the records."""
         self.now += BATCH_MS
-        frames = self._decoded(messages)
+        packs = self._decoded(messages)
         began = time.process_time()
         for shard in range(SHARDS):
-            rows = list(frame_rows(frames[shard])) if shard in frames else []
-            rows.append(clock_row(shard, 0))
-            self.stored[shard], _ = step(PLAN, shard, 0, rows, self.now, self.stored[shard])
+            rows = list(unpacked(packs[shard])) if shard in packs else []
+            self.stored[shard], _ = step(PLAN, shard, 0, rows, self.now, self.stored[shard], ticks=True)
         return time.process_time() - began
 
-    def _decoded(self, messages: Iterable[Message]) -> dict[int, pd.DataFrame]:
+    def _decoded(self, messages: Iterable[Message]) -> dict[int, bytes]:
         by_shard: dict[int, list[Message]] = {}
         for message in messages:
             by_shard.setdefault(message.partition, []).append(message)
-        return {shard: self._frame(shard, found) for shard, found in by_shard.items()}
+        return {shard: self._pack(shard, found) for shard, found in by_shard.items()}
 
-    def _frame(self, shard: int, messages: list[Message]) -> pd.DataFrame:
+    def _pack(self, shard: int, messages: list[Message]) -> bytes:
         first = self.offsets[shard]
         self.offsets[shard] += len(messages)
         columns = {
@@ -76,7 +75,9 @@ class World:
             "offset": pa.array(range(first, first + len(messages)), pa.int64()),
             "timestamp": pa.array([m.timestamp * 1000 for m in messages], pa.timestamp("us", tz="UTC")),
         }
-        return decode_batch(pa.RecordBatch.from_pydict(columns), 1).to_pandas()
+        rows = decode_batch(pa.RecordBatch.from_pydict(columns), 1)
+        (pack,) = packed(rows, Lanes(SHARDS, 1, 1)).column("rows").to_pylist()
+        return bytes(pack)
 
 
 def world(groups: int, members: int, width: int) -> World:

@@ -1,7 +1,7 @@
 """What each performance lever of the job is worth: the batch without new records, one lever off at a time.
 
 The query is the job's shape: the Kafka source over 50 partitions of `__consumer_offsets`, the decode stage,
-the clock row, the stateful operator with 50 keys of 20 KB, a sink that persists and collects. Every variant
+the clock row, the stateful operator with 1 MB of state, a sink that persists and collects. Every variant
 runs in a process of its own, batches back to back. Prints ms and CPU-ms per batch (medians, means).
 
     python bench/levers.py --spark 'local[2]'
@@ -27,6 +27,7 @@ from trees import Meter
 from rebalance_monitor.lab.broker import LabBroker
 from rebalance_monitor.streaming.clock import clock_rows
 from rebalance_monitor.streaming.decode import decoded
+from rebalance_monitor.streaming.lanes import Lanes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -43,6 +44,7 @@ class Variant:
     wait_ms: int = 5
     coalesce: int = 2
     partitions: int = 1
+    lanes: int = 0
     timeout: str = "NoTimeout"
     checkpoints: str = FILE_SYSTEM_CHECKPOINTS
     daemon: str = "rebalance_monitor.streaming.daemon"
@@ -57,6 +59,7 @@ VARIANTS: dict[str, Variant] = {
     "fetch.max.wait.ms 500 (default)": replace(ON, wait_ms=500),
     "stock Python daemon": replace(ON, daemon="pyspark.daemon"),
     "default checkpoint file manager": replace(ON, checkpoints=DEFAULT_CHECKPOINTS),
+    "a state key for each of 50 shards": replace(ON, lanes=SHARDS),
     "2 shuffle partitions": replace(ON, partitions=2),
     "4 shuffle partitions": replace(ON, partitions=4),
     "ProcessingTimeTimeout": replace(ON, timeout="ProcessingTimeTimeout"),
@@ -92,10 +95,11 @@ def run(variant: Variant, master: str, bootstrap: str, batches: int) -> dict[str
     spark = kafka_session(master, conf)
     source = kafka_frame(spark, bootstrap, SHARDS, {"kafka.fetch.max.wait.ms": str(variant.wait_ms)})
     records = source.coalesce(variant.coalesce) if variant.coalesce else source
-    rows = decoded(records, 1).unionByName(clock_rows(spark, SHARDS, 1))
-    keyed = rows.selectExpr("coalesce(shard, -1) AS shard", "coalesce(bucket, -1) AS bucket")
-    out = keyed.groupBy("shard", "bucket").applyInPandasWithState(
-        step(Cell(SHARDS, 20_000, "all")), OUT, STATE, "update", variant.timeout
+    lanes = Lanes(SHARDS, 1, variant.lanes or variant.partitions)
+    packs = decoded(records, lanes).unionByName(clock_rows(spark, lanes))
+    keyed = packs.selectExpr("coalesce(lane, -1) AS lane")
+    out = keyed.groupBy("lane").applyInPandasWithState(
+        step(Cell(lanes.count, SHARDS * 20_000 // lanes.count, "all")), OUT, STATE, "update", variant.timeout
     )
     folder = tempfile.TemporaryDirectory(prefix="levers-", ignore_cleanup_errors=True)
     writer = out.writeStream.foreachBatch(sink).outputMode("update")

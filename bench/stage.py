@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+    from rebalance_monitor.streaming.lanes import Lanes
+
 RECORD_DDL = "key binary, value binary, partition int, offset long, timestamp timestamp"
 COLUMNS = ("key", "value", "partition", "offset", "timestamp")
 SMALL_SHARE = 50  # a small pass reads one fiftieth
@@ -123,11 +125,17 @@ def to_identity(records: DataFrame, _: Ends) -> DataFrame:
     return records.mapInArrow(as_is, RECORD_DDL)
 
 
-def to_rows(records: DataFrame, _: Ends) -> DataFrame:
+def to_rows(records: DataFrame, ends: Ends) -> DataFrame:
     """Decode every record."""
     from rebalance_monitor.streaming.decode import decoded  # noqa: PLC0415 - only some stages need Spark
 
-    return decoded(records, 1)
+    return decoded(records, _lanes(ends))
+
+
+def _lanes(ends: Ends) -> Lanes:
+    from rebalance_monitor.streaming.lanes import Lanes  # noqa: PLC0415
+
+    return Lanes(len(ends), 1, CORES)
 
 
 def to_state(records: DataFrame, ends: Ends) -> DataFrame:
@@ -138,7 +146,8 @@ def to_state(records: DataFrame, ends: Ends) -> DataFrame:
     from rebalance_monitor.streaming.step import Plan  # noqa: PLC0415
 
     plan = Plan(DetectionSettings(), "bench", dict(ends))
-    return operated(to_rows(records, ends), clock_rows(records.sparkSession, len(ends), 1), plan)
+    lanes = _lanes(ends)
+    return operated(to_rows(records, ends), clock_rows(records.sparkSession, lanes), plan, lanes)
 
 
 def to_nothing(records: DataFrame, _: Ends) -> DataFrame:

@@ -1,5 +1,6 @@
-"""The state blob of one state key: versioned, compressed, one length-framed entry per group.
+"""State as bytes: the blob of one shard's coordinator, an entry per group in it, and a lane of such blobs.
 
+Lane: `u8 version | entries`, an entry: `i32 shard | i32 bucket | i64 last batch, ms | u32 length | blob`.
 Blob: `u8 version | u32 size | zstd(u32 length | header | frames)`; size and length in bytes, integers big
 endian. Frame: `u32 length | u16 length, group utf-8 | i64 next wake, ms | u8 version | body`. Header and
 bodies are JSON arrays in the order of the dataclass fields: C-speed both ways, and the zstd around it makes
@@ -13,7 +14,7 @@ import json
 from dataclasses import fields
 from operator import attrgetter
 from struct import Struct, error
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
@@ -21,7 +22,7 @@ from rebalance_monitor.coordinator.state import GroupState, Member, PendingRemov
 from rebalance_monitor.coordinator.store import Frozen, GroupStore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
 CODEC_VERSION = 2
 """Version of the blob; goes up with any change to it or to the header's fields."""
@@ -29,11 +30,22 @@ CODEC_VERSION = 2
 FRAME_VERSION = 3
 """Version of a group's body; goes up with any change to the fields of a group, member or storm."""
 
+LANE_VERSION = 1
+"""Version of the lane's own layout."""
+
+_ENTRY = Struct(">iiqI")
 _BLOB = Struct(">BI")
 _LENGTH = Struct(">I")
 _NAME = Struct(">H")
 _FRAME = Struct(">IH")
 _WAKE = Struct(">qB")
+
+
+class Stored(NamedTuple):
+    """What is kept of one coordinator: the timestamp of its last batch (ms) and its state's blob."""
+
+    now: int
+    blob: bytes
 
 
 class StateVersionError(ValueError):
@@ -76,6 +88,33 @@ def decode_state(blob: bytes) -> ShardState:
         return _state(json.loads(body[_LENGTH.size : end]), dict(_thawable(body, end)))
     except (error, IndexError, OSError, pa.ArrowException) as found:
         raise StateCorruptError(f"the state of {len(blob)} bytes cannot be read: {found}") from found
+
+
+def encode_lane(stored: Mapping[tuple[int, int], Stored]) -> bytes:
+    """Return the bytes of the coordinators of one lane, each under its (shard, bucket)."""
+    parts = [bytes((LANE_VERSION,))]
+    for (shard, bucket), (now, blob) in stored.items():
+        parts += (_ENTRY.pack(shard, bucket, now, len(blob)), blob)
+    return b"".join(parts)
+
+
+def decode_lane(lane: bytes) -> dict[tuple[int, int], Stored]:
+    """Inverse of `encode_lane`; the blobs are not looked into. Raises as `decode_state` does."""
+    if lane[:1] != bytes((LANE_VERSION,)):
+        if not lane:
+            raise StateCorruptError("the lane is empty")
+        raise StateVersionError(lane[0], LANE_VERSION)
+    found, at = {}, 1
+    while at < len(lane):
+        if len(lane) - at < _ENTRY.size:
+            raise StateCorruptError(f"the lane of {len(lane)} bytes ends within an entry")
+        shard, bucket, now, length = _ENTRY.unpack_from(lane, at)
+        start = at + _ENTRY.size
+        at = start + length
+        if at > len(lane):
+            raise StateCorruptError(f"the state of shard {shard} ends after {len(lane) - start} bytes")
+        found[shard, bucket] = Stored(now, lane[start:at])
+    return found
 
 
 def encode_group(state: GroupState) -> bytes:

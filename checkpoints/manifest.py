@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from rebalance_monitor.checkpoints.places import Place
 
-FORMAT = 1
+FORMAT = 2
 
 
 class ManifestError(ConfigError):
@@ -29,11 +29,15 @@ class ManifestError(ConfigError):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What state depends on. shards: partitions of the topic. An empty id means the broker did not tell."""
+    """What state depends on. shards: partitions of the topic. lanes: partitions, and keys, of the state.
+
+    An empty id means the broker did not tell.
+    """
 
     product_version: str
     codec_version: int
     buckets: int
+    lanes: int
     shards: int
     topic_id: str
     cluster_id: str
@@ -126,6 +130,15 @@ def _buckets(stored: Identity, found: Identity) -> str | None:
     )
 
 
+def _lanes(stored: Identity, found: Identity) -> str | None:
+    if stored.lanes == found.lanes:
+        return None
+    return (
+        f"The state has {stored.lanes} partition(s), the configuration asks for {found.lanes} "
+        "(spark.sql.shuffle.partitions)."
+    )
+
+
 def _shards(stored: Identity, found: Identity) -> str | None:
     if stored.shards <= found.shards:
         return None
@@ -147,4 +160,4 @@ def _cluster(stored: Identity, found: Identity) -> str | None:
     return f"The state is of Kafka cluster {stored.cluster_id}, the brokers belong to {found.cluster_id}."
 
 
-_CHECKS = (_cluster, _topic, _shards, _buckets, _codec)
+_CHECKS = (_cluster, _topic, _shards, _buckets, _lanes, _codec)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.checkpoints.inspection import Generation, Inspection
     from rebalance_monitor.config.model import Settings
     from rebalance_monitor.streaming.storage import Storage
-    from rebalance_monitor.streaming.stored_state import StoredKey
+    from rebalance_monitor.streaming.stored_state import StoredShard
 
 
 @click.group()
@@ -150,11 +150,11 @@ def _time(at: int) -> str | None:
 
 
 @contextmanager
-def _keys(settings: "Settings") -> "Iterator[Iterator[StoredKey]]":
+def _keys(settings: "Settings") -> "Iterator[Iterator[StoredShard]]":
     from rebalance_monitor.checkpoints.inspection import inspect as look
     from rebalance_monitor.config.errors import ConfigError
     from rebalance_monitor.streaming.session import start_session
-    from rebalance_monitor.streaming.stored_state import stored_keys
+    from rebalance_monitor.streaming.stored_state import stored_shards
 
     storage = _storage(settings)
     found = look(storage.manifest, storage.states)
@@ -162,6 +162,6 @@ def _keys(settings: "Settings") -> "Iterator[Iterator[StoredKey]]":
         raise ConfigError(f"{storage.root} holds no state yet: no job has run on it.")
     session = start_session("rebalance-monitor-checkpoint", settings.spark.properties(), [])
     try:
-        yield stored_keys(session, storage.location(found.manifest.generation))
+        yield stored_shards(session, storage.location(found.manifest.generation))
     finally:
         session.stop()

@@ -66,7 +66,7 @@ class ShardCoordinator:
     def on_row(self, row: Row) -> list[Output]:
         """Take one row; rows at or before an offset already taken change nothing. Never raises on content."""
         state = self.state
-        if row.row_kind == rows.CLOCK or row.first_offset <= state.last_offset:
+        if row.first_offset <= state.last_offset:
             return []
         history = self._progress(row)
         out: list[Output] = self._decide_pending(row) if state.pending else []

@@ -1,11 +1,10 @@
-"""The rows that cross from the decode stage to the coordinator: one Arrow schema, four kinds of row.
+"""The rows that cross from the decode stage to the coordinator: one Arrow schema, three kinds of row.
 
 - `commit_run`: adjacent commits (types 0, 1, with a value) of one group with one commit timestamp, which one
   OffsetCommit request writes. Kept: group, commit and record time, first and last offset, every topic,
   partition and committed offset. Dropped: leader epoch, metadata, expiry and topic id of each commit.
 - `record`: any other readable record, whole: key and value bytes.
 - `failure`: an unreadable record: why, where, and its bytes, each cut at 64 KiB.
-- `clock`: no record at all; it reaches every key once per batch.
 
 All columns are non-null, with -1 or "" for absent. Bodies start with a version byte; integers are big endian.
 """
@@ -22,7 +21,7 @@ import pyarrow as pa
 from rebalance_monitor.decoders.compiler import open_twin
 
 BODY_VERSION = 1
-COMMIT_RUN, RECORD, FAILURE, CLOCK = "commit_run", "record", "failure", "clock"
+COMMIT_RUN, RECORD, FAILURE = "commit_run", "record", "failure"
 # Of an unreadable record at most this much of the key and of the value is kept.
 RAW_LIMIT = 64 * 1024
 SAME_TOPIC = 0xFFFF
@@ -110,11 +109,6 @@ class FailureRow:
     type: int | None
     raw_key: bytes | None
     raw_value: bytes | None
-
-
-def clock_row(shard: int, bucket: int) -> Row:
-    """Make the clock row of one state key."""
-    return Row(shard, bucket, CLOCK, -1, -1, -1, "", -1, 0, b"")
 
 
 def made_rows(columns: Iterable[Iterable[object]]) -> Iterator[Row]:

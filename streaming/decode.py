@@ -1,4 +1,4 @@
-"""The decode stage: Arrow batches of records in, Arrow batches of rows out (decoders/rows.py).
+"""The decode stage: Arrow batches of records in, packs of rows out (decoders/rows.py, packing).
 
 Runs in Spark's Python workers, without side effects. `decode_batch` never raises: what cannot be read travels
 as a failure row.
@@ -9,7 +9,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.decoders import ROW_SCHEMA, decode_batch, pieces
+from rebalance_monitor.decoders import decode_batch, pieces
+from rebalance_monitor.streaming.packing import PACK_DDL, packed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -17,15 +18,16 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-_SPARK_TYPES = {"int32": "int", "int64": "long", "string": "string", "binary": "binary"}
-ROW_DDL = ", ".join(f"`{field.name}` {_SPARK_TYPES[str(field.type)]}" for field in ROW_SCHEMA)
+    from rebalance_monitor.streaming.lanes import Lanes
 
 
-def decode_batches(batches: Iterable[pa.RecordBatch], buckets: int) -> Iterator[pa.RecordBatch]:
+def decode_batches(batches: Iterable[pa.RecordBatch], lanes: Lanes) -> Iterator[pa.RecordBatch]:
     """Decode each batch by itself, in pieces that Arrow can hold; runs are cut at the borders."""
-    return (decode_batch(part, buckets) for batch in batches for part in pieces(batch))
+    for batch in batches:
+        for part in pieces(batch):
+            yield packed(decode_batch(part, lanes.buckets), lanes)
 
 
-def decoded(records: DataFrame, buckets: int) -> DataFrame:
-    """Return the rows of a frame with the Kafka source's columns."""
-    return records.mapInArrow(partial(decode_batches, buckets=buckets), ROW_DDL)
+def decoded(records: DataFrame, lanes: Lanes) -> DataFrame:
+    """Return the packs of a frame with the Kafka source's columns."""
+    return records.mapInArrow(partial(decode_batches, lanes=lanes), PACK_DDL)

@@ -28,10 +28,11 @@ from rebalance_monitor.streaming.guard import (
     require_same,
     source_ends,
 )
+from rebalance_monitor.streaming.lanes import Lanes
 from rebalance_monitor.streaming.outputs import Outputs
 from rebalance_monitor.streaming.plan import StatePlan, plan_state
 from rebalance_monitor.streaming.query import End, Shape, start_query, watch
-from rebalance_monitor.streaming.session import kafka_jars, start_session
+from rebalance_monitor.streaming.session import kafka_jars, shuffle_partitions, start_session
 from rebalance_monitor.streaming.settings import detection_settings
 from rebalance_monitor.streaming.source import kafka_options, kafka_source
 from rebalance_monitor.streaming.step import Plan
@@ -204,8 +205,9 @@ class _Job:
         return Shape(
             source=kafka_source(kafka_options(self.settings, facts.partitions, self.limit)),
             plan=self.plan,
-            shards=facts.partitions,
-            buckets=self.settings.buckets,
+            lanes=Lanes(
+                facts.partitions, self.settings.buckets, shuffle_partitions(self.settings.spark.properties())
+            ),
             checkpoint=self.checkpoint,
             trigger_s=None if self.options.available_now else self.settings.trigger_seconds,
         )

@@ -1,4 +1,4 @@
-"""The stateful operator: Spark's frames and state around `step`.
+"""The stateful operator: Spark's frames and state around `step`, for all coordinators of a lane in one call.
 
 State has scalar columns only, and one versioned blob: Spark freezes the layout at the first start, and arrays
 or maps in it break PySpark. There is no Spark timeout: deadlines are evaluated on the clock row, and a
@@ -7,14 +7,16 @@ timeout mode would double the Python tasks of every batch.
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from rebalance_monitor.decoders import Row
-from rebalance_monitor.decoders.rows import made_rows
-from rebalance_monitor.streaming.step import OutRow, Plan, Stored, step
+from rebalance_monitor.checkpoints.codec import StateCorruptError, decode_lane, encode_lane
+from rebalance_monitor.streaming.packing import CLOCK, unpacked
+from rebalance_monitor.streaming.step import OutRow, Plan, step
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -22,41 +24,68 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.state import GroupState
 
-STATE_DDL = "codec int, now long, blob binary"
+    from rebalance_monitor.checkpoints.codec import Stored
+    from rebalance_monitor.decoders import Row
+    from rebalance_monitor.streaming.lanes import Lanes
+
+STATE_DDL = "now long, blob binary"
 OUTPUT_DDL = "row_kind string, shard int, `group` string, body string"
-_COLUMNS = tuple(Row.__dataclass_fields__)
+ALL_SHARDS = -1
 
 
 def operate(
-    key: tuple[int, int], frames: Iterable[pd.DataFrame], state: GroupState, *, plan: Plan
+    key: tuple[int], frames: Iterable[pd.DataFrame], state: GroupState, *, plan: Plan, lanes: Lanes
 ) -> Iterator[pd.DataFrame]:
-    """Spark's state function: one call per key and batch. Free of side effects: a task may run twice."""
-    rows = [row for frame in frames for row in frame_rows(frame)]
-    stored = _stored(state)
-    kept, outputs = step(plan, int(key[0]), int(key[1]), rows, state.getCurrentProcessingTimeMs(), stored)
-    state.update(tuple(kept))
+    """Spark's state function: one call per lane and batch. Free of side effects: a task may run twice."""
+    packs = [bytes(pack) for frame in frames for pack in frame["rows"].tolist()]
+    stored, lost = _stored(state)
+    # A lane that cannot be read has no history left: what comes is live.
+    plan = replace(plan, catching_up={}) if lost else plan
+    rows, ticks, now = _by_place(packs), CLOCK in packs, state.getCurrentProcessingTimeMs()
+    places = {*rows, *lanes.members(lanes.keys.index(int(key[0])))} if ticks else set(rows)
+    outputs = lost
+    for place in sorted(places):
+        stored[place], told = step(plan, *place, rows.get(place, ()), now, stored.get(place), ticks=ticks)
+        outputs += told
+    state.update((now, encode_lane(stored)))
     yield pd.DataFrame(outputs, columns=list(OutRow._fields))
 
 
-def frame_rows(frame: pd.DataFrame) -> Iterator[Row]:
-    """Yield the rows of one frame as Python values (numpy's would not survive JSON)."""
-    return made_rows(frame[name].tolist() for name in _COLUMNS)
-
-
-def operated(rows: DataFrame, clock: DataFrame, plan: Plan) -> DataFrame:
-    """Return the operator's output for `rows` and `clock`, both with the row contract's columns."""
+def operated(packs: DataFrame, clock: DataFrame, plan: Plan, lanes: Lanes) -> DataFrame:
+    """Return the operator's output for `packs` and `clock`, both with the columns of a pack."""
     from pyspark.sql import functions as f  # noqa: PLC0415 - heavy, and an optional dependency
 
     # The key must be non-null in the union: else the state's schema would depend on which leg a batch has.
-    keys = {name: f.coalesce(f.col(name), f.lit(-1).cast("int")) for name in ("shard", "bucket")}
-    united = rows.unionByName(clock).withColumns(keys)
-    return united.groupBy("shard", "bucket").applyInPandasWithState(
-        partial(operate, plan=plan), OUTPUT_DDL, STATE_DDL, "update", "NoTimeout"
+    lane = f.coalesce(f.col("lane"), f.lit(-1).cast("int"))
+    return (
+        packs.unionByName(clock)
+        .withColumn("lane", lane)
+        .groupBy("lane")
+        .applyInPandasWithState(
+            partial(operate, plan=plan, lanes=lanes), OUTPUT_DDL, STATE_DDL, "update", "NoTimeout"
+        )
     )
 
 
-def _stored(state: GroupState) -> Stored | None:
+def _by_place(packs: Iterable[bytes]) -> dict[tuple[int, int], list[Row]]:
+    found: dict[tuple[int, int], list[Row]] = {}
+    for pack in packs:
+        for row in unpacked(pack):
+            place = (row.shard, row.bucket)
+            if place in found:
+                found[place].append(row)
+            else:
+                found[place] = [row]
+    return found
+
+
+def _stored(state: GroupState) -> tuple[dict[tuple[int, int], Stored], list[OutRow]]:
+    """Return what the lane keeps; nothing, and a stat that says so, where it is damaged."""
     if not state.exists:
-        return None
-    codec, now, blob = state.get
-    return Stored(int(codec), int(now), bytes(blob))
+        return {}, []
+    _, lane = state.get
+    try:
+        return decode_lane(bytes(lane)), []
+    except StateCorruptError as error:
+        said = json.dumps({"kind": "state_lost", "error": str(error)[:500]})
+        return {}, [OutRow("stat", ALL_SHARDS, "", said)]

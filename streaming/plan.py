@@ -24,6 +24,7 @@ from rebalance_monitor.checkpoints.manifest import (
 )
 from rebalance_monitor.checkpoints.spark_log import read_spark_log
 from rebalance_monitor.streaming.guard import removed_unread, require_uncut
+from rebalance_monitor.streaming.session import shuffle_partitions
 
 if TYPE_CHECKING:
     from rebalance_monitor.checkpoints.places import Place
@@ -49,12 +50,13 @@ class StatePlan:
     lost: dict[int, int] = field(default_factory=dict)
 
 
-def identity_of(facts: TopicFacts, buckets: int) -> Identity:
+def identity_of(facts: TopicFacts, buckets: int, lanes: int) -> Identity:
     """Return what state made now would depend on."""
     return Identity(
         product_version=version("rebalance-monitor"),
         codec_version=CODEC_VERSION,
         buckets=buckets,
+        lanes=lanes,
         shards=facts.partitions,
         topic_id=facts.id,
         cluster_id=facts.cluster_id,
@@ -63,7 +65,7 @@ def identity_of(facts: TopicFacts, buckets: int) -> Identity:
 
 def plan_state(storage: Storage, facts: TopicFacts, settings: Settings, *, rebuild: bool) -> StatePlan:
     """Return the state to run on and record it. Raises ManifestError where the stored one does not fit."""
-    found = identity_of(facts, settings.buckets)
+    found = identity_of(facts, settings.buckets, shuffle_partitions(settings.spark.properties()))
     stored = None if rebuild else read_manifest(storage.manifest)
     rebuilt = "asked for by --rebuild-state" if rebuild and storage.manifest.exists() else ""
     if stored is not None and not storage.checkpoint(stored.generation).is_dir():

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from rebalance_monitor.streaming.lanes import Lanes
     from rebalance_monitor.streaming.source import Source
     from rebalance_monitor.streaming.step import Plan
     from rebalance_monitor.streaming.writer import BatchWriter
@@ -46,16 +47,15 @@ class Shape:
 
     source: Source
     plan: Plan
-    shards: int
-    buckets: int
+    lanes: Lanes
     checkpoint: str
     trigger_s: float | None
 
 
 def output_frame(session: SparkSession, shape: Shape) -> DataFrame:
     """Return source, decoder, clock and operator as one streaming frame."""
-    rows = decoded(shape.source(session), shape.buckets)
-    return operated(rows, clock_rows(session, shape.shards, shape.buckets), shape.plan)
+    packs = decoded(shape.source(session), shape.lanes)
+    return operated(packs, clock_rows(session, shape.lanes), shape.plan, shape.lanes)
 
 
 def start_query(session: SparkSession, shape: Shape, writer: BatchWriter) -> StreamingQuery:

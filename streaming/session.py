@@ -105,6 +105,11 @@ def _log_layout() -> str:
     return f"-Dlog4j2.configurationFile={Path(__file__).with_name(f'log4j2-{form}.properties').as_uri()}"
 
 
+def shuffle_partitions(overrides: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> int:
+    """Return how many partitions the state of a query that begins now will have."""
+    return int(session_settings(overrides, (), environment)["spark.sql.shuffle.partitions"])
+
+
 def kafka_jars(settings: JarChoice) -> list[Path]:
     """Return the jars of Kafka's source; none on a platform, which brings them: `--packages`, or its own.
 

@@ -1,4 +1,4 @@
-"""One key's share of a micro-batch: rows and the batch's time in, new state and outputs out. No Spark here.
+"""One coordinator's share of a micro-batch: rows and time in, new state and outputs out. No Spark here.
 
 Rows are put into the order of their offsets, the clock last: Spark promises no order inside a key. Nothing a
 record causes may stop the query, so an error of the coordinator becomes a counted `operator_error` stat, and
@@ -19,14 +19,14 @@ from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rebalance_monitor.checkpoints.codec import StateVersionError, decode_state, encode_state
+from rebalance_monitor.checkpoints.codec import StateVersionError, Stored, decode_state, encode_state
 from rebalance_monitor.coordinator.findings import to_json
 from rebalance_monitor.coordinator.outputs import FindingOut, GroupOut, Output, RemovedOut, StatOut
 from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
-from rebalance_monitor.decoders.rows import CLOCK, COMMIT_RUN, FAILURE, RECORD
+from rebalance_monitor.decoders.rows import COMMIT_RUN, FAILURE, RECORD
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from rebalance_monitor.coordinator.settings import DetectionSettings
     from rebalance_monitor.coordinator.state import ShardState
@@ -37,14 +37,6 @@ QUARANTINE_BYTES = 256 * 1024
 # A record's body begins with a version byte and the key's length; the key begins with its type.
 _KEY_TYPE = slice(5, 7)
 _OFFSET_COMMIT = 1
-
-
-class Stored(NamedTuple):
-    """The state row: version of the blob, the timestamp of the last batch (ms), the coordinator's state."""
-
-    codec: int
-    now: int
-    blob: bytes
 
 
 class OutRow(NamedTuple):
@@ -58,7 +50,10 @@ class OutRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What every key is started with. catching_up: shard -> end offset found when this state was begun."""
+    """What every coordinator is started with.
+
+    catching_up: shard -> end offset found when this state was begun.
+    """
 
     settings: DetectionSettings
     cluster: str
@@ -99,22 +94,32 @@ class _Work:
 
 
 def step(
-    plan: Plan, shard: int, bucket: int, rows: list[Row], now: int, stored: Stored | None
+    plan: Plan,
+    shard: int,
+    bucket: int,
+    rows: Sequence[Row],
+    now: int,
+    stored: Stored | None,
+    *,
+    ticks: bool,
 ) -> tuple[Stored, list[OutRow]]:
-    """Apply one batch's `rows` of a key at its timestamp `now` (ms). Raises StateVersionError only."""
+    """Apply one batch's `rows` at its timestamp `now` (ms); `ticks`: deadlines are judged after them.
+
+    Raises StateVersionError only.
+    """
     work = _Work()
     state = _state(plan, shard, bucket, stored, work)
     coordinator = ShardCoordinator(state, plan.settings, plan.cluster, plan.catching_up.get(shard, 0))
-    records = sorted((row for row in rows if row.row_kind != CLOCK), key=attrgetter("first_offset"))
+    records = sorted(rows, key=attrgetter("first_offset"))
     work.take(records, coordinator.on_row)
     before = stored.now if stored else now
-    if len(records) < len(rows):
+    if ticks:
         sure = min(now, before + plan.settings.grace_ms)
         _clock(coordinator, sure, work)
     blob = _blob(state, stored, work)
     work.outputs.append(_summary(records, now, blob, is_live=state.catching_up_until is None))
     work.outputs.extend(_quarantine(records))
-    return Stored(blob[0] if blob else 0, max(now, before), blob), [_out(shard, o) for o in work.outputs]
+    return Stored(max(now, before), blob), [_out(shard, o) for o in work.outputs]
 
 
 def _clock(coordinator: ShardCoordinator, now: int, work: _Work) -> None:

@@ -10,7 +10,12 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.checkpoints.codec import StateCorruptError, StateVersionError, decode_state
+from rebalance_monitor.checkpoints.codec import (
+    StateCorruptError,
+    StateVersionError,
+    decode_lane,
+    decode_state,
+)
 from rebalance_monitor.cluster.errors import DependencyError
 
 if TYPE_CHECKING:
@@ -24,16 +29,22 @@ FIRST_SPARK = 4
 
 
 @dataclass(frozen=True, slots=True)
-class StoredKey:
-    """One state key: its blob and when it was written (ms)."""
+class StoredShard:
+    """The state of one coordinator: its blob and when it was written (ms).
+
+    damage: why the lane it should be in cannot be read, "" where it can; shard and bucket are -1 then.
+    """
 
     shard: int
     bucket: int
     at: int
     blob: bytes
+    damage: str = ""
 
     def state(self) -> ShardState:
         """Decode the blob. Raises StateVersionError, StateCorruptError."""
+        if self.damage:
+            raise StateCorruptError(self.damage)
         return decode_state(self.blob)
 
     def groups(self) -> Iterator[tuple[str, GroupState]]:
@@ -55,14 +66,25 @@ class StoredKey:
         return ""
 
 
-def stored_keys(session: SparkSession, checkpoint: str) -> Iterator[StoredKey]:
-    """Yield every key of the newest committed state, by shard. Raises DependencyError on Spark 3.5."""
+def stored_shards(session: SparkSession, checkpoint: str) -> Iterator[StoredShard]:
+    """Yield every coordinator of the newest state, by shard. Raises DependencyError on Spark 3.5."""
     if int(version("pyspark").split(".")[0]) < FIRST_SPARK:
         raise DependencyError(
             f"pyspark {version('pyspark')} cannot read a state store.",
             "Use Spark 4.0 or newer for this verb.",
         )
     frame = session.read.format("statestore").load(checkpoint)
-    columns = ("key.shard", "key.bucket", "value.groupState.now", "value.groupState.blob")
-    for shard, bucket, now, blob in sorted(map(tuple, frame.select(*columns).collect())):
-        yield StoredKey(int(shard), int(bucket), int(now), bytes(blob))
+    lanes = frame.select("value.groupState.now", "value.groupState.blob").collect()
+    yield from sorted((found for now, lane in lanes for found in _shards(int(now), bytes(lane))), key=_place)
+
+
+def _shards(now: int, lane: bytes) -> Iterator[StoredShard]:
+    try:
+        for (shard, bucket), (at, blob) in decode_lane(lane).items():
+            yield StoredShard(shard, bucket, at, blob)
+    except (StateVersionError, StateCorruptError) as error:
+        yield StoredShard(-1, -1, now, lane, str(error))
+
+
+def _place(found: StoredShard) -> tuple[int, int]:
+    return found.shard, found.bucket

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
 from rebalance_monitor.coordinator.findings import from_json
 from rebalance_monitor.coordinator.settings import DetectionSettings
-from rebalance_monitor.decoders import rows
-from rebalance_monitor.streaming.step import Plan, Stored, step
+from rebalance_monitor.streaming.step import Plan, step
 from tests.coordinator.timeline import T0, Client, Topic
+
+if TYPE_CHECKING:
+    from rebalance_monitor.checkpoints.codec import Stored
+    from rebalance_monitor.decoders import rows
 
 pytestmark = [pytest.mark.chaos]
 PLAN = Plan(DetectionSettings(), "c", {})
@@ -39,7 +43,7 @@ def test_a_hundred_thousand_groups_born_and_gone_leave_the_state_as_it_was() -> 
             batch += churn(f"born-{number}", offset, first // AT_ONCE * 1_000)
             offset = batch[-1].last_offset + 1
         now = T0 + first // AT_ONCE * 1_000 + 10_000
-        stored, _ = step(PLAN, 0, 0, [*batch, rows.clock_row(0, 0)], now, stored)
+        stored, _ = step(PLAN, 0, 0, batch, now, stored, ticks=True)
         sizes.append(len(stored.blob))
     assert max(sizes[1:]) < 2 * sizes[0] + 1_000
     assert max(sizes) < 4_096
@@ -78,6 +82,6 @@ def told(topic: Topic, jump: int) -> list[tuple[str, int | None]]:
     for number in range(25):
         now = T0 + number * 1_000 + (jump if number > 10 else 0)
         due = [r for r in topic.rows if number * 1_000 - 1_000 < r.record_ts - T0 <= number * 1_000]
-        stored, out = step(PLAN, 0, 0, [*due, rows.clock_row(0, 0)], now, stored)
+        stored, out = step(PLAN, 0, 0, due, now, stored, ticks=True)
         found += [from_json(row.body) for row in out if row.row_kind == "finding"]
     return [(finding.kind.value, finding.generation) for finding in found]

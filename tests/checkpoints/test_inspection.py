@@ -15,7 +15,7 @@ from rebalance_monitor.cli.main import run
 if TYPE_CHECKING:
     from pathlib import Path
 
-IDENTITY = Identity("0.1.0", 1, 1, 3, "topic", "cluster")
+IDENTITY = Identity("0.1.0", 1, 1, 1, 3, "topic", "cluster")
 TOPIC = "__consumer_offsets"
 
 

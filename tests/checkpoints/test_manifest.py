@@ -24,7 +24,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 IDENTITY = Identity(
-    product_version="0.1.0", codec_version=1, buckets=1, shards=50, topic_id="topic-a", cluster_id="cluster-a"
+    product_version="0.1.0",
+    codec_version=1,
+    buckets=1,
+    lanes=2,
+    shards=50,
+    topic_id="topic-a",
+    cluster_id="cluster-a",
 )
 
 
@@ -43,7 +49,7 @@ def test_a_new_job_has_no_manifest(tmp_path: Path) -> None:
     assert read_manifest(tmp_path / "manifest.json") is None
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"format":2}', '{"format":1,"identity":{}}'])
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"format":1}', '{"format":2,"identity":{}}'])
 def test_a_manifest_that_cannot_be_read_names_the_way_out(tmp_path: Path, text: str) -> None:
     path = tmp_path / "manifest.json"
     path.write_text(text)
@@ -58,6 +64,7 @@ def test_a_manifest_that_cannot_be_read_names_the_way_out(tmp_path: Path, text: 
         (replace(IDENTITY, topic_id="topic-b"), "recreated"),
         (replace(IDENTITY, shards=25), "partitions never go away"),
         (replace(IDENTITY, buckets=4), "the configuration asks for 4"),
+        (replace(IDENTITY, lanes=8), "asks for 8 \\(spark.sql.shuffle.partitions\\)"),
         (replace(IDENTITY, codec_version=0), "newer version of the product"),
     ],
 )

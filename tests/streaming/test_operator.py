@@ -1,6 +1,9 @@
-"""The operator around the step: Spark's frames and state keep every type and byte."""
+"""The operator around the step: packs, lanes and state keep every type and byte."""
 
 from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
 
 import pandas as pd
 import pytest
@@ -10,61 +13,98 @@ pytest.importorskip("pyspark")
 from pyspark.sql.streaming.state import GroupState
 from pyspark.sql.types import Row as SparkRow
 
-from rebalance_monitor.checkpoints.codec import CODEC_VERSION, decode_state
+from rebalance_monitor.checkpoints.codec import StateVersionError, decode_lane, decode_state
 from rebalance_monitor.coordinator.settings import DetectionSettings
-from rebalance_monitor.decoders import ROW_SCHEMA, Row, rows
-from rebalance_monitor.streaming.operator import OUTPUT_DDL, frame_rows, operate
-from rebalance_monitor.streaming.step import OutRow, Plan, Stored, step
+from rebalance_monitor.streaming.lanes import Lanes
+from rebalance_monitor.streaming.operator import OUTPUT_DDL, operate
+from rebalance_monitor.streaming.packing import CLOCK
+from rebalance_monitor.streaming.step import OutRow, Plan, step
 from tests.coordinator.timeline import T0
-from tests.streaming.topics import eventful_topic
+from tests.streaming.topics import eventful_topic, packs_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 PLAN = Plan(DetectionSettings(), "c1", {})
+ONE = Lanes(1, 1, 1)
 TOPIC = eventful_topic()
 
 
-def frame(found: list[Row]) -> pd.DataFrame:
-    return pd.DataFrame({name: [getattr(row, name) for row in found] for name in ROW_SCHEMA.names})
+def frame(packs: Sequence[bytes]) -> pd.DataFrame:
+    return pd.DataFrame({"lane": [0] * len(packs), "rows": list(packs)})
 
 
-def group_state(now: int, value: Stored | None = None) -> GroupState:
+def group_state(now: int, value: tuple[int, bytes] | None = None) -> GroupState:
     row = None if value is None else SparkRow(*value)
     return GroupState(row, now, -1, "NoTimeout", False, False, value is not None, False, False, -1, b"", None)  # noqa: FBT003
 
 
-def test_rows_survive_the_frame() -> None:
-    assert list(frame_rows(frame(TOPIC.rows))) == TOPIC.rows
+def operated(packs: Sequence[bytes], state: GroupState, lanes: Lanes = ONE, lane: int = 0) -> list[OutRow]:
+    (out,) = operate((lanes.keys[lane],), [frame(packs)], state, plan=PLAN, lanes=lanes)
+    return [OutRow(*values) for values in out.itertuples(index=False)]
 
 
-def test_values_of_a_frame_are_pythons_own() -> None:
-    (row,) = frame_rows(frame(TOPIC.rows[:1]))
-    assert {type(getattr(row, name)) for name in ROW_SCHEMA.names} == {int, str, bytes}
-
-
-def test_chunks_of_a_key_are_one_batch() -> None:
-    clock = [rows.clock_row(0, 0)]
-    chunks = [frame(clock), frame(TOPIC.rows[9:]), frame(TOPIC.rows[:9])]
-    (out,) = operate((0, 0), chunks, group_state(T0), plan=PLAN)
-    _, expected = step(PLAN, 0, 0, [*TOPIC.rows, *clock], T0, None)
+def test_chunks_of_a_lane_are_one_batch() -> None:
+    chunks = [frame([CLOCK]), frame(packs_of(TOPIC.rows[9:])), frame(packs_of(TOPIC.rows[:9]))]
+    (out,) = operate((ONE.keys[0],), chunks, group_state(T0), plan=PLAN, lanes=ONE)
+    _, expected = step(PLAN, 0, 0, TOPIC.rows, T0, None, ticks=True)
     assert [OutRow(*values) for values in out.itertuples(index=False)] == expected
 
 
 def test_state_crosses_as_scalars_and_bytes() -> None:
     state = group_state(T0)
-    list(operate((0, 0), [frame(TOPIC.rows)], state, plan=PLAN))
-    codec, now, blob = state.get
-    assert (type(codec), type(now), type(blob)) == (int, int, bytes)
-    assert (codec, now) == (CODEC_VERSION, T0)
-    assert decode_state(blob).last_offset == TOPIC.rows[-1].last_offset
+    operated(packs_of(TOPIC.rows), state)
+    now, lane = state.get
+    assert (type(now), type(lane), now) == (int, bytes, T0)
+    ((place, stored),) = decode_lane(lane).items()
+    assert (place, stored.now) == ((0, 0), T0)
+    assert decode_state(stored.blob).last_offset == TOPIC.rows[-1].last_offset
 
 
 def test_a_bytearray_from_spark_is_state_too() -> None:
-    stored, _ = step(PLAN, 0, 0, TOPIC.rows[:4], T0, None)
-    state = group_state(T0, stored._replace(blob=bytearray(stored.blob)))  # type: ignore[arg-type] # what 3.5 gives
-    list(operate((0, 0), [frame(TOPIC.rows[4:])], state, plan=PLAN))
-    assert decode_state(bytes(state.get[2])).last_offset == TOPIC.rows[-1].last_offset
+    before, after = group_state(T0), group_state(T0)
+    operated(packs_of(TOPIC.rows[:4]), before)
+    now, lane = before.get
+    after = group_state(T0, (now, bytearray(lane)))  # type: ignore[arg-type] # what 3.5 gives
+    operated(packs_of(TOPIC.rows[4:]), after)
+    assert decode_state(decode_lane(after.get[1])[0, 0].blob).last_offset == TOPIC.rows[-1].last_offset
+
+
+def test_the_clock_reaches_every_coordinator_of_its_lane_and_no_other() -> None:
+    lanes = Lanes(5, 2, 3)
+    for lane in range(3):
+        state = group_state(T0)
+        told = operated([CLOCK], state, lanes, lane)
+        assert sorted(decode_lane(state.get[1])) == lanes.members(lane)
+        judged = [row.shard for row in told if json.loads(row.body)["kind"] == "shard"]
+        assert judged == [shard for shard, _ in lanes.members(lane)]
+
+
+def test_without_the_clock_what_has_no_rows_is_kept_as_it_is() -> None:
+    lanes, state = Lanes(3, 1, 1), group_state(T0)
+    operated([CLOCK], state, lanes)
+    before = decode_lane(state.get[1])
+    later = group_state(T0 + 1_000, (T0, state.get[1]))
+    operated(packs_of(eventful_topic(1).rows), later, lanes)
+    after = decode_lane(later.get[1])
+    assert [place for place in before if after[place] != before[place]] == [(1, 0)]
+
+
+def test_a_damaged_lane_is_said_and_what_comes_after_it_is_live() -> None:
+    plan = Plan(DetectionSettings(), "c1", {0: 10**6})
+    state = group_state(T0, (T0, b"\x01short"))
+    (out,) = operate((ONE.keys[0],), [frame([CLOCK])], state, plan=plan, lanes=ONE)
+    told = [json.loads(body) for body in out["body"]]
+    assert [entry["kind"] for entry in told].count("state_lost") == 1
+    assert decode_state(decode_lane(state.get[1])[0, 0].blob).catching_up_until is None
+
+
+def test_a_lane_of_another_release_is_left_alone() -> None:
+    with pytest.raises(StateVersionError, match="--rebuild-state"):
+        operated([CLOCK], group_state(T0, (T0, b"\xfa...")))
 
 
 def test_output_columns_are_the_declared_ones() -> None:
-    (out,) = operate((3, 0), [frame([rows.clock_row(3, 0)])], group_state(T0), plan=PLAN)
+    (out,) = operate((ONE.keys[0],), [frame([CLOCK])], group_state(T0), plan=PLAN, lanes=ONE)
     declared = [entry.split()[0].strip("`") for entry in OUTPUT_DDL.split(", ")]
     assert list(out.columns) == declared

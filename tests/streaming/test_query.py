@@ -14,6 +14,7 @@ from rebalance_monitor.checkpoints.ledger import Ledger
 from rebalance_monitor.coordinator.findings import Finding, from_json
 from rebalance_monitor.coordinator.kinds import KINDS, DrivenBy
 from rebalance_monitor.coordinator.settings import DetectionSettings
+from rebalance_monitor.streaming.lanes import Lanes
 from rebalance_monitor.streaming.parts import Parts
 from rebalance_monitor.streaming.query import End, Shape, start_query, watch
 from rebalance_monitor.streaming.sinks import JsonLines
@@ -55,8 +56,7 @@ def shape(root: Path, trigger_s: float | None, plan: Plan | None = None) -> Shap
     return Shape(
         source=folder_source(root / "in"),
         plan=plan or Plan(SETTINGS, "c1", {}),
-        shards=2,
-        buckets=1,
+        lanes=Lanes(2, 1, 1),
         checkpoint=str(root / "state" / "1"),
         trigger_s=trigger_s,
     )

@@ -11,31 +11,31 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rebalance_monitor.checkpoints.codec import StateVersionError, decode_state
+from rebalance_monitor.checkpoints.codec import StateVersionError, Stored, decode_state
 from rebalance_monitor.coordinator.findings import Finding, from_json
 from rebalance_monitor.coordinator.kinds import KINDS, DrivenBy
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.shard import ShardCoordinator
 from rebalance_monitor.decoders import Row, rows
-from rebalance_monitor.streaming.step import QUARANTINE_BYTES, OutRow, Plan, Stored, step
+from rebalance_monitor.streaming.step import QUARANTINE_BYTES, OutRow, Plan, step
 from tests.coordinator.timeline import T0, findings
 from tests.streaming.topics import eventful_topic
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from random import Random
 
     from rebalance_monitor.coordinator.outputs import Output
 
 PLAN = Plan(DetectionSettings(), "c1", {})
 TOPIC = eventful_topic()
-CLOCK = rows.clock_row(0, 0)
 
 
-def run(batches: list[list[Row]], plan: Plan = PLAN, nows: list[int] | None = None) -> list[OutRow]:
+def run(batches: Sequence[Sequence[Row]], plan: Plan = PLAN, nows: list[int] | None = None) -> list[OutRow]:
     stored, out = None, []
     for number, batch in enumerate(batches):
         now = nows[number] if nows else max([row.record_ts for row in batch], default=T0)
-        stored, found = step(plan, 0, 0, batch, now, stored)
+        stored, found = step(plan, 0, 0, batch, now, stored, ticks=True)
         out += found
     return out
 
@@ -62,7 +62,7 @@ def test_record_driven_findings_do_not_depend_on_batching_and_row_order(
     cuts: list[int], random: Random
 ) -> None:
     bounds = [0, *sorted(cuts), len(TOPIC.rows)]
-    batches = [[*TOPIC.rows[start:end], CLOCK] for start, end in pairwise(bounds)]
+    batches = [list(TOPIC.rows[start:end]) for start, end in pairwise(bounds)]
     for batch in batches:
         random.shuffle(batch)
     assert by_records(found_in(run(batches))) == EXPECTED
@@ -72,8 +72,8 @@ def test_record_driven_findings_do_not_depend_on_batching_and_row_order(
 @settings(deadline=None, max_examples=60)
 @given(st.integers(0, len(TOPIC.rows)))
 def test_a_batch_that_runs_again_on_the_same_state_gives_the_same_rows_and_state(cut: int) -> None:
-    stored, _ = step(PLAN, 0, 0, TOPIC.rows[:cut], T0, None)
-    again = [step(PLAN, 0, 0, [*TOPIC.rows[cut:], CLOCK], T0 + 99_000, stored) for _ in range(2)]
+    stored, _ = step(PLAN, 0, 0, TOPIC.rows[:cut], T0, None, ticks=False)
+    again = [step(PLAN, 0, 0, TOPIC.rows[cut:], T0 + 99_000, stored, ticks=True) for _ in range(2)]
     assert again[0] == again[1]
 
 
@@ -94,20 +94,20 @@ def test_the_coordinator_is_told_only_of_time_that_has_been_read() -> None:
     nows = [T0, T0 + 500, T0 + 60_500, T0 + 61_000]
     clocks, stored = [], None
     for now in nows:
-        stored, _ = step(PLAN, 0, 0, [CLOCK], now, stored)
+        stored, _ = step(PLAN, 0, 0, [], now, stored, ticks=True)
         clocks.append(decode_state(stored.blob).now)
     assert clocks == [T0, T0 + 500, T0 + 500 + grace, T0 + 61_000]
 
 
 def test_time_does_not_go_back_when_the_drivers_clock_does() -> None:
-    stored, _ = step(PLAN, 0, 0, [CLOCK], T0, None)
-    stored, _ = step(PLAN, 0, 0, [CLOCK], T0 - 3_600_000, stored)
+    stored, _ = step(PLAN, 0, 0, [], T0, None, ticks=True)
+    stored, _ = step(PLAN, 0, 0, [], T0 - 3_600_000, stored, ticks=True)
     assert stored.now == decode_state(stored.blob).now == T0
 
 
 def test_a_row_that_breaks_the_coordinator_is_counted_and_hurts_nothing_else() -> None:
     poison = replace(TOPIC.rows[5], row_kind=rows.RECORD, body=b"\xff")
-    batch = [*TOPIC.rows[:5], poison, *TOPIC.rows[6:], CLOCK]
+    batch = [*TOPIC.rows[:5], poison, *TOPIC.rows[6:]]
     out = run([batch])
     (error,) = stats(out, "operator_error")
     assert error["what"] == f"offset {poison.first_offset}"
@@ -117,21 +117,21 @@ def test_a_row_that_breaks_the_coordinator_is_counted_and_hurts_nothing_else() -
 
 
 def test_a_flood_of_broken_rows_gives_a_bounded_answer() -> None:
-    poison = [replace(CLOCK, row_kind=rows.RECORD, first_offset=n, last_offset=n) for n in range(5_000)]
+    poison = [Row(0, 0, rows.RECORD, n, n, -1, "", -1, 0, b"") for n in range(5_000)]
     assert len(run([poison])) < 50
 
 
 def test_damaged_state_is_begun_anew_and_said() -> None:
-    stored, _ = step(PLAN, 0, 0, TOPIC.rows[:5], T0, None)
+    stored, _ = step(PLAN, 0, 0, TOPIC.rows[:5], T0, None, ticks=False)
     damaged = stored._replace(blob=stored.blob[:1] + b"\x00\x00\x00\x05rubbish")
-    after, out = step(PLAN, 0, 0, TOPIC.rows[5:], T0, damaged)
+    after, out = step(PLAN, 0, 0, TOPIC.rows[5:], T0, damaged, ticks=False)
     assert len(stats(out, "state_lost")) == 1
     assert decode_state(after.blob).last_offset == TOPIC.rows[-1].last_offset
 
 
 def test_state_of_an_unknown_version_is_left_alone() -> None:
     with pytest.raises(StateVersionError, match="--rebuild-state"):
-        step(PLAN, 0, 0, [CLOCK], T0, Stored(250, T0, b"\xfa..."))
+        step(PLAN, 0, 0, [], T0, Stored(T0, b"\xfa..."), ticks=True)
 
 
 @pytest.mark.parametrize("size", [10, 60_000])
@@ -145,8 +145,8 @@ def test_the_quarantine_sample_is_bounded_in_bytes_and_keeps_the_newest(size: in
 
 
 def test_an_empty_batch_keeps_the_state() -> None:
-    stored, _ = step(PLAN, 0, 0, TOPIC.rows, T0, None)
-    again, out = step(PLAN, 0, 0, [], T0 + 1, stored)
+    stored, _ = step(PLAN, 0, 0, TOPIC.rows, T0, None, ticks=False)
+    again, out = step(PLAN, 0, 0, [], T0 + 1, stored, ticks=False)
     assert decode_state(again.blob).last_offset == TOPIC.rows[-1].last_offset
     assert [row.row_kind for row in out] == ["stat"]
 
@@ -154,8 +154,8 @@ def test_an_empty_batch_keeps_the_state() -> None:
 def test_a_hole_that_batches_take_long_to_cross_does_not_end_the_history() -> None:
     """Limited batches may read only offsets that compaction emptied; what follows the hole is still old."""
     last = TOPIC.rows[-1]
-    crossing: list[list[Row]] = [[CLOCK]] * 20
-    batches = [*crossing, [*TOPIC.rows, CLOCK], *crossing, [replace(last, first_offset=10**6), CLOCK]]
+    crossing: list[list[Row]] = [[]] * 20
+    batches = [*crossing, TOPIC.rows, *crossing, [replace(last, first_offset=10**6)]]
     out = run(batches, Plan(DetectionSettings(), "c1", {0: 10**6}), [T0] * len(batches))
     told = by_records(found_in(out))
     assert len(told) > 1
@@ -176,7 +176,7 @@ def test_a_group_that_cannot_be_judged_costs_no_other_group_its_deadlines(
 
     monkeypatch.setattr(ShardCoordinator, "wake", fails_for_one)
     monkeypatch.setattr(ShardCoordinator, "due", lambda self: ["bad", *due(self)])
-    out = run([TOPIC.rows[:3], [CLOCK]], nows=[T0 + 10_000, T0 + 11_000])
+    out = run([TOPIC.rows[:3], []], nows=[T0 + 10_000, T0 + 11_000])
     assert woken == ["g"]
-    assert [stat["group"] for stat in stats(out, "operator_error")] == ["bad"]
-    assert len(stats(out, "shard")) == 1
+    assert [stat["group"] for stat in stats(out, "operator_error")] == ["bad", "bad"]
+    assert len(stats(out, "shard")) == 2

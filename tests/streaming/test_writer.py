@@ -17,7 +17,7 @@ from rebalance_monitor.coordinator.findings import Finding, from_json
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.sightings import Sighting
 from rebalance_monitor.dashboard.table_files import files
-from rebalance_monitor.decoders import rows
+from rebalance_monitor.decoders import Row, rows
 from rebalance_monitor.streaming.batches import Batch, BatchKey, read_batch
 from rebalance_monitor.streaming.notices import Notices
 from rebalance_monitor.streaming.parts import Parts
@@ -31,7 +31,6 @@ from tests.streaming.topics import eventful_topic
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rebalance_monitor.decoders import Row
 
 QUERY = "8d74df78-fa24-4f2f-b920-b9b1ddd93eb6"
 SETTINGS = DetectionSettings(unreadable_threshold=2)
@@ -58,15 +57,12 @@ class MortalLedger(Ledger):
 def input_batches(history: int = 0) -> list[Batch]:
     """What Spark gives for the eventful topic and some unreadable records, four rows at a time."""
     topic, stored, out = eventful_topic(), None, []
-    bad = [
-        replace(rows.clock_row(0, 0), row_kind=rows.FAILURE, body=BAD, first_offset=n, last_offset=n)
-        for n in (900, 901, 902)
-    ]
+    bad = [Row(0, 0, rows.FAILURE, n, n, -1, "", -1, 0, BAD) for n in (900, 901, 902)]
     everything: list[Row] = [*topic.rows, *(replace(row, record_ts=T0 + 61_000) for row in bad)]
     plan = Plan(SETTINGS, "c1", {0: history} if history else {})
     for start in range(0, len(everything), 4):
-        batch = [*everything[start : start + 4], rows.clock_row(0, 0)]
-        stored, found = step(plan, 0, 0, batch, T0 + start * 3_000, stored)
+        batch = everything[start : start + 4]
+        stored, found = step(plan, 0, 0, batch, T0 + start * 3_000, stored, ticks=True)
         out.append([tuple(row) for row in found])
     return [read_batch(found) for found in out]  # type: ignore[arg-type]  # the same tuples as Spark's
 

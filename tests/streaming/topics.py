@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rebalance_monitor.decoders import Row, rows
+from rebalance_monitor.decoders import ROW_SCHEMA, Row, rows
+from rebalance_monitor.streaming.lanes import Lanes
+from rebalance_monitor.streaming.packing import packed
 from tests.coordinator.timeline import Client, Topic, text
 
 if TYPE_CHECKING:
@@ -62,6 +64,18 @@ def records(topic_rows: Sequence[Row]) -> pa.Table:
             found.append((key, value, row.shard, row.first_offset + number, row.record_ts))
     columns = zip(*found, strict=True)
     return pa.table([pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)], schema=SCHEMA)
+
+
+def row_batch(found: Sequence[Row]) -> pa.RecordBatch:
+    """Rows as the decode stage has them."""
+    columns = [[getattr(row, name) for row in found] for name in ROW_SCHEMA.names]
+    arrays = [pa.array(column, kind) for column, kind in zip(columns, ROW_SCHEMA.types, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=ROW_SCHEMA)
+
+
+def packs_of(found: Sequence[Row]) -> list[bytes]:
+    """Rows as they reach the only lane of a state."""
+    return [bytes(pack) for pack in packed(row_batch(found), Lanes(1, 1, 1)).column("rows").to_pylist()]
 
 
 def put_file(folder: Path, name: str, table: pa.Table) -> None:
