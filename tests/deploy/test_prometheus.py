@@ -113,9 +113,9 @@ def test_every_alert_has_a_case() -> None:
     assert [case["name"] for case in CASES["tests"]] == [rule["alert"] for rule in rules(ALERTS)]
 
 
-def asked_now(query: str) -> str:
+def asked_now(query: str, group: str = GROUP) -> str:
     """The query with Grafana's variables filled in, for a run of half a minute."""
-    filled = {"$cluster": ".*", "$group": GROUP, "$__rate_interval": "8s", "$__range": "1m"}
+    filled = {"$cluster": ".*", "$group": group, "$__rate_interval": "8s", "$__range": "1m"}
     for name, value in filled.items():
         query = query.replace(name, value)
     return query
@@ -196,8 +196,8 @@ def prometheus(folder: Path, target: str) -> Iterator[str]:
             os.kill(process.pid, signal.SIGTERM)
 
 
-def answer(client: httpx.Client, query: str, began: float) -> list[dict[str, Any]]:
-    given = {"query": asked_now(query), "start": began, "end": time.time(), "step": 1}
+def answer(client: httpx.Client, query: str, began: float, group: str = GROUP) -> list[dict[str, Any]]:
+    given = {"query": asked_now(query, group), "start": began, "end": time.time(), "step": 1}
     body = json.loads(client.get("/api/v1/query_range", params=given).text)
     assert body["status"] == "success", body
     return list(body["data"]["result"])
