@@ -48,13 +48,13 @@ class Lease:
     def __init__(
         self,
         folder: RemotePlace,
-        term_s: float = TERM_S,
+        term_s: float | None = None,
         now: Callable[[], float] = time.monotonic,
         wait: Callable[[float], None] = time.sleep,
     ) -> None:
         self._folder = folder
         self._file = folder / NAME
-        self._term_s = term_s
+        self._term_s = TERM_S if term_s is None else term_s
         self._now = now
         self._wait = wait
         self._token = secrets.token_hex(8)

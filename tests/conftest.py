@@ -44,6 +44,15 @@ def lab_broker() -> Iterator["LabBroker"]:
 
 
 @pytest.fixture(scope="session")
+def s3() -> Iterator[str]:
+    """An S3 on loopback for the whole session: the URI of its bucket, see tests/checkpoints/stores.py."""
+    from tests.checkpoints.stores import s3_server
+
+    with s3_server() as uri:
+        yield uri
+
+
+@pytest.fixture(scope="session")
 def spark() -> Iterator["SparkSession"]:
     """A Spark session on two local threads with the Kafka connector, for the whole session."""
     from rebalance_monitor.cluster.jars import installed_spark, resolve_spark_kafka

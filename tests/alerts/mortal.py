@@ -11,7 +11,6 @@ import os
 import sys
 import time
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import structlog
@@ -25,7 +24,7 @@ from rebalance_monitor.streaming.alerting import Alerting
 from rebalance_monitor.streaming.batches import Batch, BatchKey
 from rebalance_monitor.streaming.parts import Parts
 from rebalance_monitor.streaming.sinks import JsonLines
-from rebalance_monitor.streaming.storage import Storage
+from rebalance_monitor.streaming.storage import storage_at
 from rebalance_monitor.streaming.writer import BatchWriter
 from tests.alerts.findings import finding
 from tests.alerts.sinks.slack_fake import CHANNEL, TOKEN
@@ -73,12 +72,12 @@ def _storm(group: str, phase: str, number: int, at: int) -> Finding:
     return replace(made, id=f"{group}-{phase}-{number}", opened_at=at)
 
 
-def job(folder: Path, api: str, started_at: int) -> None:
+def job(folder: str, api: str, started_at: int) -> None:
     """Run until all is told."""
     slack_options = {"token": TOKEN, "channel": CHANNEL, "api_url": api, "per_minute": 100_000}
     route = {"receiver": "sre", "group_wait": "150ms", "group_interval": "250ms"}
     settings = Settings(alerts={"receivers": [{"name": "sre", "slack": slack_options}], "route": route})
-    storage = Storage(folder)
+    storage = storage_at(folder)
     alerting = Alerting(settings, storage, "c1", lambda *_: None, lambda _: None)
     ledger = Ledger(storage.ledger)
     with alerting:
@@ -103,7 +102,7 @@ def settle(alerting: Alerting) -> None:
 
 def main() -> None:
     """Fork a job for each line of standard input."""
-    folder, api, started_at = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+    folder, api, started_at = sys.argv[1], sys.argv[2], int(sys.argv[3])
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
     for _ in sys.stdin:
         child = os.fork()

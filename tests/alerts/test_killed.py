@@ -15,9 +15,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rebalance_monitor.checkpoints.ledger import Ledger
+from rebalance_monitor.checkpoints.lines import read_lines
 from rebalance_monitor.coordinator.findings import from_json
+from rebalance_monitor.streaming.storage import storage_at
 from tests.alerts import mortal
 from tests.alerts.sinks.slack_fake import Flaky, SlackFake
+from tests.checkpoints.stores import below
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,9 +35,9 @@ ATTEMPTS = 200
 class Victim:
     """The zygote and the job that it has forked."""
 
-    def __init__(self, folder: Path, api: str) -> None:
+    def __init__(self, folder: str, api: str) -> None:
         started_at = str(time.time_ns() // 1_000_000)
-        command = [sys.executable, "-m", "tests.alerts.mortal", str(folder), api, started_at]
+        command = [sys.executable, "-m", "tests.alerts.mortal", folder, api, started_at]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def start(self) -> int:
@@ -65,11 +68,20 @@ class Victim:
         self._process.stdout.close()
 
 
-def test_no_incident_is_untold_and_none_is_told_twice_whenever_the_process_is_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("where", ["path", "s3", "mount"])
+def test_no_incident_is_untold_and_none_is_told_twice_whenever_the_process_is_killed(
+    tmp_path: Path, where: str, request: pytest.FixtureRequest
+) -> None:
+    """On a path, on an S3, and as on a mount without locks, where files are moved into place."""
+    folder = str(tmp_path)
+    if where == "s3":
+        folder = below(request.getfixturevalue("s3"), "killed")
+    elif where == "mount":
+        folder = tmp_path.as_uri()
     draw = random.Random(20_261_121)  # noqa: S311 - not a secret
     kills = 0
     with SlackFake(flaky=Flaky(FLAKY, "0", random.Random(7))) as slack:  # noqa: S311 - not a secret
-        victim = Victim(tmp_path, slack.api)
+        victim = Victim(folder, slack.api)
         try:
             for _ in range(ATTEMPTS):
                 job = victim.start()
@@ -94,9 +106,10 @@ def test_no_incident_is_untold_and_none_is_told_twice_whenever_the_process_is_ki
     assert parents == Counter(mortal.groups())
     assert all("is over" in text for text in ends.values()), ends
     assert {key: count for key, count in keys.items() if count > 1} == {}
-    batches = Ledger(tmp_path / "ledger").load().batches
+    storage = storage_at(folder)
+    batches = Ledger(storage.ledger).load().batches
     assert batches[mortal.QUERY] == mortal.WAVES * mortal.WAVE
-    lines = [from_json(line).id for line in (tmp_path / "findings.jsonl").read_text().splitlines()]
+    lines = [from_json(line).id for line in read_lines(storage.jsonl)]
     assert len(lines) == len(set(lines))
 
 

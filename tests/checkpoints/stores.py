@@ -1,0 +1,141 @@
+"""Remote file systems for tests: an S3 on loopback (moto's), and pyarrow's local one with faults."""
+
+from __future__ import annotations
+
+import logging
+import os
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from rebalance_monitor.checkpoints.places import place_at
+from rebalance_monitor.checkpoints.remote import Remote, RemotePlace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+BUCKET = "monitors"
+
+
+@contextmanager
+def s3_server() -> Iterator[str]:
+    """Serve an empty bucket; give the URI of a folder in it, to which a name may be added before the `?`."""
+    import boto3
+    from moto.moto_server.threaded_moto_server import ThreadedMotoServer
+
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    # What the AWS libraries of this process and of its children take as credentials.
+    given = {
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
+    before = {name: os.environ.get(name) for name in given}
+    os.environ.update(given)
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    try:
+        _, port = server.get_host_and_port()
+        client = boto3.client("s3", endpoint_url=f"http://127.0.0.1:{port}", region_name="us-east-1")
+        client.create_bucket(Bucket=BUCKET)
+        client.close()
+        yield f"s3://{BUCKET}?endpoint_override=127.0.0.1:{port}&scheme=http&region=us-east-1"
+    finally:
+        server.stop()
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def below(uri: str, name: str) -> str:
+    """Return the URI of `name` below the one given."""
+    plain, _, options = uri.partition("?")
+    return f"{plain}/{name}?{options}"
+
+
+def s3_place(uri: str, name: str) -> RemotePlace:
+    """Return a folder of its own in the bucket."""
+    place = place_at(below(uri, name))
+    assert isinstance(place, RemotePlace)
+    return place
+
+
+class Faulty(pafs.FileSystemHandler):
+    """pyarrow's local file system, moving onto nothing, as HDFS; `before(operation, path)` may raise."""
+
+    def __init__(self, before: Callable[[str, str], None] = lambda *_: None) -> None:
+        self.before = before
+        self._real = pafs.LocalFileSystem()
+
+    def get_type_name(self) -> str:
+        return "faulty"
+
+    def normalize_path(self, path: str) -> str:
+        return path
+
+    def get_file_info(self, paths: list[str]) -> list[Any]:
+        self.before("look", paths[0])
+        return self._real.get_file_info(paths)
+
+    def get_file_info_selector(self, selector: pafs.FileSelector) -> list[Any]:
+        self.before("list", selector.base_dir)
+        return self._real.get_file_info(selector)
+
+    def create_dir(self, path: str, recursive: bool) -> None:  # noqa: FBT001 - pyarrow's signature
+        self.before("create_dir", path)
+        self._real.create_dir(path, recursive=recursive)
+
+    def delete_dir(self, path: str) -> None:
+        self.before("delete_dir", path)
+        self._real.delete_dir(path)
+
+    def delete_dir_contents(self, path: str, missing_dir_ok: bool = False) -> None:  # noqa: FBT001, FBT002 - as above
+        self._real.delete_dir_contents(path, missing_dir_ok=missing_dir_ok)
+
+    def delete_root_dir_contents(self) -> None:
+        raise NotImplementedError
+
+    def delete_file(self, path: str) -> None:
+        self.before("delete", path)
+        self._real.delete_file(path)
+
+    def move(self, src: str, dest: str) -> None:
+        self.before("move", src)
+        if Path(dest).exists():
+            raise OSError(f"{dest} exists")
+        self._real.move(src, dest)
+
+    def copy_file(self, src: str, dest: str) -> None:
+        self._real.copy_file(src, dest)
+
+    def open_input_stream(self, path: str) -> pa.NativeFile:
+        self.before("read", path)
+        return self._real.open_input_stream(path, compression=None)
+
+    def open_input_file(self, path: str) -> pa.NativeFile:
+        return self._real.open_input_file(path)
+
+    def open_output_stream(self, path: str, metadata: object) -> pa.NativeFile:  # noqa: ARG002 - as above
+        self.before("write", path)
+        return self._real.open_output_stream(path, compression=None)
+
+    def open_append_stream(self, path: str, metadata: object) -> pa.NativeFile:
+        raise NotImplementedError
+
+
+def faulty_place(folder: Path, before: Callable[[str, str], None] = lambda *_: None) -> RemotePlace:
+    """Return `folder` behind `Faulty`; it waits for nothing."""
+    system = pafs.PyFileSystem(Faulty(before))
+    uri = f"faulty://{folder}"
+    return RemotePlace(Remote(system, str(folder), uri, uri, whole_puts=False, pause=lambda _seconds: None))
+
+
+def sub_tree_place(folder: Path) -> RemotePlace:
+    """Return `folder` as the root of a file system of its own."""
+    system = pafs.SubTreeFileSystem(str(folder), pafs.LocalFileSystem())
+    return RemotePlace(Remote(system, "home", "subtree://", "subtree://", whole_puts=False))
