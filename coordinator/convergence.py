@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator import barriers, report, skew, storms
-from rebalance_monitor.coordinator.attribution import Silence
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import CauseEntry
 from rebalance_monitor.coordinator.kinds import Kind, Severity
+from rebalance_monitor.coordinator.measured import Silence
 from rebalance_monitor.coordinator.membership import Change
 from rebalance_monitor.coordinator.reasons import Departure, joined, ranked, remember, who
 from rebalance_monitor.coordinator.transitions import Status
@@ -138,6 +138,9 @@ def _causes(state: GroupState, change: Change, gone: list[Departure]) -> tuple[C
 
 def _same_members(state: GroupState) -> list[CauseEntry]:
     """Nobody came, went or changed its subscription: topics did, or a pattern matches others."""
+    if state.resubscribed:
+        why = "a pattern that members subscribe to was resolved, and the group's topics changed"
+        return [CauseEntry(Cause.SUBSCRIPTION_CHANGED, 0.85, why)]
     if state.rehashed:
         # A topic that was just created becomes known by and by.
         share = 0.55 if state.bumped_at - state.started_at <= storms.START_MS else 0.85

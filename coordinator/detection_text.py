@@ -54,7 +54,8 @@ that dropped it. With S = session timeout, P = rebalance timeout (max.poll.inter
   commits of those that stayed or by the probe's looks;
 - `sync_deadline_missed`: it never committed, and went a rebalance timeout after the generation began. A
   member that crashed soon after joining may fit as well, and where both timeouts are equal each fits the
-  other's window: it is named with confidence only where the session timeout does not fit.
+  other's window: it is named with confidence only where the session timeout does not fit. A member that
+  never committed and went within 0.1 s of the end of the session that began by joining expired.
 
 Each window is a trapezoid, the sum of two uniform waits; its height at the measured silence is the
 likelihood, the priors below weigh it, and the shares are the confidences. Where S and P are close (6 s
@@ -75,6 +76,9 @@ Silence inside a barrier says nothing: an eager member commits as it rejoins and
 another one holds the barrier. Where at least two members stopped together, and one that went with them had
 gone on committing for half a session or more, leaving gets no less than a timeout does, and no timeout
 reaches the threshold. That is the price of not naming two that crashed together while the third was closed.
+A barrier that was held for the whole rebalance timeout was held by the one that went on committing
+(`join_deadline_missed`); those that stopped as it began had rejoined, or began it by leaving. Of the last
+two members of a group, the one that stopped a whole rebalance timeout before the other one went did so.
 
 `session_timeout` and `poll_interval_exceeded` findings stand beside the rebalance when the confidence
 reaches `attribution_confidence`.
@@ -91,8 +95,8 @@ record: its poll breach looks like a clean close but for what it commits. Where 
 nothing, and so many did not that they span its session timeout, it may have been stalled. If its siblings'
 offsets moved meanwhile (their share of unmoved commits does not account for its own) the breach is claimed,
 with 0.9 at most; if theirs did not, or there are none, breach and leave get one half each. Where it commits
-by hand it falls silent at the stall: that silence is judged by the session timeout alone and may be taken
-for an expired session.
+by hand it falls silent at the stall, and the interval is not known: what the session timeout hardly explains
+may be a breach, and neither is claimed; where both limits are close it may be taken for an expired session.
 
 Kafka Connect's assignments say more than any silence: the config offset moved (`connect_reconfigured`), a
 scheduled delay begins or ends (`connect_delayed`), tasks were revoked (`cooperative_follow_up`). Kafka
@@ -195,7 +199,8 @@ Leaving, a session fence and a rebalance-timeout fence write the same tombstones
   heartbeats, not commits, keep the session, so it may end up to a heartbeat earlier.
 
 Where nobody came or went, a member with another subscription (`subscription_changed`) or another hash over
-the subscribed topics (`partitions_changed`, from Kafka 4.1 on) tells why. librdkafka stalls its heartbeats
+the subscribed topics (`partitions_changed`, from Kafka 4.1 on) tells why, as does a pattern that the
+coordinator resolved anew in the same write (`subscription_changed`). librdkafka stalls its heartbeats
 with the application and leaves only when it polls again: a departure right after a commit that came after a
 silence of the rebalance timeout is a poll breach.
 

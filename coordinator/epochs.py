@@ -34,6 +34,9 @@ _GROUP_RECORDS = frozenset({3, 11, 17})
 _MEMBER_RECORDS = frozenset({5, 10, 19})
 _CURRENT_RECORDS = frozenset({8, 14, 22})
 _TARGET_RECORDS = frozenset({6, 12, 20})
+_PATTERN_RECORD = 16
+PATTERN = "~"
+"""Stands in `resubscribed` before the time (ms) at which a pattern was resolved."""
 _MAX_NAMES = 20
 
 
@@ -54,6 +57,8 @@ def on_record(state: GroupState, found: Decoded, scene: Scene) -> list[Finding]:
     told: list[Finding] = []
     if found.type in _GROUP_RECORDS:
         _bumped(state, found.value, scene)
+    elif found.type == _PATTERN_RECORD and found.value is not None:
+        state.resubscribed = [*_members_only(state), f"{PATTERN}{scene.ts}"]
     elif found.type in _MEMBER_RECORDS:
         told = _member(state, found.key, found.value, scene)
     elif found.type in _CURRENT_RECORDS and found.value is not None:
@@ -76,7 +81,14 @@ def settled(state: GroupState) -> Status:
     return Status.STABLE if there else Status.RECONCILING
 
 
+def _members_only(state: GroupState) -> list[str]:
+    return [one for one in state.resubscribed if not one.startswith(PATTERN)]
+
+
 def _bumped(state: GroupState, value: object, scene: Scene) -> None:
+    # A pattern that was resolved anew without any change is followed by no bump in the same write.
+    if f"{PATTERN}{scene.ts}" not in state.resubscribed:
+        state.resubscribed = _members_only(state)
     state.generation = _number(value, "epoch")
     digest = _number(value, "metadata_hash")
     state.rehashed |= state.metadata_hash not in {0, digest} and digest != 0

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator.attribution import Silence
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.families import FAMILIES
 from rebalance_monitor.coordinator.findings import CauseEntry
-from rebalance_monitor.coordinator.reasons import Departure, cadence, judged, quietness, seconds, who
+from rebalance_monitor.coordinator.habits import cadence, quietness
+from rebalance_monitor.coordinator.measured import Silence
+from rebalance_monitor.coordinator.reasons import Departure, judged, seconds, who
 
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.scene import Scene

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator import membership
-from rebalance_monitor.coordinator.attribution import MAX_HEARTBEAT_MS, Stall
 from rebalance_monitor.coordinator.commits import commits_when_idle
+from rebalance_monitor.coordinator.measured import MAX_HEARTBEAT_MS, Stall
 
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.membership import Change
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _TOGETHER = 2
 _TELLING = 3
+_NEAR_MS = 300
 
 
 def watchable(state: GroupState, member: Member) -> bool:
@@ -25,12 +26,16 @@ def watchable(state: GroupState, member: Member) -> bool:
     return commits_when_idle(state, member) or member.cadence <= member.session_timeout // 4
 
 
-def waited(state: GroupState, change: Change) -> set[str]:
+def waited(state: GroupState, change: Change, cst: int) -> set[str]:
     """Return the ids of members that stopped together while one that went as well committed on.
 
     An eager member commits as it rejoins and then waits, as long as another one holds the barrier. Members
-    that die together stop together, too: their silence says neither.
+    that die together stop together, too: their silence says neither. Of two the one that stopped a whole
+    rebalance timeout before the other was dropped began the barrier.
     """
+    began = _began(state, change, cst)
+    if began is not None:
+        return {began.member_id}
     if state.protocol in membership.COOPERATIVE:
         return set()
     known = [member for member in state.members if member.cadence > 0 and watchable(state, member)]
@@ -47,6 +52,24 @@ def waited(state: GroupState, change: Change) -> set[str]:
         if len(beside) >= _TOGETHER and member.member_id in gone:
             found.add(member.member_id)
     return found
+
+
+def held_to_the_end(state: GroupState, change: Change, cst: int) -> int:
+    """Return for how long (ms) at least a barrier was held that dropped the last member, 0 if none was."""
+    began = _began(state, change, cst)
+    return 0 if began is None else cst - began.last_commit - began.cadence
+
+
+def _began(state: GroupState, change: Change, cst: int) -> Member | None:
+    """Return the one of two last members whose going began a barrier that the other one sat out."""
+    if change.kept or change.joined or len(change.left) != _TOGETHER:
+        return None
+    first, last = sorted(change.left, key=lambda member: member.last_commit)
+    limit = max(member.rebalance_timeout for member in change.left)
+    late = cst - first.last_commit - limit
+    told = all(member.cadence > 0 and watchable(state, member) for member in change.left)
+    near = cst - last.last_commit <= last.cadence + _NEAR_MS
+    return first if told and near and -_NEAR_MS <= late <= first.cadence + _NEAR_MS else None
 
 
 def stall(state: GroupState, member: Member) -> Stall:

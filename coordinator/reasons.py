@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator import connect, lulls, membership
-from rebalance_monitor.coordinator.attribution import Silence, Stall, attribute
+from rebalance_monitor.coordinator import connect, habits, lulls, membership
+from rebalance_monitor.coordinator.attribution import attribute
 from rebalance_monitor.coordinator.causes import Cause
-from rebalance_monitor.coordinator.commits import commits_when_idle
 from rebalance_monitor.coordinator.families import FAMILIES
 from rebalance_monitor.coordinator.findings import CauseEntry
+from rebalance_monitor.coordinator.measured import Silence, Stall
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,11 +24,6 @@ if TYPE_CHECKING:
 
 MAX_CAUSES = 20
 
-_STEADY_COMMITS = 3
-_QUIET_STEADY = 0.05
-_QUIET_SIBLINGS = 0.15
-_QUIET_UNSEEN = 0.4
-_USUAL_CADENCE_MS = 5_000
 _FOLLOW_UP_MS = 60_000
 _PROBING_SLACK_MS = 5_000
 _PER_MEMBER = 3
@@ -48,9 +43,9 @@ class Departure:
 def departures(state: GroupState, change: Change, cst: int, aborted: int) -> list[Departure]:
     """Judge every member that left between `state`'s record and the one whose join phase ended at `cst`."""
     kept = [before for before, _ in change.kept]
-    held = _held(state, kept, cst)
+    held = max(habits.held(state, kept, cst), lulls.held_to_the_end(state, change, cst))
     emptied = not change.kept and not change.joined and len(change.left) == 1
-    waited = lulls.waited(state, change)
+    waited = lulls.waited(state, change, cst)
     return [
         _depart(
             state,
@@ -134,13 +129,13 @@ def _depart(
 ) -> Departure:
     family = FAMILIES[member.family]
     life = max(member.last_commit, state.cst)
-    quiet = quietness(state, member, kept, life)
+    quiet = habits.quietness(state, member, kept, life)
     seen = Silence(
         session=member.session_timeout,
         rebalance=member.rebalance_timeout,
         silence=max(0, cst - life),
         elapsed=max(0, cst - state.cst),
-        cadence=cadence(member, kept),
+        cadence=habits.cadence(member, kept),
         held=held,
         wait=_EXACT_MS if emptied else -1,
         static=member.instance_id is not None,
@@ -156,6 +151,7 @@ def _depart(
         stall=lulls.stall(state, member) if family.commits_stalled else Stall.NO,
         idle=member.idle,
         waited=waited,
+        hidden=family.commits_stalled and 0 < quiet < 1,
     )
     return judged(member, seen)
 
@@ -202,43 +198,6 @@ def _why(cause: Cause, seen: Silence) -> str:
     return text
 
 
-def cadence(member: Member, kept: list[Member]) -> int:
-    """Return the member's own cadence, else the siblings' median, else the usual one (ms)."""
-    if member.cadence > 0:
-        return member.cadence
-    known = sorted(sibling.cadence for sibling in kept if sibling.cadence > 0)
-    return known[len(known) // 2] if known else min(_USUAL_CADENCE_MS, member.session_timeout // 2)
-
-
-def quietness(state: GroupState, member: Member, kept: list[Member], life: int) -> float:
-    """How likely it is that the member had nothing to commit after `life` (ms): 0 never, 1 nothing is known.
-
-    Steady traffic of its own, and of siblings who went on after it fell silent, speaks against it; that of
-    siblings alone does so less.
-    """
-    if commits_when_idle(state, member):
-        return 0.0
-    active = [other for other in kept if _is_steady(other)]
-    went_on = any(other.last_commit > life + max(member.cadence, other.cadence) for other in active)
-    if member.commits >= _STEADY_COMMITS:
-        return _QUIET_STEADY if _is_steady(member) and (went_on or not active) else 1.0
-    if not went_on:
-        return 1.0
-    return _QUIET_SIBLINGS if member.commits else _QUIET_UNSEEN
-
-
-def _is_steady(member: Member) -> bool:
-    return member.commits >= _STEADY_COMMITS and 0 < member.cadence <= member.session_timeout // 2
-
-
-def _held(state: GroupState, kept: list[Member], cst: int) -> int:
-    """Least time the barrier was held: an eager idle committer stops only once it has rejoined."""
-    if state.protocol in membership.COOPERATIVE:
-        return 0
-    waits = [cst - m.last_commit - m.cadence for m in kept if m.cadence > 0 and lulls.watchable(state, m)]
-    return max(0, max(waits, default=0))
-
-
 def joined(member: Member, *, alone: bool) -> CauseEntry:
     """Make the cause entry of a member that came; `alone`: nobody went in the same barrier."""
     confidence = 0.95 if alone else 0.92
@@ -272,11 +231,14 @@ def _partitions(state: GroupState, after: Membership, change: Change, protocol: 
         return found
     # No assignor withholds a topic that somebody asks for: it has no partitions any more.
     asked = {topic for topics in after.subscriptions.values() for topic in topics}
-    steady = all(old.subscribed == new.subscribed for old, new in change.kept)
+    same = [old.subscribed == new.subscribed for old, new in change.kept]
     for topic in state.topics:
-        if topic not in now and (steady or topic in asked):
+        if topic not in now and (all(same) or topic in asked):
             why = f"{topic}: {before[topic]} partitions before, still subscribed to, none assigned"
             found.append(CauseEntry(Cause.TOPIC_DELETED, 0.9, why))
+        elif topic not in now and len(same) > 1 and not any(same):
+            why = f"{topic}: {before[topic]} partitions before, dropped by {len(same)} members at once"
+            found.append(CauseEntry(Cause.TOPIC_DELETED, 0.7, why))
     return found
 
 

@@ -66,8 +66,12 @@ def _bumped(fold: Fold, group: GroupFold, event: Truth) -> None:
     group.epoch = event.generation
     if group.members:
         _rebalanced(fold, group, event, required=True)
-    elif not group.began_empty:
-        _emptied(fold, group, event)
+    else:
+        # Its number may be told within the convergence that follows.
+        told = Fact(Kind.REBALANCE, group.name, event.generation, "", event.at, required=False)
+        fold.facts.append(told)
+        if not group.began_empty:
+            _emptied(fold, group, event)
 
 
 def _emptied(fold: Fold, group: GroupFold, event: Truth) -> None:

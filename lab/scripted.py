@@ -10,7 +10,7 @@ or a leader that rejoined.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -52,7 +52,7 @@ class Act:
 class Told:
     """What of a group's scenario matters here; `moves`: when its coordinator moved (ms).
 
-    `joins_by_pattern`: its members subscribe to a pattern.
+    `joins_by_pattern`: its members subscribe to a pattern; `at_broker`: which the broker resolves.
     """
 
     group: str
@@ -60,6 +60,7 @@ class Told:
     cooperative: bool = False
     connect: bool = False
     joins_by_pattern: bool = False
+    at_broker: bool = False
     moves: tuple[int, ...] = ()
 
 
@@ -85,7 +86,7 @@ def scripted_facts(told: Told, events: Iterable[Truth]) -> list[Fact]:
     """Derive the facts of one classic group from its script and its truth events, in order of time."""
     own = [event for event in events if event.group == told.group]
     cycles = list(_cycles(own))
-    facts = [fact for act in told.acts for fact in _of_act(told, act, cycles, own)]
+    facts = [fact for act in _telling(told.acts) for fact in _of_act(told, act, cycles, own)]
     explained = {fact.generation for fact in facts if fact.generation >= 0}
     explained |= {one.generation for one in cycles for act in told.acts if _resubscribes(told, act, one)}
     if told.connect:
@@ -96,7 +97,19 @@ def scripted_facts(told: Told, events: Iterable[Truth]) -> list[Fact]:
     for before, cycle in pairwise(cycles):
         if not cycle.of_members and cycle.generation not in explained:
             facts += _of_reason(told, before, cycle)
+        elif not cycle.of_members and any(_resubscribes(told, act, cycle) for act in told.acts):
+            # It may as well have been asked for by a client that learnt of its topics late.
+            facts += [replace(fact, required=False) for fact in _of_reason(told, before, cycle)]
     return facts
+
+
+def _telling(acts: Iterable[Act]) -> Iterator[Act]:
+    """Leave out all members but the first that come with another assignor: with that one it has changed."""
+    changed = False
+    for act in acts:
+        if act.verb != "assignor" or not changed:
+            yield act
+        changed |= act.verb == "assignor"
 
 
 def _resubscribes(told: Told, act: Act, cycle: _Cycle) -> bool:
@@ -149,6 +162,8 @@ def _of_act(told: Told, act: Act, cycles: Sequence[_Cycle], events: Sequence[Tru
     members = act.members if act.verb == "subscribe" else ()
     if act.verb == "create_topic" and told.joins_by_pattern:
         members = tuple(_members_at(events, act.at))
+        # Then no member's own subscription changes.
+        members = ("",) if told.at_broker and members else members
     return _subscribed(told, act, members, required=True)
 
 

@@ -165,17 +165,20 @@ def _retention(run: _Run) -> int:
 
 
 def _expiries(run: _Run, facts: Sequence[Fact]) -> list[Fact]:
-    """Tell when groups expired: no line of the log says so, but they were empty for long enough."""
-    emptied = {
-        one.group: one.at for one in facts if one.label == Kind.GROUP_EMPTY and one.group in run.groups
-    }
-    retention = _retention(run)
-    return [
-        Fact(label, group, -1, "", at + retention)
-        for group, at in emptied.items()
-        for label in (Kind.GROUP_REMOVED, f"cause:{Cause.GROUP_EXPIRED}")
-        if retention and at + retention + EXPIRY_MS <= run.span[1]
-    ]
+    """Tell when groups expired: no line of the log says so, but they were empty for long enough.
+
+    Groups without offsets go whenever the broker looks for what expired, every ten minutes.
+    """
+    own = [fact for fact in facts if fact.group in run.groups and fact.label == Kind.GROUP_EMPTY]
+    emptied = {fact.group: fact.at for fact in own}
+    retention, end = _retention(run), run.span[1]
+    found: list[Fact] = []
+    for group in run.groups:
+        at = emptied.get(group, end) + retention
+        due = retention > 0 and at + EXPIRY_MS <= end
+        labels = (Kind.GROUP_REMOVED, f"cause:{Cause.GROUP_EXPIRED}")
+        found += [Fact(label, group, -1, "", at, required=due) for label in labels]
+    return found
 
 
 def _kicked(facts: Sequence[Fact]) -> list[Fact]:
@@ -235,6 +238,7 @@ def _told(run: _Run, group: str, facts: Sequence[Fact]) -> Told:
             fact.at for fact in facts if fact.label == Kind.COORDINATOR_MOVED and fact.group == group
         ),
         joins_by_pattern=any(name.startswith("^") for name in run.raw["topics"]),
+        at_broker=run.raw["family"] == "confluent-848",
     )
 
 

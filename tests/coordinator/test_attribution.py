@@ -130,3 +130,41 @@ def test_of_one_that_never_committed_unknown_comes_first_and_then_the_priors() -
     found = attribute(silence(200_000, elapsed=200_000, means=False, committed=False))
     assert [cause for cause, _ in found] == [Cause.UNKNOWN, Cause.MEMBER_LEFT, Cause.SESSION_TIMEOUT]
     assert all(share < 0.6 for _, share in found)
+
+
+def test_one_that_went_just_when_the_session_ended_that_began_by_joining_expired() -> None:
+    never = {"committed": False, "means": False, "quiet": 1.0, "session": 7_700, "rebalance": 10_000}
+    exact = dict(attribute(silence(7_712, elapsed=7_712, **never)))
+    assert exact[Cause.SESSION_TIMEOUT] >= 0.8
+    static = attribute(silence(7_712, elapsed=7_712, static=True, **never))
+    assert static[0][0] is Cause.STATIC_MEMBER_EXPIRED
+
+
+def test_of_one_that_never_worked_a_missed_sync_is_likelier_than_a_stall() -> None:
+    never = {"committed": False, "session": 6_000, "rebalance": 10_000, "cadence": 1_000}
+    found = attribute(silence(10_600, elapsed=10_600, **never))
+    assert found[0][0] is Cause.SYNC_DEADLINE_MISSED
+    assert found[0][1] >= 0.6
+
+
+def test_who_waited_in_a_barrier_that_another_held_to_its_deadline_has_left() -> None:
+    held = {
+        "held": 9_100,
+        "rebalance": 10_300,
+        "session": 7_500,
+        "cadence": 750,
+        "quiet": 1.0,
+        "means": False,
+    }
+    waited = attribute(silence(10_400, waited=True, **held))
+    assert waited[0][0] is Cause.MEMBER_LEFT
+    holder = attribute(silence(900, waited=False, **held))
+    assert holder[0][0] is Cause.JOIN_DEADLINE_MISSED
+
+
+def test_a_poll_interval_that_no_record_holds_takes_what_the_session_hardly_explains() -> None:
+    client = {"session": 7_800, "rebalance": 7_800, "cadence": 97, "poll": False, "quiet": 0.05}
+    fits = dict(attribute(silence(8_400, elapsed=31_000, hidden=True, **client)))
+    assert fits[Cause.SESSION_TIMEOUT] >= 0.9
+    late = dict(attribute(silence(10_760, elapsed=31_000, hidden=True, **client)))
+    assert max(late.values()) < 0.6

@@ -106,6 +106,22 @@ def test_a_topic_that_somebody_still_asks_for_and_nobody_gets_is_deleted() -> No
     assert set(deleted(dropped, asks)) == {Cause.TOPIC_DELETED, Cause.SUBSCRIPTION_CHANGED}
 
 
-def test_a_topic_that_nobody_asks_for_any_more_says_nothing_of_its_partitions() -> None:
+def test_a_topic_that_all_running_members_drop_at_once_was_most_likely_deleted() -> None:
     dropped = [Client("a-1", (0,), topics=("orders",)), Client("b-1", (1,), topics=("orders",))]
-    assert set(deleted(*dropped)) == {Cause.SUBSCRIPTION_CHANGED}
+    assert set(deleted(*dropped)) == {Cause.TOPIC_DELETED, Cause.SUBSCRIPTION_CHANGED}
+
+
+def test_of_two_last_members_the_one_that_held_the_barrier_is_told_from_the_one_that_began_it() -> None:
+    """One closes; the other never joins again and is dropped at the deadline, which empties the group."""
+    topic, both = Topic(), [Client("a-1", (0,), session=7_000, rebalance=7_000)]
+    both.append(Client("b-1", (1,), session=7_000, rebalance=7_000))
+    topic.generation(0, 1, both)
+    for tick in range(1, 171):
+        if tick <= 100:
+            topic.commit(tick * 100, {0: 1})
+        topic.commit(tick * 100 + 1, {1: 1})
+    topic.generation(17_050, 2, [])
+    emptied = of(findings(topic), Kind.GROUP_EMPTY)[0]
+    assert causes(emptied, "a-1")[Cause.MEMBER_LEFT] >= 0.6
+    assert Cause.SESSION_TIMEOUT not in causes(emptied, "b-1")
+    assert Cause.JOIN_DEADLINE_MISSED in causes(emptied, "b-1")

@@ -162,6 +162,7 @@ def test_an_epoch_based_group_is_written_with_every_change() -> None:
         ("rebalance", 1, ""),
         ("rebalance", 2, ""),
         ("rebalance", 3, ""),
+        ("rebalance", 4, ""),
         ("cause:member_joined", -1, "b"),
         ("cause:session_timeout", -1, "b"),
         ("session_timeout", -1, "b"),

@@ -35,10 +35,38 @@ def test_a_step_without_any_effect_is_no_fact() -> None:
 
 def test_a_new_subscription_is_a_fact_of_its_member_and_one_by_pattern_of_all() -> None:
     told = Told("g", (Act(5000, "subscribe", ("m",)),))
-    assert _facts(told, FIRST, _generation(2, 5500, ASK)) == {("cause:subscription_changed", -1, "m", True)}
+    assert _facts(told, FIRST, _generation(2, 5500, ASK)) == {
+        ("cause:subscription_changed", -1, "m", True),
+        ("cause:leader_rejoined", 2, "", False),
+    }
     by_pattern = Told("g", (Act(5000, "create_topic"),), joins_by_pattern=True)
     assert _facts(by_pattern, FIRST) == {("cause:subscription_changed", -1, "m", True)}
     assert _facts(Told("g", (Act(5000, "create_topic"),)), FIRST) == set()
+    at_broker = Told("g", (Act(5000, "create_topic"),), joins_by_pattern=True, at_broker=True)
+    assert _facts(at_broker, FIRST) == {("cause:subscription_changed", -1, "", True)}
+
+
+def test_only_the_first_member_with_another_assignor_changes_the_groups() -> None:
+    told = Told("g", (Act(4000, "assignor"), Act(9000, "assignor")))
+    found = _facts(told, FIRST, _generation(2, 4500, ASK), _generation(3, 9500, ASK))
+    assert {(label, number) for label, number, _, _ in found if "protocol" in label} == {
+        ("cause:protocol_changed", 2)
+    }
+
+
+def test_a_member_that_an_administrator_removed_is_a_fact_of_its_own() -> None:
+    told = Told("g", (Act(5000, "remove_members", ("m",)),))
+    assert ("cause:member_removed_by_admin", -1, "m", True) in _facts(told, FIRST)
+
+
+def test_an_announced_follow_up_is_a_probing_rebalance_one_at_once_may_be() -> None:
+    def asked(when: str) -> str:
+        return ASK.replace("not provided", f"triggered followup rebalance scheduled for {when}")
+
+    announced = _facts(Told("g", ()), FIRST, _generation(2, 60_000, asked("1795252346000")))
+    assert announced == {("cause:streams_probing", 2, "", True)}
+    at_once = _facts(Told("g", ()), FIRST, _generation(2, 60_000, asked("0")))
+    assert {required for *_, required in at_once} == {False}
 
 
 def test_a_deleted_topic_may_be_told_of_in_several_ways_after_the_first() -> None:

@@ -1,0 +1,54 @@
+"""What a member's commits told before it went: how often it commits, and what its silence is worth."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.coordinator import lulls, membership
+from rebalance_monitor.coordinator.commits import commits_when_idle
+
+if TYPE_CHECKING:
+    from rebalance_monitor.coordinator.state import GroupState, Member
+
+_STEADY_COMMITS = 3
+_QUIET_STEADY = 0.05
+_QUIET_SIBLINGS = 0.15
+_QUIET_UNSEEN = 0.4
+_USUAL_CADENCE_MS = 5_000
+
+
+def cadence(member: Member, kept: list[Member]) -> int:
+    """Return the member's own cadence, else the siblings' median, else the usual one (ms)."""
+    if member.cadence > 0:
+        return member.cadence
+    known = sorted(sibling.cadence for sibling in kept if sibling.cadence > 0)
+    return known[len(known) // 2] if known else min(_USUAL_CADENCE_MS, member.session_timeout // 2)
+
+
+def quietness(state: GroupState, member: Member, kept: list[Member], life: int) -> float:
+    """How likely it is that the member had nothing to commit after `life` (ms): 0 never, 1 nothing is known.
+
+    Steady traffic of its own, and of siblings who went on after it fell silent, speaks against it; that of
+    siblings alone does so less.
+    """
+    if commits_when_idle(state, member):
+        return 0.0
+    active = [other for other in kept if _is_steady(other)]
+    went_on = any(other.last_commit > life + max(member.cadence, other.cadence) for other in active)
+    if member.commits >= _STEADY_COMMITS:
+        return _QUIET_STEADY if _is_steady(member) and (went_on or not active) else 1.0
+    if not went_on:
+        return 1.0
+    return _QUIET_SIBLINGS if member.commits else _QUIET_UNSEEN
+
+
+def _is_steady(member: Member) -> bool:
+    return member.commits >= _STEADY_COMMITS and 0 < member.cadence <= member.session_timeout // 2
+
+
+def held(state: GroupState, kept: list[Member], cst: int) -> int:
+    """Least time the barrier was held: an eager idle committer stops only once it has rejoined."""
+    if state.protocol in membership.COOPERATIVE:
+        return 0
+    waits = [cst - m.last_commit - m.cadence for m in kept if m.cadence > 0 and lulls.watchable(state, m)]
+    return max(0, max(waits, default=0))

@@ -1,0 +1,59 @@
+"""What was measured about a member that went: the evidence that `attribution.py` turns into causes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+MAX_HEARTBEAT_MS = 3_000
+"""Default heartbeat interval; no record holds the configured one."""
+
+
+class Stall(Enum):
+    """Whether a member that commits while its application is stalled may have been so when it went."""
+
+    NO = "its last commit moved, or too few did not"
+    MAYBE = "unmoved for long enough, but its siblings tell nothing else, or there are none"
+    LIKELY = "unmoved for long enough while its siblings moved"
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """What was measured about one member that went; all durations in ms.
+
+    `silence` runs from the last sign of life to the end of the barrier, `elapsed` from the generation before.
+    `held` is the least time the barrier was held; `wait` the most it can have taken where that is known, else
+    -1. `means`: whether silence of this member says anything; `committed`: whether it did in the generation;
+    `quiet`: how likely it is that it had nothing to commit; `closes`: its client commits on close even so;
+    `poll`: whether its client enforces max.poll.interval (None: not known), `goodbye`: sends LeaveGroup;
+    `aborted`: generations that failed on the way; `session_early`: heartbeats, not commits, keep the session,
+    so it may end this much earlier after the last commit. `stalled`: just before its last commit it had been
+    silent for its rebalance timeout. `stall` and `idle`, how many of its commits moved nothing: see `Stall`.
+    `waited`: it may have been silent because it waited in the barrier that another member held. `hidden`: its
+    client enforces a poll interval that no record holds.
+    """
+
+    session: int
+    rebalance: int
+    silence: int
+    elapsed: int
+    cadence: int
+    held: int
+    wait: int
+    static: bool
+    means: bool
+    committed: bool
+    poll: bool | None
+    goodbye: bool
+    poll_early: float = 0.0
+    poll_late: int = 0
+    poll_held: bool = False
+    aborted: int = 0
+    session_early: int = 0
+    quiet: float = 0.0
+    closes: bool = False
+    stalled: bool = False
+    stall: Stall = Stall.NO
+    idle: int = 0
+    waited: bool = False
+    hidden: bool = False
