@@ -155,7 +155,8 @@ def test_ledger_and_manifest_come_back_as_they_were(place: Place) -> None:
         ledger.commit(snapshot)
         assert Ledger(place / "ledger").load() == snapshot
     assert read_manifest(place / "manifest.json") is None
-    manifest = Manifest(Identity("1", 1, 1, 50, "t", "c"), 2, {0: 7})
+    identity = Identity("1", 1, buckets=1, lanes=1, shards=50, topic_id="t", cluster_id="c")
+    manifest = Manifest(identity, 2, {0: 7})
     write_manifest(place / "manifest.json", manifest)
     assert read_manifest(place / "manifest.json") == manifest
     made(place, "ledger/snapshot.json", b"{")
