@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from rebalance_monitor.coordinator import refinement, waiting
+from rebalance_monitor.coordinator import outages, refinement, waiting
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import (
     MAX_KEPT,
@@ -52,6 +52,8 @@ class Live:
         self._cluster = cluster
         memory = state or {}
         self._looks: list[int] = list(memory.get("looks", ()))
+        # Of these the ones that no broker answered.
+        self._away: list[int] = list(memory.get("away", ()))
         self._groups: dict[str, dict[str, Any]] = dict(memory.get("groups", {}))
         self._leaders: dict[str, list[int]] = dict(memory.get("leaders", {}))
         self._moved: dict[str, int] = dict(memory.get("moved", {}))
@@ -62,6 +64,7 @@ class Live:
         """JSON-able memory for the ledger."""
         return {
             "looks": self._looks,
+            "away": self._away,
             "groups": self._groups,
             "leaders": self._leaders,
             "moved": self._moved,
@@ -87,11 +90,12 @@ class Live:
             if self._overruled(finding):
                 continue
             seen = self._groups.get(finding.group or "", {})
-            refined = refinement.refine(
-                finding, seen.get("sightings", ()), self._looks, self._moved.get(str(finding.shard), -1)
-            )
-            if refined is not None:
-                out.append(self._placed(refined))
+            moved_at = self._moved.get(str(finding.shard), -1)
+            told = outages.excuse(finding, self._away, moved_at)
+            if told is not None:
+                told = refinement.refine(told, seen.get("sightings", ()), self._looks, moved_at)
+            if told is not None:
+                out.append(self._placed(told))
         return out
 
     def _overruled(self, finding: Finding) -> bool:
@@ -119,6 +123,8 @@ class Live:
     def _look(self, sighting: Sighting, summaries: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
         since = sighting.at - self._settings.storm_sightings_window_ms
         self._looks = [at for at in self._looks if at > since] + [sighting.at]
+        answered = any(one for _, one in sighting.brokers)
+        self._away = [at for at in self._away if at > since] + [sighting.at] * (not answered)
         found = self._moves(sighting) + self._visibility.on_look(sighting, summaries)
         seen = {group.group: group for group in sighting.groups}
         for name, group in seen.items():

@@ -17,7 +17,7 @@ import click
 
 from rebalance_monitor.lab.broker import DEFAULT_VERSION
 from rebalance_monitor.lab.campaign import Campaign, keep_going
-from rebalance_monitor.lab.families import FAMILIES
+from rebalance_monitor.lab.families import FAMILIES, plain
 from rebalance_monitor.lab.job import Job
 from rebalance_monitor.lab.report import Origin, page
 from rebalance_monitor.lab.results import LIVE, REPLAY, Result, pooled, result_of
@@ -148,7 +148,7 @@ def origin(command: str, results: Sequence[Result]) -> Origin:
         command=command,
         brokers=sorted({str(about["kafka"]) for about in abouts}),
         seeds=sorted({int(about["seed"]) for about in abouts}),
-        runs=sum(family in FAMILIES for result in results for family in result.families.values()),
+        runs=sum(len(_runs(result)) for result in results),
         seconds=sum(about["ended"] - about["began"] for about in abouts) / 1000,
         remarks=[
             f"The streaming job of their day watched {watched} of them live; replayed were all, as of now.",
@@ -163,15 +163,19 @@ def origin(command: str, results: Sequence[Result]) -> Origin:
 def _ran(results: Sequence[Result]) -> dict[str, dict[str, list[str]]]:
     found: dict[str, dict[str, set[str]]] = {}
     for result in results:
-        for group, family in result.families.items():
-            # A connector's group is named after the connector, not after a scenario.
-            if family in FAMILIES:
-                scenario = group.removesuffix(f".{family}")
-                found.setdefault(str(result.about["kafka"]), {}).setdefault(scenario, set()).add(family)
+        for scenario, family in _runs(result):
+            found.setdefault(str(result.about["kafka"]), {}).setdefault(scenario, set()).add(family)
     return {
         version: {name: sorted(families) for name, families in scenarios.items()}
         for version, scenarios in found.items()
     }
+
+
+def _runs(result: Result) -> set[tuple[str, str]]:
+    """Give scenario and family of every run: many groups of one herd are one."""
+    named = ((group, plain(family)) for group, family in result.families.items())
+    # A connector's group is named after the connector, not after a scenario.
+    return {(group.partition(f".{family}")[0], family) for group, family in named if family in FAMILIES}
 
 
 def _loads(abouts: Sequence[dict[str, Any]]) -> list[str]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Protocol
 
-from rebalance_monitor.lab.families import FAMILIES
+from rebalance_monitor.lab.families import FAMILIES, plain
 from rebalance_monitor.lab.results import REPLAY, Result, pooled, read_result, result_of, write_result
 from rebalance_monitor.lab.scenario import names
 from rebalance_monitor.lab.suite import clusters_for, jobs_for
@@ -97,5 +97,5 @@ def poor_families(campaign: Campaign) -> tuple[str, ...]:
 
 def _known(families: Iterable[str]) -> list[str]:
     # Connect's sinks come with its workers.
-    named = {family if family in FAMILIES else "connect" for family in families}
+    named = {plain(family) if plain(family) in FAMILIES else "connect" for family in families}
     return [family for family in FAMILIES if family in named]

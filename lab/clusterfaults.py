@@ -5,6 +5,7 @@ They stand beside the members' own in `lab/faults.py`, whose table of verbs name
 
 from __future__ import annotations
 
+import threading
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -28,27 +29,38 @@ if TYPE_CHECKING:
 OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTION_S = 20
 REORDERED_S = 15
+# Families that share a cluster come to the same step within this time, unless started very far apart.
+SAME_STEP_S = 15.0
+_ONE_AT_A_TIME = threading.Lock()
 
 
 def restart_broker(run: Run, step: Step) -> None:
-    """Stop a node (by number, or `coordinator`) cleanly and start it again."""
-    for node in _nodes(run, step):
-        node.stop()
-        node.start(leashed=True)
+    """Stop a node (by number, or `coordinator`) cleanly and start it again.
+
+    Families share a cluster, and each has this step in its script: the first that comes to it does it.
+    """
+    with _ONE_AT_A_TIME:
+        for node in _nodes(run, step):
+            if node.up_s() > SAME_STEP_S:
+                node.stop()
+                node.start(leashed=True)
 
 
 def kill_broker(run: Run, step: Step) -> None:
-    """Kill a node (SIGKILL); `start_broker` brings it back."""
-    for node in _nodes(run, step):
-        node.kill()
+    """Kill a node (SIGKILL); `start_broker` brings it back. No second one while one is down."""
+    with _ONE_AT_A_TIME:
+        if all(node.is_running() for node in run.broker.nodes):
+            for node in _nodes(run, step):
+                node.kill()
 
 
 def start_broker(run: Run, step: Step) -> None:
     """Start nodes that do not run: `stopped` means all of these."""
     del step
-    for node in run.broker.nodes:
-        if not node.is_running():
-            node.start(leashed=True)
+    with _ONE_AT_A_TIME:
+        for node in run.broker.nodes:
+            if not node.is_running():
+                node.start(leashed=True)
 
 
 def move_coordinator(run: Run, step: Step) -> None:

@@ -27,7 +27,7 @@ UNSTORED = "when storing group assignment"
 
 def facts_of(events: Iterable[Truth], static_groups: Iterable[str] = ()) -> list[Fact]:
     """Derive the facts from truth events in order of time; `static_groups` have static members only."""
-    every = _in_order(_stored(events))
+    every = _in_order(stored(events))
     fold = Fold(_breaches(every), frozenset(static_groups), _epoch_groups(every))
     for event in every:
         fold.take(event)
@@ -52,7 +52,7 @@ def _breaches(events: Iterable[Truth]) -> dict[str, list[int]]:
     return found
 
 
-def _stored(events: Iterable[Truth]) -> list[Truth]:
+def stored(events: Iterable[Truth]) -> list[Truth]:
     """Leave out assignments that were received and could not be stored: no record has their generation."""
     every = list(events)
     unstored = {

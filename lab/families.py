@@ -86,6 +86,15 @@ FAMILIES = {
 }
 
 
+MANUAL = ", manual"
+"""What a family's name ends with where its members commit by hand: their silences mean something else."""
+
+
+def plain(family: str) -> str:
+    """Give the name of a family, however its members commit."""
+    return family.removesuffix(MANUAL)
+
+
 def why_not(family: Family, broker: tuple[int, ...]) -> str | None:
     """Give the reason why this family cannot run here against that broker; None if it can."""
     if broker < family.needs_broker:

@@ -47,6 +47,7 @@ class Node:
     pid: int | None = None
     _child: subprocess.Popen[bytes] | None = None
     _leash: Leash | None = None
+    _started: float = 0.0
 
     @property
     def data(self) -> Path:
@@ -81,6 +82,7 @@ class Node:
     def start(self, *, leashed: bool = False) -> None:
         """Start the process; it outlives the caller until `stop` or `kill`, unless it is leashed."""
         command = self._java("kafka.Kafka", str(self.folder / "server.properties"))
+        self._started = time.monotonic()
         with (self.folder / "stdout.log").open("ab") as output:
             self._child = subprocess.Popen(
                 command,
@@ -99,6 +101,10 @@ class Node:
         logging = logging_options(release(self.version), self.folder)
         options = [*JVM_OPTIONS, f"-Dlab.node={self.folder}", *logging]
         return [str(java.executable), *options, "-cp", jars, main, *arguments]
+
+    def up_s(self) -> float:
+        """Give for how many seconds the process has been there, as far as this object started it."""
+        return time.monotonic() - self._started if self.is_running() else 0.0
 
     def is_running(self) -> bool:
         """Tell whether the process is there and is this node's."""

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.lab.families import FAMILIES
+from rebalance_monitor.lab.families import FAMILIES, plain
 from rebalance_monitor.lab.score import LOSSES, NOTHING, UNSURE, together
 from rebalance_monitor.lab.statistics import percentile, wilson
 
@@ -130,8 +130,8 @@ def _row(label: str, family: str, one: Tally) -> str:
 
 def group_type(family: str) -> str:
     """Give the type of a family's groups; "" for all of them together."""
-    if family in FAMILIES:
-        return FAMILIES[family].group_type
+    if plain(family) in FAMILIES:
+        return FAMILIES[plain(family)].group_type
     return "" if family.startswith("**") else "classic"
 
 

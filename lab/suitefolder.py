@@ -17,7 +17,8 @@ from rebalance_monitor.cluster.capture import read_capture
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.decoders import coordinator_partition
-from rebalance_monitor.lab.facts import facts_of, migrated_groups
+from rebalance_monitor.lab.facts import facts_of, migrated_groups, stored
+from rebalance_monitor.lab.families import MANUAL
 from rebalance_monitor.lab.foldstate import Fact
 from rebalance_monitor.lab.scripted import Act, Told, scripted_facts
 from rebalance_monitor.lab.strain import Strain
@@ -76,6 +77,11 @@ class _Run:
         return tuple(group_names(Flags("", self.group, "", groups=count)))
 
     @property
+    def family(self) -> str:
+        manual = bool(self.raw["settings"].get("commit") == "manual")
+        return str(self.raw["family"]) + MANUAL * manual
+
+    @property
     def hurts_brokers(self) -> bool:
         return any(step["verb"] in BROKER_VERBS for step in self.steps)
 
@@ -87,7 +93,7 @@ def read_suite(folder: Path) -> Suite:
     metadata = read_capture(folder / "capture").metadata
     # Where the logs are there they are read again: the parser may have learnt since.
     truth = write_truth(folder) if any(folder.glob("coordinator-*.log")) else read_truth(folder)
-    events = [event for event in truth if event.at <= metadata.captured_at - EDGE_MS]
+    events = stored(event for event in truth if event.at <= metadata.captured_at - EDGE_MS)
     migrated = migrated_groups(events)
     families = _families(runs, events)
     spoilt = _spoilt(runs, [Strain(**one) for one in about.get("strains", ())])
@@ -120,7 +126,7 @@ def _run(folder: Path) -> _Run:
 def _families(runs: Sequence[_Run], events: Sequence[Truth]) -> dict[str, str]:
     # Of a silent herd only what is loud counts.
     named = ((group, run) for run in runs for group in ((run.group,) if run.raw["silent"] else run.groups))
-    found = {group: str(run.raw["family"]) for group, run in named}
+    found = {group: run.family for group, run in named}
     connected = any(family == "connect" for family in found.values())
     sinks = {event.group for event in events if connected and event.group.startswith("connect-")}
     return {**dict.fromkeys(sinks - found.keys(), SINKS), **found}

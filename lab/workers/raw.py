@@ -7,7 +7,7 @@
 - `nosync` joins and never asks for its assignment (it is removed at the sync deadline);
 - `hang` joins again and again with other metadata and never syncs: generations come and none is written;
 - `die` as `hang`, but forgets every time that it was a member (the old self expires);
-- `large` joins with metadata of 1600 bytes, so that the group's record grows;
+- `large` joins with metadata of 6000 bytes, so that the group's record grows;
 - `stale` commits when it should not: during both phases of a rebalance, and with an old generation.
 
 `--groups N` makes it one member in each of N groups: a herd that costs one process.
@@ -40,7 +40,7 @@ from rebalance_monitor.lab.workers.loop import Commands, Journal, Worker
 
 OLD_GENERATION, UNKNOWN_MEMBER, IN_PROGRESS, NEED_MEMBER_ID = 22, 25, 27, 79
 HANG_S = 1.5
-LARGE = 1_600
+LARGE = 6_000
 TIMEOUT_S = 60.0
 
 

@@ -1,0 +1,78 @@
+"""Silence that an outage explains: nobody reached the brokers, or a coordinator was reloaded meanwhile.
+
+A reload gives every member a fresh session, so of a silence that spans one only the part after it counts: a
+whole session timeout of it is an expired session, anything less proves nothing, and no poll interval can be
+told at all. What was found is kept with less confidence; a finding that says nothing else is withdrawn.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.coordinator.causes import Cause
+from rebalance_monitor.coordinator.kinds import Kind
+from rebalance_monitor.coordinator.reasons import seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rebalance_monitor.coordinator.findings import CauseEntry, Finding, MemberEntry
+
+SLACK_MS = 2_500
+"""How much shorter than the session timeout the looks may have seen what came after a reload, ms."""
+
+# One look may fail for reasons of the monitor's own.
+_LOOKS = 2
+_EXPIRED = 0.8
+_DOUBT = 0.3
+_KINDS = {
+    Kind.SESSION_TIMEOUT: {Cause.SESSION_TIMEOUT, Cause.STATIC_MEMBER_EXPIRED},
+    Kind.POLL_INTERVAL_EXCEEDED: {Cause.POLL_INTERVAL_EXCEEDED},
+}
+_TIMEOUTS = frozenset(cause for causes in _KINDS.values() for cause in causes)
+
+
+def excuse(finding: Finding, away: Sequence[int], moved_at: int) -> Finding | None:
+    """Return the finding as an outage leaves it, None where nothing is left.
+
+    `away`: looks of the probe that no broker answered; `moved_at`: when the group's coordinator was seen to
+    have moved last, -1 for never; all in ms.
+    """
+    silences = {member.member_id: member for member in finding.members if member.silence_ms is not None}
+    causes = tuple(_weighed(finding, entry, silences, away, moved_at) for entry in finding.causes)
+    if causes == finding.causes:
+        return finding
+    ranked = tuple(sorted(causes, key=lambda entry: -entry.confidence))
+    if finding.kind not in _KINDS:
+        return replace(finding, causes=ranked)
+    said = [entry.confidence for entry in causes if entry.cause in _KINDS[finding.kind]]
+    best = max(said, default=0.0)
+    return None if best <= _DOUBT else replace(finding, causes=ranked, confidence=best)
+
+
+def _weighed(
+    finding: Finding,
+    entry: CauseEntry,
+    silences: dict[str, MemberEntry],
+    away: Sequence[int],
+    moved_at: int,
+) -> CauseEntry:
+    member = silences.get(entry.member_id or "")
+    if member is None or member.silence_ms is None or entry.cause not in _TIMEOUTS:
+        return entry
+    ended = finding.at - (finding.sync_ms or 0)
+    began = ended - member.silence_ms
+    unanswered = [at for at in away if began < at <= ended]
+    marks = unanswered if len(unanswered) >= _LOOKS else []
+    last = max((at for at in (*marks, moved_at) if began < at <= ended), default=-1)
+    if last < 0:
+        return entry
+    after = ended - last
+    expired = after >= (member.session_timeout_ms or 0) - SLACK_MS
+    if entry.cause is Cause.POLL_INTERVAL_EXCEEDED or not expired:
+        why = f"{entry.why}; but the brokers were away, or its coordinator moved, {seconds(after)} before"
+        return replace(entry, confidence=min(entry.confidence, _DOUBT), why=why)
+    why = f"silent since its coordinator was reloaded {seconds(after)} before; session timeout "
+    why += seconds(member.session_timeout_ms or 0)
+    return replace(entry, confidence=min(entry.confidence, _EXPIRED), why=why)
