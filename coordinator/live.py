@@ -24,6 +24,7 @@ from rebalance_monitor.coordinator.findings import (
     probe_anchor,
 )
 from rebalance_monitor.coordinator.kinds import KINDS, Kind, Scope
+from rebalance_monitor.coordinator.onestorm import OneStorm
 from rebalance_monitor.coordinator.reasons import seconds
 from rebalance_monitor.coordinator.transitions import Status
 from rebalance_monitor.coordinator.visibility import Visibility
@@ -58,6 +59,7 @@ class Live:
         self._leaders: dict[str, list[int]] = dict(memory.get("leaders", {}))
         self._moved: dict[str, int] = dict(memory.get("moved", {}))
         self._storms: list[str] = list(memory.get("storms", ()))
+        self._one_storm = OneStorm(memory.get("joined"))
         self._visibility = Visibility(cluster, memory.get("visibility"))
 
     def snapshot(self) -> dict[str, Any]:
@@ -69,6 +71,7 @@ class Live:
             "leaders": self._leaders,
             "moved": self._moved,
             "storms": self._storms,
+            "joined": self._one_storm.snapshot(),
             "visibility": self._visibility.snapshot(),
         }
 
@@ -85,10 +88,11 @@ class Live:
     def refine(self, findings: Iterable[Finding]) -> list[Finding]:
         """Add what the looks say; findings that a coordinator move explains away are left out."""
         out = []
-        for finding in findings:
-            self._learn(finding)
-            if self._overruled(finding):
+        for found in findings:
+            self._learn(found)
+            if self._overruled(found):
                 continue
+            finding = self._one_storm.take(found, self._groups.get(found.group or ""))
             seen = self._groups.get(finding.group or "", {})
             moved_at = self._moved.get(str(finding.shard), -1)
             told = outages.excuse(finding, self._away, moved_at)

@@ -207,7 +207,9 @@ def varied(scenario: Scenario, seed: int, slower: float = 1.0, *, grow: bool = F
 def _grown(scenario: Scenario, chance: random.Random) -> Scenario:
     first, *others = scenario.steps
     everyone = set(scenario.members)
-    if len(everyone) < GROWS_FROM or first.verb != "start" or any(set(one.who) >= everyone for one in others):
+    # Brokers with settings of their own may be set for just these members; a herd is large enough.
+    fixed = scenario.broker or "groups" in scenario.settings or len(everyone) < GROWS_FROM
+    if fixed or first.verb != "start" or any(set(one.who) >= everyone for one in others):
         return scenario
     more = tuple(f"more-{number}" for number in range(chance.randint(0, 2)))
     steps = (replace(first, who=(*first.who, *more)), *others)

@@ -52,6 +52,35 @@ def test_many_separate_sightings_are_a_storm_even_if_nothing_ever_completes() ->
     assert kinds(found).count((Kind.STORM, "opened")) == 1
 
 
+def _recorded(phase: str, number: int) -> Finding:
+    topic = Topic()
+    topic.generation(0, 1, [Client("a-1", (0,))])
+    return replace(
+        findings(topic)[0], id=f"r{number}", kind=Kind.STORM, phase=phase, incident="r1", at=T0 + 130_000
+    )
+
+
+def test_a_storm_that_the_probe_saw_first_is_one_incident_with_what_the_records_tell() -> None:
+    live = Live(SETTINGS, "c1")
+    looks = live.on_sightings([look(at, seen=at % 10_000 != 0) for at in range(0, 120_000, 1_000)])
+    (seen,) = (one for one in looks if one.kind is Kind.STORM)
+    (told,) = live.refine([_recorded("opened", 1)])
+    assert (told.id, told.phase, told.incident) == ("r1", "updated", seen.id)
+    # It lives on over a restart, and only the records end it.
+    again = Live(SETTINGS, "c1", json.loads(json.dumps(live.snapshot())))
+    quiet = again.on_sightings([look(at, seen=False) for at in range(120_000, 400_000, 1_000)])
+    assert Kind.STORM not in {one.kind for one in quiet}
+    (ended,) = again.refine([_recorded("resolved", 2)])
+    assert (ended.id, ended.phase, ended.incident) == ("r2", "resolved", seen.id)
+
+
+def test_a_storm_that_the_records_told_first_keeps_its_incident() -> None:
+    live = Live(SETTINGS, "c1")
+    assert [one.phase for one in live.refine([_recorded("opened", 1)])] == ["opened"]
+    looks = live.on_sightings([look(at, seen=at % 10_000 != 0) for at in range(0, 120_000, 1_000)])
+    assert Kind.STORM not in {one.kind for one in looks}
+
+
 def test_a_leader_epoch_that_steps_is_a_coordinator_move() -> None:
     live = Live(SETTINGS, "c1")
     found = live.on_sightings([look(0, seen=False), look(1_000, seen=False, epoch=3)])

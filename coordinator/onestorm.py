@@ -1,0 +1,44 @@
+"""One storm is one incident, whoever sees it first.
+
+The probe may open a storm before enough generations have completed for the records to tell. When they do,
+what they tell goes on with the probe's incident: their `opened` becomes an update of it, and their end is its
+end. Ids stay what the records made them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from rebalance_monitor.coordinator.kinds import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rebalance_monitor.coordinator.findings import Finding
+
+
+class OneStorm:
+    """Knows which storms of the records go on with the probe's; `state` is what `snapshot` returned."""
+
+    def __init__(self, state: Mapping[str, str] | None = None) -> None:
+        # The records' incident -> the probe's.
+        self._joined: dict[str, str] = dict(state or {})
+
+    def snapshot(self) -> dict[str, str]:
+        """JSON-able memory for the ledger."""
+        return dict(self._joined)
+
+    def take(self, finding: Finding, memory: dict[str, Any] | None) -> Finding:
+        """Return a finding as it is told; `memory`: what the probe knows of its group, changed here."""
+        incident = finding.incident or ""
+        if finding.kind is not Kind.STORM:
+            return finding
+        if finding.phase == "opened" and memory is not None and memory["storm"]:
+            self._joined[incident] = memory["storm"]
+            memory["storm"] = ""
+            return replace(finding, phase="updated", incident=self._joined[incident])
+        probed = self._joined.get(incident, incident)
+        if finding.phase == "resolved":
+            self._joined.pop(incident, None)
+        return replace(finding, incident=probed) if probed != incident else finding

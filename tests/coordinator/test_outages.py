@@ -1,0 +1,73 @@
+"""Silence during which the brokers were away, or a coordinator was reloaded, accuses nobody."""
+
+from dataclasses import replace
+
+import pytest
+
+from rebalance_monitor.coordinator.causes import Cause
+from rebalance_monitor.coordinator.findings import CauseEntry, Finding, MemberEntry
+from rebalance_monitor.coordinator.kinds import Kind, Scope, Severity
+from rebalance_monitor.coordinator.outages import excuse
+
+AT = 1_000_000
+SESSION = 20_000
+
+
+def found(kind: Kind, *causes: tuple[Cause, float], silence: int = 27_000) -> Finding:
+    entries = tuple(CauseEntry(cause, share, "silent", "m-1", "m", "/h", None) for cause, share in causes)
+    gone = MemberEntry("m-1", None, "m", "/h", False, "left", SESSION, 25_000, silence_ms=silence)  # noqa: FBT003 - positional as in the record
+    return Finding(
+        id="x",
+        kind=kind,
+        scope=Scope.GROUP,
+        severity=Severity.WARNING,
+        evidence="suspected",
+        confidence=causes[0][1],
+        cluster="c",
+        group="g",
+        at=AT,
+        causes=entries,
+        members=(gone,),
+        details={},
+    )
+
+
+BREACH = found(Kind.POLL_INTERVAL_EXCEEDED, (Cause.POLL_INTERVAL_EXCEEDED, 0.97))
+EXPIRY = found(Kind.SESSION_TIMEOUT, (Cause.SESSION_TIMEOUT, 0.97))
+REBALANCE = found(Kind.REBALANCE, (Cause.POLL_INTERVAL_EXCEEDED, 0.9), (Cause.MEMBER_LEFT, 0.4))
+
+
+@pytest.mark.parametrize("finding", [BREACH, EXPIRY, REBALANCE])
+def test_an_outage_before_the_silence_or_none_changes_nothing(finding: Finding) -> None:
+    assert excuse(finding, [], -1) is finding
+    assert excuse(finding, [AT - 50_000, AT - 49_000], AT - 40_000) is finding
+
+
+def test_one_look_that_failed_says_nothing_of_the_brokers() -> None:
+    assert excuse(BREACH, [AT - 10_000], -1) is BREACH
+
+
+def test_a_breach_during_an_outage_is_withdrawn_and_the_rebalance_keeps_a_doubt() -> None:
+    away = [AT - 12_000, AT - 11_000, AT - 8_000]
+    assert excuse(BREACH, away, -1) is None
+    told = excuse(REBALANCE, away, -1)
+    assert told is not None
+    assert [(one.cause, one.confidence) for one in told.causes] == [
+        (Cause.MEMBER_LEFT, 0.4),
+        (Cause.POLL_INTERVAL_EXCEEDED, 0.3),
+    ]
+    assert "8.0 s before" in told.causes[1].why
+
+
+def test_a_session_counts_anew_from_the_reload() -> None:
+    whole = excuse(EXPIRY, [], AT - 20_500)
+    assert whole is not None
+    assert whole.confidence == 0.8
+    assert "reloaded 20.5 s before" in whole.causes[0].why
+    assert excuse(EXPIRY, [], AT - 9_000) is None
+
+
+def test_the_id_never_changes() -> None:
+    told = excuse(replace(REBALANCE, id="same"), [], AT - 5_000)
+    assert told is not None
+    assert told.id == "same"
