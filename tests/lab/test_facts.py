@@ -183,3 +183,20 @@ def test_share_and_streams_groups_bump_their_epoch_without_a_line() -> None:
     found = {(fact.label, fact.generation, fact.required) for fact in facts_of(log.events)}
     assert {("rebalance", 3, False), ("rebalance", 4, True), ("group_empty", -1, True)} <= found
     assert not any(label == "rebalance" and generation == 5 for label, generation, _ in found)
+
+
+def test_an_assignment_that_could_not_be_stored_makes_no_generation_and_says_why() -> None:
+    log = Log()
+    log.generation(1, "a")
+    log.generation(2, "b")
+    error = "Error UNKNOWN_SERVER_ERROR when storing group assignmentduring SyncGroup (member: a)."
+    log.events.append(Truth(log.events[-1].at + 2, "g", "started", 2, (), error))
+    log.generation(3)
+    found = log.facts()
+    assert ("rebalance", 2, "") not in found
+    assert {
+        ("rebalance", 3, ""),
+        ("rebalance_failed", 3, ""),
+        ("cause:assignment_not_stored", 3, ""),
+    } <= found
+    assert ("cause:member_joined", 3, "b") in found

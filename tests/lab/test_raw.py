@@ -40,6 +40,19 @@ def test_a_herd_is_one_member_in_each_of_many_groups() -> None:
     assert list(group_names(Flags("x:1", "g", "t", groups=2))) == ["g.000", "g.001"]
 
 
+def test_the_groups_of_a_herd_differ_in_time_outs_and_commits_and_keep_their_proportions() -> None:
+    alone = Flags("x:1", "g", "t")
+    assert list(alone.each()) == [alone]
+    herd = list(Flags("x:1", "g", "t", groups=15).each())
+    assert [one.group for one in herd] == list(group_names(Flags("x:1", "g", "t", groups=15)))
+    assert {one.groups for one in herd} == {1}
+    assert len({one.session_ms for one in herd}) == 15
+    assert (herd[0].session_ms, herd[-1].session_ms) == (5_100, 6_900)
+    assert len({one.commit_ms for one in herd}) == 4
+    for one in herd:
+        assert one.poll_ms / one.session_ms == pytest.approx(alone.poll_ms / alone.session_ms, rel=0.01)
+
+
 @pytest.mark.broker
 def test_commits_are_taken_while_preparing_and_refused_while_completing_or_with_an_old_generation(
     lab_broker: LabBroker, tmp_path: Path
