@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import json
-import sys
-import zipfile
 from pathlib import Path
 
 from rebalance_monitor.config.load import load
-from rebalance_monitor.decoders import ROW_SCHEMA
-from rebalance_monitor.streaming.daemon import without_archives
-from rebalance_monitor.streaming.decode import ROW_DDL
+from rebalance_monitor.streaming.packing import PACK_DDL, PACK_SCHEMA
 from rebalance_monitor.streaming.session import is_platform, session_settings
 from rebalance_monitor.streaming.source import kafka_options
 
@@ -61,14 +57,5 @@ def test_the_jvms_log_has_our_form_and_who_sets_java_options_keeps_them() -> Non
     assert "spark.log.level" not in options
 
 
-def test_sparks_schema_has_the_columns_of_the_row_contract() -> None:
-    assert [entry.split()[0].strip("`") for entry in ROW_DDL.split(", ")] == ROW_SCHEMA.names
-
-
-def test_workers_lose_archives_and_keep_folders(tmp_path: Path) -> None:
-    archive, fake = tmp_path / "pyspark.zip", tmp_path / "folder.zip"
-    with zipfile.ZipFile(archive, "w") as file:
-        file.writestr("x.py", "")
-    fake.mkdir()
-    path = [str(archive), str(fake), *sys.path]
-    assert without_archives(path) == [str(fake), *without_archives(sys.path)]
+def test_sparks_schema_has_the_columns_of_a_pack() -> None:
+    assert [entry.split()[0] for entry in PACK_DDL.split(", ")] == PACK_SCHEMA.names
