@@ -98,6 +98,16 @@ def read_lines(path: Place) -> Iterator[str]:
                 yield line.rstrip("\n")
 
 
+def read_whole(path: Place) -> bytes:
+    """Return all that stands at `path`, a line that was cut short included; nothing where there is none."""
+    if is_remote(path):
+        return b"".join(part.read_bytes() for part in sorted(path.glob("part-*.jsonl"), key=_begin))
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return b""
+
+
 def _begin(part: Place) -> int:
     digits = part.name.removeprefix("part-").removesuffix(".jsonl")
     return int(digits) if digits.isdigit() else -1

@@ -6,6 +6,7 @@ doing may have taken effect or not. The real one, with kill -9, is tests/alerts/
 
 from __future__ import annotations
 
+import os
 import random
 import tempfile
 from dataclasses import dataclass, field, replace
@@ -16,7 +17,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rebalance_monitor.alerts import memory_file
 from rebalance_monitor.alerts.dispatch import Dispatch
 from rebalance_monitor.alerts.memory_file import MemoryFile
 from rebalance_monitor.alerts.sinks.base import Phase, SinkError
@@ -51,7 +51,7 @@ STEPS = st.lists(
 def _without_waiting_for_the_disk() -> Iterator[None]:
     """Leave out what makes a save durable: nothing here loses its power."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(memory_file, "replace_file", lambda path, content: path.write_bytes(content))
+        patch.setattr(os, "fsync", lambda _descriptor: None)
         yield
 
 
