@@ -157,7 +157,10 @@ def _given_files(files: Sequence[Path | str]) -> list[Path]:
 
 def _packages(wanted: Sequence[Coordinate], say: Callable[[str], None] | None) -> list[Path]:
     key = "+".join(f"{c.name}-{c.version}" for c in wanted)
-    return resolve(wanted, cache_folder() / "jars" / key, excluded=SHIPPED_WITH_SPARK, say=say)
+    # What is named is wanted, as Hadoop's S3 client is, whose organisation Spark ships otherwise.
+    named = {coordinate.org for coordinate in wanted}
+    excluded = [org for org in SHIPPED_WITH_SPARK if org not in named]
+    return resolve(wanted, cache_folder() / "jars" / key, excluded=excluded, say=say)
 
 
 def broker_coordinates(version: str) -> list[Coordinate]:
