@@ -35,6 +35,8 @@ from rebalance_monitor.alerts.message import (
 from rebalance_monitor.coordinator.kinds import Severity
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from rebalance_monitor.alerts.alert import Alert
     from rebalance_monitor.alerts.links import Links
     from rebalance_monitor.alerts.tally import Tally
@@ -84,15 +86,21 @@ def _order(alert: Alert, now: int) -> tuple[bool, int, int]:
 
 
 def _title(ordered: list[Alert], firing: int) -> str:
-    first = ordered[0].finding
-    where = f"[{text.name(first.cluster, 40)}]"
-    count = f"{firing} of {len(ordered)} alerts fire" if firing else f"all {len(ordered)} alerts are over"
-    kinds = {alert.finding.kind for alert in ordered}
+    """Name the groups and what befalls them, then how many alerts that is."""
+    cluster = f"[{text.name(ordered[0].finding.cluster, 40)}]"
     subjects = (subject_of(alert.finding, 40).rstrip(":") or "cluster" for alert in ordered)
-    groups = list(dict.fromkeys(subjects))
-    named = ", ".join(groups[:2]) + (f" and {len(groups) - 2} more" if len(groups) > 2 else "")  # noqa: PLR2004 - two are named
-    what = f" {what_of(first)}" if len(kinds) == 1 and len(groups) == 1 else ""
-    return text.cut(f"{where} {count}: {named}{what}", MAX_TITLE)
+    kinds = (alert.finding.kind.value.replace("_", " ") for alert in ordered)
+    what = f"{_some(subjects, 2)}: {_some(kinds, 3)}"
+    if not firing:
+        return text.cut(f"{cluster} {what} (all {len(ordered)} alerts are over)", MAX_TITLE)
+    count = f"{len(ordered)} alerts" if firing == len(ordered) else f"{firing} of {len(ordered)} alerts fire"
+    return text.cut(f"{cluster} {what} ({count})", MAX_TITLE)
+
+
+def _some(names: Iterable[str], limit: int) -> str:
+    """Return the first names, each once, and how many more there are."""
+    known = list(dict.fromkeys(names))
+    return ", ".join(known[:limit]) + (f" and {len(known) - limit} more" if len(known) > limit else "")
 
 
 def _list(ordered: list[Alert], now: int) -> Bullets:

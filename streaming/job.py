@@ -53,6 +53,8 @@ FAILURES = 5
 RETRY_S = 5.0
 SHOWN = 5
 FIRST_BATCH = 10
+# Errors inside Spark that no next try mends: a state of a newer version, storage that another has taken.
+LASTING = ("StateVersionError", "FolderInUseError")
 # Spark repeats its plan and the whole stack in an error: this much of it is said.
 ERROR = 2_000
 
@@ -257,8 +259,9 @@ class _Job:
     def _gives_up(self, error: Exception) -> bool:
         """Wait before the next try; true when asked to stop meanwhile. Raises what will not pass."""
         text = str(error)
-        if "StateVersionError" in text:
-            raise ConfigError(_last_line(text, "StateVersionError"))
+        for lasting in LASTING:
+            if lasting in text:
+                raise ConfigError(_last_line(text, lasting))
         self.failures += 1
         if self.failures >= FAILURES:
             raise JobError(f"The query failed {self.failures} times in a row. The last error: {text[:ERROR]}")

@@ -45,6 +45,31 @@ def test_the_worst_alert_that_still_fires_comes_first_and_gives_the_colour() -> 
     assert "lasted 5.0 s" in said
 
 
+@pytest.mark.parametrize(
+    ("kinds", "groups", "over", "title"),
+    [
+        ([Kind.STORM, Kind.SESSION_TIMEOUT], ["a", "a"], 0, "[prod] a: storm, session timeout (2 alerts)"),
+        ([Kind.STORM, Kind.STORM], ["a", "b"], 1, "[prod] b, a: storm (1 of 2 alerts fire)"),
+        ([Kind.STORM] * 3, ["a", "b", "c"], 3, "[prod] a, b and 1 more: storm (all 3 alerts are over)"),
+        (
+            [Kind.STORM, Kind.SLOW_SYNC, Kind.SESSION_TIMEOUT, Kind.GROUP_EMPTY],
+            ["a"] * 4,
+            0,
+            "[prod] a: storm, slow sync, session timeout and 1 more (4 alerts)",
+        ),
+    ],
+)
+def test_the_title_of_several_alerts_says_whom_and_what(
+    kinds: list[Kind], groups: list[str], over: int, title: str
+) -> None:
+    alerts = tuple(
+        Alert(fingerprint(found), labels_of(found, {}), AT, AT if number < over else NEVER, found)
+        for number, (kind, group) in enumerate(zip(kinds, groups, strict=True))
+        for found in [finding(kind, group=group, cluster="prod", severity=Severity.CRITICAL)]
+    )
+    assert message_of_thread(alerts, AT, Tally()).title == title
+
+
 def test_more_alerts_than_fit_are_counted() -> None:
     alerts = tuple(_alert(f"group-{number}") for number in range(MAX_ALERTS + 17))
     made = message_of_thread(alerts, AT, Tally())
