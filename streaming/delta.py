@@ -4,7 +4,7 @@ Exactly once: a batch is one Delta transaction of (query id, batch id), so a bat
 nothing that is there. Delta cannot forget a batch that was written and not committed in the ledger, so its
 rows stay. Should it say more when it runs again (the probe may have seen more since), the findings whose ids
 are not in the table follow, in a transaction of their own.
-Refuses executors that do not share the driver's files, and a session without Delta.
+Refuses executors that do not reach the table's folder, and a session without Delta.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from rebalance_monitor.checkpoints.files import locked
+from rebalance_monitor.checkpoints.files import locked, replace_file
+from rebalance_monitor.checkpoints.places import is_remote
 from rebalance_monitor.cluster.jars import installed_spark, resolve_delta
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.dashboard.delta_log import is_delta, read_log
@@ -25,6 +26,7 @@ from rebalance_monitor.dashboard.parquet import parquet_file
 from rebalance_monitor.dashboard.table_files import date_of, files, require_format, table_of
 from rebalance_monitor.dashboard.table_upkeep import Report, table_lock
 from rebalance_monitor.streaming.session import is_platform, kafka_jars, start_session
+from rebalance_monitor.streaming.storage import storage_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -44,6 +46,8 @@ if TYPE_CHECKING:
 EXTENSIONS, EXTENSION = "spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension"
 # Behind the query id: what only the second run of a batch said.
 AGAIN = ":again"
+# Written by the driver, read by an executor. Not hidden: Spark would not see it.
+PROBE = "reach.txt"
 DELTA: dict[str, str] = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     # Spark's default of 50 tasks for every look at the log is for tables of millions of files.
@@ -135,13 +139,8 @@ def early_session(settings: Settings) -> Iterator[SparkSession | None]:
 def start_with_delta(name: str, settings: Settings) -> SparkSession:
     """Start a session that has Kafka's source and Delta.
 
-    Raises ConfigError (no Delta for this Spark, executors elsewhere), DependencyError.
+    Raises ConfigError (no Delta for this Spark, a folder that executors do not reach), DependencyError.
     """
-    if settings.storage.checkpoint:
-        raise ConfigError(
-            "`tables.format` is delta and `storage.checkpoint` is set: executors write a Delta table, and "
-            "those on other machines do not reach `storage.path`. Set `tables.format: parquet`."
-        )
     given = settings.spark.properties()
     session = start_session(name, session_settings(given, os.environ), _jars(settings))
     if not _has_delta(session):
@@ -150,7 +149,35 @@ def start_with_delta(name: str, settings: Settings) -> SparkSession:
             "`tables.format` is delta, and this Spark has no Delta: give spark-submit the package "
             "(`--packages io.delta:delta-spark_2.13:4.0.0` for Spark 4.0), or set `tables.format: parquet`."
         )
+    try:
+        require_reach(session, storage_at(settings.storage.path).root)
+    except ConfigError:
+        session.stop()
+        raise
     return session
+
+
+def require_reach(session: SparkSession, root: Place) -> None:
+    """Raise ConfigError where executors, which write a Delta table, do not see the driver's folder `root`."""
+    if not is_remote(root) and session.conf.get("spark.master", "").startswith("local"):
+        return
+    probe = root / PROBE
+    try:
+        probe.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(probe, b"reached")
+        with _as_os_error("not reached"):
+            seen = [row.value for row in session.read.text(probe.as_uri()).collect()]
+    except OSError as error:
+        seen = [str(error)]
+    finally:
+        with suppress(OSError):
+            probe.unlink(missing_ok=True)
+    if seen != ["reached"]:
+        raise ConfigError(
+            f"`tables.format` is delta, and Spark does not reach `storage.path` ({root}), where executors "
+            f"would write the table: {''.join(seen) or 'nothing is there'}. Make `storage.path` a URI or a "
+            "mount that all machines share, or set `tables.format: parquet`."
+        )
 
 
 def _has_delta(session: SparkSession) -> bool:
