@@ -73,7 +73,11 @@ def start_session(
     if local:
         _set_local_environment()
     settings = session_settings(overrides, jars, environment)
-    with _own_signals(), secrets_in_a_file(settings) if local else nullcontext(settings) as public:
+    with (
+        _own_signals(),
+        _own_output(),
+        secrets_in_a_file(settings) if local else nullcontext(settings) as public,
+    ):
         session = SparkSession.builder.appName(name).config(map=public).getOrCreate()
     if local:
         _use_local_files(session, overrides)
@@ -172,6 +176,19 @@ def _own_signals() -> Iterator[None]:
     yield
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, handler)
+
+
+@contextmanager
+def _own_output() -> Iterator[None]:
+    """Give the JVM that starts meanwhile stderr for its stdout: ours is for data, and Delta prints there."""
+    sys.stdout.flush()
+    own = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        os.dup2(own, 1)
+        os.close(own)
 
 
 def _use_local_files(session: SparkSession, overrides: Mapping[str, str]) -> None:
