@@ -320,3 +320,31 @@ def test_a_wrong_configuration_stops_the_job_at_its_start(tmp_path: Path) -> Non
     wrong = Settings(alerts={**SECTION, "route": {"receiver": "nobody"}})
     with pytest.raises(ConfigError, match="nobody"):
         Alerting(wrong, Storage(tmp_path), "c1", lambda *_: None, lambda _: None)
+
+
+def test_the_watchdog_beats_on_a_real_clock_while_batches_end_and_stays_away_after(tmp_path: Path) -> None:
+    dog = {**SECTION, "watchdog": {"to": ["sre"], "interval": "400ms", "silent_after": "1s"}}
+    sink, plan = Memo(), partial(plan_of, Settings(alerts=dog), "prod")
+    with Dispatcher(tmp_path, plan, {"sre": sink}) as dispatcher:
+        dispatcher.open({})
+        time.sleep(0.6)
+        assert sink.told == []
+        ends = time.monotonic() + 3.0
+        for number in range(1_000):
+            if time.monotonic() > ends:
+                break
+            dispatcher.committed(("q", number))
+            dispatcher.committed(("monitor", number), lives=False)
+            time.sleep(0.1)
+        beats = len(sink.told)
+        assert 4 <= beats <= 8
+        assert {told.labels["alertname"] for told in sink.told} == {"Watchdog"}
+        assert len({told.thread for told in sink.told}) == 1
+        for number in range(20):
+            # What the monitor says of itself is no proof that the query lives.
+            dispatcher.committed(("monitor", 1_000 + number), lives=False)
+            time.sleep(0.1)
+        late = len(sink.told)
+        assert late - beats <= 3
+        time.sleep(1.0)
+        assert len(sink.told) == late
