@@ -1,20 +1,27 @@
-"""Takes the screenshots of docs/page.md: a real capture, replayed into the middle of its storms, in Chromium.
+"""Takes the screenshots of docs/page.md in Chromium: of the demo, in the middle of its storm.
 
-    python tools/screenshots.py [--folder docs/screenshots]
+    python tools/screenshots.py [--folder docs/screenshots] [--capture]
 
-The capture is one of the lab's (tests/fixtures/scenarios): real brokers, clients and faults. Pictures are
-written only where they are small enough to be kept in the repository.
+Runs what `rebalance-monitor demo` runs (a broker, consumers at fault, the streaming job) and takes pictures
+of its live page. With --capture a capture of the lab is replayed instead: no broker, no Spark, more groups.
+Exit code 1 if a picture is too large to be kept in the repository, 3 without Chromium.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
+import socket
 import sys
+import tempfile
+import time
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+import httpx
 from playwright.sync_api import sync_playwright
 
 from rebalance_monitor.cli.feeding import Feed
@@ -25,20 +32,26 @@ from rebalance_monitor.dashboard.web.api import Api
 from rebalance_monitor.dashboard.web.app import make_app
 from rebalance_monitor.dashboard.web.past import MemoryPast
 from rebalance_monitor.dashboard.web.server import Server
+from rebalance_monitor.lab.broker import LabBroker
+from rebalance_monitor.lab.demo import stage
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from playwright.sync_api import Browser
 
 ROOT = Path(__file__).resolve().parent.parent
 CAPTURE = ROOT / "tests" / "fixtures" / "scenarios" / "python-3.9.1" / "capture"
 # Both crash loops of the capture storm, and most groups still have their members.
 STORMING = 1_795_231_545_000
-GROUP = "crash-loop.confluent"
+CAPTURED, PLAYED = "crash-loop.confluent", "crash-loop-fast"
+KAFKA = "4.1.1"
+PATIENCE_S = 180.0
 
 
 @dataclass(frozen=True, slots=True)
 class Shot:
-    """One picture: the page's query (`{storm}` is an incident), size in pixels, and colours."""
+    """One picture: the page's query (`{storm}` is an incident of `{group}`), size in pixels, and colours."""
 
     name: str
     query: str
@@ -50,47 +63,91 @@ class Shot:
 SHOTS = (
     Shot("cluster", "", 1360, 900, "dark"),
     Shot("cluster-light", "", 1360, 900, "light"),
-    Shot("group", f"?group={GROUP}", 1360, 1180, "dark"),
-    Shot("incident", "?incident={storm}", 1360, 900, "light"),
+    Shot("group", "?group={group}", 1360, 1180, "dark"),
+    Shot("incident", "?incident={storm}", 1360, 1000, "light"),
     Shot("narrow", "", 390, 844, "dark"),
+    Shot("narrow-incident", "?incident={storm}", 390, 844, "dark"),
 )
 MAX_BYTES = 300_000
 
 
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """A page with a storm on it."""
+
+    url: str
+    group: str
+    storm: str
+
+
 def main() -> int:
-    """Write the pictures; exit code 1 if one is too large, 3 without Chromium."""
+    """Write the pictures."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--folder", type=Path, default=ROOT / "docs" / "screenshots")
-    folder: Path = parser.parse_args().folder
+    parser.add_argument("--capture", action="store_true", help="replay a capture instead of the demo")
+    given = parser.parse_args()
     path = shutil.which("chromium")
     if path is None:
         print("there is no Chromium here: make deps-ci installs it", file=sys.stderr)
         return 3
-    folder.mkdir(parents=True, exist_ok=True)
-    snapshot = Snapshot("kafka-lab")
-    Feed(snapshot).run(CAPTURE, DetectionSettings(), STORMING)
-    app, stream = make_app(Api(snapshot, MemoryPast(snapshot), live=False), Access())
-    opened = snapshot.known.incidents.open.values()
-    storm = next(one.id for one in opened if one.kind == "storm" and one.group == GROUP)
-    with Server(app, stream, "127.0.0.1", 0) as server, sync_playwright() as driver:
+    given.folder.mkdir(parents=True, exist_ok=True)
+    with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        sizes = [_shoot(browser, server.url, storm, folder, shot) for shot in SHOTS]
+        with replayed() if given.capture else played() as scene:
+            sizes = [_shoot(browser, scene, given.folder, shot) for shot in SHOTS]
         browser.close()
     return int(max(sizes) > MAX_BYTES)
 
 
-def _shoot(browser: Browser, url: str, storm: str, folder: Path, shot: Shot) -> int:
+@contextmanager
+def replayed() -> Iterator[Scene]:
+    """Serve a capture that was replayed into the middle of its storms."""
+    snapshot = Snapshot("kafka-lab")
+    Feed(snapshot).run(CAPTURE, DetectionSettings(), STORMING)
+    app, stream = make_app(Api(snapshot, MemoryPast(snapshot), live=False), Access())
+    opened = snapshot.known.incidents.open.values()
+    storm = next(one.id for one in opened if one.kind == "storm" and one.group == CAPTURED)
+    with Server(app, stream, "127.0.0.1", 0) as server:
+        yield Scene(server.url, CAPTURED, storm)
+
+
+@contextmanager
+def played() -> Iterator[Scene]:
+    """Run the demo until its storm is on."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        os.environ["REBALANCE_MONITOR_WEB__PORT"] = str(free.getsockname()[1])
+    with ExitStack() as stack:
+        home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rebalance-monitor-")))
+        broker = stack.enter_context(LabBroker(KAFKA, home / "broker", initial_delay_ms=3_000))
+        play = stage(broker, home, stack)
+        url = play.job.page() or ""
+        deadline = time.monotonic() + PATIENCE_S
+        while not (storms := _open_storms(url)):
+            play.news()
+            if time.monotonic() > deadline:
+                raise SystemExit("the demo's storm did not come")
+            time.sleep(0.5)
+        yield Scene(url, PLAYED, storms[0])
+
+
+def _open_storms(url: str) -> list[str]:
+    answer = httpx.get(f"{url}/api/v1/incidents", params={"kind": "storm", "state": "open"}, timeout=20)
+    return [row["id"] for row in answer.raise_for_status().json()["rows"] if row["group"] == PLAYED]
+
+
+def _shoot(browser: Browser, scene: Scene, folder: Path, shot: Shot) -> int:
     page = browser.new_page(
         viewport={"width": shot.width, "height": shot.height},
         color_scheme=shot.scheme,
         reduced_motion="reduce",
         timezone_id="UTC",
     )
-    page.goto(f"{url}/{shot.query.format(storm=storm)}")
+    page.goto(f"{scene.url}/{shot.query.format(group=scene.group, storm=scene.storm)}")
     page.wait_for_selector("main[data-view]")
-    page.wait_for_timeout(500)
+    page.wait_for_timeout(700)
     path = folder / f"{shot.name}.png"
     page.screenshot(path=path)
     page.close()

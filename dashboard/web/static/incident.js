@@ -2,6 +2,7 @@
 
 import { h, link, put } from "./dom.js";
 import { ago, duration, moment, number, share, tone, utc, words } from "./format.js";
+import { lanes } from "./lanes.js";
 import { causes, chip, empty, incidentCard, line, meter, panel, since, told } from "./parts.js";
 
 export async function incidents(app, params) {
@@ -33,13 +34,18 @@ export async function incident(app, params) {
   const ask = () => app.ask("incident", { id });
   const root = h("div", { class: "incident-view" });
   let seen = await ask();
-  const draw = () => put(root, ...page(seen, app));
+  const chart = timeline(app, root);
+  const draw = () => {
+    put(root, ...page(seen, app, chart.root));
+    chart.fill(seen.incident);
+  };
   draw();
   let waiting = 0;
   return {
     title: `${words(seen.incident.kind)} ${seen.incident.group ?? ""}`,
     root,
     leave: () => clearTimeout(waiting),
+    side: (step) => chart.step(step),
     change(event, data) {
       const mine = event === "reset" || data.rows.some((row) => row.group === seen.incident.group);
       if (mine && !waiting) waiting = setTimeout(async () => { waiting = 0; seen = await ask(); draw(); }, 500);
@@ -47,7 +53,31 @@ export async function incident(app, params) {
   };
 }
 
-function page(seen, app) {
+// The group's generations up to the end of the incident: the shape of it at a glance.
+function timeline(app, root) {
+  const box = h("div", {});
+  const made = panel("Timeline", { class: "timeline", hidden: true }, box);
+  let drawn = "";
+  let chart = { step: () => false };
+  return {
+    root: made,
+    step: (by) => chart.step(by),
+    async fill(one) {
+      if (one.group === null) return;
+      const asked = { group: one.group, at: one.closed_at };
+      // A group that is gone has no timeline any more: the rest of the page says what is known.
+      const seen = await app.ask("group", asked).catch(() => null);
+      const mark = JSON.stringify(seen?.timeline.columns.map((column) => column.id));
+      if (!seen?.timeline.columns.length || mark === drawn) return;
+      drawn = mark;
+      made.hidden = false;
+      chart = lanes(seen.timeline, (root.clientWidth || innerWidth - 40) - 190);
+      put(box, chart.root);
+    },
+  };
+}
+
+function page(seen, app, chart) {
   const one = seen.incident;
   const open = one.closed_at === null;
   const now = app.now();
@@ -63,16 +93,19 @@ function page(seen, app) {
       h("p", { class: "chips" }, open ? chip("open", tone(one.severity)) : chip(one.resolution ?? "closed", "good"), chip(one.severity, tone(one.severity)), chip(`${one.evidence}, ${share(one.confidence)} sure`),
         h("button", { class: "chip go", type: "button", onclick: (event) => copy(event.target, app) }, "copy link"))),
     h("div", { class: "pair" },
-      panel("What", {}, h("p", { class: "quiet" }, one.what),
-        h("dl", { class: "facts many" }, fact("opened", moment(one.opened_at), utc(one.opened_at)),
-          open ? fact("lasting", since(one.opened_at)) : fact("lasted", duration(one.closed_at - one.opened_at)),
-          !open && fact("closed", `${moment(one.closed_at)}`, utc(one.closed_at)),
-          Object.entries(one.details).map(([name, value]) => fact(words(name.replace(/_ms$/, "")), detail(name, value))))),
-      panel("Why", {}, causes(first?.causes ?? [], { full: true }))),
-    h("div", { class: "pair" },
-      panel("Who", {}, seen.offenders.length ? h("ul", { class: "causes" }, seen.offenders.map((who) =>
-        h("li", {}, h("span", { class: "mono name" }, who.client_id), meter(who.share, "warn", share(who.share)), h("span", { class: "num" }, share(who.share)), h("span", { class: "who quiet mono" }, who.host, ` · in ${who.findings}`)))) : empty("No member stands out.")),
-      panel("Told", {}, own.length ? h("ol", { class: "feed" }, own.map((finding) => line(finding, now, { withGroup: false }))) : empty("Its findings are no longer retained."))),
+      h("div", { class: "column" },
+        panel("Why", {}, causes(first?.causes ?? [], { full: true })),
+        panel("Who", {}, seen.offenders.length ? h("ul", { class: "causes" }, seen.offenders.map((who) =>
+          h("li", {}, h("span", { class: "mono name" }, who.client_id), meter(who.share, "warn", share(who.share)), h("span", { class: "num" }, share(who.share)), h("span", { class: "who quiet mono" }, who.host, ` · in ${who.findings} findings`)))) : empty("No member stands out."))),
+      h("div", { class: "column" },
+        panel("What", {}, h("p", { class: "quiet" }, one.what),
+          h("dl", { class: "facts many" }, fact("opened", moment(one.opened_at), utc(one.opened_at)),
+            open ? fact("lasting", since(one.opened_at)) : fact("lasted", duration(one.closed_at - one.opened_at)),
+            !open && fact("closed", `${moment(one.closed_at)}`, utc(one.closed_at)),
+            // Who it is stands beside it.
+            Object.entries(one.details).filter(([name]) => !name.startsWith("worst_")).map(([name, value]) => fact(words(name.replace(/_ms$/, "")), detail(name, value))))),
+        panel("Told", {}, own.length ? h("ol", { class: "feed" }, own.map((finding) => line(finding, now, { withGroup: false }))) : empty("Its findings are no longer retained.")))),
+    chart,
     panel("Around it", {}, around.length ? h("ol", { class: "feed" }, around.map((finding) => line(finding, now, { withGroup: one.group === null }))) : empty("Nothing else happened near it."),
       one.groups.length > 0 && h("p", {}, one.groups.map((name) => [link({ group: name }, { class: "mono name" }, name), " "]))),
     h("p", { class: "quiet" }, link({ ...(one.group === null ? {} : { group: one.group }), at: open ? "" : one.closed_at }, { class: "button" }, open ? "The group now" : "The group as it was then"), " ",
