@@ -1,9 +1,11 @@
 // Incidents: the list, and the page of one, which alerts link to.
 
 import { h, link, put } from "./dom.js";
-import { ago, duration, moment, number, share, tone, utc, words } from "./format.js";
+import { ago, causeTone, duration, moment, number, share, tone, utc, words } from "./format.js";
 import { lanes } from "./lanes.js";
 import { causes, chip, empty, incidentCard, line, meter, panel, since, told } from "./parts.js";
+
+const GENERATIONS = new Set(["rebalance", "rebalance_failed"]);
 
 export async function incidents(app, params) {
   const ask = () => app.get("incidents", { state: params.get("state"), kind: params.get("kind"), limit: 200 });
@@ -77,6 +79,26 @@ function timeline(app, root) {
   };
 }
 
+// What is behind the generations of it and around it, the most frequent first: a storm has two or three
+// causes in turn, and the one that was there at its opening says little.
+function reasons(findings) {
+  const told = findings.filter((one) => GENERATIONS.has(one.kind) && one.causes.length > 0);
+  const found = new Map();
+  for (const { causes: [cause] } of told) {
+    const before = found.get(cause.cause) ?? { count: 0, example: cause };
+    found.set(cause.cause, { count: before.count + 1, example: cause.confidence > before.example.confidence ? cause : before.example });
+  }
+  if (told.length < 2) return null;
+  const weight = ([name, one]) => one.count + (causeTone(name) === "bad" ? 0.5 : 0);
+  return h("ul", { class: "causes" }, [...found].sort((one, other) => weight(other) - weight(one)).slice(0, 4).map(([name, { count, example }]) =>
+    h("li", {},
+      h("span", { class: `cause ${causeTone(name)}` }, words(name)),
+      meter(count / told.length, causeTone(name), share(count / told.length)),
+      h("span", { class: "num" }, `${count} of ${told.length} generations`),
+      (example.client_id || example.member_id) && h("span", { class: "who mono" }, example.instance_id || example.client_id || example.member_id, example.host ? ` ${example.host}` : ""),
+      example.why && h("p", { class: "why" }, `${share(example.confidence)} sure: ${example.why}`))));
+}
+
 function page(seen, app, chart) {
   const one = seen.incident;
   const open = one.closed_at === null;
@@ -94,7 +116,7 @@ function page(seen, app, chart) {
         h("button", { class: "chip go", type: "button", onclick: (event) => copy(event.target, app) }, "copy link"))),
     h("div", { class: "pair" },
       h("div", { class: "column" },
-        panel("Why", {}, causes(first?.causes ?? [], { full: true })),
+        panel("Why", {}, reasons([...seen.findings, ...seen.around]) ?? causes(first?.causes ?? [], { full: true })),
         panel("Who", {}, seen.offenders.length ? h("ul", { class: "causes" }, seen.offenders.map((who) =>
           h("li", {}, h("span", { class: "mono name" }, who.client_id), meter(who.share, "warn", share(who.share)), h("span", { class: "num" }, share(who.share)), h("span", { class: "who quiet mono" }, who.host, ` · in ${who.findings} findings`)))) : empty("No member stands out."))),
       h("div", { class: "column" },
