@@ -9,5 +9,9 @@ class FolderInUseError(ConfigError):
     """Another process works on this folder."""
 
 
+class StoreError(OSError):
+    """A remote file system is away or refuses, after some tries."""
+
+
 class FolderError(ConfigError):
     """The folder cannot be made, reached or written."""

@@ -23,7 +23,15 @@ if TYPE_CHECKING:
 
     from rebalance_monitor.checkpoints.places import Place
 
-__all__ = ["FolderError", "FolderInUseError", "locked", "remove_folder", "replace_file", "sync_folder"]
+__all__ = [
+    "FolderError",
+    "FolderInUseError",
+    "locked",
+    "remove_folder",
+    "replace_file",
+    "sync_folder",
+    "usable",
+]
 
 
 def replace_file(path: Place, content: bytes, mode: int = 0o644) -> None:
@@ -78,6 +86,18 @@ def locked(folder: Place) -> Iterator[None]:
                 "Stop it, or give this one a storage.path of its own."
             ) from None
         yield
+
+
+@contextmanager
+def usable(folder: Place) -> Iterator[None]:
+    """Tell an OSError as what it is at a start: somebody must give this process its folder. FolderError."""
+    try:
+        yield
+    except OSError as error:
+        raise FolderError(
+            f"{folder} cannot be used: {str(error).partition(chr(10))[0][:300]}. Give this process the right "
+            "to read and write everything in it, or set storage.path."
+        ) from error
 
 
 def _replace_local(path: Path, content: bytes, mode: int) -> None:

@@ -27,7 +27,7 @@ from rebalance_monitor.checkpoints.errors import FolderError, FolderInUseError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rebalance_monitor.checkpoints.remote import RemotePlace
+    from rebalance_monitor.checkpoints.remote_place import RemotePlace
 
 log = structlog.get_logger()
 TERM_S = 30.0

@@ -1,8 +1,7 @@
 """Where files of a job lie: on a path of this machine, or on a file system that pyarrow reaches by a URI.
 
-`Place` is what may be asked of either; `pathlib.Path` is one by nature, `remote.RemotePlace` is the other.
-Writing is in `files`: it differs. Refuses URIs with a password, schemes that pyarrow does not know, and what
-cannot be reached; light to import, since every verb names a storage folder.
+`Place` is what may be asked of either: `pathlib.Path` is one by nature, `RemotePlace` the other. Writing is
+in `files`, since it differs. Light to import: every verb names a storage folder.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import TypeGuard
 
-    from rebalance_monitor.checkpoints.remote import RemotePlace
+    from rebalance_monitor.checkpoints.remote_place import RemotePlace
 
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/.*")
 
@@ -108,7 +107,7 @@ def place_at(text: str | os.PathLike[str]) -> Place:
     named = os.fspath(text)
     if not is_uri(named):
         return Path(named)
-    from rebalance_monitor.checkpoints.remote import remote_at  # noqa: PLC0415 - brings pyarrow's file systems
+    from rebalance_monitor.checkpoints.remote_place import remote_at  # noqa: PLC0415 - brings pyarrow's file systems
 
     return remote_at(named)
 

@@ -1,4 +1,4 @@
-"""Places that pyarrow reaches: object stores (S3, GCS), HDFS, Azure, and mounts without locks (`file://`).
+"""File systems that pyarrow reaches: object stores (S3, GCS), HDFS, Azure, and mounts without locks (`file://`).
 
 Files are small and written whole. A put to an object store appears at once or not at all, so that is how
 they are written there. Elsewhere a file is written beside its place and moved; since not every file system
@@ -11,47 +11,23 @@ kills the process. One that is there is never missing in between. Refuses to wri
 from __future__ import annotations
 
 import os
-import re
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
-from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, Self, TypeVar
-from urllib.parse import parse_qs, urlsplit
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import pyarrow as pa
 import pyarrow.fs as pafs
 
-from rebalance_monitor.checkpoints.errors import FolderError
+from rebalance_monitor.checkpoints.errors import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
 T = TypeVar("T")
 PAUSES_S = (0.2, 0.6, 1.8)
 """Pauses before an operation is tried again: what passes within seconds must not fail a batch."""
 WHOLE_PUTS = frozenset({"s3", "gcs"})
-SCHEMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
-FOR_SPARK = {"s3": "s3a", "gcs": "gs"}
-SECRET_OPTIONS = frozenset(
-    {"account_key", "client_secret", "sas_token", "access_key", "secret_key", "session_token"}
-)
-_DRAFT, _NEXT = ".draft", ".next"
-_HIDDEN = re.compile(rf"\.(?P<name>.+)({re.escape(_DRAFT)}|{re.escape(_NEXT)})")
-
-
-@dataclass(frozen=True, slots=True)
-class RemoteStat:
-    """See `places.Stat`."""
-
-    st_size: int
-    st_mtime_ns: int
-
-    @property
-    def st_mtime(self) -> float:
-        """Seconds since epoch."""
-        return self.st_mtime_ns / 1e9
+DRAFT, NEXT = ".draft", ".next"
 
 
 @dataclass(slots=True, eq=False)
@@ -72,15 +48,17 @@ class Remote:
     _made: set[str] = field(default_factory=set)
 
     def tried(self, step: Callable[[], T]) -> T:
-        """Do one restartable operation, some times if it fails. FileNotFoundError is an answer."""
-        for pause in PAUSES_S:
+        """Do one restartable operation, again if it fails. FileNotFoundError is an answer. StoreError."""
+        for pause in (*PAUSES_S, None):
             try:
                 return step()
             except FileNotFoundError:
                 raise
-            except OSError:
+            except OSError as error:
+                if pause is None:
+                    raise StoreError(f"{self.uri}: {first_line(error)}") from error
                 self.pause(pause)
-        return step()
+        raise AssertionError("the last try returns or raises")
 
     def put(self, key: str, content: bytes) -> None:
         """Make `key` hold `content`."""
@@ -117,7 +95,7 @@ class Remote:
             self._require()
             if not self.whole_puts:
                 with suppress(FileNotFoundError):
-                    self.filesystem.delete_file(beside(key, _NEXT))
+                    self.filesystem.delete_file(beside(key, NEXT))
             self.filesystem.delete_file(key)
 
         self.tried(change)
@@ -141,7 +119,7 @@ class Remote:
     def _newest(self, key: str) -> bytes:
         # The file that waits is asked for only where there is no other, and then the file once more: it may
         # just have been moved.
-        for name in (key,) if self.whole_puts else (key, beside(key, _NEXT)):
+        for name in (key,) if self.whole_puts else (key, beside(key, NEXT)):
             with suppress(FileNotFoundError), self._opened(name) as stream:
                 return bytes(stream.read())
         with self._opened(key) as stream:
@@ -156,7 +134,7 @@ class Remote:
             stream.write(content)
 
     def _move_in(self, key: str, content: bytes) -> None:
-        draft, successor = beside(key, _DRAFT), beside(key, _NEXT)
+        draft, successor = beside(key, DRAFT), beside(key, NEXT)
         self.make_folder(key.rpartition("/")[0])
         is_there, waits = (found.is_file for found in self.filesystem.get_file_info([key, successor]))
         if waits and is_there:
@@ -183,186 +161,12 @@ class Remote:
             os.close(descriptor)
 
 
-@dataclass(frozen=True, slots=True)
-class RemotePlace:
-    """See `places.Place`. `path`: below the remote's base, "" for the base itself.
-
-    `known`: what a listing said of it.
-    """
-
-    remote: Remote
-    path: str = ""
-    known: Any = field(default=None, compare=False)
-
-    @property
-    def key(self) -> str:
-        """The name on pyarrow's file system."""
-        return f"{self.remote.base}/{self.path}".rstrip("/")
-
-    @property
-    def name(self) -> str:
-        """The last part."""
-        return PurePosixPath(self.key).name
-
-    @property
-    def suffix(self) -> str:
-        """The name's end from its last dot on."""
-        return PurePosixPath(self.key).suffix
-
-    @property
-    def parent(self) -> Self:
-        """The folder above, the base's own being itself."""
-        return type(self)(self.remote, self.path.rpartition("/")[0])
-
-    def __truediv__(self, name: str, /) -> Self:
-        """Return what is called `name` below this one."""
-        return type(self)(self.remote, f"{self.path}/{name}".strip("/"))
-
-    def __str__(self) -> str:
-        """Return the URI without options: for people, and for Spark."""
-        return f"{self.remote.uri}/{self.path}".rstrip("/")
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Travel to another process as the URI."""
-        return _again, (self.remote.given, self.path)
-
-    def as_uri(self) -> str:
-        """Return the URI under which Spark knows it: Hadoop calls S3 `s3a`."""
-        scheme, rest = str(self).split(":", 1)
-        return f"{FOR_SPARK.get(scheme, scheme)}:{rest}"
-
-    def exists(self) -> bool:
-        """Whether there is a file or folder."""
-        return bool(self._info().type != pafs.FileType.NotFound)
-
-    def is_dir(self) -> bool:
-        """Whether there is a folder."""
-        return bool(self._info().type == pafs.FileType.Directory)
-
-    def is_file(self) -> bool:
-        """Whether there is a file."""
-        return bool(self._info().is_file)
-
-    def read_bytes(self) -> bytes:
-        """Return a whole file. FileNotFoundError."""
-        return self.remote.read(self.key)
-
-    def read_text(self, encoding: str) -> str:
-        """Return a whole file as text."""
-        return self.read_bytes().decode(encoding)
-
-    def stat(self) -> RemoteStat:
-        """Return size and age. FileNotFoundError."""
-        info = self.known or self._info()
-        if info.type == pafs.FileType.NotFound:
-            raise FileNotFoundError(2, "No such file", str(self))
-        return RemoteStat(info.size or 0, info.mtime_ns or 0)
-
-    def glob(self, pattern: str, /) -> list[Self]:
-        """Return what matches `pattern`, whose parts match one name each."""
-        parts = pattern.split("/")
-        found = self._listed(deep=len(parts) > 1)
-        return [place for names, place in found if _matches(names, parts)]
-
-    def rglob(self, pattern: str, /) -> list[Self]:
-        """Return what matches at any depth."""
-        return [place for names, place in self._listed(deep=True) if fnmatchcase(names[-1], pattern)]
-
-    def iterdir(self) -> list[Self]:
-        """Return what lies in this folder; nothing where there is none."""
-        return [place for _, place in self._listed(deep=False)]
-
-    def mkdir(self, mode: int = 0o777, parents: bool = False, exist_ok: bool = False) -> None:  # noqa: ARG002, FBT001, FBT002 - as pathlib has it
-        """Make the folder and those above it."""
-        self.remote.make_folder(self.key)
-
-    def put(self, content: bytes) -> None:
-        """Make this file hold `content`: the old bytes or the new ones, never a mixture."""
-        self.remote.put(self.key, content)
-
-    def unlink(self, missing_ok: bool = False) -> None:  # noqa: FBT001, FBT002 - as pathlib has it
-        """Delete a file. FileNotFoundError unless `missing_ok`."""
-        with suppress(*([FileNotFoundError] if missing_ok else [])):
-            self.remote.delete(self.key)
-
-    def clear(self) -> None:
-        """Delete the folder and all that is in it."""
-        self.remote.delete_folder(self.key)
-
-    def _info(self) -> Any:  # noqa: ANN401 - pyarrow has no types
-        names = [self.key] if self.remote.whole_puts else [self.key, beside(self.key, _NEXT)]
-        found = self.remote.infos(names)
-        return next((info for info in found if info.type != pafs.FileType.NotFound), found[0])
-
-    def _listed(self, *, deep: bool) -> Iterable[tuple[list[str], Self]]:
-        """Yield what lies below: its names from here on, and itself. What waits stands for what is gone."""
-        infos = {info.path: info for info in self.remote.listed(self.key, deep=deep)}
-        for path, info in list(infos.items()):
-            folder, _, name = path.rpartition("/")
-            if name.endswith(_NEXT) and (hidden := _HIDDEN.fullmatch(name)):
-                infos.pop(path)
-                infos.setdefault(f"{folder}/{hidden['name']}", info)
-        for path, info in infos.items():
-            below = path.removeprefix(self.key).strip("/")
-            yield below.split("/"), type(self)(self.remote, f"{self.path}/{below}".strip("/"), info)
-
-
 def beside(key: str, suffix: str) -> str:
     """Return the name of a file's draft or successor: hidden, in the same folder."""
     folder, _, name = key.rpartition("/")
     return f"{folder}/.{name}{suffix}"
 
 
-def remote_at(uri: str) -> RemotePlace:
-    """Return the folder that `uri` names. Raises FolderError; asks nothing of an object store yet."""
-    parts = urlsplit(uri)
-    if parts.password is not None or (parts.username and parts.scheme.startswith("s3")):
-        raise FolderError(
-            f"storage.path is a {parts.scheme} URI with credentials: it would be printed. Give them to the "
-            "driver as its platform does (environment, instance profile, service account)."
-        )
-    secret = next((name for name in parse_qs(parts.query) if name in SECRET_OPTIONS), None)
-    if secret is not None:
-        raise FolderError(f"storage.path has the secret {secret!r} among its options: it would be printed.")
-    plain = uri.partition("?")[0].rstrip("/")
-    try:
-        filesystem, base = _opened(uri, SCHEMES.get(parts.scheme, parts.scheme))
-    except (pa.ArrowException, ValueError, OSError, NotImplementedError) as error:
-        raise FolderError(f"{plain} cannot be used: {_first_line(error)}.{_advice(parts.scheme)}") from error
-    return RemotePlace(Remote(filesystem, base.rstrip("/"), plain, uri, filesystem.type_name in WHOLE_PUTS))
-
-
-def _opened(uri: str, scheme: str) -> tuple[Any, str]:
-    known = scheme + uri[uri.index(":") :]
-    if scheme == "s3":
-        # One request for a small file instead of three; older versions of pyarrow do not know it.
-        with suppress(pa.ArrowInvalid):
-            found: tuple[Any, str] = pafs.FileSystem.from_uri(
-                known + ("&" if "?" in uri else "?") + "allow_delayed_open=true"
-            )
-            return found
-    opened: tuple[Any, str] = pafs.FileSystem.from_uri(known)
-    return opened
-
-
-def _advice(scheme: str) -> str:
-    if scheme in {"hdfs", "viewfs"}:
-        return (
-            " HDFS needs Hadoop's native library and classes on the driver: JAVA_HOME, HADOOP_HOME (or "
-            'ARROW_LIBHDFS_DIR) and CLASSPATH="$(hadoop classpath --glob)".'
-        )
-    if scheme in {"dbfs", "wasb", "wasbs"}:
-        return " pyarrow knows no such file system: name its mount, as file:///dbfs/…, or a volume."
-    return ""
-
-
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """Return what an error says, short."""
     return str(error).strip().partition("\n")[0][:300].rstrip(".")
-
-
-def _matches(names: list[str], parts: list[str]) -> bool:
-    return len(names) == len(parts) and all(map(fnmatchcase, names, parts))
-
-
-def _again(given: str, path: str) -> RemotePlace:
-    return RemotePlace(remote_at(given).remote, path)

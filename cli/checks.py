@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from rebalance_monitor.cluster.errors import DependencyError
 
 if TYPE_CHECKING:
-    from rebalance_monitor.checkpoints.remote import RemotePlace
+    from rebalance_monitor.checkpoints.remote_place import RemotePlace
     from rebalance_monitor.cluster.admin import ClusterAdmin
     from rebalance_monitor.config.model import Settings
 

@@ -20,6 +20,7 @@ class ExitCode(IntEnum):
 BY_ERROR = {
     "rebalance_monitor.config.errors.ConfigError": ExitCode.USAGE,
     "rebalance_monitor.cluster.errors.DependencyError": ExitCode.UNREACHABLE,
+    "rebalance_monitor.checkpoints.errors.StoreError": ExitCode.UNREACHABLE,
     "builtins.KeyboardInterrupt": ExitCode.INTERRUPTED,
     "click.exceptions.Abort": ExitCode.INTERRUPTED,
 }

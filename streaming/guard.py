@@ -134,3 +134,12 @@ class SightCheck:
 def has_read(ends: Mapping[int, int], history: Mapping[int, int]) -> bool:
     """Whether a source that has read up to `ends` has read all of `history` (both: partition -> offset)."""
     return all(ends.get(partition, -1) >= end for partition, end in history.items())
+
+
+def lost_sentence(lost: Mapping[int, int]) -> str:
+    """Say what `removed_unread` found."""
+    some = ", ".join(str(partition) for partition in sorted(lost)[:SHOWN])
+    return (
+        f"up to {sum(lost.values()):,} records of {len(lost)} partition(s) ({some}) were removed before they "
+        "were read: groups in them may be wrong until they write again. --rebuild-state starts afresh"
+    )

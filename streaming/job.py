@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from rebalance_monitor.checkpoints.files import locked
+from rebalance_monitor.checkpoints.files import locked, usable
 from rebalance_monitor.cluster.admin import ClusterAdmin
 from rebalance_monitor.cluster.errors import AccessDeniedError, DependencyError
 from rebalance_monitor.config.errors import ConfigError
@@ -24,6 +24,7 @@ from rebalance_monitor.streaming.delta import early_session
 from rebalance_monitor.streaming.guard import (
     SightCheck,
     has_read,
+    lost_sentence,
     removed_unread,
     require_same,
     source_ends,
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 FAILURES = 5
 RETRY_S = 5.0
-SHOWN = 5
 FIRST_BATCH = 10
 # Errors inside Spark that no next try mends: a state of a newer version, storage that another has taken.
 LASTING = ("StateVersionError", "FolderInUseError")
@@ -89,9 +89,10 @@ def run_job(
         if facts is None:
             return 0
         detection = detection_settings(settings.detection, admin)
-        state = plan_state(storage, facts, settings, rebuild=options.rebuild_state)
-        plan = Plan(detection, facts.cluster_id, state.manifest.catching_up)
-        outputs = Outputs(settings, storage, facts, detection, more_sinks, early)
+        with usable(storage.root):
+            state = plan_state(storage, facts, settings, rebuild=options.rebuild_state)
+            plan = Plan(detection, facts.cluster_id, state.manifest.catching_up)
+            outputs = Outputs(settings, storage, facts, detection, more_sinks, early)
         with outputs, _ended_by_others(stop):
             _tell_of_start(outputs, state)
             session = early or start_session(
@@ -129,15 +130,6 @@ def _tell_of_start(outputs: Outputs, state: StatePlan) -> None:
         outputs.notices.happened(Cause.DATA_LOST, lost_sentence(state.lost), sum(state.lost.values()))
     if state.rebuilt or state.lost:
         outputs.writer.speak()
-
-
-def lost_sentence(lost: Mapping[int, int]) -> str:
-    """Say what `removed_unread` found."""
-    some = ", ".join(str(partition) for partition in sorted(lost)[:SHOWN])
-    return (
-        f"up to {sum(lost.values()):,} records of {len(lost)} partition(s) ({some}) were removed before they "
-        "were read: groups in them may be wrong until they write again. --rebuild-state starts afresh"
-    )
 
 
 @dataclass(slots=True)

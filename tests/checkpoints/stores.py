@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from rebalance_monitor.checkpoints.places import place_at
-from rebalance_monitor.checkpoints.remote import Remote, RemotePlace
+from rebalance_monitor.checkpoints.remote import Remote
+from rebalance_monitor.checkpoints.remote_place import RemotePlace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

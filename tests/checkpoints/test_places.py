@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import subprocess
+import sys
 import uuid
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -302,3 +305,26 @@ def test_the_faulty_file_system_moves_onto_nothing(tmp_path: Path) -> None:
     (tmp_path / "b").write_bytes(b"b")
     with pytest.raises(OSError, match="exists"):
         Faulty().move(str(tmp_path / "a"), str(tmp_path / "b"))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can write a folder that others may not")
+def test_a_folder_with_parts_of_somebody_else_is_told_in_one_sentence(tmp_path: Path) -> None:
+    """As nobody: the folder may be written, its alerts/ may not."""
+    (tmp_path / "alerts").mkdir(mode=0o755)
+    script = (
+        "import os, sys\n"
+        "from rebalance_monitor.checkpoints.files import locked, usable\n"
+        "from rebalance_monitor.checkpoints.places import place_at\n"
+        "from rebalance_monitor.alerts.inbox import Inbox\n"
+        "os.setgroups([]); os.setegid(65534); os.seteuid(65534)\n"
+        "root = place_at(sys.argv[1])\n"
+        "with locked(root), usable(root):\n"
+        "    Inbox(root / 'alerts' / 'inbox').open({})\n"
+    )
+    for folder in (tmp_path, *list(tmp_path.parents)[:3]):
+        folder.chmod(0o777 if folder == tmp_path else 0o755)
+    done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, check=False)
+    said = done.stderr.decode().splitlines()[-1]
+    assert "cannot be used" in said
+    assert "Permission denied" in said
+    assert "storage.path" in said
