@@ -90,7 +90,7 @@ def document() -> dict[str, Any]:
             "parameters": [_parameter(one) for one in parameters.EVENTS],
             "responses": {
                 "200": {"description": "The stream.", "content": {"text/event-stream": {}}},
-                **_problems("400", "503"),
+                **_problems("400", *_REFUSED, "503"),
             },
         }
     }
@@ -119,7 +119,7 @@ def _operation(path: Path) -> dict[str, Any]:
         "parameters": [_parameter(one) for one in path.parameters],
         "responses": {
             "200": {"description": path.what, "content": content},
-            **_problems("400", "404", "503"),
+            **_problems("400", *_REFUSED, "404", "500", "503"),
         },
     }
 
@@ -134,7 +134,17 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
     }
 
 
-_WHY = {"400": "A parameter is wrong.", "404": "Not known.", "503": "Not now: try again."}
+_WHY = {
+    "400": "A parameter is wrong.",
+    "401": "The bearer token is missing or wrong.",
+    "403": "The proxy has not signed the reader in.",
+    "404": "Not known.",
+    "421": "The monitor is not served under the name that was asked.",
+    "500": "The monitor could not answer; its log says why.",
+    "503": "Not now: try again.",
+}
+# What access.py answers, whatever the path.
+_REFUSED = ("401", "403", "421")
 
 
 def _problems(*statuses: str) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from functools import cache
+from ipaddress import ip_network
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,7 +15,10 @@ from rebalance_monitor.coordinator.kinds import Kind, Scope
 from rebalance_monitor.dashboard.findings_table import write_findings
 from rebalance_monitor.dashboard.snapshot import Known, Snapshot, Update
 from rebalance_monitor.dashboard.web import openapi
-from rebalance_monitor.dashboard.web.past import TablePast
+from rebalance_monitor.dashboard.web.access import Access
+from rebalance_monitor.dashboard.web.api import Api
+from rebalance_monitor.dashboard.web.app import make_app
+from rebalance_monitor.dashboard.web.past import MemoryPast, TablePast
 from tests.dashboard.web import known
 from tests.dashboard.web.serving import served
 
@@ -72,6 +76,26 @@ def test_the_document_is_served_and_valid(real: httpx.Client) -> None:
     assert document == json.loads(json.dumps(openapi.document()))
     for schema in document["components"]["schemas"].values():
         Draft202012Validator.check_schema(schema)
+
+
+def test_the_document_names_every_route_and_every_status() -> None:
+    snapshot = Snapshot("lab")
+    app, _ = make_app(Api(snapshot, MemoryPast(snapshot)), Access())
+    served_paths = {route.path for route in app.routes if route.path.startswith(openapi.PREFIX)}
+    document = openapi.document()
+    assert served_paths == {openapi.PREFIX + path for path in (*document["paths"], "/openapi.json")}
+    proxied = Access(proxy_header="X-User", proxies=(ip_network("10.0.0.0/8"),))
+    for access in (Access(), Access(token="t" * 20), proxied):
+        with served(snapshot, access=access) as client:
+            for path, operations in document["paths"].items():
+                known_statuses = operations["get"]["responses"]
+                for headers in ({}, {"host": "elsewhere"}):
+                    query = "?nonsense=1" if path == "/events" else ""
+                    answer = client.get(openapi.PREFIX + path + query, headers=headers)
+                    assert str(answer.status_code) in known_statuses
+                    told = answer.json()
+                    shape = known_statuses[str(answer.status_code)]["content"]["application/json"]["schema"]
+                    Draft202012Validator({**shape, "components": document["components"]}).validate(told)
 
 
 def test_storms_stand_on_top_and_the_hour_adds_up(real: httpx.Client) -> None:
