@@ -110,7 +110,7 @@ class Replay:
         stats = [out for out in outputs if isinstance(out, StatOut)]
         found = live.on_sightings(looks, self._summaries(looks)) if looks else []
         found += live.refine(findings)
-        found += roll_up.on_batch(findings, stats, now)
+        found += roll_up.on_batch(found, stats, now)
         told = [stamp(finding, now) for finding in found]
         if self.watch is not None:
             self.watch(now, outputs, told)

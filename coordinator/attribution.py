@@ -38,13 +38,11 @@ _BARRIER_HELD = 0.85
 _AT_ONCE = 0.2
 # A poll interval that is not known may end anywhere in so many session timeouts.
 _HIDDEN_SESSIONS = 4
-_WENT = 0.01
+_WENT = 4
 _STALLED = 10
 # How often a member that is not stalled repeats its offsets for so long while its siblings' move.
 _UNMOVED = 0.1
 _PRIOR_SYNC = 0.1
-# The windows are wider than what captures of real clients fill: without it 0.75 is said of what is always so.
-_SHARPNESS = 1.4
 _TIMEOUTS = frozenset({Cause.SESSION_TIMEOUT, Cause.POLL_INTERVAL_EXCEEDED})
 PRIORS_DYNAMIC = {
     Cause.MEMBER_LEFT: 0.45,
@@ -65,10 +63,8 @@ def attribute(seen: Silence) -> list[tuple[Cause, float]]:
     if not seen.committed and not seen.means and not _in_time(seen):
         return _censored(seen)
     scores = _static(seen) if seen.static else _dynamic(seen)
-    top = max(scores.values())
-    sharp = {cause: (score / top) ** _SHARPNESS for cause, score in scores.items()}
-    total = sum(sharp.values())
-    shares = {cause: score / total for cause, score in sharp.items()}
+    total = sum(scores.values())
+    shares = {cause: score / total for cause, score in scores.items()}
     if seen.hidden:
         shares = _capped(shares, _CAP_FITTING, {Cause.POLL_INTERVAL_EXCEEDED})
     shares = _capped(shares, _cap(seen), _TIMEOUTS)
@@ -125,7 +121,7 @@ def _deadlines(seen: Silence, scores: dict[Cause, float]) -> None:
     """Score what only a barrier that lasted for the whole rebalance timeout speaks for."""
     if seen.held >= _BARRIER_HELD * seen.rebalance and seen.waited:
         # It had rejoined, or begun the barrier by going; no session ends in one.
-        scores[Cause.MEMBER_LEFT] = max(scores.values()) + _WENT / CLOSE_MS
+        scores[Cause.MEMBER_LEFT] = _WENT * max(scores.values())
     elif seen.held >= _BARRIER_HELD * seen.rebalance:
         scores[Cause.JOIN_DEADLINE_MISSED] = 0.5 / CLOSE_MS
     if not seen.committed:

@@ -80,7 +80,7 @@ def _stopped(state: GroupState, live_since: int) -> list[Member]:
     eager = state.group_type == "classic" and state.protocol_type == "consumer"
     if not eager or state.status != Status.STABLE or state.protocol in COOPERATIVE:
         return []
-    watched = [m for m in state.members if m.cadence > 0 and commits_when_idle(state, m)]
+    watched = [m for m in state.members if m.cadence > 0 and m.offsets and commits_when_idle(state, m)]
     newest = _newest(m for m in state.members if m.commits)
     if newest <= max(state.cst, live_since):
         return []

@@ -36,7 +36,7 @@ def upcoming(state: GroupState, member: Member, live_since: int) -> Deadline | N
         return None if member.silent_id else Deadline(since + member.rebalance_timeout, "rebalance")
     if state.status != Status.STABLE or state.group_type not in _SILENT_TYPES:
         return None
-    if not member.commits or not commits_when_idle(state, member):
+    if not member.commits or not member.offsets or not commits_when_idle(state, member):
         return None
     usual = life(state, member, live_since) + max(member.cadence, 0)
     session = Deadline(usual + member.session_timeout, "session")

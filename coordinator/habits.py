@@ -31,6 +31,8 @@ def quietness(state: GroupState, member: Member, kept: list[Member], life: int) 
     Steady traffic of its own, and of siblings who went on after it fell silent, speaks against it; that of
     siblings alone does so less.
     """
+    if not member.offsets:
+        return 1.0
     if commits_when_idle(state, member):
         return 0.0
     active = [other for other in kept if _is_steady(other)]
@@ -43,7 +45,11 @@ def quietness(state: GroupState, member: Member, kept: list[Member], life: int) 
 
 
 def _is_steady(member: Member) -> bool:
-    return member.commits >= _STEADY_COMMITS and 0 < member.cadence <= member.session_timeout // 2
+    return (
+        bool(member.offsets)
+        and member.commits >= _STEADY_COMMITS
+        and 0 < member.cadence <= member.session_timeout // 2
+    )
 
 
 def held(state: GroupState, kept: list[Member], cst: int) -> int:

@@ -25,6 +25,7 @@ from rebalance_monitor.coordinator.findings import (
 )
 from rebalance_monitor.coordinator.kinds import KINDS, Kind, Scope
 from rebalance_monitor.coordinator.onestorm import OneStorm
+from rebalance_monitor.coordinator.outages import Reach
 from rebalance_monitor.coordinator.reasons import seconds
 from rebalance_monitor.coordinator.transitions import Status
 from rebalance_monitor.coordinator.visibility import Visibility
@@ -53,8 +54,7 @@ class Live:
         self._cluster = cluster
         memory = state or {}
         self._looks: list[int] = list(memory.get("looks", ()))
-        # Of these the ones that no broker answered.
-        self._away: list[int] = list(memory.get("away", ()))
+        self._reach = Reach(memory.get("reach"))
         self._groups: dict[str, dict[str, Any]] = dict(memory.get("groups", {}))
         self._leaders: dict[str, list[int]] = dict(memory.get("leaders", {}))
         self._moved: dict[str, int] = dict(memory.get("moved", {}))
@@ -66,7 +66,7 @@ class Live:
         """JSON-able memory for the ledger."""
         return {
             "looks": self._looks,
-            "away": self._away,
+            "reach": self._reach.snapshot(),
             "groups": self._groups,
             "leaders": self._leaders,
             "moved": self._moved,
@@ -95,7 +95,7 @@ class Live:
             finding = self._one_storm.take(found, self._groups.get(found.group or ""))
             seen = self._groups.get(finding.group or "", {})
             moved_at = self._moved.get(str(finding.shard), -1)
-            told = outages.excuse(finding, self._away, moved_at)
+            told = outages.excuse(finding, self._reach.away, moved_at)
             if told is not None:
                 told = refinement.refine(told, seen.get("sightings", ()), self._looks, moved_at)
             if told is not None:
@@ -127,8 +127,7 @@ class Live:
     def _look(self, sighting: Sighting, summaries: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
         since = sighting.at - self._settings.storm_sightings_window_ms
         self._looks = [at for at in self._looks if at > since] + [sighting.at]
-        answered = any(one for _, one in sighting.brokers)
-        self._away = [at for at in self._away if at > since] + [sighting.at] * (not answered)
+        self._reach.on_look(sighting, since)
         found = self._moves(sighting) + self._visibility.on_look(sighting, summaries)
         seen = {group.group: group for group in sighting.groups}
         for name, group in seen.items():

@@ -22,7 +22,9 @@ _NEAR_MS = 300
 
 
 def watchable(state: GroupState, member: Member) -> bool:
-    """Whether the end of this member's commits tells when it stopped."""
+    """Whether the end of its commits tells when a member stopped: one without partitions never commits."""
+    if not member.offsets:
+        return False
     return commits_when_idle(state, member) or member.cadence <= member.session_timeout // 4
 
 

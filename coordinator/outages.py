@@ -8,16 +8,17 @@ told at all. What was found is kept with less confidence; a finding that says no
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.reasons import seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from rebalance_monitor.coordinator.findings import CauseEntry, Finding, MemberEntry
+    from rebalance_monitor.coordinator.sightings import Sighting
 
 SLACK_MS = 2_500
 """How much shorter than the session timeout the looks may have seen what came after a reload, ms."""
@@ -31,6 +32,30 @@ _KINDS = {
     Kind.POLL_INTERVAL_EXCEEDED: {Cause.POLL_INTERVAL_EXCEEDED},
 }
 _TIMEOUTS = frozenset(cause for causes in _KINDS.values() for cause in causes)
+
+
+class Reach:
+    """Remembers looks that no broker answered; `state` is what `snapshot` returned, None for a new start.
+
+    Who has not been answered for a whole window, or never was, knows of no outage.
+    """
+
+    def __init__(self, state: Mapping[str, Any] | None = None) -> None:
+        memory = state or {}
+        self.away: list[int] = list(memory.get("away", ()))
+        self._answered: int = int(memory.get("answered", -1))
+
+    def snapshot(self) -> dict[str, Any]:
+        """JSON-able memory for the ledger."""
+        return {"away": self.away, "answered": self._answered}
+
+    def on_look(self, look: Sighting, since: int) -> None:
+        """Take a look; what is older than `since` (ms) is forgotten."""
+        self.away = [at for at in self.away if at > since]
+        if any(answered for _, answered in look.brokers):
+            self._answered = look.at
+        elif self._answered > max(since, 0):
+            self.away.append(look.at)
 
 
 def excuse(finding: Finding, away: Sequence[int], moved_at: int) -> Finding | None:

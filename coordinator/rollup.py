@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import MAX_GROUPS, CauseEntry, Finding, finding_id, record_anchor
 from rebalance_monitor.coordinator.kinds import KINDS, Kind, Scope, Severity
+from rebalance_monitor.coordinator.reasons import MAJORITY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -202,7 +203,10 @@ def degraded(
 
 def _burst_kind(finding: Finding) -> Kind | None:
     if finding.kind is Kind.REBALANCE and finding.causes and finding.causes[0].cause in _SAME_MEMBERS:
-        return Kind.COORDINATOR_MOVED
+        # Of a rejoin that is certain the probe has seen that no coordinator moved.
+        first = finding.causes[0]
+        asked = first.cause is Cause.LEADER_REJOINED and first.confidence >= MAJORITY
+        return None if asked else Kind.COORDINATOR_MOVED
     return finding.kind if finding.kind in {Kind.ROLLING_RESTART, Kind.SESSION_TIMEOUT} else None
 
 

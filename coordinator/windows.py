@@ -28,8 +28,8 @@ def arrival(seen: Silence, late: int, spread: int) -> float:
     beat = heartbeat(seen)
     short, begun = min(beat, 1_000), late - seen.held
     likely = 0.65 * trapezoid(begun, spread, short) + 0.35 * trapezoid(begun, spread, beat)
-    if seen.held > 0:
-        likely = 0.7 * likely + 0.3 * trapezoid(late, spread, CLOSE_MS)
+    if seen.held > CLOSE_MS:
+        likely = 0.7 * likely + 0.3 * trapezoid(late, spread, 0)
     return likely
 
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 # A breach is told when the limit passes; the broker hears of it within a heartbeat, or at the session's end.
 BREACH_MS = 12_000
+# The limit counts from the last poll; the journal tells of the stall after what was polled was processed.
+EARLY_MS = 1_500
 LOG_ORDER_MS = 20
 UNSTORED = "when storing group assignment"
 
@@ -135,7 +137,7 @@ class Fold:
         plain = {"join_deadline": Cause.JOIN_DEADLINE_MISSED, "sync_deadline": Cause.SYNC_DEADLINE_MISSED}
         if event.what in plain:
             return plain[event.what]
-        breached = any(0 <= event.at - at + 500 <= BREACH_MS for at in self._breaches.get(member, ()))
+        breached = any(-EARLY_MS <= event.at - at <= BREACH_MS for at in self._breaches.get(member, ()))
         if event.what == "poll_left" or breached:
             return Cause.POLL_INTERVAL_EXCEEDED
         if event.what == "left":

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 # Of a herd the first group's time-outs are this much of what the flags say, the last one's that much.
 SPREAD = (0.85, 1.15)
 # And its clients commit every so many commit intervals, in turn.
-CADENCES = (0.5, 1.0, 1.5, 2.0)
+CADENCES = (0.5, 0.8, 1.0, 1.2)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,8 @@ import pytest
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import CauseEntry, Finding, MemberEntry
 from rebalance_monitor.coordinator.kinds import Kind, Scope, Severity
-from rebalance_monitor.coordinator.outages import excuse
+from rebalance_monitor.coordinator.outages import Reach, excuse
+from rebalance_monitor.coordinator.sightings import Sighting
 
 AT = 1_000_000
 SESSION = 20_000
@@ -71,3 +72,17 @@ def test_the_id_never_changes() -> None:
     told = excuse(replace(REBALANCE, id="same"), [], AT - 5_000)
     assert told is not None
     assert told.id == "same"
+
+
+def test_a_probe_that_was_never_answered_knows_of_no_outage() -> None:
+    reach = Reach()
+    for at in range(1_000, 10_000, 1_000):
+        reach.on_look(Sighting(at, (), (), brokers=((1, False),)), at - 120_000)
+    assert reach.away == []
+    reach.on_look(Sighting(10_000, (), (), brokers=((1, True), (2, False))), 0)
+    reach.on_look(Sighting(11_000, (), (), brokers=((1, False),)), 0)
+    again = Reach(reach.snapshot())
+    again.on_look(Sighting(12_000, (), (), brokers=((-1, False),)), 0)
+    assert again.away == [11_000, 12_000]
+    again.on_look(Sighting(140_000, (), (), brokers=((-1, False),)), 20_000)
+    assert again.away == []

@@ -22,7 +22,7 @@ abstract class Life {
     private static final long APART_MS = 270;
     private static final double FIRST = 0.85;
     private static final double LAST = 1.15;
-    private static final double[] CADENCES = {0.5, 1.0, 1.5, 2.0};
+    private static final double[] CADENCES = {0.5, 0.8, 1.0, 1.2};
 
     private static final List<Life> HERD = new CopyOnWriteArrayList<>();
     private static final CountDownLatch CLOSING = new CountDownLatch(1);
