@@ -1,7 +1,7 @@
 """Labels: the small set of names by which routes, silences and inhibitions pick alerts.
 
-Built from a finding alone. `alertname` is the finding's kind. A label without a value is left out, and
-matches as the empty text, as in Alertmanager.
+Built from a finding alone. `alertname` is the finding's kind, as Alertmanager has it, and so is `kind`. A
+label without a value is left out, and matches as the empty text, as in Alertmanager.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ Labels = dict[str, str]
 
 KNOWN: dict[str, str] = {
     "alertname": "the finding's kind",
+    "kind": "the same",
     "cluster": "the cluster's name",
     "group": "the consumer group; empty for what concerns no single group",
     "scope": "group, shard, cluster or monitor",
@@ -36,6 +37,7 @@ def labels_of(finding: Finding, teams: Mapping[str, str]) -> Labels:
     likeliest = finding.causes[0] if finding.causes else None
     found = {
         "alertname": finding.kind.value,
+        "kind": finding.kind.value,
         "cluster": finding.cluster,
         "group": finding.group or "",
         "scope": finding.scope.value,
