@@ -39,8 +39,8 @@ class Inspection:
     problems: tuple[str, ...]
 
 
-def inspect(manifest: Place, states: Place) -> Inspection:
-    """Return what lies at `manifest` and below `states`. Raises OSError only."""
+def inspect(manifest: Place, states: Place, elsewhere: Place | None = None) -> Inspection:
+    """Return what lies at `manifest` and below `states`; Spark's own files may be `elsewhere`. OSError."""
     problems: list[str] = []
     found: Manifest | None = None
     try:
@@ -48,7 +48,8 @@ def inspect(manifest: Place, states: Place) -> Inspection:
     except ManifestError as error:
         problems.append(str(error))
     used = found.generation if found else None
-    generations = tuple(_generation(folder, used) for folder in _folders(states))
+    spark = states if elsewhere is None else elsewhere
+    generations = tuple(_generation(spark / folder.name, used) for folder in _folders(states))
     problems += [generation.problem for generation in generations if generation.problem]
     if found and used not in {generation.number for generation in generations}:
         problems.append(f"The checkpoint {used} that the manifest names is gone: the next start rebuilds it.")
@@ -60,9 +61,12 @@ def superseded(found: Inspection) -> list[Generation]:
     return [generation for generation in found.generations if found.manifest and not generation.in_use]
 
 
-def remove(states: Place, generation: Generation) -> None:
-    """Remove one generation's folder. Raises OSError."""
-    remove_folder(states / str(generation.number))
+def remove(states: Place, generation: Generation, elsewhere: Place | None = None) -> None:
+    """Remove one generation's folder, first what Spark wrote `elsewhere`. Raises OSError."""
+    for place in (elsewhere, states):
+        folder = None if place is None else place / str(generation.number)
+        if folder is not None and folder.exists():
+            remove_folder(folder)
 
 
 def _folders(states: Place) -> list[Place]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rebalance_monitor.checkpoints.inspection import Generation, Inspection
+    from rebalance_monitor.checkpoints.places import Place
     from rebalance_monitor.config.model import Settings
     from rebalance_monitor.streaming.storage import Storage
     from rebalance_monitor.streaming.stored_state import StoredShard
@@ -36,7 +37,7 @@ def inspect(config: Path | None, assignments: tuple[str, ...], output: Form) -> 
     from rebalance_monitor.checkpoints.inspection import inspect as look
 
     storage = _storage(load_settings(config, assignments))
-    found = look(storage.manifest, storage.states)
+    found = look(storage.manifest, storage.states, _elsewhere(storage))
     if output is Form.TABLE and found.manifest:
         identity = found.manifest.identity
         click.echo(f"cluster {identity.cluster_id or '-'}, topic id {identity.topic_id or '-'}")
@@ -104,7 +105,8 @@ def prune(*, config: Path | None, assignments: tuple[str, ...], yes: bool) -> in
 
     storage = _storage(load_settings(config, assignments))
     with locked(storage.root):
-        found = look(storage.manifest, storage.states)
+        elsewhere = _elsewhere(storage)
+        found = look(storage.manifest, storage.states, elsewhere)
         if found.manifest is None:
             click.echo("There is no readable manifest, so nobody knows which state is in use.", err=True)
             return ExitCode.PROBLEMS
@@ -113,7 +115,7 @@ def prune(*, config: Path | None, assignments: tuple[str, ...], yes: bool) -> in
                 f"{'removed' if yes else 'would remove'} state {generation.number}: {generation.size:,} bytes"
             )
             if yes:
-                remove(storage.states, generation)
+                remove(storage.states, generation, elsewhere)
     return ExitCode.FINE
 
 
@@ -125,6 +127,18 @@ def _storage(settings: "Settings") -> "Storage":
     if not storage.root.is_dir():
         raise ConfigError(f"{storage.root} does not exist: `storage.path` names no job's folder.")
     return storage
+
+
+def _elsewhere(storage: "Storage") -> "Place | None":
+    """Return the folder in which Spark keeps its checkpoints, if they lie elsewhere and can be reached."""
+    from rebalance_monitor.checkpoints.errors import FolderError
+    from rebalance_monitor.checkpoints.places import place_at
+
+    try:
+        return place_at(storage.remote) if storage.remote else None
+    except FolderError as error:
+        click.echo(f"What Spark keeps elsewhere is not looked at: {error}", err=True)
+        return None
 
 
 def _row(generation: "Generation", found: "Inspection") -> dict[str, object]:

@@ -100,3 +100,24 @@ def test_the_verb_says_it_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert run(["checkpoint", "prune", "--yes", *at]) == 0
     assert not (tmp_path / "state" / "1").exists()
     assert run(["checkpoint", "inspect", "--set", f"storage.path={tmp_path / 'none'}"]) == 2
+
+
+def test_what_spark_keeps_elsewhere_is_told_and_removed_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder(tmp_path / "spark")
+    (tmp_path / "spark" / "manifest.json").rename(tmp_path / "manifest.json")
+    for number in (1, 2):
+        (tmp_path / "state" / str(number)).mkdir(parents=True)
+    elsewhere = (tmp_path / "spark" / "state").as_uri()
+    at = ["--set", f"storage.path={tmp_path}", "--set", f"storage.checkpoint={elsewhere}"]
+    assert run(["checkpoint", "inspect", "-o", "json", *at]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [(row["state"], row["last batch"], row["read up to"]) for row in rows] == [(1, 9, 5), (2, 2, 11)]
+    assert run(["checkpoint", "prune", "--yes", *at]) == 0
+    assert [path.name for path in (tmp_path / "state").iterdir()] == ["2"]
+    assert [path.name for path in (tmp_path / "spark" / "state").iterdir()] == ["2"]
+    capsys.readouterr()
+    unknown = ["--set", f"storage.path={tmp_path}", "--set", "storage.checkpoint=dbfs:/x"]
+    assert run(["checkpoint", "inspect", *unknown]) == 0
+    assert "not looked at" in capsys.readouterr().err

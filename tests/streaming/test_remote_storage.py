@@ -130,6 +130,7 @@ def test_a_job_on_a_uri_tells_once_and_goes_on_after_a_kill(
     code, said = verb(config, "checkpoint", "inspect", "-o", "jsonl")
     assert code == 0, said
     assert json.loads(said.splitlines()[0])["in use"] == "yes"
+    assert json.loads(said.splitlines()[0])["read up to"] > 0
     code, said = verb(config, "history", group, "--tables", path, "-o", "jsonl")
     assert (code, "session_timeout" in said) == (0, True), said
     for words in (
