@@ -27,7 +27,7 @@ T = TypeVar("T")
 PAUSES_S = (0.2, 0.6, 1.8)
 """Pauses before an operation is tried again: what passes within seconds must not fail a batch."""
 WHOLE_PUTS = frozenset({"s3", "gcs"})
-DRAFT, NEXT = ".draft", ".next"
+DRAFT, NEXT, FOLDER = ".draft", ".next", ".folder"
 
 
 @dataclass(slots=True, eq=False)
@@ -107,10 +107,15 @@ class Remote:
             self.tried(lambda: self.filesystem.delete_dir(key))
 
     def make_folder(self, key: str) -> None:
-        """Make a folder and those above it, once."""
-        if key not in self._made:
+        """Make a folder and those above it, once; where folders are names only, by something in it."""
+        if key in self._made:
+            return
+        if self.whole_puts:
+            # pyarrow's own way asks for the bucket, which who may use a part of it only may not.
+            self.put(f"{key}/{FOLDER}", b"")
+        else:
             self.tried(lambda: self.filesystem.create_dir(key, recursive=True))
-            self._made.add(key)
+        self._made.add(key)
 
     def _require(self) -> None:
         for fence in list(self.fences):
