@@ -62,6 +62,9 @@ def _removed(fold: Fold, group: GroupFold, event: Truth) -> None:
 
 
 def _bumped(fold: Fold, group: GroupFold, event: Truth) -> None:
+    # Some brokers begin with a later number than 1; the first convergence is said to cover those before it.
+    before = range(1, event.generation) if group.epoch == 0 else ()
+    fold.facts += [Fact(Kind.REBALANCE, group.name, one, "", event.at, required=False) for one in before]
     # An Empty and a first start are told once per emptiness, by whichever epoch their run ends with.
     group.epoch = event.generation
     if group.members:

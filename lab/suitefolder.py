@@ -238,7 +238,7 @@ def _told(run: _Run, group: str, facts: Sequence[Fact]) -> Told:
     return Told(
         group=group,
         acts=tuple(act for step in run.steps for act in _acts(run, step)),
-        cooperative="cooperative" in flags,
+        cooperative="cooperative" in flags or run.raw["family"] == "streams",
         connect=run.raw["family"] == "connect",
         moves=tuple(
             fact.at for fact in facts if fact.label == Kind.COORDINATOR_MOVED and fact.group == group

@@ -53,6 +53,9 @@ _STATIC = r"Static member with groupInstanceId=(?P<r>\S+) and unknown member id 
 _UNKNOWN = r"Dynamic [Mm]ember with unknown member id joins group "
 _INSTANCE = r"with instance id (?P<r>\S+) "
 _SWAP = r".*new member (?P<new>\S+) to replace the existing member (?P<m>\S+?)\.?$"
+_MADE = rf"Created a new member id {_M} for this member and add"
+_SOME = r"Some\((?P<r>.+?)\)"
+_SWAPPED = rf"rejoins, assigning new member id (?P<new>\S+), while old member id {_M} will be removed"
 _WHY = r"\(reason: (?P<r>.*?)\)\.?$"
 # What happened -> the line that says so, first match wins: g group, m members, n generation, r reason.
 PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
@@ -63,11 +66,13 @@ PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
             rf"Preparing to rebalance group {_G} in state \w+ with old generation {_N}{_SHARD} {_WHY}",
         ),
         ("completed", rf"Stabilized group {_G} generation {_N}{_SHARD} with \d+ members\.?$"),
-        ("synced", rf"Assignment received from leader {_M} for group {_G} for generation {_N}\."),
+        ("synced", rf"Assignment received from leader(?: {_M})? for group {_G} for generation {_N}\."),
         ("empty", rf"Group {_G} with generation {_N} is now empty{_SHARD}\.?$"),
         ("expired", rf"(?<!Pending )[Mm]ember {_M} in group {_G} has failed, removing it from the group\.?$"),
         ("pending_expired", rf"Pending member {_M} in group {_G} has been removed after session timeout"),
         ("left", rf"\[Group {_G}\] Member {_M} has left group {_LEAVES}"),
+        # Before 3.0.
+        ("left", rf"Member\[group\.instance\.id .*, member\.id {_M}\] in group {_G} has left, removing"),
         ("left", rf"Member MemberMetadata\(memberId=(?P<m>[^,]+), .*\) has left group {_G} {_LEAVES}"),
         ("join_deadline", rf"Group {_G} removed dynamic members who haven't joined: (?P<m>.*)$"),
         (
@@ -82,6 +87,12 @@ PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("joined", rf"(?:Pending d|D)ynamic member with id {_M} joins group {_G} in \w+ state\. Adding"),
         # The Scala coordinator logs the join itself at DEBUG only; its request to rejoin must do.
         ("joined", rf"{_UNKNOWN}{_G} in \w+ state\. Created a new member id {_M} and (?:adding|request the)"),
+        # Before 3.0: static members, who join and who come back.
+        ("joined", rf"Static Member with unknown member id joins group {_G} in \w+ state\. {_MADE}"),
+        (
+            "static_replaced",
+            rf"Static member {_SOME} of group {_G} with unknown member id {_SWAPPED}",
+        ),
         # Streams groups name the member beside the group.
         ("joined", rf"{_OF_STREAMS}Member joins the (?P<t>streams) group"),
         ("left", rf"{_OF_STREAMS}Member \S+ left the (?P<t>streams) group"),
@@ -110,6 +121,7 @@ _EPOCH_CAUSES = {
     "the member failed to sync within timeout": "sync_deadline",
 }
 _SYNC = re.compile(r"Removing (?P<m>.+?) on pending sync request expiration")
+_NEW = re.compile(rf"Adding new member {_M} with group instance id")
 _POLL = "consumer poll timeout has expired"
 
 
@@ -148,11 +160,18 @@ def _refined(what: str, reason: str) -> str:
 
 def parse_log(lines: Iterable[str]) -> Iterator[Truth]:
     """Give the events of a coordinator log, in its order."""
+    told: set[str] = set()
     for line in lines:
         event = parse_line(line.rstrip("\n"))
         if event is None:
             continue
         yield event
+        if event.what == "joined":
+            told |= set(event.members)
+        # Before 3.0 a join is told by what it starts only.
+        if event.what == "started" and (new := _NEW.match(event.reason)) and new["m"] not in told:
+            told.add(new["m"])
+            yield Truth(event.at, event.group, "joined", -1, (new["m"],))
         if event.what == "started" and (sync := _SYNC.search(event.reason)):
             members = tuple(re.findall(r"[^\s,()\[\]{}]+", sync["m"]))
             yield Truth(event.at, event.group, "sync_deadline", event.generation, members, event.reason)
@@ -174,16 +193,47 @@ def parse_journal(group: str, lines: Iterable[str]) -> Iterator[Truth]:
             yield Truth(event["at"] + limit, name, "poll_breach", -1, (event["member"],), source="journal")
 
 
+def parse_joins(group: str, lines: Iterable[str]) -> Iterator[tuple[int, str, str]]:
+    """Give when (ms) a member of which group was first given an assignment, as its journal says."""
+    told: set[str] = set()
+    for line in lines:
+        try:
+            event = json.loads(line)
+        except ValueError:
+            continue
+        member = event.get("member")
+        if event.get("event") == "assigned" and member and member not in told:
+            told.add(member)
+            yield event["at"], event.get("group", group), member
+
+
+def _silent_joins(events: list[Truth], joins: Iterable[tuple[int, str, str]]) -> list[Truth]:
+    """Add who joined a rebalance under way: brokers before 3.0 log no line for it, and no leader's name."""
+    if not any(event.what == "synced" and not event.members for event in events):
+        return []
+    named = (event for event in events if event.what in {"joined", "static_replaced"})
+    told = {member for event in named for member in event.members[-1:]}
+    found = []
+    for at, group, member in joins:
+        ends = [one.at for one in events if one.group == group and one.what == "completed" and one.at <= at]
+        if member not in told and ends:
+            found.append(Truth(ends[-1] - 1, group, "joined", -1, (member,), source="journal"))
+    return found
+
+
 def write_truth(folder: Path) -> list[Truth]:
     """Read the logs and journals of a suite folder into its truth.jsonl, in order of time."""
     events: list[Truth] = []
     for log in sorted(folder.glob("coordinator-*.log")):
         with log.open(encoding="utf-8", errors="replace") as lines:
             events += parse_log(lines)
+    joins: list[tuple[int, str, str]] = []
     for journal in sorted(folder.glob("runs/*/*.jsonl")):
         if journal.name != "steps.jsonl":
-            with journal.open(encoding="utf-8", errors="replace") as lines:
-                events += parse_journal(journal.parent.name, lines)
+            text = journal.read_text(encoding="utf-8", errors="replace").splitlines()
+            events += parse_journal(journal.parent.name, text)
+            joins += parse_joins(journal.parent.name, text)
+    events += _silent_joins(events, joins)
     events.sort(key=lambda event: event.at)
     with (folder / TRUTH).open("w", encoding="utf-8") as out:
         out.writelines(json.dumps(asdict(event), separators=(",", ":")) + "\n" for event in events)

@@ -1,8 +1,9 @@
 import json
+from pathlib import Path
 
 import pytest
 
-from rebalance_monitor.lab.truth import Truth, parse_journal, parse_line, parse_log
+from rebalance_monitor.lab.truth import Truth, parse_journal, parse_line, parse_log, write_truth
 
 AT = "2026-11-21T03:09:49.414Z INFO "
 JAVA = (
@@ -129,6 +130,29 @@ def _event(line: str) -> tuple[str, str, int, tuple[str, ...]]:
             ("expired", "g", -1, ("m-1",)),
         ),
         (JAVA + "[GroupId g] Bumped group epoch to 6 with metadata hash 0.", ("epoch", "g", 6, ())),
+        (
+            SCALA
+            + "Member[group.instance.id None, member.id m-1] in group g has left, removing it from the group",
+            ("left", "g", -1, ("m-1",)),
+        ),
+        (
+            SCALA
+            + "Assignment received from leader for group g for generation 2. The group has 3 members, 0 of "
+            "which are static.",
+            ("synced", "g", 2, ()),
+        ),
+        (
+            SCALA
+            + "Static member Some(i-1) of group g with unknown member id rejoins, assigning new member id "
+            "m-2, while old member id m-1 will be removed.",
+            ("static_replaced", "g", -1, ("m-1", "m-2")),
+        ),
+        (
+            SCALA
+            + "Static Member with unknown member id joins group g in Empty state. Created a new member id "
+            "m-1 for this member and add to the group.",
+            ("joined", "g", -1, ("m-1",)),
+        ),
         (JAVA + "Loaded classic group g with 2 members.", ("loaded", "g", -1, ())),
     ],
 )
@@ -173,3 +197,31 @@ def test_a_journal_tells_of_processing_only_when_it_was_too_long() -> None:
         parse_journal("g", [line(14), line(7.9), '{"at": 12', json.dumps({"at": 1, "event": "closed"})])
     )
     assert found == [Truth(9000, "g", "poll_breach", -1, ("m-1",), source="journal")]
+
+
+def test_a_join_that_only_starts_a_rebalance_is_an_event_once() -> None:
+    asks = SCALA + (
+        "Preparing to rebalance group g in state PreparingRebalance with old generation 3 "
+        "(__consumer_offsets-7) (reason: Adding new member m-1 with group instance id None)"
+    )
+    assert [one.what for one in parse_log([asks, asks])] == ["started", "joined", "started"]
+
+
+def test_who_joined_without_a_line_is_told_by_its_journal(tmp_path: Path) -> None:
+    """Brokers before 3.0 log no join of a rebalance under way."""
+    run = tmp_path / "runs" / "g"
+    run.mkdir(parents=True)
+    lines = [
+        "Stabilized group g generation 1 (__consumer_offsets-7) with 2 members",
+        "Assignment received from leader for group g for generation 1. The group has 2 members, 0 of which",
+    ]
+    (tmp_path / "coordinator-1.log").write_text("".join(f"{SCALA}{line}\n" for line in lines))
+    at = parse_line(SCALA + lines[0])
+    assert at is not None
+    journal = [{"at": at.at + 40, "event": "assigned", "member": "m-2"}] * 2
+    (run / "b.jsonl").write_text("".join(json.dumps(one) + "\n" for one in journal))
+    assert [(one.what, one.members) for one in write_truth(tmp_path)] == [
+        ("joined", ("m-2",)),
+        ("completed", ()),
+        ("synced", ()),
+    ]
