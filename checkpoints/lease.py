@@ -61,6 +61,7 @@ class Lease:
         self._renewals = 0
         self._renewed_at = now()
         self._lost = ""
+        self._fences = False
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="lease", daemon=True)
 
@@ -72,14 +73,18 @@ class Lease:
                 f"{self._folder} cannot be written: {_first_line(error)}. Give this machine the right to "
                 "read, list, write and delete there, or set storage.path."
             ) from error
-        self._folder.remote.fences.append(self.require)
+        # Who owns the whole already need not stop over a part: the upkeep's lease must not end a job.
+        self._fences = not self._folder.remote.fences
+        if self._fences:
+            self._folder.remote.fences.append(self.require)
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
         self._thread.join()
-        self._folder.remote.fences.remove(self.require)
+        if self._fences:
+            self._folder.remote.fences.remove(self.require)
         try:
             owner = self._owner()
             if owner is not None and owner["token"] == self._token:

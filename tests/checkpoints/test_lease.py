@@ -227,3 +227,15 @@ def test_a_store_that_is_away_at_the_start_is_told(tmp_path: Path) -> None:
     owner.reachable = False
     with pytest.raises(FolderError, match="cannot be reached"), owner.lease:
         pass
+
+
+def test_losing_a_part_stops_nobody_who_owns_the_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lease, "TERM_S", 0.6)
+    root = faulty_place(tmp_path)
+    with locked(root), locked(root / "tables"):
+        (tmp_path / "tables" / NAME).write_text('{"token": "another"}')
+        threading.Event().wait(1.0)
+        replace_file(root / "ledger", b"still mine")
+    assert (tmp_path / "tables" / NAME).exists()
