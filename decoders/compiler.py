@@ -3,18 +3,19 @@
 Like `dataclasses` itself it writes the source of a function and runs it once: adjacent fields of fixed
 width (and the length of a string behind them) are read by one `struct` call, and no field costs a Python
 call unless it is an array or a structure. The source is made from the layouts of this package only, never
-from anything read. `source(layout, version, ...)` shows it.
+from anything read. `source(layout, version, ...)` shows it. A stretch of strings and
+numbers is first tried in the shape that it had last time (`shapes`).
 """
 
+from collections.abc import Iterable
 from functools import cache
 from struct import Struct
 
 from rebalance_monitor.decoders import wire
-from rebalance_monitor.decoders.errors import BadTextError, DecodeError, first_missing
+from rebalance_monitor.decoders.errors import DecodeError, Run, locate
 from rebalance_monitor.decoders.schema import FIXED, Field, Wire, fields_of
+from rebalance_monitor.decoders.shapes import Shapes, first_stretch, is_text, shape_code
 from rebalance_monitor.decoders.wire import Reader
-
-_Run = tuple[tuple[str, int], ...]
 
 
 @cache
@@ -83,17 +84,6 @@ def _least(spec: Wire, version: int, *, flexible: bool) -> int:
     return 2 if spec.kind == "string" and not spec.array else 4
 
 
-def locate(error: Exception, run: _Run, size: int, at: int, text_at: int) -> DecodeError:
-    """Turn whatever reading the fields of `run` at `at` raised into an error with position and field."""
-    name = run[-1][0]
-    if isinstance(error, DecodeError):
-        # A tagged field names itself.
-        return error if error.path and name == "tags" else error.under(name)
-    if isinstance(error, UnicodeDecodeError):
-        return BadTextError(text_at + error.start, name)
-    return first_missing(run, at, size)
-
-
 @cache
 def open_twin(layout: type) -> type:
     """Make a subclass of a frozen `layout` whose attributes can be set at the price of a local variable.
@@ -121,35 +111,78 @@ class _Compilation:
         }
         self.lines: list[str] = []
         self.values: list[str] = []
-        self.runs: list[_Run] = []
+        self.runs: list[Run] = []
         self.pending: list[tuple[Field, str]] = []
+        self.calls: list[tuple[str, str]] = []
+        self.stretch: list[Field] = []
 
     def source(self) -> str:
-        """Write the function."""
+        """Write the function, or two: one for the shape of last time, and one that reads field by field."""
         if not self.lines:
             self._body()
         self.names["RUNS"] = tuple(self.runs)
-        head = ["def read(buf, at, notes):", "    size = len(buf)", "    step = p = 0", "    try:"]
+        name, at_once = ("apart", self._at_once()) if self.stretch else ("read", [])
+        head = [f"def {name}(buf, at, notes):", "    size = len(buf)", "    step = p = 0", "    try:"]
         tail = [
             "    except ERRORS as error:",
             "        raise locate(error, RUNS[step], size, at, p) from None",
+            "",
         ]
-        return "\n".join([*head, *("        " + line for line in self.lines), *tail, ""])
+        return "\n".join([*head, *("        " + line for line in self.lines), *tail, *at_once])
 
     def _body(self) -> None:
-        for number, field in enumerate(fields_of(self.layout)):
+        fields = fields_of(self.layout)
+        self.stretch = first_stretch(fields, self.version) if not self.flexible else []
+        for number, field in enumerate(fields):
             self._field(field, f"v{number}")
+            if number + 1 == len(self.stretch):
+                self._flush()
+                self.names["S"] = Shapes(tuple(map(shape_code, self.stretch)))
+                self.lines.append(f"S.saw({self._lengths()})")
         self._flush()
         if self.flexible:
             self._tags()
-        self._construct()
+        self.lines += [*self._construct(self.values), "return made, at"]
 
-    def _construct(self) -> None:
+    def _lengths(self) -> str:
+        return (
+            f"({''.join(f'n{v}, ' for f, v in zip(self.stretch, self.values, strict=False) if is_text(f))})"
+        )
+
+    def _at_once(self) -> list[str]:
+        """Read the first stretch in the shape it had last time; what does not fit is read field by field."""
+        pairs = list(zip(self.stretch, self.values, strict=False))
+        targets = ", ".join(f"n{v}, {v}" if is_text(f) else v for f, v in pairs)
+        texts = [self._text_of(f, v) for f, v in pairs]
+        made = self._construct([*texts, *self.values[len(pairs) :]])
+        calls = [f"{variable}, end = {call}(buf, end, notes)" for variable, call in self.calls]
+        return [
+            "def read(buf, at, notes):",
+            "    width, unpack, lengths = S.shape",
+            "    if width:",
+            "        try:",
+            f"            {targets} = unpack(buf, at)",
+            f"            if {self._lengths()} == lengths:",
+            *("                " + line for line in ["end = at + width", *calls, *made, "return made, end"]),
+            "        except ERRORS:",
+            "            pass",
+            "    return apart(buf, at, notes)",
+            "",
+        ]
+
+    def _text_of(self, field: Field, variable: str) -> str:
+        if not is_text(field):
+            return variable
+        some = variable if field.wire.kind == "bytes" else f"{variable}.decode()"
+        if self.version >= field.wire.null_since:
+            return f"None if n{variable} < 0 else {some}"
+        return some if some == variable else f"{some} if n{variable} else ''"
+
+    def _construct(self, values: Iterable[str]) -> list[str]:
         """Make the frozen dataclass without its constructor, whose price is a call per field."""
         attributes = [field.attribute for field in fields_of(self.layout)]
-        self.lines.append("made = Open()")
-        self.lines += [f"made.{name} = {value}" for name, value in zip(attributes, self.values, strict=True)]
-        self.lines += ["made.__class__ = C", "return made, at"]
+        filled = [f"made.{name} = {value}" for name, value in zip(attributes, values, strict=True)]
+        return ["made = Open()", *filled, "made.__class__ = C"]
 
     def _field(self, field: Field, variable: str) -> None:
         spec = field.wire
@@ -167,7 +200,7 @@ class _Compilation:
         else:
             self._text(field, variable)
 
-    def _step(self, run: _Run) -> None:
+    def _step(self, run: Run) -> None:
         self.runs.append(run)
         if len(self.runs) > 1:
             self.lines.append(f"step = {len(self.runs) - 1}")
@@ -191,11 +224,12 @@ class _Compilation:
 
     def _text(self, field: Field, variable: str) -> None:
         width, code = (4, "i") if field.wire.kind == "bytes" else (2, "h")
-        self._flush((field.name, "n", code))
-        self._slice(field, variable, "n >= 0", "n")
+        length = f"n{variable}"
+        self._flush((field.name, length, code))
+        self._slice(field, variable, f"{length} >= 0", length)
         if self.version >= field.wire.null_since:
-            self.lines += ["elif n == -1:", f"    {variable} = None", "    at = p"]
-        self._refuse("n", f"p - {width}", field)
+            self.lines += [f"elif {length} == -1:", f"    {variable} = None", "    at = p"]
+        self._refuse(length, f"p - {width}", field)
 
     def _compact_text(self, field: Field, variable: str) -> None:
         self._flush()
@@ -224,6 +258,7 @@ class _Compilation:
         self._step(((field.name, 1),))
         made = f"r{len(self.runs)}"
         self.names[made] = field_reader(field, self.version, flexible=self.flexible)
+        self.calls.append((variable, made))
         self.lines.append(f"{variable}, at = {made}(buf, at, notes)")
 
     def _tags(self) -> None:

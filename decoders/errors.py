@@ -4,8 +4,10 @@ Readers raise these inside `decoders` only; `decode_record` and `decode_batch` t
 `Failure` values, so that nothing a record holds can raise past the package's surface.
 """
 
-from collections.abc import Sequence
 from typing import ClassVar
+
+# Fields that are read by one call: name and bytes of each.
+Run = tuple[tuple[str, int], ...]
 
 # A field path names at most this many levels; Kafka's schemas nest four deep.
 _PATH_LEVELS = 8
@@ -103,10 +105,21 @@ REASONS: tuple[type[DecodeError], ...] = (
 )
 
 
-def first_missing(run: Sequence[tuple[str, int]], at: int, size: int) -> TruncatedError:
+def _first_missing(run: Run, at: int, size: int) -> TruncatedError:
     """Name the first field of a run of (name, bytes) starting at `at` that `size` bytes cannot hold."""
     for name, width in run:
         if at + width > size:
             return TruncatedError(at, name)
         at += width
     return TruncatedError(at, run[-1][0])
+
+
+def locate(error: Exception, run: Run, size: int, at: int, text_at: int) -> DecodeError:
+    """Turn whatever reading the fields of `run` at `at` raised into an error with position and field."""
+    name = run[-1][0]
+    if isinstance(error, DecodeError):
+        # A tagged field names itself.
+        return error if error.path and name == "tags" else error.under(name)
+    if isinstance(error, UnicodeDecodeError):
+        return BadTextError(text_at + error.start, name)
+    return _first_missing(run, at, size)

@@ -72,6 +72,34 @@ def decode_record(key: bytes | None, value: bytes | None) -> Decoded | Failure:
     """
     if key is None:
         return Failure(NullKeyError.reason, "key", 0, "")
+    notes: list[str] = []
+    content = version = None
+    try:
+        (kind,) = _INT16(key)
+        read_key, versions = _KNOWN[kind]
+        found, end = read_key(key, 2, notes)
+        if end != len(key):
+            return _examine(key, value)
+        if value is not None:
+            (version,) = _INT16(value)
+            content, end = versions[version](value, 2, notes)
+            if end != len(value):
+                return _examine(key, value)
+    except _UNUSUAL:
+        return _examine(key, value)
+    # Made as compiled readers make their objects: the constructor would cost as much as a read.
+    made: Any = _Open()
+    made.type = kind
+    made.key = found
+    made.value = content
+    made.value_version = version
+    made.notes = tuple(notes) if notes else ()
+    made.__class__ = Decoded
+    return made  # type: ignore[no-any-return] # it is one now
+
+
+def _examine(key: bytes, value: bytes | None) -> Decoded | Failure:
+    """Read what is not as usual: wrong, odd, or the first of its type and version."""
     part: Part = "key"
     kind: int | None = None
     found: Key | None = None
@@ -79,14 +107,13 @@ def decode_record(key: bytes | None, value: bytes | None) -> Decoded | Failure:
     content, version = None, None
     try:
         (kind,) = _INT16(key)
-        read_key, versions = _TYPES[kind]
-        found, end = read_key(key, 2, notes)
+        found, end = _key_reader(kind)(key, 2, notes)
         if end != len(key):
             note(notes, f"{len(key) - end} trailing bytes in the key at byte {end}")
         if value is not None:
             part = "value"
             (version,) = _INT16(value)
-            content, end = versions[version](value, 2, notes)
+            content, end = _value_reader(kind, version)(value, 2, notes)
             if end != len(value):
                 note(notes, f"{len(value) - end} trailing bytes in the value at byte {end}")
     except DecodeError as error:
@@ -94,54 +121,42 @@ def decode_record(key: bytes | None, value: bytes | None) -> Decoded | Failure:
     except struct.error:
         name = "type" if part == "key" else "version"
         return Failure(TruncatedError.reason, part, 0, name, kind, found)
-    # Made as compiled readers make their objects: the constructor would cost as much as a read.
-    made: Any = _Open()
-    made.type, made.key = kind, found
-    made.value, made.value_version = content, version
-    made.notes = tuple(notes) if notes else ()
-    made.__class__ = Decoded
-    return made  # type: ignore[no-any-return] # it is one now
-
-
-_Open = compiler.open_twin(Decoded)
-_INT16 = struct.Struct(">h").unpack_from
-
-
-class _Versions(dict[int, Reader]):
-    """The value readers of one record type by version, compiled when first needed."""
-
-    def __init__(self, record: RecordType) -> None:
-        super().__init__()
-        self.record = record
-
-    def __missing__(self, version: int) -> Reader:
-        record = self.record
-        if record.value is None:
-            return _retired(record)
-        if not 0 <= version <= record.newest:
-            raise UnknownVersionError(0, "version")
-        self[version] = compiler.reader(record.value, version, flexible=version >= record.flexible)
-        return self[version]
+    return Decoded(kind, found, content, version, tuple(notes))
 
 
 class _KeyReader(Protocol):
     def __call__(self, buffer: bytes, offset: int, notes: list[str], /) -> tuple[Key, int]: ...
 
 
-class _Types(dict[int, tuple[_KeyReader, _Versions]]):
-    """The readers of all record types, compiled when first needed."""
+_Open = compiler.open_twin(Decoded)
+_INT16 = struct.Struct(">h").unpack_from
+# The readers that have been asked for: of keys by type, of values by type and version.
+_KNOWN: dict[int, tuple[_KeyReader, dict[int, Reader]]] = {}
+# Too short for a type or version, one not asked for yet, or a bad content.
+_UNUSUAL = (struct.error, KeyError, DecodeError)
 
-    def __missing__(self, kind: int) -> tuple[_KeyReader, _Versions]:
+
+def _key_reader(kind: int) -> _KeyReader:
+    """Return the reader of the keys of a type. Raises UnknownTypeError."""
+    if kind not in _KNOWN:
         if kind not in RECORD_TYPES:
             raise UnknownTypeError(0, "type")
-        record = RECORD_TYPES[kind]
         # Every key layout of the table has a group.
-        read_key = cast("_KeyReader", compiler.reader(record.key, 0, flexible=False))
-        self[kind] = (read_key, _Versions(record))
-        return self[kind]
+        read = cast("_KeyReader", compiler.reader(RECORD_TYPES[kind].key, 0, flexible=False))
+        _KNOWN[kind] = (read, {})
+    return _KNOWN[kind][0]
 
 
-_TYPES = _Types()
+def _value_reader(kind: int, version: int) -> Reader:
+    """Return the reader of the values of a known type. Raises UnknownVersionError."""
+    record, (_, readers) = RECORD_TYPES[kind], _KNOWN[kind]
+    if record.value is None:
+        return _retired(record)
+    if version not in readers:
+        if not 0 <= version <= record.newest:
+            raise UnknownVersionError(0, "version")
+        readers[version] = compiler.reader(record.value, version, flexible=version >= record.flexible)
+    return readers[version]
 
 
 def _retired(record: RecordType) -> Reader:

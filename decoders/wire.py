@@ -26,6 +26,7 @@ _MAX_INT = 2**31 - 1
 # What Python raises when a read runs over the end of the buffer.
 ENDED = (IndexError, struct.error)
 _MAX_NOTES = 16
+_INT32 = Struct(">i").unpack_from
 # A varint byte without the bit that says another one follows.
 _LAST_SEVEN = 0x7F
 
@@ -113,25 +114,30 @@ def _length(buffer: bytes, at: int, code: str, *, compact: bool) -> tuple[int, i
     return unpack_from(code, buffer, at)[0], at + calcsize(code)
 
 
-def count(buffer: bytes, at: int, *, compact: bool, width: int) -> tuple[int, int]:
+def count(buffer: bytes, at: int, width: int) -> tuple[int, int]:
     """Read an array's count (-1: null) and refuse one whose elements of >= `width` bytes cannot be there."""
-    if compact:
-        found, start = uvarint(buffer, at)
-        found -= 1
-    else:
-        found, start = unpack_from(">i", buffer, at)[0], at + 4
+    (found,) = _INT32(buffer, at)
     if found < -1:
         raise BadLengthError(at)
-    if found * width > len(buffer) - start:
+    if found * width > len(buffer) - at - 4:
         raise TruncatedError(at)
-    return found, start
+    return found, at + 4
+
+
+def compact_count(buffer: bytes, at: int, width: int) -> tuple[int, int]:
+    """Read a count that is written as a varint of itself plus one, otherwise as `count` does."""
+    found, start = uvarint(buffer, at)
+    if (found - 1) * width > len(buffer) - start:
+        raise TruncatedError(at)
+    return found - 1, start
 
 
 def ints(code: str, width: int, *, compact: bool, nullable: bool) -> Reader:
     """Make the reader of an array of fixed-width elements (struct format `code`)."""
+    counted = compact_count if compact else count
 
     def read(buffer: bytes, at: int, notes: list[str]) -> tuple[object, int]:  # noqa: ARG001 - a Reader
-        found, start = count(buffer, at, compact=compact, width=width)
+        found, start = counted(buffer, at, width)
         if found < 0:
             return _null(at, start, nullable=nullable)
         return unpack_from(f">{found}{code}", buffer, start), start + found * width
@@ -141,9 +147,10 @@ def ints(code: str, width: int, *, compact: bool, nullable: bool) -> Reader:
 
 def sequence(element: Reader, width: int, *, compact: bool, nullable: bool) -> Reader:
     """Make the reader of an array whose elements take at least `width` bytes each."""
+    counted = compact_count if compact else count
 
     def read(buffer: bytes, at: int, notes: list[str]) -> tuple[object, int]:
-        found, at_element = count(buffer, at, compact=compact, width=width)
+        found, at_element = counted(buffer, at, width)
         if found < 0:
             return _null(at, at_element, nullable=nullable)
         items = []
