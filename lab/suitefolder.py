@@ -127,7 +127,9 @@ def _families(runs: Sequence[_Run], events: Sequence[Truth]) -> dict[str, str]:
     # Of a silent herd only what is loud counts.
     named = ((group, run) for run in runs for group in ((run.group,) if run.raw["silent"] else run.groups))
     found = {group: run.family for group, run in named}
-    connected = any(family == "connect" for family in found.values())
+    # Brokers before 3.0 do not log who joins, and sinks have no journals: of these nothing is known.
+    told = all(event.members for event in events if event.what == "synced")
+    connected = told and any(family == "connect" for family in found.values())
     sinks = {event.group for event in events if connected and event.group.startswith("connect-")}
     return {**dict.fromkeys(sinks - found.keys(), SINKS), **found}
 

@@ -85,6 +85,7 @@ PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ),
         ("joined", rf"{_STATIC}{_G} in \w+ state\. Created a new member id {_M} for this member and add"),
         ("joined", rf"(?:Pending d|D)ynamic member with id {_M} joins group {_G} in \w+ state\. Adding"),
+        ("asked", rf"{_UNKNOWN}{_G} in \w+ state\. Created a new member id {_M} and requesting the"),
         # The Scala coordinator logs the join itself at DEBUG only; its request to rejoin must do.
         ("joined", rf"{_UNKNOWN}{_G} in \w+ state\. Created a new member id {_M} and (?:adding|request the)"),
         # Before 3.0: static members, who join and who come back.
@@ -121,6 +122,7 @@ _EPOCH_CAUSES = {
     "the member failed to sync within timeout": "sync_deadline",
 }
 _SYNC = re.compile(r"Removing (?P<m>.+?) on pending sync request expiration")
+_GOING = frozenset({"left", "poll_left", "expired", "join_deadline", "sync_deadline"})
 _NEW = re.compile(rf"Adding new member {_M} with group instance id")
 _POLL = "consumer poll timeout has expired"
 
@@ -207,16 +209,26 @@ def parse_joins(group: str, lines: Iterable[str]) -> Iterator[tuple[int, str, st
             yield event["at"], event.get("group", group), member
 
 
-def _silent_joins(events: list[Truth], joins: Iterable[tuple[int, str, str]]) -> list[Truth]:
-    """Add who joined a rebalance under way: brokers before 3.0 log no line for it, and no leader's name."""
-    if not any(event.what == "synced" and not event.members for event in events):
-        return []
-    named = (event for event in events if event.what in {"joined", "static_replaced"})
-    told = {member for event in named for member in event.members[-1:]}
-    found = []
+def _joins_untold(events: list[Truth], joins: Iterable[tuple[int, str, str]]) -> list[Truth]:
+    """Add who joined without a line.
+
+    The Java coordinator of 3.9 only logs that it asked a member to join again, brokers before 3.0 nothing of
+    who joins a rebalance under way; then the members' journals must do.
+    """
+    told = {one for event in events if event.what == "joined" for one in event.members}
+    gone = {one for event in events if event.what in _GOING for one in event.members}
+    asked = {one: event for event in events if event.what == "asked" for one in event.members}
+    found = [
+        Truth(event.at, event.group, "joined", -1, (one,))
+        for one, event in asked.items()
+        if one not in told and (one in gone or any(one == member for _, _, member in joins))
+    ]
+    told |= {one for event in found for one in event.members}
+    swapped = [(e.group, e.reason) for e in events if e.what.startswith("static_")]
     for at, group, member in joins:
         ends = [one.at for one in events if one.group == group and one.what == "completed" and one.at <= at]
-        if member not in told and ends:
+        static = any(group == where and member.startswith(f"{instance}-") for where, instance in swapped)
+        if ends and member not in told and not static:
             found.append(Truth(ends[-1] - 1, group, "joined", -1, (member,), source="journal"))
     return found
 
@@ -233,7 +245,8 @@ def write_truth(folder: Path) -> list[Truth]:
             text = journal.read_text(encoding="utf-8", errors="replace").splitlines()
             events += parse_journal(journal.parent.name, text)
             joins += parse_joins(journal.parent.name, text)
-    events += _silent_joins(events, joins)
+    events += _joins_untold(events, joins)
+    events = [event for event in events if event.what != "asked"]
     events.sort(key=lambda event: event.at)
     with (folder / TRUTH).open("w", encoding="utf-8") as out:
         out.writelines(json.dumps(asdict(event), separators=(",", ":")) + "\n" for event in events)

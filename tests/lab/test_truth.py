@@ -167,9 +167,6 @@ def test_old_and_new_wording_gives_the_same_events(
     [
         "",
         "\tat java.base/something",
-        JAVA
-        + "Dynamic member with unknown member id joins group g in Empty state. Created a new member id m-1 "
-        "and requesting the member to rejoin with this id.",
         "not a time INFO a b",
     ],
 )
@@ -205,6 +202,22 @@ def test_a_join_that_only_starts_a_rebalance_is_an_event_once() -> None:
         "(__consumer_offsets-7) (reason: Adding new member m-1 with group instance id None)"
     )
     assert [one.what for one in parse_log([asks, asks])] == ["started", "joined", "started"]
+
+
+ASKED = (
+    "Dynamic member with unknown member id joins group g in Empty state. Created a new member id {} "
+    "and requesting the member to rejoin with this id."
+)
+GONE = "[Group g] Member {} has left group through explicit `LeaveGroup` request; client reason: not provided"
+
+
+def test_a_member_that_was_asked_to_join_again_has_done_so_if_it_is_heard_of_later(tmp_path: Path) -> None:
+    """The Java coordinator of 3.9 logs no more; later ones log the join as well."""
+    pending = "Pending dynamic member with id m-3 joins group g in Empty state. Adding to the group now."
+    lines = [*map(ASKED.format, ("m-1", "m-2", "m-3")), pending, GONE.format("m-2")]
+    (tmp_path / "coordinator-1.log").write_text("".join(f"{JAVA}{line}\n" for line in lines))
+    found = [(one.what, one.members) for one in write_truth(tmp_path)]
+    assert sorted(found) == [("joined", ("m-2",)), ("joined", ("m-3",)), ("left", ("m-2",))]
 
 
 def test_who_joined_without_a_line_is_told_by_its_journal(tmp_path: Path) -> None:
