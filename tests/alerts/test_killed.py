@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 
-KILLS = 60
+KILLS = {"path": 60, "s3": 60, "mount": 20}
 FLAKY = 0.15
 ATTEMPTS = 200
 
@@ -85,7 +85,7 @@ def test_no_incident_is_untold_and_none_is_told_twice_whenever_the_process_is_ki
         try:
             for _ in range(ATTEMPTS):
                 job = victim.start()
-                if kills < KILLS and victim.lives_for(draw.uniform(0.02, 0.9)):
+                if kills < KILLS[where] and victim.lives_for(draw.uniform(0.02, 0.9)):
                     os.kill(job, signal.SIGKILL)
                     kills += 1
                 if victim.outcome() == "done":
@@ -102,7 +102,7 @@ def test_no_incident_is_untold_and_none_is_told_twice_whenever_the_process_is_ki
         ends = {_group(posted.content["text"]): posted.content["text"] for posted in slack.parents()}
         assert slack.refused == []
     # Most kills must have hit a job with something to do, or the test shows nothing.
-    assert kills >= 50, kills
+    assert kills >= KILLS[where] - 10, kills
     assert parents == Counter(mortal.groups())
     assert all("is over" in text for text in ends.values()), ends
     assert {key: count for key, count in keys.items() if count > 1} == {}
