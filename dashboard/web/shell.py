@@ -121,6 +121,8 @@ def first_answers(api: Api, questions: list[Question]) -> bytes:
             found.append([name, asked, path.answer(api, parameters.read(path.parameters, asked))])
         except (BadRequest, NotFound, OSError) as error:
             log.debug("the page is to ask by itself", path=name, why=str(error))
+        except Exception as error:  # noqa: BLE001 - half a page would help nobody: it asks, and says what is wrong
+            log.error("a request failed", why=repr(error))  # noqa: TRY400 - as app.py logs what fails
     return b'<script type="application/json" id="first">' + _in_html(found) + b"</script>\n"
 
 

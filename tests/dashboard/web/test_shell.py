@@ -50,6 +50,18 @@ def test_what_the_page_was_given_is_what_the_api_answers(query: str, asked: list
             assert answer == client.get(f"/api/v1/{path}", params=params).json()
 
 
+def test_an_answer_that_fails_leaves_a_whole_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise KeyError("a fault of ours")
+
+    monkeypatch.setattr("rebalance_monitor.dashboard.web.api.Api.groups", fail)
+    with served(known.snapshot_of(known.replayed()), live=False) as client:
+        given = first(client)
+        assert given is not None
+        assert [path for path, _, _ in given] == ["cluster"]
+        assert client.get("/").text.endswith("</html>\n")
+
+
 def test_the_past_is_left_to_be_asked() -> None:
     with served(known.snapshot_of(known.replayed()), live=False) as client:
         assert first(client, "?at=1") is None
