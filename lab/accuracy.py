@@ -19,7 +19,7 @@ from rebalance_monitor.lab.broker import DEFAULT_VERSION
 from rebalance_monitor.lab.campaign import Campaign, keep_going
 from rebalance_monitor.lab.families import FAMILIES, plain
 from rebalance_monitor.lab.job import Job
-from rebalance_monitor.lab.report import Origin, page
+from rebalance_monitor.lab.report import DEVELOPED_ON, Origin, Scored, page
 from rebalance_monitor.lab.results import LIVE, REPLAY, Result, pooled, result_of
 from rebalance_monitor.lab.scenario import names
 from rebalance_monitor.lab.score import unmatched
@@ -46,7 +46,6 @@ FULL_ONLY = (
     "assignment-not-stored",
     "rolling-static-late",
 )
-WAYS = ((LIVE, "The streaming job, live"), (REPLAY, "Replay of the capture"))
 
 
 def core_jobs(families: Sequence[str]) -> list[Play]:
@@ -105,11 +104,21 @@ def main(**options: Any) -> None:  # noqa: ANN401 - click's values
     else:
         results = [_scored(folder, misses=options["misses"]) for folder in _folders(options)]
         command = "make accuracy" + (" (several runs, scored together)" if len(results) > 1 else "")
-    ways = [(way, name) for way, name in WAYS if any(way in one.claims for one in results)]
-    text = page(origin(command, results), [pooled(name, way, results) for way, name in ways])
+    text = page(origin(command, results), sections(results))
     click.echo(text)
     if options["write"] is not None:
         options["write"].write_text(text, encoding="utf-8")
+
+
+def sections(results: Sequence[Result]) -> list[Scored]:
+    """Score what was seen live, what a replay finds on seeds that nobody had looked at, and all replays."""
+    fresh = [one for one in results if one.about["seed"] not in DEVELOPED_ON]
+    parts = [(LIVE, "The streaming job, live", results)]
+    if 0 < len(fresh) < len(results):
+        parts.append((REPLAY, "Replay of the captures, seeds that detection had not seen", fresh))
+    parts.append((REPLAY, "Replay of the captures, all", results))
+    some = (part for part in parts if any(part[0] in one.claims for one in part[2]))
+    return [pooled(name, way, chosen) for way, name, chosen in some]
 
 
 def _folders(options: dict[str, Any]) -> Sequence[Path]:

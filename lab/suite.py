@@ -40,7 +40,7 @@ MAX_JVMS = 3
 # Thirty at once starve broker and monitor on two cores: what is measured then is the machine.
 MAX_PYTHONS = 16
 # A process with a client in many groups counts for several.
-HERD_PLACES = 3
+HERD_PLACES = 2
 START_APART_S = 0.7
 
 

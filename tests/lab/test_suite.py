@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from rebalance_monitor.coordinator.kinds import Kind
-from rebalance_monitor.lab.accuracy import CORE_FAMILIES, core_jobs
+from rebalance_monitor.lab.accuracy import CORE_FAMILIES, core_jobs, sections
 from rebalance_monitor.lab.families import FAMILIES
-from rebalance_monitor.lab.report import Origin, page
-from rebalance_monitor.lab.results import REPLAY, Result, pooled
+from rebalance_monitor.lab.report import DEVELOPED_ON, Origin, page
+from rebalance_monitor.lab.results import LIVE, REPLAY, Result, pooled
 from rebalance_monitor.lab.scenario import load, names
 from rebalance_monitor.lab.suite import Job, broker_for, clusters_for, fits, jobs_for
 from rebalance_monitor.lab.suitefolder import read_suite
@@ -84,6 +84,24 @@ def test_the_page_says_what_ran_where_and_what_lost_members_were_taken_for() -> 
         "No member was lost.",
     ):
         assert wanted in text
+
+
+def _result(seed: int, *ways: str) -> Result:
+    return Result({"seed": seed}, [], dict.fromkeys(ways, []), {})
+
+
+def test_seeds_that_nobody_had_looked_at_are_scored_apart() -> None:
+    looked_at, fresh = _result(DEVELOPED_ON[0], REPLAY), _result(31, REPLAY, LIVE)
+    assert [one.name for one in sections([looked_at, fresh])] == [
+        "The streaming job, live",
+        "Replay of the captures, seeds that detection had not seen",
+        "Replay of the captures, all",
+    ]
+    assert [one.name for one in sections([looked_at])] == ["Replay of the captures, all"]
+    assert [one.name for one in sections([fresh])] == [
+        "The streaming job, live",
+        "Replay of the captures, all",
+    ]
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in FIXTURES.iterdir()))
