@@ -87,7 +87,7 @@ def test_the_page_says_what_ran_where_and_what_lost_members_were_taken_for() -> 
 
 
 def _result(seed: int, *ways: str) -> Result:
-    return Result({"seed": seed}, [], dict.fromkeys(ways, []), {})
+    return Result({"seed": seed}, [], {way: [] for way in ways}, {})
 
 
 def test_seeds_that_nobody_had_looked_at_are_scored_apart() -> None:
