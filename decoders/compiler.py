@@ -3,18 +3,16 @@
 Like `dataclasses` itself it writes the source of a function and runs it once: adjacent fields of fixed
 width (and the length of a string behind them) are read by one `struct` call, and no field costs a Python
 call unless it is an array or a structure. The source is made from the layouts of this package only, never
-from anything read. `source(layout, version, ...)` shows it. A stretch of strings and
-numbers is first tried in the shape that it had last time (`shapes`).
+anything read. `source(layout, version, ...)` shows it. Elements that are alike have another reader: `shapes`.
 """
 
-from collections.abc import Iterable
 from functools import cache
 from struct import Struct
 
 from rebalance_monitor.decoders import wire
 from rebalance_monitor.decoders.errors import DecodeError, Run, locate
 from rebalance_monitor.decoders.schema import FIXED, Field, Wire, fields_of
-from rebalance_monitor.decoders.shapes import Shapes, first_stretch, is_text, shape_code
+from rebalance_monitor.decoders.shapes import AlikeReader, codes, shape_at
 from rebalance_monitor.decoders.wire import Reader
 
 
@@ -35,6 +33,17 @@ def reader(layout: type, version: int, *, flexible: bool) -> Reader:
 def source(layout: type, version: int, *, flexible: bool) -> str:
     """Return the Python source that `reader` compiles, for people and tests."""
     return _Compilation(layout, version, flexible=flexible).source()
+
+
+@cache
+def alike_reader(layout: type, version: int, *, flexible: bool) -> AlikeReader | None:
+    """Return the reader of elements that are alike; None where there are no strings, or more than strings."""
+    work = _Compilation(layout, version, flexible=flexible)
+    text = work.source_alike()
+    if not text:
+        return None
+    exec(text, work.names)  # noqa: S102 - the source comes from the layouts alone
+    return work.names["read_alike"]  # type: ignore[return-value] # as above
 
 
 @cache
@@ -65,12 +74,13 @@ def _array_reader(spec: Wire, version: int, *, flexible: bool, nullable: bool) -
     if isinstance(spec.kind, type):
         element = reader(spec.kind, version, flexible=flexible)
         width = least_size(spec.kind, version, flexible=flexible)
-        return wire.sequence(element, width, compact=flexible, nullable=nullable)
+        alike = alike_reader(spec.kind, version, flexible=flexible)
+        return wire.sequence(element, width, alike, compact=flexible, nullable=nullable)
     if spec.kind in FIXED:
         code = FIXED[spec.kind]
         return wire.ints(code, Struct(code).size, compact=flexible, nullable=nullable)
     text = wire.text(compact=flexible, nullable=False)
-    return wire.sequence(text, 1 if flexible else 2, compact=flexible, nullable=nullable)
+    return wire.sequence(text, 1 if flexible else 2, None, compact=flexible, nullable=nullable)
 
 
 def _least(spec: Wire, version: int, *, flexible: bool) -> int:
@@ -113,72 +123,68 @@ class _Compilation:
         self.values: list[str] = []
         self.runs: list[Run] = []
         self.pending: list[tuple[Field, str]] = []
-        self.calls: list[tuple[str, str]] = []
-        self.stretch: list[Field] = []
 
     def source(self) -> str:
-        """Write the function, or two: one for the shape of last time, and one that reads field by field."""
+        """Write the function."""
         if not self.lines:
             self._body()
         self.names["RUNS"] = tuple(self.runs)
-        name, at_once = ("apart", self._at_once()) if self.stretch else ("read", [])
-        head = [f"def {name}(buf, at, notes):", "    size = len(buf)", "    step = p = 0", "    try:"]
+        head = ["def read(buf, at, notes):", "    size = len(buf)", "    step = p = 0", "    try:"]
         tail = [
             "    except ERRORS as error:",
             "        raise locate(error, RUNS[step], size, at, p) from None",
-            "",
         ]
-        return "\n".join([*head, *("        " + line for line in self.lines), *tail, *at_once])
+        return "\n".join([*head, *("        " + line for line in self.lines), *tail, ""])
+
+    def source_alike(self) -> str:
+        """Write the reader of elements that have the shape of one before; "" where that is not possible."""
+        fields = fields_of(self.layout)
+        there = [f for f in fields if f.in_version(self.version) and f.wire.tag is None]
+        layout = () if self.flexible else codes(there)
+        if not {"text", "blob"} & set(layout):
+            return ""
+        self._body()
+        self.names |= {"shape_at": shape_at, "CODES": layout}
+        read = {f"v{number}": field for number, field in enumerate(fields) if field in there}
+        lengths = {v: f"n{v}" for v, field in read.items() if field.wire.kind not in FIXED}
+        targets = ", ".join(f"{lengths[v]}, {v}" if v in lengths else v for v in read)
+        values = [self._value_alike(read[v], v) if v in lengths else v for v in self.values]
+        body = [
+            f"{targets} = unpack(buf, at)",
+            f"if ({', '.join(lengths.values())},) != lengths:",
+            "    break",
+            *self._made(values),
+            "append(made)",
+            "at += width",
+        ]
+        return "\n".join(
+            [
+                "def read_alike(buf, at, model, left, items):",
+                "    width, unpack, lengths = shape_at(CODES, buf, model)",
+                "    append = items.append",
+                "    try:",
+                "        for _ in range(left):",
+                *("            " + line for line in body),
+                "    except ERRORS:",
+                "        pass",
+                "    return at",
+                "",
+            ]
+        )
+
+    def _value_alike(self, field: Field, variable: str) -> str:
+        some = variable if field.wire.kind == "bytes" else f"{variable}.decode()"
+        return f"None if n{variable} < 0 else {some}" if self.version >= field.wire.null_since else some
 
     def _body(self) -> None:
-        fields = fields_of(self.layout)
-        self.stretch = first_stretch(fields, self.version) if not self.flexible else []
-        for number, field in enumerate(fields):
+        for number, field in enumerate(fields_of(self.layout)):
             self._field(field, f"v{number}")
-            if number + 1 == len(self.stretch):
-                self._flush()
-                self.names["S"] = Shapes(tuple(map(shape_code, self.stretch)))
-                self.lines.append(f"S.saw({self._lengths()})")
         self._flush()
         if self.flexible:
             self._tags()
-        self.lines += [*self._construct(self.values), "return made, at"]
+        self.lines += [*self._made(self.values), "return made, at"]
 
-    def _lengths(self) -> str:
-        return (
-            f"({''.join(f'n{v}, ' for f, v in zip(self.stretch, self.values, strict=False) if is_text(f))})"
-        )
-
-    def _at_once(self) -> list[str]:
-        """Read the first stretch in the shape it had last time; what does not fit is read field by field."""
-        pairs = list(zip(self.stretch, self.values, strict=False))
-        targets = ", ".join(f"n{v}, {v}" if is_text(f) else v for f, v in pairs)
-        texts = [self._text_of(f, v) for f, v in pairs]
-        made = self._construct([*texts, *self.values[len(pairs) :]])
-        calls = [f"{variable}, end = {call}(buf, end, notes)" for variable, call in self.calls]
-        return [
-            "def read(buf, at, notes):",
-            "    width, unpack, lengths = S.shape",
-            "    if width:",
-            "        try:",
-            f"            {targets} = unpack(buf, at)",
-            f"            if {self._lengths()} == lengths:",
-            *("                " + line for line in ["end = at + width", *calls, *made, "return made, end"]),
-            "        except ERRORS:",
-            "            pass",
-            "    return apart(buf, at, notes)",
-            "",
-        ]
-
-    def _text_of(self, field: Field, variable: str) -> str:
-        if not is_text(field):
-            return variable
-        some = variable if field.wire.kind == "bytes" else f"{variable}.decode()"
-        if self.version >= field.wire.null_since:
-            return f"None if n{variable} < 0 else {some}"
-        return some if some == variable else f"{some} if n{variable} else ''"
-
-    def _construct(self, values: Iterable[str]) -> list[str]:
+    def _made(self, values: list[str]) -> list[str]:
         """Make the frozen dataclass without its constructor, whose price is a call per field."""
         attributes = [field.attribute for field in fields_of(self.layout)]
         filled = [f"made.{name} = {value}" for name, value in zip(attributes, values, strict=True)]
@@ -224,12 +230,11 @@ class _Compilation:
 
     def _text(self, field: Field, variable: str) -> None:
         width, code = (4, "i") if field.wire.kind == "bytes" else (2, "h")
-        length = f"n{variable}"
-        self._flush((field.name, length, code))
-        self._slice(field, variable, f"{length} >= 0", length)
+        self._flush((field.name, "n", code))
+        self._slice(field, variable, "n >= 0", "n")
         if self.version >= field.wire.null_since:
-            self.lines += [f"elif {length} == -1:", f"    {variable} = None", "    at = p"]
-        self._refuse(length, f"p - {width}", field)
+            self.lines += ["elif n == -1:", f"    {variable} = None", "    at = p"]
+        self._refuse("n", f"p - {width}", field)
 
     def _compact_text(self, field: Field, variable: str) -> None:
         self._flush()
@@ -258,7 +263,6 @@ class _Compilation:
         self._step(((field.name, 1),))
         made = f"r{len(self.runs)}"
         self.names[made] = field_reader(field, self.version, flexible=self.flexible)
-        self.calls.append((variable, made))
         self.lines.append(f"{variable}, at = {made}(buf, at, notes)")
 
     def _tags(self) -> None:

@@ -19,6 +19,7 @@ from rebalance_monitor.decoders.errors import (
     DecodeError,
     TruncatedError,
 )
+from rebalance_monitor.decoders.shapes import ENOUGH, AlikeReader
 
 # Kafka's own reader refuses longer strings.
 MAX_STRING = 32767
@@ -145,24 +146,36 @@ def ints(code: str, width: int, *, compact: bool, nullable: bool) -> Reader:
     return read
 
 
-def sequence(element: Reader, width: int, *, compact: bool, nullable: bool) -> Reader:
-    """Make the reader of an array whose elements take at least `width` bytes each."""
+def sequence(
+    element: Reader, width: int, alike: AlikeReader | None, *, compact: bool, nullable: bool
+) -> Reader:
+    """Make the reader of an array whose elements take at least `width` bytes each.
+
+    `alike`, if there is one, reads elements that follow some of the same size.
+    """
     counted = compact_count if compact else count
 
     def read(buffer: bytes, at: int, notes: list[str]) -> tuple[object, int]:
-        found, at_element = counted(buffer, at, width)
+        found, here = counted(buffer, at, width)
         if found < 0:
-            return _null(at, at_element, nullable=nullable)
-        items = []
+            return _null(at, here, nullable=nullable)
+        items: list[object] = []
+        size = alike_sizes = 0
         try:
-            for _ in range(found):
-                item, at_element = element(buffer, at_element, notes)
+            while len(items) < found:
+                item, after = element(buffer, here, notes)
                 items.append(item)
+                alike_sizes = alike_sizes + 1 if after - here == size else 1
+                size = after - here
+                if alike_sizes == ENOUGH and alike is not None:
+                    after = alike(buffer, after, here, found - len(items), items)
+                    alike_sizes = 0
+                here = after
         except DecodeError as error:
             raise error.under(f"[{len(items)}]") from None
         except ENDED:
-            raise TruncatedError(at_element, f"[{len(items)}]") from None
-        return tuple(items), at_element
+            raise TruncatedError(here, f"[{len(items)}]") from None
+        return tuple(items), here
 
     return read
 

@@ -18,7 +18,7 @@ from rebalance_monitor.decoders.records.classic import GroupMember, OffsetCommit
 from rebalance_monitor.decoders.records.common import RetiredValue
 from rebalance_monitor.decoders.registry import RECORD_TYPES, RecordType
 from rebalance_monitor.decoders.schema import fields_of
-from rebalance_monitor.decoders.wire import ENDED
+from rebalance_monitor.decoders.wire import ENDED, Reader, sequence
 from tests.decoders.encode import TOPIC_ID_TAG, commit_key, commit_value
 
 CORPUS = Path(__file__).parents[1] / "fixtures" / "corpus" / "records.parquet"
@@ -59,64 +59,51 @@ def test_fewer_bytes_than_the_least_size_are_never_a_value(record: RecordType) -
 
 def test_adjacent_fields_of_fixed_width_are_read_by_one_call() -> None:
     text = compiler.source(OffsetCommitValue, 3, flexible=False)
-    assert "v0, v1, nv2, = u1(buf, at)" in text
+    assert "v0, v1, n, = u1(buf, at)" in text
     assert text.count("(buf, at)") == 2
 
 
 # Few different lengths, so that shapes repeat and change; a 0xff is no UTF-8.
-strings = st.sampled_from([b"", b"a", b"b", b"aa", "\u00fc".encode(), b"\xff", b"b\xff"])
+strings = st.sampled_from([b"a", b"b", b"", b"aa", "\u00fc".encode(), b"\xff"])
 members = st.tuples(strings, st.none() | strings, strings, strings, strings, strings)
+arrays = st.lists(st.tuples(members, st.integers(1, 6)), max_size=5)
 
 
 def packed_member(parts: tuple[bytes | None, ...]) -> bytes:
-    name, instance, client, host, subscription, assignment = parts
-    texts = [
-        struct.pack(">h", -1 if t is None else len(t)) + (t or b"") for t in (name, instance, client, host)
-    ]
-    blobs = [struct.pack(">i", len(b or b"")) + (b or b"") for b in (subscription, assignment)]
+    texts = [struct.pack(">h", -1 if text is None else len(text)) + (text or b"") for text in parts[:4]]
+    blobs = [struct.pack(">i", len(blob or b"")) + (blob or b"") for blob in parts[4:]]
     return b"".join((*texts, struct.pack(">ii", 300_000, 10_000), *blobs))
 
 
-def read_apart(value: bytes) -> tuple[list[object], int] | tuple[str, int, str]:
-    """Every field by a reader of its own, which remembers nothing."""
-    found, at = [], 0
-    for field in fields_of(GroupMember):
-        try:
-            one, at = compiler.field_reader(field, 3, flexible=False)(value, at, [])
-        except DecodeError as error:
-            return error.reason, error.at, field.name
-        except ENDED:
-            return "truncated", at, field.name
-        found.append(one)
-    return found, at
+def outcome(read: Reader, value: bytes) -> object:
+    try:
+        return read(value, 0, [])
+    except DecodeError as error:
+        return error.reason, error.at, error.field
+    except ENDED:
+        return "ended"
 
 
 @settings(deadline=None, max_examples=300)
-@given(st.lists(st.tuples(members, st.integers(0, 60)), min_size=3, max_size=12))
-def test_whatever_was_read_before_a_structure_is_read_as_by_itself(
-    drawn: list[tuple[tuple[bytes | None, ...], int]],
+@given(arrays, st.integers(0, 2_000))
+def test_elements_that_are_alike_are_read_as_one_by_one(
+    drawn: list[tuple[tuple[bytes | None, ...], int]], cut: int
 ) -> None:
-    read = compiler.reader.__wrapped__(GroupMember, 3, flexible=False)
-    for parts, cut in drawn:
-        value = packed_member(parts)
-        for given_bytes in (value, value, value[:cut]):
-            try:
-                made, at = read(given_bytes, 0, [])
-                got = [getattr(made, field.attribute) for field in fields_of(GroupMember)], at
-            except DecodeError as error:
-                got = error.reason, error.at, error.field
-            assert got == read_apart(given_bytes)
+    packed = [packed_member(parts) for parts, times in drawn for _ in range(times)]
+    value = struct.pack(">i", len(packed)) + b"".join(packed)
+    element = compiler.reader(GroupMember, 3, flexible=False)
+    alike = compiler.alike_reader(GroupMember, 3, flexible=False)
+    plain, quick = (sequence(element, 22, how, compact=False, nullable=False) for how in (None, alike))
+    assert outcome(quick, value) == outcome(plain, value)
+    assert outcome(quick, value[:cut]) == outcome(plain, value[:cut])
 
 
-def test_members_of_one_shape_are_read_at_once() -> None:
-    read = compiler.reader.__wrapped__(GroupMember, 3, flexible=False)
-    memory = read.__globals__["S"]
-    alike, other = (packed_member((name, None, b"c", b"/h", b"s", b"a")) for name in (b"m", b"mm"))
-    used = []
-    for value in (alike, alike, alike, other, other, alike):
-        used.append(memory.shape[0] == len(value))
-        read(value, 0, [])
-    assert used == [False, False, True, False, False, False]
+def test_elements_behind_some_of_their_size_are_read_at_once() -> None:
+    value = b"".join(map(packed_member, [(b"m", None, b"c", b"/h", b"s", b"a")] * 9 + [(b"mm",) * 6]))
+    width, alike, found = 30, compiler.alike_reader(GroupMember, 3, flexible=False), []
+    assert alike is not None
+    assert alike(value, width, 0, 100, found) == 9 * width
+    assert [member.client_host for member in found] == ["/h"] * 8
 
 
 def test_what_is_read_is_what_the_public_constructors_make() -> None:
