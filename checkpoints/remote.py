@@ -1,11 +1,11 @@
 """File systems that pyarrow reaches: object stores (S3, GCS), HDFS, Azure, and mounts without locks (`file://`).
 
-Files are small and written whole. A put to an object store appears at once or not at all, so that is how
-they are written there. Elsewhere a file is written beside its place and moved; since not every file system
-moves onto a file that exists (HDFS does not), the new one waits under a name of its own while the old one
-goes: a reader that finds no file takes the one that waits. So a file is the old or the new one, whatever
-kills the process. One that is there is never missing in between. Refuses to write once a lease is lost
-(checkpoints/lease.py).
+Files are small and written whole. A put to S3 or GCS appears at once or not at all, so that is how they are
+written there. Azure shows an empty file until a write is done, so a draft is written there, which the service
+itself copies. Elsewhere a file is written beside its place and moved; since not every file system moves onto
+a file that exists (HDFS does not), the new one waits under a name of its own while the old one goes: a reader
+that finds no file takes the one that waits. So a file is the old or the new one, whatever kills the process,
+and one that is there is never missing in between. Refuses to write once a lease is lost (lease.py).
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 PAUSES_S = (0.2, 0.6, 1.8)
 """Pauses before an operation is tried again: what passes within seconds must not fail a batch."""
-WHOLE_PUTS = frozenset({"s3", "gcs"})
+WHOLE_PUTS = frozenset({"s3", "gcs", "abfs"})
+COPIES = frozenset({"abfs"})
 DRAFT, NEXT, FOLDER = ".draft", ".next", ".folder"
 
 
@@ -43,6 +44,7 @@ class Remote:
     uri: str
     given: str
     whole_puts: bool
+    copies: bool = False
     pause: Callable[[float], None] = time.sleep
     fences: list[Callable[[], None]] = field(default_factory=list)
     _made: set[str] = field(default_factory=set)
@@ -54,8 +56,8 @@ class Remote:
                 return step()
             except FileNotFoundError:
                 raise
-            except OSError as error:
-                if pause is None:
+            except (OSError, NotImplementedError) as error:
+                if pause is None or isinstance(error, NotImplementedError):
                     raise StoreError(f"{self.uri}: {first_line(error)}") from error
                 self.pause(pause)
         raise AssertionError("the last try returns or raises")
@@ -71,7 +73,14 @@ class Remote:
 
     def put_unfenced(self, key: str, content: bytes) -> None:
         """Do as `put`, whoever owns the folder."""
-        (self._write if self.whole_puts else self._move_in)(key, content)
+        if not self.whole_puts:
+            self._move_in(key, content)
+        elif self.copies:
+            self._write(beside(key, DRAFT), content)
+            self.filesystem.copy_file(beside(key, DRAFT), key)
+            self.filesystem.delete_file(beside(key, DRAFT))
+        else:
+            self._write(key, content)
 
     def read(self, key: str) -> bytes:
         """Return a whole file. FileNotFoundError."""

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from rebalance_monitor.checkpoints.errors import FolderError
-from rebalance_monitor.checkpoints.remote import DRAFT, NEXT, WHOLE_PUTS, Remote, beside, first_line
+from rebalance_monitor.checkpoints.remote import COPIES, DRAFT, NEXT, WHOLE_PUTS, Remote, beside, first_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -183,7 +183,8 @@ def remote_at(uri: str) -> RemotePlace:
         filesystem, base = _opened(uri, SCHEMES.get(parts.scheme, parts.scheme))
     except (pa.ArrowException, ValueError, OSError, NotImplementedError) as error:
         raise FolderError(f"{plain} cannot be used: {first_line(error)}.{_advice(parts.scheme)}") from error
-    return RemotePlace(Remote(filesystem, base.rstrip("/"), plain, uri, filesystem.type_name in WHOLE_PUTS))
+    kind = filesystem.type_name
+    return RemotePlace(Remote(filesystem, base.rstrip("/"), plain, uri, kind in WHOLE_PUTS, kind in COPIES))
 
 
 def _opened(uri: str, scheme: str) -> tuple[Any, str]:

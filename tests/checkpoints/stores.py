@@ -112,6 +112,7 @@ class Faulty(pafs.FileSystemHandler):
         self._real.move(src, dest)
 
     def copy_file(self, src: str, dest: str) -> None:
+        self.before("copy", src)
         self._real.copy_file(src, dest)
 
     def open_input_stream(self, path: str) -> pa.NativeFile:
@@ -123,17 +124,21 @@ class Faulty(pafs.FileSystemHandler):
 
     def open_output_stream(self, path: str, metadata: object) -> pa.NativeFile:  # noqa: ARG002 - as above
         self.before("write", path)
+        # Object stores have no folders to make first.
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
         return self._real.open_output_stream(path, compression=None)
 
     def open_append_stream(self, path: str, metadata: object) -> pa.NativeFile:
         raise NotImplementedError
 
 
-def faulty_place(folder: Path, before: Callable[[str, str], None] = lambda *_: None) -> RemotePlace:
-    """Return `folder` behind `Faulty`; it waits for nothing."""
+def faulty_place(
+    folder: Path, before: Callable[[str, str], None] = lambda *_: None, *, copies: bool = False
+) -> RemotePlace:
+    """Return `folder` behind `Faulty`, which waits for nothing; `copies`: written as on Azure."""
     system = pafs.PyFileSystem(Faulty(before))
     uri = f"faulty://{folder}"
-    return RemotePlace(Remote(system, str(folder), uri, uri, whole_puts=False, pause=lambda _seconds: None))
+    return RemotePlace(Remote(system, str(folder), uri, uri, copies, copies, pause=lambda _seconds: None))
 
 
 def sub_tree_place(folder: Path) -> RemotePlace:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import uuid
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,7 +40,7 @@ from tests.checkpoints.stores import Faulty, faulty_place, s3_place, sub_tree_pl
 if TYPE_CHECKING:
     from rebalance_monitor.checkpoints.places import Place
 
-KINDS = ("path", "file_uri", "sub_tree", "moves_onto_nothing", "s3")
+KINDS = ("path", "file_uri", "sub_tree", "moves_onto_nothing", "copies", "s3")
 TREE = (
     "manifest.json",
     "lock",
@@ -62,6 +63,8 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
             return sub_tree_place(tmp_path)
         case "moves_onto_nothing":
             return faulty_place(tmp_path)
+        case "copies":
+            return faulty_place(tmp_path, copies=True)
         case _:
             return s3_place(request.getfixturevalue("s3"), uuid.uuid4().hex)
 
@@ -184,15 +187,19 @@ def test_lines_grow_and_are_cut(place: Place) -> None:
     assert list(read_lines(place / "none")) == []
 
 
+@pytest.mark.parametrize("copies", [False, True])
 @pytest.mark.parametrize("step", range(12))
-def test_a_crash_at_any_step_leaves_the_old_file_or_the_new_one(tmp_path: Path, step: int) -> None:
+def test_a_crash_at_any_step_leaves_the_old_file_or_the_new_one(
+    tmp_path: Path, *, step: int, copies: bool
+) -> None:
     """Twice: the second replacement meets what the first one left."""
 
     class CrashError(Exception):
         pass
 
     allowed = {b"old"}
-    replace_file(faulty_place(tmp_path) / "file", b"old")
+    faulty = partial(faulty_place, tmp_path, copies=copies)
+    replace_file(faulty() / "file", b"old")
     for content in (b"new", b"newer"):
         left = step
 
@@ -204,19 +211,19 @@ def test_a_crash_at_any_step_leaves_the_old_file_or_the_new_one(tmp_path: Path, 
 
         allowed.add(content)
         try:
-            replace_file(faulty_place(tmp_path, before) / "file", content)
+            replace_file(faulty(before) / "file", content)
         except CrashError:
             pass
         else:
             allowed = {content}
-        seen = faulty_place(tmp_path)
+        seen = faulty()
         assert (seen / "file").read_bytes() in allowed
         assert (seen / "file").exists()
         assert (seen / "file").stat().st_size in set(map(len, allowed))
         assert [found.name for found in seen.glob("[!.]*")] == ["file"]
         allowed = {(seen / "file").read_bytes()}
-    replace_file(faulty_place(tmp_path) / "file", b"last")
-    assert (faulty_place(tmp_path) / "file").read_bytes() == b"last"
+    replace_file(faulty() / "file", b"last")
+    assert (faulty() / "file").read_bytes() == b"last"
     assert {path.name for path in tmp_path.iterdir()} - {".file.draft"} == {"file"}
 
 
