@@ -29,7 +29,7 @@ exec "$SPARK_HOME/bin/spark-submit" \
     --num-executors "${EXECUTORS:-2}" --executor-cores 1 \
     --conf spark.yarn.maxAppAttempts=100 \
     --conf spark.yarn.am.attemptFailuresValidityInterval=1h \
-    --conf spark.yarn.executor.failuresValidityInterval=1h \
+    --conf spark.executor.failuresValidityInterval=1h \
     --conf spark.yarn.submit.waitAppCompletion="${WAIT:-false}" \
     --conf spark.dynamicAllocation.enabled=false \
     --conf spark.pyspark.python="$python" \

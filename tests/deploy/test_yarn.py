@@ -1,0 +1,136 @@
+"""deploy/yarn on a real YARN and HDFS: its master is killed, then the application; it goes on."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+pytest.importorskip("pyspark")
+
+from rebalance_monitor.cluster.ivy import spark_jars_folder
+from rebalance_monitor.cluster.jars import installed_spark, resolve_spark_kafka
+from rebalance_monitor.cluster.java import find_java
+from rebalance_monitor.lab.node import wait_until
+from tests.chaos.rig import Rig
+from tests.deploy.minicluster import MiniCluster
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rebalance_monitor.lab.broker import LabBroker
+
+pytestmark = [
+    pytest.mark.chaos,
+    pytest.mark.spark,
+    pytest.mark.broker,
+    pytest.mark.timeout(1_800),
+    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
+]
+ROOT = Path(__file__).resolve().parents[2]
+PATIENCE_S = 420.0
+
+
+@pytest.fixture
+def hadoop(tmp_path: Path) -> Iterator[MiniCluster]:
+    with MiniCluster(tmp_path / "hadoop") as found:
+        yield found
+
+
+class Submitted:
+    """The job on YARN, by the script that users run."""
+
+    def __init__(self, hadoop: MiniCluster, bootstrap: str, folder: Path) -> None:
+        self._conf, self._folder, self.application = hadoop.conf, folder, ""
+        self.log = folder / "submit.log"
+        home = spark_jars_folder().parent
+        self._environment = {
+            **os.environ,
+            "SPARK_HOME": str(home),
+            "HADOOP_CONF_DIR": str(hadoop.conf),
+            "YARN_CONF_DIR": str(hadoop.conf),
+            "HADOOP_USER_NAME": "monitor",
+            "JAVA_HOME": str(find_java().home),
+            "PYTHON_ON_NODES": sys.executable,
+            "PACKAGES": "",
+            "DRIVER_MEMORY": "1g",
+            "EXECUTOR_MEMORY": "1g",
+            "EXECUTORS": "1",
+        }
+        jars = ",".join(f"local:{jar}" for jar in resolve_spark_kafka(*installed_spark()))
+        self._options = [
+            *("--jars", jars),
+            *("--conf", f"spark.yarn.jars=local:{home}/jars/*"),
+            *("--conf", f"spark.yarn.appMasterEnv.PYTHONPATH={home.parent}"),
+            *("--conf", "spark.yarn.am.waitTime=300s"),
+        ]
+        settings = {
+            "kafka": {"bootstrap_servers": bootstrap},
+            "storage": {"path": str(folder / "data"), "checkpoint": f"{hadoop.file_system}/monitor"},
+            "spark": {"spark.sql.shuffle.partitions": "1"},
+            "web": {"enabled": False},
+        }
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "monitor.yaml").write_text(yaml.safe_dump(settings))
+
+    def submit(self) -> None:
+        with self.log.open("wb") as log:
+            command = [ROOT / "deploy" / "yarn" / "submit.sh", self._folder / "monitor.yaml", *self._options]
+            done = subprocess.run(command, env=self._environment, stdout=log, stderr=log, check=False)
+        text = self.log.read_text(errors="replace")
+        assert done.returncode == 0, text[-3_000:]
+        self.application = re.findall(r"application_\d+_\d+", text)[-1]
+
+    def kill(self) -> None:
+        """What `yarn application -kill` does."""
+        home = self._environment["SPARK_HOME"]
+        verb = ["org.apache.hadoop.yarn.client.cli.ApplicationCLI", "application", "-kill", self.application]
+        command = [find_java().executable, "-cp", f"{self._conf}:{home}/jars/*", *verb]
+        subprocess.run(command, env=self._environment, check=True, capture_output=True)
+
+    def masters(self) -> list[int]:
+        """The application's masters that run: JVMs, not the shells that start them."""
+        found = [(pid, text.split()) for pid, text in processes() if "yarn.ApplicationMaster" in text]
+        return [pid for pid, words in found if words[0].endswith("/bin/java")]
+
+
+def processes() -> Iterator[tuple[int, str]]:
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            text = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            if text.strip():
+                yield int(path.parent.name), text
+
+
+def test_a_job_on_yarn_survives_its_master_and_its_end(
+    hadoop: MiniCluster, lab_broker: LabBroker, tmp_path: Path
+) -> None:
+    rig = Rig(lab_broker.bootstrap, tmp_path / "rig")
+    job = Submitted(hadoop, lab_broker.bootstrap, tmp_path / "job")
+    rig.job.storage = tmp_path / "job" / "data"
+    rig.pulse("yarn-a")
+    job.submit()
+    rig.await_told(lambda f: f.group == "yarn-a", PATIENCE_S)
+    (master,) = job.masters()
+    os.kill(master, signal.SIGKILL)
+    rig.pulse("yarn-b")
+    rig.await_told(lambda f: f.group == "yarn-b", PATIENCE_S)
+    assert master not in job.masters()
+    job.kill()
+    assert wait_until(lambda: not job.masters(), 60)
+    rig.pulse("yarn-c")
+    time.sleep(2)
+    job.submit()
+    rig.await_told(lambda f: f.group == "yarn-c", PATIENCE_S)
+    rig.require_truth()
+    job.kill()
+    assert wait_until(lambda: not job.masters(), 60)
