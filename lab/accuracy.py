@@ -91,6 +91,7 @@ def run(
 @click.option("--live/--no-live", default=True, show_default=True, help="Let the streaming job watch.")
 @click.option("--misses", is_flag=True, help="List on stderr what was missed and what was wrong.")
 @click.option("--write", type=click.Path(path_type=Path), help="Write the page here as well.")
+@click.option("--note", "notes", multiple=True, help="Say this on the page as well.")
 @click.option("--full", is_flag=True, help="Every broker and family, until each cell holds enough truths.")
 @click.option(
     "--hours", default=12.0, show_default=True, help="With --full: start nothing new after so long."
@@ -104,7 +105,7 @@ def main(**options: Any) -> None:  # noqa: ANN401 - click's values
     else:
         results = [_scored(folder, misses=options["misses"]) for folder in _folders(options)]
         command = "make accuracy" + (" (several runs, scored together)" if len(results) > 1 else "")
-    text = page(origin(command, results), sections(results))
+    text = page(origin(command, results, options["notes"]), sections(results))
     click.echo(text)
     if options["write"] is not None:
         options["write"].write_text(text, encoding="utf-8")
@@ -113,7 +114,8 @@ def main(**options: Any) -> None:  # noqa: ANN401 - click's values
 def sections(results: Sequence[Result]) -> list[Scored]:
     """Score what was seen live, what a replay finds on seeds that nobody had looked at, and all replays."""
     fresh = [one for one in results if one.about["seed"] not in DEVELOPED_ON]
-    parts = [(LIVE, "The streaming job, live", results)]
+    # What a job saw live was found by the detection of its day.
+    parts = [(LIVE, "The streaming job, live", [one for one in fresh if LIVE in one.claims] or results)]
     if 0 < len(fresh) < len(results):
         parts.append((REPLAY, "Replay of the captures, seeds that detection had not seen", fresh))
     parts.append((REPLAY, "Replay of the captures, all", results))
@@ -147,7 +149,7 @@ def _list_misses(result: Result) -> None:
         click.echo(f"wrong  {what} {claim.confidence:.2f}", err=True)
 
 
-def origin(command: str, results: Sequence[Result]) -> Origin:
+def origin(command: str, results: Sequence[Result], notes: Sequence[str] = ()) -> Origin:
     """Give what made the page: versions, seeds, loads, and what was skipped or left out, and why."""
     abouts = [result.about for result in results]
     skipped = {group: why for about in abouts for group, why in about["skipped"].items()}
@@ -161,6 +163,7 @@ def origin(command: str, results: Sequence[Result]) -> Origin:
         seconds=sum(about["ended"] - about["began"] for about in abouts) / 1000,
         remarks=[
             f"The streaming job of their day watched {watched} of them live; replayed were all, as of now.",
+            *notes,
             *_loads(abouts),
             *(f"Left out {group}: {why}." for group, why in sorted(spoilt)),
             *(f"Skipped {group}: {why}." for group, why in sorted(skipped.items())),
