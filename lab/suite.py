@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 MAX_JVMS = 3
 # Thirty at once starve broker and monitor on two cores: what is measured then is the machine.
-MAX_PYTHONS = 16
+MAX_PYTHONS = 20
 # A process with a client in many groups counts for several.
 HERD_PLACES = 2
 START_APART_S = 0.7
