@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import OrderedDict, defaultdict
 from dataclasses import dataclass
+from itertools import chain
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -27,6 +28,7 @@ LOOKBACK_MS = DAY_MS
 MAX_LIMIT = 1_000
 MAX_PAST = 20_000
 _MOMENTS_KEPT = 4
+_AT_ONCE = 200
 _DATE = re.compile(r"^date=\d{4}-\d{2}-\d{2}$")
 
 
@@ -98,12 +100,13 @@ class TablePast:
 
     def find(self, wanted: Wanted) -> list[Finding]:
         """Return at most `wanted.limit` findings, newest first. Raises OSError."""
-        found: list[Finding] = []
-        for files in self._days(wanted):
-            found += [finding for finding in _read(files, wanted) if wanted.takes(finding)]
+        found: dict[str, Finding] = {}
+        days = (_read(files, wanted) for files in self._days(wanted))
+        for finding in filter(wanted.takes, chain.from_iterable(days)):
+            found[finding.id] = finding
             if len(found) >= wanted.limit:
                 break
-        return _newest({finding.id: finding for finding in found}.values(), wanted.limit)
+        return _newest(found.values(), wanted.limit)
 
     def _days(self, wanted: Wanted) -> Iterator[list[Place]]:
         from rebalance_monitor.dashboard.table_files import date_of, files  # noqa: PLC0415 - brings pyarrow
@@ -165,7 +168,9 @@ def _words(finding: Finding) -> str:
 
 
 def _read(files: list[Place], wanted: Wanted) -> Iterator[Finding]:
-    import pyarrow.dataset as ds  # noqa: PLC0415 - only who asks for history pays for it
+    """Yield the findings of one day that Parquet lets pass, newest first, made as they are asked for."""
+    import pyarrow.compute as pc  # noqa: PLC0415 - only who asks for history pays for it
+    import pyarrow.dataset as ds  # noqa: PLC0415 - as above
 
     # Brings pyarrow too.
     from rebalance_monitor.dashboard.findings_table import FINDINGS_SCHEMA, finding_of  # noqa: PLC0415
@@ -179,8 +184,9 @@ def _read(files: list[Place], wanted: Wanted) -> Iterator[Finding]:
         table = dataset.to_table(filter=_filter(wanted))
     except ValueError as error:
         raise OSError(f"a file of the findings table is damaged: {error}") from error
-    newest = table.sort_by([("at", "descending"), ("id", "descending")])
-    yield from map(finding_of, newest.to_pylist())
+    order = pc.sort_indices(table.select(["at", "id"]), [("at", "descending"), ("id", "descending")])
+    for first in range(0, table.num_rows, _AT_ONCE):
+        yield from map(finding_of, table.take(order.slice(first, _AT_ONCE)).to_pylist())
 
 
 def _filter(wanted: Wanted) -> Any:  # noqa: ANN401 - pyarrow has no types
@@ -192,4 +198,6 @@ def _filter(wanted: Wanted) -> Any:  # noqa: ANN401 - pyarrow has no types
     for name in ("kind", "severity"):
         if getattr(wanted, name):
             judged &= pc.field(name) == getattr(wanted, name)
+    if wanted.history is not None:
+        judged &= pc.field("history") == wanted.history
     return judged
