@@ -134,14 +134,18 @@ class Remote:
         # The file that waits is asked for only where there is no other, and then the file once more: it may
         # just have been moved.
         for name in (key,) if self.whole_puts else (key, beside(key, NEXT)):
-            with suppress(FileNotFoundError), self._opened(name) as stream:
-                return bytes(stream.read())
-        with self._opened(key) as stream:
-            return bytes(stream.read())
+            with suppress(FileNotFoundError):
+                return self._whole(name)
+        return self._whole(key)
 
-    def _opened(self, key: str) -> Any:  # noqa: ANN401 - pyarrow has no types
-        # Without a word pyarrow would decompress what is called *.gz.
-        return self.filesystem.open_input_stream(key, compression=None)
+    def _whole(self, key: str) -> bytes:
+        # In one request, not in a stream of several: each could meet another version of the file.
+        with self.filesystem.open_input_file(key) as file:
+            content = bytes(file.read())
+        # A service is asked for the size first, and may hold a longer file by the time it is read.
+        if self.whole_puts and self.filesystem.get_file_info(key).size != len(content):
+            raise OSError(f"{key} was replaced while it was read")
+        return content
 
     def _write(self, key: str, content: bytes) -> None:
         with self.filesystem.open_output_stream(key, compression=None) as stream:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rebalance_monitor.checkpoints import lease
+from rebalance_monitor.checkpoints.errors import StoreError
 from rebalance_monitor.checkpoints.files import (
     FolderError,
     FolderInUseError,
@@ -35,9 +36,11 @@ from rebalance_monitor.checkpoints.manifest import (
 from rebalance_monitor.checkpoints.places import is_remote, is_uri, place_at
 from rebalance_monitor.checkpoints.remote import PAUSES_S
 from rebalance_monitor.streaming.storage import storage_at
-from tests.checkpoints.stores import Faulty, faulty_place, s3_place, sub_tree_place
+from tests.checkpoints.stores import Faulty, below, faulty_place, s3_place, sub_tree_place
 
 if TYPE_CHECKING:
+    import pyarrow.fs as pafs
+
     from rebalance_monitor.checkpoints.places import Place
 
 KINDS = ("path", "file_uri", "sub_tree", "moves_onto_nothing", "copies", "s3")
@@ -243,6 +246,36 @@ def test_what_passes_within_seconds_fails_nothing_and_what_lasts_is_told(tmp_pat
     with pytest.raises(OSError, match="Slow Down"):
         replace_file(place / "file", b"two")
     assert (place / "file").read_bytes() == b"one"
+
+
+class Overtaken:
+    """An S3 on which somebody puts a longer file as soon as one is opened."""
+
+    def __init__(self, filesystem: pafs.FileSystem, puts: int) -> None:
+        self._filesystem, self.puts = filesystem, puts
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._filesystem, name)
+
+    def open_input_file(self, key: str) -> object:
+        file = self._filesystem.open_input_file(key)
+        was = file.size()
+        if self.puts:
+            self.puts -= 1
+            with self._filesystem.open_output_stream(key) as stream:
+                stream.write(bytes(was * 2))
+        return file
+
+
+def test_a_file_that_is_replaced_while_it_is_read_is_never_read_in_part(s3: str) -> None:
+    place = place_at(below(s3, "overtaken"))
+    replace_file(place / "file", b"ten bytes!")
+    remote = place.remote
+    remote.filesystem, remote.pause = Overtaken(remote.filesystem, 2), lambda _: None
+    assert (place / "file").read_bytes() == bytes(40)
+    remote.filesystem.puts = 100
+    with pytest.raises(StoreError, match="replaced while it was read"):
+        (place / "file").read_bytes()
 
 
 def test_a_remote_place_travels_to_another_process(s3: str) -> None:
