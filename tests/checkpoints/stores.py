@@ -120,6 +120,7 @@ class Faulty(pafs.FileSystemHandler):
         return self._real.open_input_stream(path, compression=None)
 
     def open_input_file(self, path: str) -> pa.NativeFile:
+        self.before("read", path)
         return self._real.open_input_file(path)
 
     def open_output_stream(self, path: str, metadata: object) -> pa.NativeFile:  # noqa: ARG002 - as above
