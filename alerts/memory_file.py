@@ -11,6 +11,7 @@ would tell it twice or never.
 from __future__ import annotations
 
 import json
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.alerts.memory_lines import MemoryLines, memory_of
@@ -55,10 +56,9 @@ class MemoryFile:
         try:
             head, *lines = content.decode().rstrip("\n").split("\n")
             self._number = _number(json.loads(head))
-            entries = {json.dumps(key, separators=(",", ":")): value for key, value in map(json.loads, lines)}
-            for changes in _changes(read_whole(self._log_place(self._number))):
-                for key, value in changes:
-                    entries[json.dumps(key, separators=(",", ":"))] = value
+            changes = _changes(read_whole(self._log_place(self._number)))
+            told = chain(map(json.loads, lines), chain.from_iterable(changes))
+            entries = {json.dumps(key, separators=(",", ":")): value for key, value in told}
             return memory_of((json.loads(key), value) for key, value in entries.items() if value is not None)
         except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
             raise MemoryFileError(

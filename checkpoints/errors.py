@@ -15,3 +15,8 @@ class StoreError(OSError):
 
 class FolderError(ConfigError):
     """The folder cannot be made, reached or written."""
+
+
+def first_line(error: Exception, most: int = 300) -> str:
+    """Return what an error says, in one line of at most so many characters."""
+    return str(error).strip().partition("\n")[0][:most]

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.checkpoints.errors import FolderError, FolderInUseError
+from rebalance_monitor.checkpoints.errors import FolderError, FolderInUseError, first_line
 from rebalance_monitor.checkpoints.places import is_remote
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def usable(folder: Place) -> Iterator[None]:
         yield
     except OSError as error:
         raise FolderError(
-            f"{folder} cannot be used: {str(error).partition(chr(10))[0][:300]}. Give this process the right "
+            f"{folder} cannot be used: {first_line(error)}. Give this process the right "
             "to read and write everything in it, or set storage.path."
         ) from error
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import structlog
 
-from rebalance_monitor.checkpoints.errors import FolderError, FolderInUseError
+from rebalance_monitor.checkpoints.errors import FolderError, FolderInUseError, first_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,7 +70,7 @@ class Lease:
             self._take()
         except OSError as error:
             raise FolderError(
-                f"{self._folder} cannot be written: {_first_line(error)}. Give this machine the right to "
+                f"{self._folder} cannot be written: {first_line(error)}. Give this machine the right to "
                 "read, list, write and delete there, or set storage.path."
             ) from error
         # Who owns the whole already need not stop over a part: the upkeep's lease must not end a job.
@@ -140,7 +140,7 @@ class Lease:
             try:
                 self.renew()
             except OSError as error:
-                log.warning("the storage could not be reached", why=_first_line(error))
+                log.warning("the storage could not be reached", why=first_line(error))
 
     def _owner(self) -> Owner | None:
         try:
@@ -182,10 +182,6 @@ def _is_dead(owner: Owner) -> bool:
     except (OSError, ValueError, KeyError):
         return False
     return False
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0][:300]
 
 
 def _named(owner: Owner) -> str:

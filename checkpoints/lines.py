@@ -61,7 +61,7 @@ class LineParts:
 
     def cut(self, length: int) -> int:
         """Delete the parts that begin at `length` or later; with an older part gone the end stays there."""
-        for part in self._folder.glob("part-*.jsonl"):
+        for part in _parts(self._folder):
             if _begin(part) >= length:
                 part.unlink(missing_ok=True)
         return length
@@ -72,12 +72,11 @@ class LineParts:
 
     def end(self) -> int:
         """Return the byte at which the last part ends, 0 where there is none."""
-        parts = self._folder.glob("part-*.jsonl")
-        return max((_begin(part) + part.stat().st_size for part in parts), default=0)
+        return max((_begin(part) + part.stat().st_size for part in _parts(self._folder)), default=0)
 
     def forget(self, before: int) -> None:
         """Delete the parts that begin before `before`."""
-        for part in self._folder.glob("part-*.jsonl"):
+        for part in _parts(self._folder):
             if _begin(part) < before:
                 part.unlink(missing_ok=True)
 
@@ -90,7 +89,7 @@ def lines_at(path: Place) -> Lines:
 def read_lines(path: Place) -> Iterator[str]:
     """Yield the lines at `path` without their ends; nothing where there is none. Raises OSError."""
     if is_remote(path):
-        for part in sorted(path.glob("part-*.jsonl"), key=_begin):
+        for part in _parts(path):
             yield from part.read_text("utf-8").splitlines()
     elif path.exists():
         with open(str(path), encoding="utf-8") as file:  # noqa: PTH123 - a place is not always a path
@@ -101,11 +100,15 @@ def read_lines(path: Place) -> Iterator[str]:
 def read_whole(path: Place) -> bytes:
     """Return all that stands at `path`, a line that was cut short included; nothing where there is none."""
     if is_remote(path):
-        return b"".join(part.read_bytes() for part in sorted(path.glob("part-*.jsonl"), key=_begin))
+        return b"".join(part.read_bytes() for part in _parts(path))
     try:
         return path.read_bytes()
     except FileNotFoundError:
         return b""
+
+
+def _parts(folder: Place) -> list[Place]:
+    return sorted(folder.glob("part-*.jsonl"), key=_begin)
 
 
 def _begin(part: Place) -> int:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow.fs as pafs
 
-from rebalance_monitor.checkpoints.errors import StoreError
+from rebalance_monitor.checkpoints.errors import StoreError, first_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,7 +58,7 @@ class Remote:
                 raise
             except (OSError, NotImplementedError) as error:
                 if pause is None or isinstance(error, NotImplementedError):
-                    raise StoreError(f"{self.uri}: {first_line(error)}") from error
+                    raise StoreError(f"{self.uri}: {first_line(error).rstrip('.')}") from error
                 self.pause(pause)
         raise AssertionError("the last try returns or raises")
 
@@ -183,8 +183,3 @@ def beside(key: str, suffix: str) -> str:
     """Return the name of a file's draft or successor: hidden, in the same folder."""
     folder, _, name = key.rpartition("/")
     return f"{folder}/.{name}{suffix}"
-
-
-def first_line(error: Exception) -> str:
-    """Return what an error says, short."""
-    return str(error).strip().partition("\n")[0][:300].rstrip(".")

@@ -16,8 +16,8 @@ from urllib.parse import parse_qs, urlsplit
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from rebalance_monitor.checkpoints.errors import FolderError
-from rebalance_monitor.checkpoints.remote import COPIES, DRAFT, NEXT, WHOLE_PUTS, Remote, beside, first_line
+from rebalance_monitor.checkpoints.errors import FolderError, first_line
+from rebalance_monitor.checkpoints.remote import COPIES, DRAFT, NEXT, WHOLE_PUTS, Remote, beside
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -182,7 +182,9 @@ def remote_at(uri: str) -> RemotePlace:
     try:
         filesystem, base = _opened(uri, SCHEMES.get(parts.scheme, parts.scheme))
     except (pa.ArrowException, ValueError, OSError, NotImplementedError) as error:
-        raise FolderError(f"{plain} cannot be used: {first_line(error)}.{_advice(parts.scheme)}") from error
+        raise FolderError(
+            f"{plain} cannot be used: {first_line(error).rstrip('.')}.{_advice(parts.scheme)}"
+        ) from error
     kind = filesystem.type_name
     return RemotePlace(Remote(filesystem, base.rstrip("/"), plain, uri, kind in WHOLE_PUTS, kind in COPIES))
 

@@ -9,17 +9,14 @@ Refuses a folder of the other format; raises OSError as the file system gives it
 
 from __future__ import annotations
 
-import os
-import pathlib
 from collections import defaultdict
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from rebalance_monitor.checkpoints.places import is_remote
+from rebalance_monitor.checkpoints.files import replace_file
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.dashboard.delta_log import is_delta, read_log
 from rebalance_monitor.dashboard.parquet import parquet_bytes
@@ -97,21 +94,9 @@ def is_committed(path: Place, batches: Mapping[str, int]) -> bool:
 
 def _write(folder: Place, schema: pa.Schema, rows: list[dict[str, Any]], name: str) -> Place:
     folder.mkdir(parents=True, exist_ok=True)
-    path, table = folder / name, table_of(rows, schema)
-    if is_remote(path):
-        path.put(parquet_bytes(table))
-    else:
-        _write_local(path, table)
+    path = folder / name
+    replace_file(path, parquet_bytes(table_of(rows, schema)))
     return path
-
-
-def _write_local(path: Place, table: pa.Table) -> None:
-    draft = pathlib.Path(str(path.parent / f".{path.name}.draft"))
-    with draft.open("wb") as file:
-        pq.write_table(table, file, compression="zstd")
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(str(path))
 
 
 def table_of(rows: list[dict[str, Any]], schema: pa.Schema) -> pa.Table:

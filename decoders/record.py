@@ -72,6 +72,7 @@ def decode_record(key: bytes | None, value: bytes | None) -> Decoded | Failure:
     """
     if key is None:
         return Failure(NullKeyError.reason, "key", 0, "")
+    # The usual is read without the bookkeeping that failures need; `_examine` is the same with it.
     notes: list[str] = []
     content = version = None
     try:

@@ -12,10 +12,11 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager, suppress
 from datetime import UTC, date, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from rebalance_monitor.checkpoints.errors import first_line
 from rebalance_monitor.checkpoints.files import locked, replace_file
 from rebalance_monitor.checkpoints.places import is_remote
 from rebalance_monitor.cluster.jars import installed_spark, resolve_delta
@@ -248,8 +249,4 @@ def _as_os_error(what: str) -> Iterator[None]:
     try:
         yield
     except (PySparkException, Py4JError) as error:
-        raise OSError(f"{what}: {_first_line(error)}") from error
-
-
-def _first_line(error: Any) -> str:  # noqa: ANN401 - errors of two families
-    return str(error).strip().partition("\n")[0][:500]
+        raise OSError(f"{what}: {first_line(error, 500)}") from error

@@ -12,7 +12,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count
+from typing import TYPE_CHECKING, TypeVar
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Number = TypeVar("Number", int, "NDArray[np.int32]")
 _WORD = 0xFFFF_FFFF
 # The seed of Spark's Murmur3Hash.
 _SEED = 42
@@ -26,8 +32,11 @@ class Lanes:
     buckets: int
     count: int
 
-    def lane(self, shard: int, bucket: int) -> int:
-        """Return the lane, from 0 on, of one coordinator; the buckets of a shard lie in different ones."""
+    def lane(self, shard: Number, bucket: Number) -> Number:
+        """Return the lane, from 0 on, of one coordinator, or the lanes of an array of them.
+
+        The buckets of a shard lie in different ones.
+        """
         return (shard * self.buckets + bucket) % self.count
 
     def members(self, lane: int) -> list[tuple[int, int]]:
@@ -45,11 +54,11 @@ class Lanes:
 def lane_keys(partitions: int) -> tuple[int, ...]:
     """Return for each of `partitions` the smallest whole number that Spark's partitioner puts there."""
     found: dict[int, int] = {}
-    for number in count():
+    numbers = count()
+    while len(found) < partitions:
+        number = next(numbers)
         found.setdefault(spark_hash(number) % partitions, number)
-        if len(found) == partitions:
-            return tuple(found[partition] for partition in range(partitions))
-    raise AssertionError("the numbers do not end")
+    return tuple(found[partition] for partition in range(partitions))
 
 
 def spark_hash(number: int) -> int:

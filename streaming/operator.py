@@ -7,16 +7,18 @@ timeout mode would double the Python tasks of every batch.
 
 from __future__ import annotations
 
-import json
+from collections import defaultdict
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from rebalance_monitor.checkpoints.codec import StateCorruptError, decode_lane, encode_lane
+from rebalance_monitor.coordinator.outputs import StatOut
 from rebalance_monitor.streaming.packing import CLOCK, unpacked
-from rebalance_monitor.streaming.step import OutRow, Plan, step
+from rebalance_monitor.streaming.step import OutRow, Plan, out_row, step
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -68,14 +70,9 @@ def operated(packs: DataFrame, clock: DataFrame, plan: Plan, lanes: Lanes) -> Da
 
 
 def _by_place(packs: Iterable[bytes]) -> dict[tuple[int, int], list[Row]]:
-    found: dict[tuple[int, int], list[Row]] = {}
-    for pack in packs:
-        for row in unpacked(pack):
-            place = (row.shard, row.bucket)
-            if place in found:
-                found[place].append(row)
-            else:
-                found[place] = [row]
+    found: defaultdict[tuple[int, int], list[Row]] = defaultdict(list)
+    for row in chain.from_iterable(map(unpacked, packs)):
+        found[row.shard, row.bucket].append(row)
     return found
 
 
@@ -87,5 +84,4 @@ def _stored(state: GroupState) -> tuple[dict[tuple[int, int], Stored], list[OutR
     try:
         return decode_lane(bytes(lane)), []
     except StateCorruptError as error:
-        said = json.dumps({"kind": "state_lost", "error": str(error)[:500]})
-        return {}, [OutRow("stat", ALL_SHARDS, "", said)]
+        return {}, [out_row(ALL_SHARDS, StatOut("state_lost", {"error": str(error)[:500]}))]

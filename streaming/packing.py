@@ -56,8 +56,7 @@ def _shares(rows: pa.RecordBatch, lanes: Lanes) -> Iterator[tuple[int, pa.Record
     if lanes.count == 1:
         yield keys[0], rows
         return
-    place = rows.column("shard").to_numpy() * lanes.buckets + rows.column("bucket").to_numpy()
-    lane = place % lanes.count
+    lane = lanes.lane(rows.column("shard").to_numpy(), rows.column("bucket").to_numpy())
     for number in np.unique(lane).tolist():
         yield keys[number], rows.take(pa.array(np.flatnonzero(lane == number)))
 

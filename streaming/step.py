@@ -119,7 +119,7 @@ def step(
     blob = _blob(state, stored, work)
     work.outputs.append(_summary(records, now, blob, is_live=state.catching_up_until is None))
     work.outputs.extend(_quarantine(records))
-    return Stored(max(now, before), blob), [_out(shard, o) for o in work.outputs]
+    return Stored(max(now, before), blob), [out_row(shard, o) for o in work.outputs]
 
 
 def _clock(coordinator: ShardCoordinator, now: int, work: _Work) -> None:
@@ -185,7 +185,8 @@ def _quarantine(records: list[Row]) -> Iterable[StatOut]:
         yield StatOut("quarantine", {**content, **place})
 
 
-def _out(shard: int, output: Output) -> OutRow:
+def out_row(shard: int, output: Output) -> OutRow:
+    """Return what leaves the operator for one output of a coordinator."""
     match output:
         case FindingOut(finding):
             return OutRow("finding", shard, finding.group or "", to_json(finding))
