@@ -7,29 +7,27 @@ nothing about the contracts: it is logged and tried again after as many batches.
 
 from __future__ import annotations
 
-import os
 import time
 from importlib.util import find_spec
-from multiprocessing import get_context
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import structlog
 
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.dashboard.keeper import Chore, Keeper
-from rebalance_monitor.streaming.auditing import audit, of_topic, sentence, unmet
+from rebalance_monitor.streaming.audit_process import AuditProcess
+from rebalance_monitor.streaming.auditing import sentence, unmet
 
 if TYPE_CHECKING:
-    from multiprocessing.connection import Connection
     from typing import Self
 
     from rebalance_monitor.config.model import Settings
+    from rebalance_monitor.dashboard.audit.check import Outcome
     from rebalance_monitor.dashboard.metrics_tallies import Tallies
     from rebalance_monitor.streaming.notices import Notices
     from rebalance_monitor.streaming.storage import Storage
 
 log = structlog.get_logger()
-NICE = 10
 LOOK_S = 2.0
 
 
@@ -42,7 +40,7 @@ class Auditor:
         self._tallies = tallies
         self._notices = notices
         self._audited = 0
-        self._process: Any = None
+        self._process: AuditProcess | None = None
         self._stopped = False
         can = settings.audit.every_batches > 0 and find_spec("great_expectations") is not None
         self._keeper = Keeper([Chore("audit", LOOK_S, self._turn)] if can else [])
@@ -54,8 +52,9 @@ class Auditor:
     def __exit__(self, *reason: object) -> None:
         """End the audit under way: nobody waits for it."""
         self._stopped = True
-        if self._process is not None:
-            self._process.terminate()
+        process = self._process
+        if process is not None:
+            process.end()
         self._keeper.__exit__(*reason)
 
     def _turn(self) -> None:
@@ -74,27 +73,9 @@ class Auditor:
         self._notices.hold(Cause.CONTRACT_BROKEN, broken)
         log.log(30 if broken else 20, "audit", contracts=len(found), broken=broken or None)
 
-    def _apart(self) -> Any:  # noqa: ANN401 - outcomes, or why there are none
-        # Not forked: the JVM's connection and the threads of this process must not be copied.
-        context = get_context("spawn")
-        receiver, sender = context.Pipe(duplex=False)
-        work = (self._settings, self._storage, sender)
-        self._process = context.Process(target=_audit, args=work, daemon=True)
-        self._process.start()
-        sender.close()
+    def _apart(self) -> list[Outcome] | str:
+        self._process = AuditProcess()
         try:
-            return receiver.recv()
-        except EOFError:
-            return "its process ended early"
+            return self._process.outcomes(self._settings, self._storage)
         finally:
-            self._process.join()
             self._process = None
-
-
-def _audit(settings: Settings, storage: Storage, sender: Connection) -> None:
-    """Audit the live topic and the tables; send the outcomes, or the error as text."""
-    os.nice(NICE)
-    try:
-        sender.send(audit(settings, storage, of_topic(settings)))
-    except Exception as error:  # noqa: BLE001 - told by the parent
-        sender.send(f"{type(error).__name__}: {error}"[:500])
