@@ -76,27 +76,26 @@ def groups_of(records: list[Record]) -> set[str]:
 def test_what_is_told_depends_on_no_version(broker: LabBroker, tmp_path: Path) -> None:
     rig = Rig(broker.bootstrap, tmp_path / "job", {"packages": PACKAGES})
     records = recorded()
-    with ExitStack() as stack:
-        with rig.job:
-            rig.job.wait_ready()
-            inject(broker.bootstrap, records)
-            rig.groups |= groups_of(records)
-            rig.require_truth()
-            digest = hashlib.sha256(repr(record_driven(rig.told(), rig.groups)).encode()).hexdigest()[:12]
-            number = len(record_driven(rig.told(), rig.groups))
-            assert number > 100
-            members = Members(broker.bootstrap, GROUP, tmp_path / "workers", stack)
-            members.start("stays")
-            victim = members.start("dies")
-            rig.await_told(lambda f: f.group == GROUP and f.kind == "rebalance" and f.members_total == 2)
-            time.sleep(3)
-            victim.send(signal.SIGKILL)
-            found = rig.await_told(lambda f: f.group == GROUP and f.kind == "session_timeout")
-            assert found.causes[0].client_id == "dies"
-            rig.groups |= {GROUP}
-            rig.require_truth()
-            rig.job._process.terminate()
-            assert wait_until(lambda: not rig.job.alive, PATIENCE_S)
-            assert rig.job._process.returncode == 0
+    with ExitStack() as stack, rig.job:
+        rig.job.wait_ready()
+        inject(broker.bootstrap, records)
+        rig.groups |= groups_of(records)
+        rig.require_truth()
+        digest = hashlib.sha256(repr(record_driven(rig.told(), rig.groups)).encode()).hexdigest()[:12]
+        number = len(record_driven(rig.told(), rig.groups))
+        assert number > 100
+        members = Members(broker.bootstrap, GROUP, tmp_path / "workers", stack)
+        members.start("stays")
+        victim = members.start("dies")
+        rig.await_told(lambda f: f.group == GROUP and f.kind == "rebalance" and f.members_total == 2)
+        time.sleep(3)
+        victim.send(signal.SIGKILL)
+        found = rig.await_told(lambda f: f.group == GROUP and f.kind == "session_timeout")
+        assert found.causes[0].client_id == "dies"
+        rig.groups |= {GROUP}
+        rig.require_truth()
+        rig.job._process.terminate()
+        assert wait_until(lambda: not rig.job.alive, PATIENCE_S)
+        assert rig.job._process.returncode == 0
     if path := os.environ.get("CELL_DIGEST"):
         Path(path).write_text(f"{digest} ({number})")
