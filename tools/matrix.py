@@ -1,4 +1,4 @@
-"""Tests Spark × broker × Python of docs/compatibility.md, cell by cell: `make test-matrix`.
+"""Tests the cells of docs/compatibility.md, a Spark, a broker and a Python each: `make test-matrix`.
 
 Each pair of Python and Spark has an environment of its own under build/matrix/: the pinned test requirements,
 and for another Spark its own pinned file on top. A cell is one run of tests/chaos/test_cell.py there: a real
@@ -98,7 +98,7 @@ def main(arguments: list[str]) -> int:
     asked = parser.parse_args(arguments)
     pairs = [p for p in PAIRS if wanted(p.spark.version, asked.spark) and wanted(p.python, asked.python)]
     if asked.tests:
-        return int(any([not suite(pair, asked.tests) for pair in pairs]))
+        return int(sum(not suite(pair, asked.tests) for pair in pairs) > 0)
     brokers = [broker for broker in BROKERS if wanted(broker, asked.broker)]
     for broker, pair in product(brokers, pairs):
         before = stored(broker, pair)
