@@ -43,6 +43,8 @@ PARTITIONS = 50
 # Ids hold the cluster's: one and the same for every broker of the matrix.
 CLUSTER = "cmViYWxhbmNlLW1vbml0bw"
 GROUP = "cell"
+# No record follows its storm: only the clock, which the comparison does without, tells that it is over.
+ENDED_BY_CLOCK = {"storm-unwritten.raw"}
 
 
 @pytest.fixture
@@ -79,7 +81,7 @@ def test_what_is_told_depends_on_no_version(broker: LabBroker, tmp_path: Path) -
     with ExitStack() as stack, rig.job:
         rig.job.wait_ready()
         inject(broker.bootstrap, records)
-        rig.groups |= groups_of(records)
+        rig.groups |= groups_of(records) - ENDED_BY_CLOCK
         rig.require_truth()
         digest = hashlib.sha256(repr(record_driven(rig.told(), rig.groups)).encode()).hexdigest()[:12]
         number = len(record_driven(rig.told(), rig.groups))
