@@ -83,7 +83,7 @@ SPARKS = (
         ),
     ),
 )
-BROKERS = ("4.1.1", "3.9.1", "4.0.0", "4.3.0")
+BROKERS = ("3.9.1", "4.0.0", "4.1.1", "4.3.0")
 PYTHONS = ("3.11", "3.12", "3.13")
 PAIRS = tuple(Pair(p, s) for p, s in product(PYTHONS, SPARKS) if not s.pythons or p in s.pythons)
 
