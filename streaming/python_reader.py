@@ -43,7 +43,7 @@ class Wanted:
     tasks: int
 
 
-class TopicSource(DataSource):
+class TopicSource(DataSource):  # type: ignore[misc]  # pyspark's types are not followed
     """Spark's handle of it; made in the driver and again in Python workers, from its options."""
 
     @classmethod
@@ -60,14 +60,14 @@ class TopicSource(DataSource):
         return TopicStream(Wanted(**json.loads(self.options[OPTION])))
 
 
-class Spans(InputPartition):
+class Spans(InputPartition):  # type: ignore[misc]  # as above
     """What one task reads: (partition, first offset, offset to stop before) of some partitions."""
 
     def __init__(self, spans: Sequence[tuple[int, int, int]]) -> None:
         self.spans = list(spans)
 
 
-class TopicStream(DataSourceStreamReader):
+class TopicStream(DataSourceStreamReader):  # type: ignore[misc]  # as above
     """Where the topic begins and ends, and the records between two offsets."""
 
     def __init__(self, wanted: Wanted) -> None:
@@ -93,7 +93,7 @@ class TopicStream(DataSourceStreamReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the records of one task, in offset order within each partition. Raises DependencyError."""
-        given: list[tuple[int, int, int]] = partition.spans  # type: ignore[attr-defined]
+        given: list[tuple[int, int, int]] = partition.spans
         reading = Reading({p: first for p, first, _ in given}, until={p: end for p, _, end in given})
         for batch in read_records(self._wanted.properties, reading, self._wanted.topic):
             yield as_spark_wants(batch)
