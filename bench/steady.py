@@ -111,7 +111,8 @@ def observe(listener: Listener, options: argparse.Namespace) -> dict[str, Any]:
         after, took = meter.read(), time.monotonic() - start
     delays = [delay for at, delay in listener.delays if at >= start]
     batches = [batch for batch in listener.batches if batch[0] >= start]
-    times = batch_times(len(batches))
+    reports = batch_reports(len(batches))
+    times = [stages["triggerExecution"] for stages in reports]
     cpu = after.cpu_s - before.cpu_s
     return {
         "batches": len(batches),
@@ -119,6 +120,10 @@ def observe(listener: Listener, options: argparse.Namespace) -> dict[str, Any]:
         "rows_per_batch": round(sum(rows for _, rows, _ in batches) / max(1, len(batches))),
         "batch_ms_p50": quantile(times, 0.5),
         "batch_ms_p95": quantile(times, 0.95),
+        "stages_ms_p50": {
+            name: quantile([stages[name] for stages in reports if name in stages], 0.5)
+            for name in sorted({name for stages in reports for name in stages})
+        },
         "delay_ms_p50": quantile(delays, 0.5),
         "delay_ms_p95": quantile(delays, 0.95),
         "cpu_share": round(cpu / took / (os.cpu_count() or 1), 3),
@@ -132,14 +137,13 @@ def observe(listener: Listener, options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def batch_times(count: int) -> list[int]:
-    """Give Spark's own time of the last `count` batches, ms."""
+def batch_reports(count: int) -> list[dict[str, int]]:
+    """Give Spark's own times of the last `count` batches: stage -> ms."""
     from pyspark.sql import SparkSession  # noqa: PLC0415 - heavy
 
     session = SparkSession._instantiatedSession  # noqa: SLF001 - the job's own, from another thread
     query = session.streams.active[0]
-    reports = [json.loads(progress.json) for progress in query.recentProgress]
-    return [int(report["durationMs"]["triggerExecution"]) for report in reports][-count:]
+    return [json.loads(progress.json)["durationMs"] for progress in query.recentProgress][-count:]
 
 
 def quantile(values: Sequence[int], share: float) -> int:

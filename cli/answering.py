@@ -76,7 +76,7 @@ def from_tables(settings: "Settings", folder: str) -> "Answers":
     from rebalance_monitor.dashboard.groups_table import read_groups, restored
     from rebalance_monitor.dashboard.snapshot import Snapshot, Update
     from rebalance_monitor.dashboard.web.api import Api
-    from rebalance_monitor.dashboard.web.past import TablePast
+    from rebalance_monitor.dashboard.web.table_past import TablePast
     from rebalance_monitor.streaming.storage import storage_at
 
     storage = storage_at(folder)

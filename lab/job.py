@@ -46,6 +46,8 @@ class Job:
         self._detection = dict(detection or {})
         self._alerts = dict(alerts or {})
         self.storage = folder / "monitor"
+        # The environment it runs in; another one may hold another Spark.
+        self.python = sys.executable
         self._read = 0
         self._rest = b""
         folder.mkdir(parents=True, exist_ok=True)
@@ -68,7 +70,7 @@ class Job:
         main = "from rebalance_monitor.cli.main import main; main()"
         with (self._folder / "monitor.log").open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", main, "run", "--config", str(self.config)],
+                [self.python, "-c", main, "run", "--config", str(self.config)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

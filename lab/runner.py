@@ -10,7 +10,7 @@ import json
 import re
 import threading
 import time
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Self
 
 import yaml
@@ -142,7 +142,11 @@ class Run:
         return next(holders, self.scenario.members[0])
 
     def run(self) -> None:
-        """Do every step at its time, wait for the end, close what is left."""
+        """Do every step at its time, wait for the end, close what is left.
+
+        One that is stopped before its end notes when that was.
+        """
+        begin = time.monotonic()
         try:
             self._prepare()
             begin = time.monotonic()
@@ -153,12 +157,17 @@ class Run:
             self.stopping.wait(max(0.0, begin + self.scenario.end - time.monotonic()))
         finally:
             self.finish()
+            if self.stopping.is_set():
+                self._note(replace(self.scenario, end=round(time.monotonic() - begin, 1)))
             self.ended.set()
+
+    def _note(self, scenario: Scenario) -> None:
+        text = yaml.safe_dump(json.loads(json.dumps(asdict(scenario))), sort_keys=False)
+        (self.folder / "scenario.yaml").write_text(f"family: {self.family.name}\n{text}", encoding="utf-8")
 
     def _prepare(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        text = yaml.safe_dump(json.loads(json.dumps(asdict(self.scenario))), sort_keys=False)
-        (self.folder / "scenario.yaml").write_text(f"family: {self.family.name}\n{text}", encoding="utf-8")
+        self._note(self.scenario)
         for name, partitions in self.scenario.topics.items():
             if not name.startswith("^"):
                 self.create_topic(name, partitions)

@@ -36,6 +36,7 @@ KEYS = frozenset(
         "delay",
         "broker",
         "proxied",
+        "beside",
     }
 )
 
@@ -74,7 +75,7 @@ class Scenario:
 
     One that needs `nodes` or `broker` properties gets a cluster of its own, shared by its client families; 0
     and nothing mean that it may run beside others. Members of a `proxied` one reach the brokers through
-    proxies.
+    proxies. One that runs `beside` others goes on until all of them have ended.
     """
 
     name: str
@@ -91,6 +92,7 @@ class Scenario:
     nodes: int = 0
     broker: Mapping[str, str] = field(default_factory=dict)
     proxied: bool = False
+    beside: bool = False
     session_ms: int = BASE_SESSION_MS
     poll_ms: int = BASE_POLL_MS
 
@@ -130,6 +132,7 @@ def parse(name: str, raw: Mapping[str, object]) -> Scenario:
         families=_names(raw.get("families", "")),
         silent=bool(raw.get("silent")),
         proxied=bool(raw.get("proxied")),
+        beside=bool(raw.get("beside")),
         **_cluster(raw),
     )
 

@@ -14,7 +14,7 @@ import shutil
 import threading
 import time
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.cluster.admin import ClusterAdmin
@@ -37,11 +37,13 @@ if TYPE_CHECKING:
     from rebalance_monitor.lab.scenario import Scenario
 
 MAX_JVMS = 3
-# Thirty at once starve broker and monitor on two cores: what is measured then is the machine.
-MAX_PYTHONS = 20
+# Thirty and more at once starve broker and monitor on two cores: what is measured then is the machine.
+MAX_PYTHONS = 24
 # A process with a client in many groups counts for several.
 HERD_PLACES = 2
 START_APART_S = 0.7
+# The end of what runs beside others: it is stopped when they have ended.
+OPEN_END_S = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +127,10 @@ def run_suite(
 ) -> None:
     """Run all jobs on a started broker and fill `folder`; `say` hears of every start and end.
 
-    `seed` varies times and time-outs, `pace` stretches them all.
+    What runs `beside` others begins first, takes nobody's place, and ends when they have ended. `seed` varies
+    times and time-outs, `pace` stretches them all.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    rooms = {True: Room(MAX_JVMS), False: Room(MAX_PYTHONS)}
     skipped: dict[str, str] = {}
     began = int(time.time() * 1000)
     sightings: list[str] = []
@@ -138,22 +140,20 @@ def run_suite(
         stack.enter_context(pulse)
         traffic = stack.enter_context(Traffic(broker.bootstrap))
         probe = stack.enter_context(ProbeThread({"bootstrap.servers": broker.bootstrap}))
-        threads = []
-        for job in jobs:
-            reason = why_not(FAMILIES[job.family], release(broker.version))
-            if reason is not None:
+        company = _Company(say)
+        for job, scenario in cast_of(list(jobs), seed, pace):
+            family = FAMILIES[job.family]
+            reason = why_not(family, release(broker.version))
+            if reason is None:
+                company.start(Run(scenario, family, broker, traffic, folder / "runs", job.group))
+            else:
                 skipped[job.group] = reason
                 say(f"skipped {job.group}: {reason}")
-                continue
-            family = FAMILIES[job.family]
-            # Each member of a Java family is a JVM.
-            scenario = varied(load(job.scenario), seed, pace, grow=not family.is_java)
-            run = Run(scenario, family, broker, traffic, folder / "runs", job.group)
-            threads.append(_start(run, rooms[run.family.is_java], say))
-        while any(thread.is_alive() for thread in threads):
+        while company.is_busy:
             sightings += [sighting.to_json() for sighting in probe.drain()]
             loads.append(os.getloadavg()[0])
             time.sleep(1)
+        company.end()
         time.sleep(2)
         sightings += [sighting.to_json() for sighting in probe.drain()]
     _collect(broker, folder, sightings)
@@ -180,6 +180,47 @@ def _fences(broker: LabBroker) -> list[Strain]:
             with log.open(encoding="utf-8", errors="replace") as lines:
                 found += fences(lines)
     return found
+
+
+def cast_of(jobs: Sequence[Job], seed: int, pace: float) -> list[tuple[Job, Scenario]]:
+    """Give each job its scenario, varied; first those that run beside others, without an end of their own."""
+    # Each member of a Java family is a JVM.
+    found = [
+        (job, varied(load(job.scenario), seed, pace, grow=not FAMILIES[job.family].is_java)) for job in jobs
+    ]
+    others = [(job, scenario) for job, scenario in found if not scenario.beside]
+    if not others:
+        return [(job, replace(scenario, beside=False)) for job, scenario in found]
+    return [(job, replace(one, end=OPEN_END_S)) for job, one in found if one.beside] + others
+
+
+class _Company:
+    """The runs of a suite, each in a thread: they wait for room, or go on beside all others."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._rooms = {True: Room(MAX_JVMS), False: Room(MAX_PYTHONS)}
+        self._threads: list[threading.Thread] = []
+        self._beside: list[tuple[Run, threading.Thread]] = []
+
+    def start(self, run: Run) -> None:
+        """Start a run as soon as there is room."""
+        if run.scenario.beside:
+            self._beside.append((run, _start(run, Room(1), self._say)))
+        else:
+            self._threads.append(_start(run, self._rooms[run.family.is_java], self._say))
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a run goes on that has an end of its own."""
+        return any(thread.is_alive() for thread in self._threads)
+
+    def end(self) -> None:
+        """End what runs beside."""
+        for run, _ in self._beside:
+            run.stopping.set()
+        for _, thread in self._beside:
+            thread.join()
 
 
 def _start(run: Run, room: Room, say: Callable[[str], None]) -> threading.Thread:

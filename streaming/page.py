@@ -13,8 +13,9 @@ from rebalance_monitor.dashboard.metrics_collector import exposition
 from rebalance_monitor.dashboard.web.access import access_of
 from rebalance_monitor.dashboard.web.api import Api
 from rebalance_monitor.dashboard.web.app import make_app
-from rebalance_monitor.dashboard.web.past import MemoryPast, TablePast
+from rebalance_monitor.dashboard.web.past import MemoryPast
 from rebalance_monitor.dashboard.web.server import Server
+from rebalance_monitor.dashboard.web.table_past import TablePast
 
 if TYPE_CHECKING:
     from collections.abc import Callable

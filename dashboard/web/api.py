@@ -12,7 +12,7 @@ from rebalance_monitor.dashboard.web.group_page import group_detail
 from rebalance_monitor.dashboard.web.incident_view import dicts, in_order, incident_detail, incident_row
 from rebalance_monitor.dashboard.web.overview import health_of, overview
 from rebalance_monitor.dashboard.web.parameters import BadRequest
-from rebalance_monitor.dashboard.web.past import LOOKBACK_MS, Moments, Wanted, cursor, parse_cursor
+from rebalance_monitor.dashboard.web.past import LATEST_MS, LOOKBACK_MS, Moments, Wanted, cursor, parse_cursor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -160,7 +160,7 @@ class Api:
         return self._past_around(incident.group, incident.opened_at, incident.closed_at) or held
 
     def _past_around(self, group: str | None, opened: int, closed: int | None) -> list[Finding]:
-        until = 2**62 if closed is None else closed + LOOKBACK_MS // 24
+        until = LATEST_MS if closed is None else closed + LOOKBACK_MS // 24
         wanted = Wanted(group=group, since=opened - LOOKBACK_MS // 24, until=until, limit=AROUND)
         return self._past.find(wanted)[::-1]
 

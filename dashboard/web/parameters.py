@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.kinds import Kind, Severity
 from rebalance_monitor.dashboard.web.board import SORTS
+from rebalance_monitor.dashboard.web.past import LATEST_MS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 MAX_ROWS = 500
 MAX_TEXT = 512
-LATEST_MS = 253_402_300_799_999
 
 
 class BadRequest(Exception):  # noqa: N818 - the name that HTTP gives it

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -40,6 +42,19 @@ groups = st.builds(
 @given(groups)
 def test_a_group_comes_back_as_it_was(group: GroupState) -> None:
     assert decode_group(encode_group(group)) == group
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    groups,
+    st.characters(categories=["Cs"]),
+    st.integers(2**64) | st.integers(max_value=-(2**63) - 1),
+)
+def test_a_group_comes_back_with_what_no_text_and_no_machine_word_holds(
+    group: GroupState, text: str, number: int
+) -> None:
+    for odd in (replace(group, leader=text), replace(group, ts=number)):
+        assert decode_group(encode_group(odd)) == odd
 
 
 @settings(max_examples=40, deadline=None)

@@ -15,7 +15,8 @@ from rebalance_monitor.dashboard import queries
 from rebalance_monitor.dashboard.delta_log import LOG, DeltaState, is_delta, read_log
 from rebalance_monitor.dashboard.findings_table import read_newest, write_findings
 from rebalance_monitor.dashboard.table_files import files, require_format
-from rebalance_monitor.dashboard.web.past import TablePast, Wanted
+from rebalance_monitor.dashboard.web.past import Wanted
+from rebalance_monitor.dashboard.web.table_past import TablePast
 from rebalance_monitor.streaming.delta import EXTENSION, EXTENSIONS, session_settings
 from tests.dashboard.test_tables import FULL
 

@@ -16,7 +16,8 @@ from rebalance_monitor.dashboard.quarantine_table import Unreadable, write_quara
 from rebalance_monitor.dashboard.snapshot import Known, Update
 from rebalance_monitor.dashboard.table_files import files, forget_uncommitted
 from rebalance_monitor.dashboard.table_upkeep import delete_days, mend, merge_small
-from rebalance_monitor.dashboard.web.past import TablePast, Wanted
+from rebalance_monitor.dashboard.web.past import Wanted
+from rebalance_monitor.dashboard.web.table_past import TablePast
 from tests.alerts.findings import AT, finding
 from tests.checkpoints.stores import faulty_place, s3_place
 

@@ -10,7 +10,7 @@ from rebalance_monitor.lab.families import FAMILIES
 from rebalance_monitor.lab.report import DEVELOPED_ON, Origin, page
 from rebalance_monitor.lab.results import LIVE, REPLAY, Result, pooled
 from rebalance_monitor.lab.scenario import load, names
-from rebalance_monitor.lab.suite import Job, broker_for, clusters_for, fits, jobs_for
+from rebalance_monitor.lab.suite import Job, broker_for, cast_of, clusters_for, fits, jobs_for
 from rebalance_monitor.lab.suitefolder import read_suite
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "scenarios"
@@ -107,3 +107,13 @@ def test_seeds_that_nobody_had_looked_at_are_scored_apart() -> None:
 @pytest.mark.parametrize("name", sorted(path.name for path in FIXTURES.iterdir()))
 def test_every_fixture_was_made_by_runs_that_count(name: str) -> None:
     assert read_suite(FIXTURES / name).spoilt == {}
+
+
+def test_what_runs_beside_others_begins_first_and_ends_last() -> None:
+    jobs = jobs_for(["sigkill", "quiet-herd"], ["confluent", "raw"])
+    (first, herd), (_, other) = cast_of(jobs, 5, 1.0)
+    assert (first.scenario, herd.beside, other.beside) == ("quiet-herd", True, False)
+    assert herd.end > 1_000 > other.end
+    ((_, alone),) = cast_of(jobs_for(["quiet-herd"], ["raw"]), 5, 1.0)
+    assert not alone.beside
+    assert alone.end < 1_000

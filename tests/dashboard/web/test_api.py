@@ -18,7 +18,8 @@ from rebalance_monitor.dashboard.web import openapi
 from rebalance_monitor.dashboard.web.access import Access
 from rebalance_monitor.dashboard.web.api import Api
 from rebalance_monitor.dashboard.web.app import make_app
-from rebalance_monitor.dashboard.web.past import MemoryPast, TablePast
+from rebalance_monitor.dashboard.web.past import MemoryPast
+from rebalance_monitor.dashboard.web.table_past import TablePast
 from tests.dashboard.web import known
 from tests.dashboard.web.serving import served
 

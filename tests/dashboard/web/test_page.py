@@ -12,7 +12,7 @@ from playwright.sync_api import expect, sync_playwright
 from rebalance_monitor.dashboard.findings_table import write_findings
 from rebalance_monitor.dashboard.snapshot import Snapshot, Update
 from rebalance_monitor.dashboard.web.access import Access
-from rebalance_monitor.dashboard.web.past import TablePast
+from rebalance_monitor.dashboard.web.table_past import TablePast
 from tests.dashboard.web import known
 from tests.dashboard.web.browser import READY_MS, launch, visit
 from tests.dashboard.web.serving import served
