@@ -34,14 +34,13 @@ KILLS ?= 10
 chaos: setup ## Faults on purpose: kills, brokers away, stalls, full disk, garbage (KILLS=100 CHAOS_AWAY_S=300).
 	@$(VENV)/python tools/jars.py
 	@KILLS=$(KILLS) $(VENV)/python -m pytest -v -m "chaos" $(ARGS)
-	@KILLS=$(KILLS) $(VENV)/python -m pytest -v -m "slow" tests/streaming/test_kill.py $(ARGS)
 
 soak: setup ## Hours of load, and how memory grows (ARGS="--minutes 120 --rate 20000 --groups 10000").
 	@$(VENV)/python tools/jars.py
 	@$(VENV)/python -m bench.soak $(ARGS)
 
-test-matrix: setup ## The quick tests and those with Spark, on every pair of Python and Spark at hand.
-	@$(VENV)/python tools/matrix.py
+test-matrix: setup ## A broker, the job and a fault on every Spark, broker and Python; in pieces (ARGS="--spark 4.2").
+	@$(VENV)/python -m tools.matrix $(ARGS)
 
 RECORDS ?= 1000000
 SEED ?= 1
@@ -120,6 +119,7 @@ lock: ## Pin the newest fitting requirements again (needs uv).
 	@$(LOCK) --extra quality --group dev -o requirements/test.txt
 	@$(LOCK) -c requirements/test.txt -o requirements/demo.txt
 	@$(PIN) requirements/spark35.in -o requirements/spark35.txt
+	@$(PIN) requirements/spark42.in -o requirements/spark42.txt
 
 clean: ## Remove what was built, but not .venv.
 	@rm -rf build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache spark-warehouse

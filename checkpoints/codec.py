@@ -33,6 +33,9 @@ CODEC_VERSION = 2
 FRAME_VERSION = 4
 """Version of a group's body; goes up with any change to the fields of a group, member or storm."""
 
+FRAMES_READ = (3, FRAME_VERSION)
+"""What is read. A body of version 3 is JSON; a group keeps it until it is next touched."""
+
 LANE_VERSION = 1
 """Version of the lane's own layout."""
 
@@ -200,7 +203,7 @@ def _thawable(body: bytes, at: int) -> Iterable[tuple[str, Frozen]]:
         end, name = at + _LENGTH.size + length, at + _FRAME.size
         start = name + size + _WAKE.size
         wake, version = _WAKE.unpack_from(body, name + size)
-        if version != FRAME_VERSION:
+        if version not in FRAMES_READ:
             raise StateVersionError(version, FRAME_VERSION)
         yield body[name : name + size].decode(errors="surrogatepass"), (wake, body[at:end], start - at)
         at = end

@@ -20,7 +20,14 @@ from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.measured import MAX_HEARTBEAT_MS, Silence, Stall
-from rebalance_monitor.coordinator.windows import CLOSE_MS, SLACK_MS, arrival, heartbeat, trapezoid
+from rebalance_monitor.coordinator.windows import (
+    CLOSE_MS,
+    SHORT_BEAT_MS,
+    SLACK_MS,
+    arrival,
+    heartbeat,
+    trapezoid,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
@@ -30,7 +37,7 @@ _CAP_FITTING = 0.55
 _CAP_UNSYNCED = 0.85
 _CAP_STALL = 0.9
 _MIN_REPORTED = 0.1
-_UNTOLD = 0.36
+_UNTOLD = 0.18
 _EXACT_MS = 100
 _CERTAIN = 0.97
 _BARRIER_HELD = 0.85
@@ -42,7 +49,11 @@ _WENT = 4
 _STALLED = 10
 # How often a member that is not stalled repeats its offsets for so long while its siblings' move.
 _UNMOVED = 0.1
-_PRIOR_SYNC = 0.1
+_PRIOR_SYNC = 0.2
+# A client whose commit is not answered repeats it, though its application polls no more.
+_REPEATS = 3
+# In so many steps the time is spread in which a client notices its breach.
+_PARTS = 3
 _TIMEOUTS = frozenset({Cause.SESSION_TIMEOUT, Cause.POLL_INTERVAL_EXCEEDED})
 PRIORS_DYNAMIC = {
     Cause.MEMBER_LEFT: 0.45,
@@ -80,7 +91,10 @@ def _prior(seen: Silence) -> dict[Cause, float]:
     elif seen.poll is None:
         prior[Cause.POLL_INTERVAL_EXCEEDED] /= 2
     if not seen.committed:
-        # Of a stall nothing speaks in one that was never seen to work.
+        # Of a stall nothing speaks in one that was not seen to work.
+        prior[Cause.POLL_INTERVAL_EXCEEDED] /= 3
+    if seen.returned:
+        # Who stalls comes back when the stall is over, hardly before those that stayed have rejoined.
         prior[Cause.POLL_INTERVAL_EXCEEDED] /= 3
     if not seen.goodbye:
         prior[Cause.MEMBER_LEFT] /= 20
@@ -95,7 +109,7 @@ def _prior(seen: Silence) -> dict[Cause, float]:
 
 def _dynamic(seen: Silence) -> dict[Cause, float]:
     prior = _prior(seen)
-    early = int(seen.poll_early * seen.cadence)
+    early = int(seen.poll_early * seen.cadence) * (_REPEATS if seen.repeated else 1)
     expiry = _expiry(seen, seen.session - seen.session_early, seen.session_early)
     breach = _held_breach(seen) if seen.poll_held else _breach(seen, seen.rebalance - early, early)
     likelihood = {
@@ -126,7 +140,7 @@ def _deadlines(seen: Silence, scores: dict[Cause, float]) -> None:
         scores[Cause.JOIN_DEADLINE_MISSED] = 0.5 / CLOSE_MS
     if not seen.committed:
         late = seen.elapsed - seen.rebalance
-        prior_sync = _PRIOR_SYNC if seen.session != seen.rebalance else _PRIOR_SYNC / 3
+        prior_sync = _PRIOR_SYNC / (3 if seen.worked or seen.session == seen.rebalance else 1)
         scores[Cause.SYNC_DEADLINE_MISSED] = prior_sync * arrival(seen, late, CLOSE_MS)
 
 
@@ -162,10 +176,12 @@ def _static(seen: Silence) -> dict[Cause, float]:
 
 def _censored(seen: Silence) -> list[tuple[Cause, float]]:
     """Say what the elapsed time alone rules out: it never committed in the generation."""
+    if seen.static and seen.elapsed >= seen.session - CLOSE_MS:
+        return [(Cause.STATIC_MEMBER_EXPIRED, 0.8), (Cause.UNKNOWN, 0.2)]
     if seen.static:
-        return [(Cause.STATIC_MEMBER_EXPIRED, 0.5), (Cause.UNKNOWN, 0.4)]
+        return [(Cause.MEMBER_REMOVED_BY_ADMIN, 0.5), (Cause.UNKNOWN, 0.5)]
     if seen.elapsed < seen.session - CLOSE_MS and seen.goodbye:
-        return [(Cause.MEMBER_LEFT, 0.7), (Cause.UNKNOWN, 0.3)]
+        return [(Cause.MEMBER_LEFT, 0.85), (Cause.UNKNOWN, 0.15)]
     # Of a stall nothing speaks in one that was never seen to work.
     possible = dict(PRIORS_DYNAMIC)
     del possible[Cause.POLL_INTERVAL_EXCEEDED]
@@ -210,18 +226,41 @@ def _capped(shares: dict[Cause, float], cap: float, timeouts: AbstractSet[Cause]
 
 def _expiry(seen: Silence, due: int, early: int) -> float:
     late = seen.silence - due
-    usual = arrival(seen, late, max(seen.cadence, CLOSE_MS) + early)
+    spread = max(seen.cadence, CLOSE_MS)
+    usual = arrival(seen, late, spread + early) if early else _last_sign(seen, late, spread)
     if seen.committed:
         return usual
     # Its session began as the generation did, and its end may be what the barrier waited for.
     return _AT_ONCE * trapezoid(late, SLACK_MS, SLACK_MS) + (1 - _AT_ONCE) * usual
 
 
+def _last_sign(seen: Silence, late: int, spread: int) -> float:
+    """Give how likely an expiry is: its session runs from its last commit, or a heartbeat after that."""
+    beat = min(heartbeat(seen), SHORT_BEAT_MS)
+    commit = 1 - spread / (2 * beat) if spread <= beat else beat / (2 * spread)
+    later = 0.5 * arrival(seen, late, spread // 2) + 0.5 * arrival(seen, late, spread)
+    return commit * arrival(seen, late, 0) + (1 - commit) * later
+
+
 def _breach(seen: Silence, due: int, early: int) -> float:
+    """Give how likely a breach is; who commits after processing polled up to a cadence before."""
+    if not seen.by_hand or early:
+        return _timed_breach(seen, due, early)
+    cadence = max(seen.cadence, 0)
+    before = _noticed(seen, due - cadence, cadence)
+    return (1 - seen.by_hand) * _timed_breach(seen, due, early) + seen.by_hand * before
+
+
+def _timed_breach(seen: Silence, due: int, early: int) -> float:
     """Give how likely a breach is; a timer that commits after the last poll is never late as well."""
     late = 0 if early >= seen.cadence > 0 and seen.poll_early >= 1 else max(seen.cadence, CLOSE_MS)
-    spread = late + early + seen.poll_late
-    return arrival(seen, seen.silence - due, spread)
+    return _noticed(seen, due, late + early)
+
+
+def _noticed(seen: Silence, due: int, spread: int) -> float:
+    """Give how likely a breach is that came up to `spread` ms after `due`; its client notices it later."""
+    waits = (seen.poll_late * part // (2 * _PARTS) for part in range(1, 2 * _PARTS, 2))
+    return sum(arrival(seen, seen.silence - due - wait, spread) for wait in waits) / _PARTS
 
 
 def _held_breach(seen: Silence) -> float:

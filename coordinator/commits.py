@@ -15,6 +15,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from rebalance_monitor.coordinator import topic_names
+from rebalance_monitor.coordinator.families import FAMILIES
 from rebalance_monitor.decoders.rows import listed_partitions
 
 if TYPE_CHECKING:
@@ -150,7 +151,12 @@ def fold(state: GroupState, at: int, partitions: bytes, offsets: bytes, owned: O
 
 
 def commits_when_idle(state: GroupState, member: Member) -> bool:
-    """Whether silence of this member means something even without traffic."""
+    """Whether silence of this member means something even without traffic.
+
+    A client that commits only what is new repeats itself where an answer is late: that is no trait.
+    """
+    if FAMILIES[member.family].commits_idle is False and 2 * member.idle < member.commits:
+        return False
     return member.idle >= IDLE_TRAIT or member.family in state.idle_families
 
 

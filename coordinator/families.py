@@ -24,7 +24,8 @@ class Family:
     come this much after the last poll, so a breach may look shorter (in cadences). `poll_late_ms`: added
     before the client notices the breach. `poll_held`: stops its heartbeats at the breach and leaves only when
     the stall ends, so it is gone anywhere from P to P + S. `commits_stalled`: goes on committing while its
-    application is stalled, and its max.poll.interval is in no record.
+    application is stalled, and its max.poll.interval is in no record. `polls_to_rejoin`: rejoins within the
+    application's poll, so it commits what it processed before, and nothing after.
     """
 
     name: str
@@ -35,16 +36,26 @@ class Family:
     poll_late_ms: int = 0
     poll_held: bool = False
     commits_stalled: bool = False
+    polls_to_rejoin: bool = False
 
 
 FAMILIES: dict[str, Family] = {
     family.name: family
     for family in (
-        Family("java", commits_idle=True, enforces_poll=True, poll_late_ms=100),
+        Family("java", commits_idle=True, enforces_poll=True, poll_late_ms=100, polls_to_rejoin=True),
         Family("streams", commits_idle=False, enforces_poll=True, says_goodbye=False),
         Family("connect", commits_idle=False, enforces_poll=True),
-        Family("librdkafka", commits_idle=False, enforces_poll=True, poll_early=1.0, poll_late_ms=500),
-        Family("kafka-python", commits_idle=True, enforces_poll=True, poll_late_ms=1000),
+        Family(
+            "librdkafka",
+            commits_idle=False,
+            enforces_poll=True,
+            poll_early=1.0,
+            poll_late_ms=500,
+            polls_to_rejoin=True,
+        ),
+        Family(
+            "kafka-python", commits_idle=True, enforces_poll=True, poll_late_ms=1000, polls_to_rejoin=True
+        ),
         Family("aiokafka", commits_idle=True, enforces_poll=False, commits_stalled=True),
         Family("sarama", commits_idle=False, enforces_poll=False),
         Family("franz-go", commits_idle=False, enforces_poll=False),

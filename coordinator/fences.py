@@ -56,7 +56,7 @@ def _judge(state: GroupState, member: Member, scene: Scene) -> Departure:
         session=member.session_timeout,
         rebalance=max(member.rebalance_timeout, 1),
         silence=max(0, scene.ts - life),
-        elapsed=max(0, scene.ts - member.joined_at),
+        elapsed=max(0, scene.ts - max(member.joined_at, member.acked_at)),
         cadence=cadence(member, rest),
         held=0,
         wait=_WAIT_MS,

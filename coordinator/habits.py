@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator import lulls, membership
 from rebalance_monitor.coordinator.commits import commits_when_idle
+from rebalance_monitor.coordinator.families import FAMILIES
+from rebalance_monitor.coordinator.measured import MAX_HEARTBEAT_MS, Rejoined
 
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.state import GroupState, Member
@@ -15,6 +17,10 @@ _QUIET_STEADY = 0.05
 _QUIET_SIBLINGS = 0.15
 _QUIET_UNSEEN = 0.4
 _USUAL_CADENCE_MS = 5_000
+# How often the last commit of one that commits when idle, or has steady traffic, is that before it rejoined.
+_SURE_IDLE, _SURE = 0.97, 0.9
+# Auto-commit is what these clients do unless they are told otherwise.
+_BY_HAND = 0.3
 
 
 def cadence(member: Member, kept: list[Member]) -> int:
@@ -58,3 +64,42 @@ def held(state: GroupState, kept: list[Member], cst: int) -> int:
         return 0
     waits = [cst - m.last_commit - m.cadence for m in kept if m.cadence > 0 and lulls.watchable(state, m)]
     return max(0, max(waits, default=0))
+
+
+def rejoined(state: GroupState, kept: list[Member], cst: int) -> Rejoined | None:
+    """Tell from their last commits when those that stayed rejoined; None where none of them tells.
+
+    A member rejoins once it has heard of the rebalance, so not before it began: no member may have committed
+    and rejoined before the one whose going began it went.
+    """
+    found = [(when, m) for m in kept if (when := _rejoined_at(state, m, cst)) is not None]
+    if not found:
+        return None
+    times = [min(when, cst) for when, _ in found]
+    # librdkafka's cooperative members commit on while they wait.
+    waits = state.protocol in membership.COOPERATIVE and any(m.family == "librdkafka" for _, m in found)
+    return Rejoined(
+        least=cst - min(times),
+        apart=0 if waits else max(times) - min(times),
+        among=1 if waits else len(times),
+        sure=_SURE_IDLE if all(commits_when_idle(state, m) for _, m in found) else _SURE,
+    )
+
+
+def _rejoined_at(state: GroupState, member: Member, cst: int) -> int | None:
+    """When it rejoined (ms), as its last commit tells: it comes with that, or up to a cadence before."""
+    if member.last_commit <= state.cst or not _is_steady(member):
+        return None
+    idle, cooperative = commits_when_idle(state, member), state.protocol in membership.COOPERATIVE
+    if not idle and cst - member.last_commit > 2 * member.cadence + MAX_HEARTBEAT_MS:
+        return None
+    if FAMILIES[member.family].polls_to_rejoin or (idle and not cooperative):
+        return member.last_commit
+    return None if cooperative else member.last_commit + member.cadence
+
+
+def by_hand(state: GroupState, member: Member) -> float:
+    """How likely it is that the application commits, after it has processed what it polled."""
+    if commits_when_idle(state, member) or not FAMILIES[member.family].commits_idle:
+        return 0.0
+    return _BY_HAND

@@ -18,6 +18,20 @@ class Stall(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Rejoined:
+    """When those that stayed rejoined, as their last commits tell; all in ms.
+
+    The first did so at least `least` before the end of the barrier, and `apart` before the last; `among` so
+    many of them tell it. `sure`: how likely it is that these commits do.
+    """
+
+    least: int = 0
+    apart: int = 0
+    among: int = 1
+    sure: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
 class Silence:
     """What was measured about one member that went; all durations in ms.
 
@@ -30,7 +44,11 @@ class Silence:
     so it may end this much earlier after the last commit. `stalled`: just before its last commit it had been
     silent for its rebalance timeout. `stall` and `idle`, how many of its commits moved nothing: see `Stall`.
     `waited`: it may have been silent because it waited in the barrier that another member held. `hidden`: its
-    client enforces a poll interval that no record holds.
+    client enforces a poll interval that no record holds. `rejoined`: what the survivors' commits tell;
+    `crowded`: others came or went in the same barrier; `by_hand`: how likely it is that it commits after
+    processing, so that its last poll came before its last commit; `repeated`: its last commit moved nothing,
+    though its client commits only what is new; `returned`: its client and host were back in the same barrier;
+    `worked`: it committed in generations before.
     """
 
     session: int
@@ -57,3 +75,9 @@ class Silence:
     idle: int = 0
     waited: bool = False
     hidden: bool = False
+    rejoined: Rejoined | None = None
+    crowded: bool = True
+    by_hand: float = 0.0
+    repeated: bool = False
+    returned: bool = False
+    worked: bool = False

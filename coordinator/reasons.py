@@ -6,7 +6,7 @@ wherever the evidence does not add up to a majority.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator import connect, habits, lulls, membership
@@ -46,18 +46,22 @@ def departures(state: GroupState, change: Change, cst: int, aborted: int) -> lis
     held = max(habits.held(state, kept, cst), lulls.held_to_the_end(state, change, cst))
     emptied = not change.kept and not change.joined and len(change.left) == 1
     waited = lulls.waited(state, change, cst)
+    seen = [_seen(state, member, kept, cst) for member in change.left]
+    back = _back(change)
     return [
-        _depart(
-            state,
+        judged(
             member,
-            kept,
-            cst,
-            held * (not emptied),
-            aborted,
-            emptied=emptied,
-            waited=member.member_id in waited,
+            replace(
+                one,
+                held=held * (not emptied),
+                wait=_EXACT_MS if emptied else -1,
+                aborted=aborted,
+                waited=member.member_id in waited,
+                crowded=len(change.left) > 1 or bool(change.joined),
+                returned=(member.client_id, member.host) in back,
+            ),
         )
-        for member in change.left
+        for member, one in zip(change.left, seen, strict=True)
     ]
 
 
@@ -79,7 +83,7 @@ def causes_of(
 
 def _removed_by_admin(change: Change, gone: list[Departure]) -> list[CauseEntry]:
     """Name members that went, active to the last, and were back at once: as one does that was removed."""
-    back = {(member.client_id, member.host) for member in change.joined if member.instance_id is None}
+    back = _back(change)
     why = "it was back as a new member within the same barrier, as one that an administrator removed"
     return [
         _entry(departure.member, Cause.MEMBER_REMOVED_BY_ADMIN, 0.2, why)
@@ -87,6 +91,11 @@ def _removed_by_admin(change: Change, gone: list[Departure]) -> list[CauseEntry]
         if departure.causes[0].cause is Cause.MEMBER_LEFT
         and (departure.member.client_id, departure.member.host) in back
     ]
+
+
+def _back(change: Change) -> set[tuple[str, str]]:
+    """Give client and host of the dynamic members that came: they may be those of one that went."""
+    return {(member.client_id, member.host) for member in change.joined if member.instance_id is None}
 
 
 def started(state: GroupState, now: GroupState, *, new: bool) -> tuple[CauseEntry, ...]:
@@ -116,44 +125,36 @@ def seconds(ms: int) -> str:
     return f"{ms / 1000:.1f} s"
 
 
-def _depart(
-    state: GroupState,
-    member: Member,
-    kept: list[Member],
-    cst: int,
-    held: int,
-    aborted: int,
-    *,
-    emptied: bool,
-    waited: bool,
-) -> Departure:
+def _seen(state: GroupState, member: Member, kept: list[Member], cst: int) -> Silence:
+    """Measure one member that went in the barrier that ended at `cst`."""
     family = FAMILIES[member.family]
     life = max(member.last_commit, state.cst)
     quiet = habits.quietness(state, member, kept, life)
-    seen = Silence(
+    return Silence(
         session=member.session_timeout,
         rebalance=member.rebalance_timeout,
         silence=max(0, cst - life),
         elapsed=max(0, cst - state.cst),
         cadence=habits.cadence(member, kept),
-        held=held,
-        wait=_EXACT_MS if emptied else -1,
+        held=0,
+        wait=-1,
         static=member.instance_id is not None,
         means=quiet < 1,
         committed=member.last_commit > state.cst,
         poll=family.enforces_poll,
         goodbye=family.says_goodbye,
-        poll_early=family.poll_early,
+        poll_early=family.poll_early if member.last_commit > state.cst else 0.0,
         poll_late=family.poll_late_ms,
-        aborted=aborted,
         quiet=quiet,
         closes=bool(family.commits_idle) and bool(member.offsets),
         stall=lulls.stall(state, member) if family.commits_stalled else Stall.NO,
         idle=member.idle,
-        waited=waited,
         hidden=family.commits_stalled and 0 < quiet < 1,
+        rejoined=habits.rejoined(state, kept, cst),
+        by_hand=habits.by_hand(state, member) if member.last_commit > state.cst else 0.0,
+        worked=member.commits > 0,
+        repeated=family.commits_idle is False and not (member.moved or member.fresh),
     )
-    return judged(member, seen)
 
 
 def judged(member: Member, seen: Silence) -> Departure:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator.measured import MAX_HEARTBEAT_MS
+from rebalance_monitor.coordinator.measured import MAX_HEARTBEAT_MS, Rejoined
 
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.measured import Silence
@@ -16,21 +16,57 @@ SLACK_MS = 60
 CLOSE_MS = 300
 """A client that closes is gone within so long of its last commit, ms."""
 
+SHORT_BEAT_MS = 1_000
+"""The heartbeat interval of those that chose a short one, ms."""
+
+_LEAST_WAIT_MS, _STEPS = 500, 5
+# How often a member goes while others wait in a barrier, where others came or went in it, and where not.
+_IN_A_CROWD, _ALONE = 0.3, 0.1
+
 
 def arrival(seen: Silence, late: int, spread: int) -> float:
     """Likelihood (per ms) that the barrier ended `late` ms after the earliest moment it allows.
 
-    The removal either started the barrier, which took at least `held` and up to a heartbeat more, or ended
-    one that others had begun. A short heartbeat is the likelier one: short session timeouts come with it.
+    The removal either started the barrier, so no member that stayed had rejoined before it, or it came while
+    others, or the end of a barrier that others had begun, waited for this member.
     """
     if seen.wait >= 0:
         return trapezoid(late, spread, seen.wait)
-    beat = heartbeat(seen)
-    short, begun = min(beat, 1_000), late - seen.held
-    likely = 0.65 * trapezoid(begun, spread, short) + 0.35 * trapezoid(begun, spread, beat)
-    if seen.held > CLOSE_MS:
-        likely = 0.7 * likely + 0.3 * trapezoid(late, spread, 0)
+    told = seen.rejoined or Rejoined(seen.held)
+    likely = told.sure * _begun(seen, late - told.least, spread, told)
+    likely += (1 - told.sure) * _begun(seen, late, spread, Rejoined())
+    if told.least > SLACK_MS:
+        inside = 0.5 * trapezoid(late, spread, 0) + 0.5 * trapezoid(late, spread, told.least)
+        share = _IN_A_CROWD if seen.crowded else _ALONE
+        likely = (1 - share) * likely + share * inside
     return likely
+
+
+def _begun(seen: Silence, late: int, spread: int, told: Rejoined) -> float:
+    """Likelihood that the first survivor rejoined `late` ms after the earliest moment of the removal.
+
+    Each waited for its next heartbeat, and for its next poll. How long these take at most is in no record,
+    but no two rejoined further apart than that.
+    """
+    total = likely = 0.0
+    waits = _waits(heartbeat(seen))
+    for most in waits:
+        left = most - told.apart
+        if left > 0:
+            weight = left * (waits[0] / most) ** told.among
+            total += weight
+            likely += weight * trapezoid(late, spread, left)
+    if not total:
+        return trapezoid(late, spread, CLOSE_MS)
+    return likely / total
+
+
+def _waits(most: int) -> tuple[int, ...]:
+    """Return the waits (ms) that are tried, up to `most`: a short one is likelier than any longer one."""
+    if most <= _LEAST_WAIT_MS:
+        return (max(most, 1),)
+    step = (most / _LEAST_WAIT_MS) ** (1 / _STEPS)
+    return tuple(round(_LEAST_WAIT_MS * step**number) for number in range(_STEPS + 1))
 
 
 def heartbeat(seen: Silence) -> int:

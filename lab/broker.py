@@ -38,8 +38,8 @@ class LabBroker:
     """A lab cluster in one folder. `folder=None` takes a temporary one, removed at the end.
 
     `version` may end in `+new`: a 3.7 to 3.9 with the new (Java) coordinator. `port=0` takes free ports;
-    otherwise node i listens on `port + i`. `settings` are broker properties. The other keyword
-    arguments are fields of `Shape`.
+    otherwise node i listens on `port + i`. `settings` are broker properties. `cluster_id`: 22 characters
+    of base64, "" for one of its own. The other keyword arguments are fields of `Shape`.
     """
 
     def __init__(
@@ -53,6 +53,7 @@ class LabBroker:
         offsets_partitions: int = 50,
         initial_delay_ms: int = 0,
         proxied: bool = False,
+        cluster_id: str = "",
     ) -> None:
         self._temporary = folder is None
         self.folder = (folder or Path(tempfile.mkdtemp(prefix="rebalance-monitor-lab-"))).resolve()
@@ -69,6 +70,7 @@ class LabBroker:
             extra=dict(settings or {}),
         )
         self._port = port
+        self._new_id = cluster_id or base64.urlsafe_b64encode(secrets.token_bytes(16)).decode().rstrip("=")
         self.nodes: list[Node] = []
         self.proxies: list[Proxy] = []
 
@@ -94,12 +96,11 @@ class LabBroker:
         DependencyError: no Java, no jars, a port in use, or a node that ended (with its last lines).
         """
         resolve_kafka_broker(self.version)
-        cluster_id = base64.urlsafe_b64encode(secrets.token_bytes(16)).decode().rstrip("=")
         addresses = self._addresses()
         self.nodes = [Node(self.folder / f"node-{a.node}", self.version, a) for a in addresses]
         try:
             for node in self.nodes:
-                node.prepare(self.shape, addresses, self._cluster_id() or cluster_id)
+                node.prepare(self.shape, addresses, self._cluster_id() or self._new_id)
             for node in self.nodes:
                 node.start(leashed=leashed)
                 note()

@@ -46,6 +46,8 @@ class Job:
         self._detection = dict(detection or {})
         self._alerts = dict(alerts or {})
         self.storage = folder / "monitor"
+        # The environment it runs in; another one may hold another Spark.
+        self.python = sys.executable
         self._read = 0
         self._rest = b""
         folder.mkdir(parents=True, exist_ok=True)
@@ -68,7 +70,7 @@ class Job:
         main = "from rebalance_monitor.cli.main import main; main()"
         with (self._folder / "monitor.log").open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", main, "run", "--config", str(self.config)],
+                [self.python, "-c", main, "run", "--config", str(self.config)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -77,12 +79,12 @@ class Job:
         self._leash = Leash(self._process.pid)
         return self
 
-    def wait_ready(self) -> None:
+    def wait_ready(self, patience_s: float = JOB_READY_S) -> None:
         """Wait until the first batch is committed. Raises DependencyError with the end of the job's log."""
-        wait_until(lambda: self._committed() or not self.alive, JOB_READY_S, every_s=0.3)
+        wait_until(lambda: self._committed() or not self.alive, patience_s, every_s=0.3)
         if not self._committed():
             self.require()
-            raise DependencyError(f"The monitor did not start within {JOB_READY_S:.0f} s:\n{self._log()}")
+            raise DependencyError(f"The monitor did not start within {patience_s:.0f} s:\n{self._log()}")
 
     def _committed(self) -> bool:
         return any(self.storage.glob("state/*/commits/[0-9]*"))

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from rebalance_monitor.lab.scenario import Scenario
 
 MAX_JVMS = 3
-# Thirty at once starve broker and monitor on two cores: what is measured then is the machine.
-MAX_PYTHONS = 20
+# Thirty and more at once starve broker and monitor on two cores: what is measured then is the machine.
+MAX_PYTHONS = 24
 # A process with a client in many groups counts for several.
 HERD_PLACES = 2
 START_APART_S = 0.7

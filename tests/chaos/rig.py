@@ -6,14 +6,17 @@ job must have told exactly that, each finding once, in its file and in its table
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
 import threading
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow.parquet as pq
+import yaml
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -25,9 +28,10 @@ from rebalance_monitor.streaming.storage import Storage
 from tests.streaming.undisturbed import findings_of_topic, record_driven
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
-PATIENCE_S = 240.0
+# How long anything may take; CHAOS_PATIENCE_S=900 for a machine that is busy with other things.
+PATIENCE_S = float(os.environ.get("CHAOS_PATIENCE_S", "240"))
 OFFSETS = "__consumer_offsets"
 TOPIC = "chaos"
 
@@ -102,10 +106,24 @@ class ChaosJob(Job):
 
     def __init__(self, bootstrap: str, folder: Path, settings: Mapping[str, object]) -> None:
         self._more = dict(settings)
+        self._bootstrap = bootstrap
         super().__init__(bootstrap, folder, {"behind_after_ms": 10_000})
 
     def _settings(self, bootstrap: str) -> dict[str, object]:
         return {**super()._settings(bootstrap), **self._more}
+
+    def move_to(self, python: Path, settings: Mapping[str, object]) -> None:
+        """Run in another environment from the next start on, with settings that it needs."""
+        self.python = str(python)
+        tree = {**self._settings(self._bootstrap), **settings}
+        self.config.write_text(yaml.safe_dump(tree), encoding="utf-8")
+
+    def wait_ready(self, patience_s: float = PATIENCE_S) -> None:
+        super().wait_ready(patience_s)
+
+    def kill(self) -> None:
+        """End driver, JVM and workers with no chance to say a word."""
+        os.killpg(self.pid, signal.SIGKILL)
 
     @property
     def log(self) -> str:
@@ -161,13 +179,22 @@ class Proxy:
                 other.sendall(data)
 
 
-def inject(bootstrap: str, records: list[tuple[int, bytes | None, bytes | None]]) -> None:
-    """Write (partition, key, value) into the offsets topic: brokers let only this client id do it."""
+class Record(NamedTuple):
+    """A record of the offsets topic; `at` in ms, 0 for now."""
+
+    partition: int
+    key: bytes | None
+    value: bytes | None
+    at: int = 0
+
+
+def inject(bootstrap: str, records: Sequence[Record]) -> None:
+    """Write into the offsets topic: brokers let only this client id do it."""
     producer = Producer(
         {"bootstrap.servers": bootstrap, "client.id": "__admin_client", "message.max.bytes": 50_000_000}
     )
-    for partition, key, value in records:
-        producer.produce(OFFSETS, value, key, partition)
+    for record in records:
+        producer.produce(OFFSETS, record.value, record.key, record.partition, timestamp=record.at)
         producer.poll(0)
     assert producer.flush(60) == 0
 

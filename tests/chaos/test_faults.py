@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient
 from rebalance_monitor.decoders import coordinator_partition
 from rebalance_monitor.lab.broker import LabBroker
 from rebalance_monitor.lab.node import free_ports, wait_until
-from tests.chaos.rig import OFFSETS, PATIENCE_S, TOPIC, Proxy, Rig, inject
+from tests.chaos.rig import OFFSETS, PATIENCE_S, TOPIC, Proxy, Record, Rig, inject
 from tests.coordinator.timeline import Client, metadata
 from tests.decoders.encode import commit_key, commit_value, group_key
 
@@ -188,7 +188,7 @@ def test_one_percent_of_garbage_is_counted_and_harms_no_group(rig: Rig, broker: 
     with rig.job:
         rig.job.wait_ready()
         pairs = [bad[number // 100 % len(bad)] if number % 100 == 0 else good for number in range(20_000)]
-        inject(broker.bootstrap, [(n % PARTITIONS, *pair) for n, pair in enumerate(pairs)])
+        inject(broker.bootstrap, [Record(n % PARTITIONS, *pair) for n, pair in enumerate(pairs)])
         rig.pulse("garbage-b")
         found = rig.await_told(lambda f: f.kind == "unreadable_records" and f.phase == "opened")
         assert found.details["reason"] in {"truncated", "unknown_type", "bad_length", "unknown_version"}
@@ -209,7 +209,7 @@ def test_a_group_of_ten_thousand_members_is_one_rebalance(rig: Rig, broker: LabB
     with rig.job:
         rig.job.wait_ready()
         began = time.monotonic()
-        inject(broker.bootstrap, [(shard, group_key(group), value)])
+        inject(broker.bootstrap, [Record(shard, group_key(group), value)])
         found = completed(rig, group)
         assert found.members_total == 10_000
         assert found.members_affected == 10_000
@@ -265,7 +265,11 @@ def test_a_shard_with_half_of_all_traffic_delays_no_other(rig: Rig, broker: LabB
         name for name in (f"cold-{n}" for n in range(99)) if coordinator_partition(name, PARTITIONS) != hot
     )
     commits = [
-        (hot if n % 2 else n % PARTITIONS, commit_key(f"simple-{n % 50}", TOPIC, n % 7), commit_value(n, now))
+        Record(
+            hot if n % 2 else n % PARTITIONS,
+            commit_key(f"simple-{n % 50}", TOPIC, n % 7),
+            commit_value(n, now),
+        )
         for n in range(200_000)
     ]
     with rig.job:

@@ -40,10 +40,11 @@ pytestmark = [pytest.mark.chaos, pytest.mark.broker, pytest.mark.spark, pytest.m
 MAIN = "from rebalance_monitor.cli.main import main; main()"
 TOPIC = "__consumer_offsets"
 GROUPS = [f"group-{number}" for number in range(6)]
-# Workers that write state as an earlier release did.
+# Workers that write state as a release did whose state is no longer read.
 OLD_DAEMON = """
 from rebalance_monitor.checkpoints import codec
-codec.FRAME_VERSION -= 1
+codec.FRAME_VERSION = 2
+codec.FRAMES_READ = (2,)
 from pyspark.daemon import manager
 manager()
 """

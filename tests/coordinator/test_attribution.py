@@ -126,10 +126,17 @@ def test_a_stall_that_nothing_tells_from_a_leave_is_spread_and_one_that_siblings
     assert dict(attribute(silence(500, **stalled)))[Cause.MEMBER_LEFT] > 0.9
 
 
-def test_of_one_that_never_committed_unknown_comes_first_and_then_the_priors() -> None:
+def test_of_one_that_never_committed_the_priors_are_said_below_any_claim() -> None:
     found = attribute(silence(200_000, elapsed=200_000, means=False, committed=False))
-    assert [cause for cause, _ in found] == [Cause.UNKNOWN, Cause.MEMBER_LEFT, Cause.SESSION_TIMEOUT]
-    assert all(share < 0.6 for _, share in found)
+    assert [cause for cause, _ in found] == [Cause.MEMBER_LEFT, Cause.SESSION_TIMEOUT, Cause.UNKNOWN]
+    assert all(share < 0.5 for _, share in found)
+
+
+def test_a_static_member_that_never_committed_expired_unless_it_went_too_soon() -> None:
+    never = {"static": True, "means": False, "committed": False}
+    assert attribute(silence(200_000, elapsed=200_000, **never))[0] == (Cause.STATIC_MEMBER_EXPIRED, 0.8)
+    soon = attribute(silence(9_000, elapsed=9_000, **never))
+    assert all(cause is not Cause.STATIC_MEMBER_EXPIRED and share < 0.6 for cause, share in soon)
 
 
 def test_one_that_went_just_when_the_session_ended_that_began_by_joining_expired() -> None:

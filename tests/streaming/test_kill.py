@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.chaos,
     pytest.mark.timeout(600 + 120 * int(os.environ.get("KILLS", "10"))),
     pytest.mark.spark,
     pytest.mark.broker,

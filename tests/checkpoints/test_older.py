@@ -1,0 +1,79 @@
+"""State that earlier versions of the product wrote, kept as they wrote it: it is read on, or refused by name.
+
+`frames-3.lane`: eight coordinators of the recording `faults-4.1.1`, each after the first half of its rows,
+with bodies in JSON. `codec-1.blob`: one coordinator, in a form that is no longer read.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow.parquet as pq
+import pytest
+
+from rebalance_monitor.checkpoints.codec import (
+    FRAME_VERSION,
+    StateVersionError,
+    decode_lane,
+    decode_state,
+    encode_state,
+)
+from rebalance_monitor.coordinator.outputs import FindingOut
+from rebalance_monitor.coordinator.settings import DetectionSettings
+from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
+from rebalance_monitor.decoders import Row, decode_batch
+
+if TYPE_CHECKING:
+    from rebalance_monitor.coordinator.state import ShardState
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+LANE = decode_lane((FIXTURES / "states" / "frames-3.lane").read_bytes())
+
+
+@pytest.fixture(scope="module")
+def rows() -> dict[int, list[Row]]:
+    """The rows of each coordinator of the recording."""
+    found: defaultdict[int, list[Row]] = defaultdict(list)
+    recorded = FIXTURES / "scenarios" / "faults-4.1.1" / "capture" / "records.parquet"
+    for batch in pq.ParquetFile(recorded).iter_batches():
+        for row in decode_batch(batch).to_pylist():
+            found[row["shard"]].append(Row(**row))
+    return found
+
+
+def told(state: ShardState, rows: list[Row]) -> list[str]:
+    """The ids of what a coordinator with this state tells of these rows."""
+    coordinator = ShardCoordinator(state, DetectionSettings(), "recorded")
+    outputs = [output for row in rows for output in coordinator.on_row(row)]
+    return [output.finding.id for output in outputs if isinstance(output, FindingOut)]
+
+
+def test_an_older_state_goes_on_as_if_this_version_had_written_it(rows: dict[int, list[Row]]) -> None:
+    later = 0
+    for (shard, _), (_, blob) in LANE.items():
+        half = len(rows[shard]) // 2
+        undisturbed = new_shard_state(shard, 0, None)
+        before = told(undisturbed, rows[shard][:half])
+        after = told(undisturbed, rows[shard][half:])
+        assert told(decode_state(blob), rows[shard][half:]) == after
+        assert not set(before) & set(after)
+        later += len(after)
+    assert later > 20
+
+
+def test_an_older_state_is_kept_as_it_was_until_a_group_is_touched() -> None:
+    for _, blob in LANE.values():
+        assert encode_state(decode_state(blob)) == blob
+        state = decode_state(blob)
+        groups = {name: state.groups[name] for name in state.groups}
+        assert groups
+        again = decode_state(encode_state(state))
+        assert {name: again.groups[name] for name in again.groups} == groups
+        assert {frame[body - 1] for _, frame, body in again.groups.frozen.values()} <= {FRAME_VERSION}
+
+
+def test_a_state_that_is_no_longer_read_says_what_to_do() -> None:
+    with pytest.raises(StateVersionError, match=r"version 1, .* reads version 2: .*--rebuild-state"):
+        decode_state((FIXTURES / "states" / "codec-1.blob").read_bytes())
