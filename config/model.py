@@ -7,9 +7,9 @@ in a printed configuration (`config/secrets.py`).
 
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from rebalance_monitor.config.alerts import Alerts
@@ -25,6 +25,11 @@ class Source(Section):
     """What is read, and how fast."""
 
     topic: str = Field(default="__consumer_offsets", min_length=1, description="The offsets topic.")
+    reader: Literal["spark", "python"] = Field(
+        default="spark",
+        description="Who reads: `spark`, its Kafka connector, or `python`, an own data source (Spark 4.0 "
+        "and newer, slower) for platforms whose connector delivers nothing of an internal topic.",
+    )
     starting: Literal["earliest", "latest"] = Field(
         default="earliest",
         description="Where a job without a checkpoint begins: `earliest` rebuilds every group's state first.",
@@ -43,6 +48,12 @@ class Source(Section):
     refresh_seconds: float = Field(
         default=30.0, gt=0, description="How often the topic is asked for new partitions."
     )
+
+    @model_validator(mode="after")
+    def _limited(self) -> Self:
+        if self.reader == "python" and self.max_offsets_per_trigger is not None:
+            raise ValueError("`max_offsets_per_trigger` does not go with `reader: python`")
+        return self
 
 
 class Storage(Section):

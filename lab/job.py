@@ -79,12 +79,12 @@ class Job:
         self._leash = Leash(self._process.pid)
         return self
 
-    def wait_ready(self) -> None:
+    def wait_ready(self, patience_s: float = JOB_READY_S) -> None:
         """Wait until the first batch is committed. Raises DependencyError with the end of the job's log."""
-        wait_until(lambda: self._committed() or not self.alive, JOB_READY_S, every_s=0.3)
+        wait_until(lambda: self._committed() or not self.alive, patience_s, every_s=0.3)
         if not self._committed():
             self.require()
-            raise DependencyError(f"The monitor did not start within {JOB_READY_S:.0f} s:\n{self._log()}")
+            raise DependencyError(f"The monitor did not start within {patience_s:.0f} s:\n{self._log()}")
 
     def _committed(self) -> bool:
         return any(self.storage.glob("state/*/commits/[0-9]*"))

@@ -126,7 +126,8 @@ class SightCheck:
             f"The monitor would be blind: the brokers have records in {len(self._missing)} partition(s) of "
             f"{self._facts.name} ({some}, …) that Spark's Kafka source does not deliver.",
             "Leave spark.sql.streaming.kafka.useDeprecatedOffsetFetching at true (the default here), check "
-            "that the platform's Kafka connector honours it, and that Read on the topic is allowed. "
+            "that the platform's Kafka connector honours it (`source.reader: python` does without that "
+            "connector), and that Read on the topic is allowed. "
             "`rebalance-monitor doctor` tells them apart.",
         )
 

@@ -35,7 +35,7 @@ from rebalance_monitor.streaming.plan import StatePlan, plan_state
 from rebalance_monitor.streaming.query import End, Shape, start_query, watch
 from rebalance_monitor.streaming.session import kafka_jars, shuffle_partitions, start_session
 from rebalance_monitor.streaming.settings import detection_settings
-from rebalance_monitor.streaming.source import kafka_options, kafka_source
+from rebalance_monitor.streaming.source import topic_source
 from rebalance_monitor.streaming.step import Plan
 from rebalance_monitor.streaming.storage import storage_at
 from rebalance_monitor.streaming.topic import TopicFacts, TopicWatch, ask, await_topic
@@ -197,7 +197,7 @@ class _Job:
 
     def _shape(self, facts: TopicFacts) -> Shape:
         return Shape(
-            source=kafka_source(kafka_options(self.settings, facts.partitions, self.limit)),
+            source=topic_source(self.settings, facts.partitions, self.limit),
             plan=self.plan,
             lanes=Lanes(
                 facts.partitions, self.settings.buckets, shuffle_partitions(self.settings.spark.properties())

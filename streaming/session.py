@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from rebalance_monitor.cluster.jars import JarChoice
+    from rebalance_monitor.config.model import Settings
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 # Renames through Hadoop's FileSystem: on a local folder this spares a forked shell command per file.
@@ -114,12 +114,14 @@ def shuffle_partitions(overrides: Mapping[str, str], environment: Mapping[str, s
     return int(session_settings(overrides, (), environment)["spark.sql.shuffle.partitions"])
 
 
-def kafka_jars(settings: JarChoice) -> list[Path]:
+def kafka_jars(settings: Settings) -> list[Path]:
     """Return the jars of Kafka's source; none on a platform, which brings them: `--packages`, or its own.
 
-    Raises DependencyError.
+    None either where another source reads. Raises DependencyError.
     """
-    return [] if is_platform(os.environ) else resolve_spark_kafka(*installed_spark(), settings)
+    if is_platform(os.environ) or settings.source.reader == "python":
+        return []
+    return resolve_spark_kafka(*installed_spark(), settings)
 
 
 def is_platform(environment: Mapping[str, str]) -> bool:

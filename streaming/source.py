@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import TYPE_CHECKING
+
+from rebalance_monitor.config.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 
 COLUMNS = ("key", "value", "partition", "offset", "timestamp")
 FOLDER_SCHEMA = "key binary, value binary, partition int, offset long, timestamp timestamp"
+PYTHON_READER_SINCE = 4
 Source = Callable[["SparkSession"], "DataFrame"]
 
 
@@ -51,6 +55,39 @@ def kafka_source(options: Mapping[str, str]) -> Source:
         frame = session.readStream.format("kafka").options(**options).load().select(*COLUMNS)
         # One task for each partition would spend a batch on starting Python workers.
         return frame.coalesce(session.sparkContext.defaultParallelism)
+
+    return open_topic
+
+
+def topic_source(settings: Settings, partitions: int, limit: int | None) -> Source:
+    """Return the source that `source.reader` names; `limit` as in `kafka_options`."""
+    if settings.source.reader == "spark":
+        return kafka_source(kafka_options(settings, partitions, limit))
+    return python_source(settings, partitions)
+
+
+def python_source(settings: Settings, partitions: int) -> Source:
+    """Return the source that does without Spark's connector (python_reader.py)."""
+
+    def open_topic(session: SparkSession) -> DataFrame:
+        if int(session.version.split(".")[0]) < PYTHON_READER_SINCE:
+            raise ConfigError(
+                f"`source.reader: python` needs Spark {PYTHON_READER_SINCE}.0 or newer, this is "
+                f"{session.version}: leave it at `spark`."
+            )
+        # Not there before 4.0.
+        from rebalance_monitor.streaming.python_reader import OPTION, TopicSource, Wanted  # noqa: PLC0415
+
+        wanted = Wanted(
+            properties=settings.kafka.client_properties(),
+            topic=settings.source.topic,
+            partitions=partitions,
+            starting=settings.source.starting,
+            tasks=session.sparkContext.defaultParallelism,
+        )
+        session.dataSource.register(TopicSource)
+        reader = session.readStream.format(TopicSource.name()).option(OPTION, json.dumps(asdict(wanted)))
+        return reader.load().select(*COLUMNS)
 
     return open_topic
 

@@ -30,7 +30,8 @@ from tests.streaming.undisturbed import findings_of_topic, record_driven
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-PATIENCE_S = 240.0
+# How long anything may take; CHAOS_PATIENCE_S=900 for a machine that is busy with other things.
+PATIENCE_S = float(os.environ.get("CHAOS_PATIENCE_S", "240"))
 OFFSETS = "__consumer_offsets"
 TOPIC = "chaos"
 
@@ -116,6 +117,9 @@ class ChaosJob(Job):
         self.python = str(python)
         tree = {**self._settings(self._bootstrap), **settings}
         self.config.write_text(yaml.safe_dump(tree), encoding="utf-8")
+
+    def wait_ready(self, patience_s: float = PATIENCE_S) -> None:
+        super().wait_ready(patience_s)
 
     def kill(self) -> None:
         """End driver, JVM and workers with no chance to say a word."""

@@ -33,7 +33,7 @@ pytestmark = [
     pytest.mark.chaos,
     pytest.mark.spark,
     pytest.mark.broker,
-    pytest.mark.timeout(1_200),
+    pytest.mark.timeout(1_200 + 4 * PATIENCE_S),
     pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
 ]
 BROKER = os.environ.get("CELL_BROKER", DEFAULT_VERSION)
