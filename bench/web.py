@@ -1,9 +1,11 @@
 """The page and its API at 10,000 groups: server time of each answer while batches come in, and first paint.
 
-    python bench/web.py [--groups 10000] [--seconds 15] [--json FILE]
+    python bench/web.py [--groups 10000] [--files 600] [--seconds 15] [--json FILE]
 
-A thread applies a batch a second, as a busy job does (200 changed groups, 20 findings), while one reader asks
-for every answer in turn, over HTTP on loopback. Where Chromium is installed the page is opened too.
+A thread applies a batch a second, as a busy job does (200 changed groups, 20 findings, a file of the findings
+table), while one reader asks for every answer in turn, over HTTP on loopback. The table begins with as many
+small files as batches leave between two merges, and with a merged day. Where Chromium is installed the page
+is opened too.
 """
 
 from __future__ import annotations
@@ -19,16 +21,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import cycle
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from rebalance_monitor.dashboard.findings_table import write_findings
 from rebalance_monitor.dashboard.snapshot import Update
+from rebalance_monitor.dashboard.web.table_past import TablePast
 from tests.dashboard.web import known
 from tests.dashboard.web.serving import served
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import httpx
 
@@ -39,6 +44,9 @@ PAINT_MS = 1_000.0
 CHANGED = 200
 FOUND = 20
 VISITS = 9
+MERGED = 50_000
+QUERY = "0b31a4ad-56b8"
+FORGOTTEN = "feedfacefeedface"
 # Asked of the page itself: the driver's own questions would add half a second on a busy machine.
 NOTES_ROW = """
 new MutationObserver((_, observer) => {
@@ -55,6 +63,12 @@ QUESTIONS: dict[str, dict[str, str | int]] = {
     "group": {"group": "team-0.service-00000"},
     "incidents": {},
     "findings": {"limit": 100},
+    "findings, live": {"limit": 100, "history": "no"},
+    "findings, older": {"limit": 100, "until": known.T0 - 20 * 60_000},
+    "findings, a group": {"limit": 100, "group": "team-0.service-00000"},
+    "findings, storms": {"limit": 100, "kind": "storm"},
+    "findings, searched": {"limit": 100, "search": "service-0042"},
+    "incident, forgotten": {"id": FORGOTTEN},
 }
 
 
@@ -63,6 +77,7 @@ class Load:
     """Batches that come in while answers are measured. took: ms of each batch in the snapshot."""
 
     snapshot: Snapshot
+    table: Path
     stop: threading.Event = field(default_factory=threading.Event)
     took: list[float] = field(default_factory=list)
 
@@ -75,20 +90,34 @@ class Load:
             changed = [next(names) for _ in range(CHANGED)]
             groups = {name: known.summary(name, generation=2, at=now) for name in changed}
             told = [known.rebalance(name, 2, now) for name in changed[:FOUND]]
+            write_findings(self.table, told, QUERY, now // 1000)
             began = time.perf_counter()
             self.snapshot.apply(Update(findings=told, groups=groups, now=now, wall=now, batch=now // 1000))
             self.took.append((time.perf_counter() - began) * 1000)
 
 
 @contextmanager
-def loaded(snapshot: Snapshot) -> Iterator[Load]:
+def loaded(snapshot: Snapshot, table: Path) -> Iterator[Load]:
     """Run the load for as long as the context lasts."""
-    load = Load(snapshot)
+    load = Load(snapshot, table)
     thread = threading.Thread(target=load.run, daemon=True)
     thread.start()
     yield load
     load.stop.set()
     thread.join(10)
+
+
+def fill(table: Path, names: Sequence[str], files: int) -> None:
+    """Write a merged day, with a storm that memory forgot, and one small file for each of so many batches."""
+    name = cycle(names)
+    day = known.T0 - 86_400_000
+    merged = [known.rebalance(next(name), 3, day + number) for number in range(MERGED)]
+    merged.append(known.storm(next(name), day, incident=FORGOTTEN))
+    write_findings(table, merged, QUERY, 0)
+    for number in range(files):
+        at = known.T0 - (files - number) * 2_000
+        told = [known.rebalance(next(name), 4, at - 37 * one) for one in range(FOUND)]
+        write_findings(table, told, QUERY, number + 1)
 
 
 def measure(client: httpx.Client, seconds: float) -> dict[str, list[float]]:
@@ -139,13 +168,18 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--groups", type=int, default=10_000)
+    parser.add_argument("--files", type=int, default=600)
     parser.add_argument("--seconds", type=float, default=15.0)
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     snapshot = known.snapshot_of(known.crowd(given.groups))
-    with served(snapshot) as client:
+    with TemporaryDirectory() as folder, served(snapshot, TablePast(Path(folder))) as client:
+        fill(Path(folder), list(snapshot.known.groups), given.files)
         client.get("/api/v1/cluster").raise_for_status()
-        with loaded(snapshot) as load:
+        began = time.perf_counter()
+        client.get("/api/v1/findings").raise_for_status()
+        first_ms = (time.perf_counter() - began) * 1000
+        with loaded(snapshot, Path(folder)) as load:
             took = measure(client, given.seconds)
             painted = paint(str(client.base_url))
     rows: dict[str, Any] = {
@@ -158,13 +192,16 @@ def main() -> int:
         "p95_ms": round(p95(load.took), 1),
     }
     print(f"{given.groups:,} groups, a batch of {CHANGED} changed groups and {FOUND} findings every second")
+    print(f"table: {given.files:,} small files and {MERGED:,} merged rows; its first look {first_ms:.0f} ms")
     for name, row in rows.items():
         p50_ms, p95_ms = row["p50_ms"], row["p95_ms"]
         print(f"  {name:<20} {row['answers']:>5} answers   p50 {p50_ms:>7.1f} ms   p95 {p95_ms:>7.1f} ms")
     print(f"  page: {painted}" if painted else "  page: no Chromium here (make deps-ci)")
     if given.json:
         given.json.write_text(
-            json.dumps({"groups": given.groups, "answers": rows, "page": painted}, indent=1)
+            json.dumps(
+                {"groups": given.groups, "files": given.files, "answers": rows, "page": painted}, indent=1
+            )
         )
     slow = any(row["p95_ms"] > P95_MS for row in rows.values())
     late = painted is not None and max(painted.values()) > PAINT_MS

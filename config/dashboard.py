@@ -38,7 +38,7 @@ class Tables(Section):
         default=None, ge=1, description="Findings older than so many days are deleted; empty keeps all."
     )
     optimize_minutes: float = Field(
-        default=60.0, ge=0, description="How often small files of the findings table are merged; 0: never."
+        default=15.0, ge=0, description="How often small files of the findings table are merged; 0: never."
     )
 
 

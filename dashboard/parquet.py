@@ -15,8 +15,8 @@ from rebalance_monitor.checkpoints.places import is_remote
 if TYPE_CHECKING:
     from rebalance_monitor.checkpoints.places import Place
 
-# Who wants the newest rows of a merged file reads its last group only.
-ROWS_OF_GROUP = 4_000
+# Who wants few rows of a merged file reads the groups that they are in.
+ROWS_OF_GROUP = 1_000
 
 
 def parquet_file(path: Place) -> pq.ParquetFile:

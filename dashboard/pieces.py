@@ -8,9 +8,10 @@ there. Refuses nothing: a footer that tells no times is one of a piece that may 
 
 from __future__ import annotations
 
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,9 +19,10 @@ import pyarrow as pa
 
 from rebalance_monitor.checkpoints.places import is_remote
 from rebalance_monitor.dashboard.parquet import parquet_file
+from rebalance_monitor.dashboard.shelf import Shelf
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     import pyarrow.parquet as pq
 
@@ -30,10 +32,10 @@ _T = TypeVar("_T")
 _R = TypeVar("_R")
 
 KEPT_BYTES = 64 * 1024 * 1024
-# Arrow's own objects around the many small buffers of a table of nested columns, as measured.
-_OVERHEAD_BYTES = 24 * 1024
-_REMOTE_AT_ONCE = 16
+_REMOTE_AT_ONCE = 8
 _SMALL_BYTES = 256 * 1024
+# A small piece takes as long to open as to read, and is kept the sooner.
+_LARGE_ROWS = 500
 _NEVER, _EVER = -(2**63), 2**63 - 1
 
 
@@ -57,6 +59,11 @@ class Piece:
     first: int = _NEVER
     last: int = _EVER
 
+    @property
+    def is_large(self) -> bool:
+        """Whether some of its columns are read much quicker than all."""
+        return self.rows >= _LARGE_ROWS
+
 
 class Pieces:
     """Reads pieces of files of one schema, whose times are in column `by`. Safe to share by threads.
@@ -67,70 +74,55 @@ class Pieces:
 
     def __init__(self, schema: pa.Schema, by: str, kept_bytes: int = KEPT_BYTES) -> None:
         self._schema, self._by = schema, by
-        self._room = kept_bytes
-        self._footers: dict[File, tuple[Piece, ...]] = {}
-        self._tables: OrderedDict[Piece, tuple[pa.Table, int]] = OrderedDict()
-        self._held = 0
-        self._lock = Lock()
+        # Small pieces take longer to read than as many rows in large ones, which must not push them out.
+        self._small, self._large = Shelf[Piece](kept_bytes - kept_bytes // 4), Shelf[Piece](kept_bytes // 4)
+        self._footers: dict[str, tuple[File, tuple[Piece, ...]]] = {}
         # Readers that come at once wait for one that reads the footers instead of each reading all.
         self._footers_lock = Lock()
 
     @property
     def kept_bytes(self) -> int:
         """How much is kept of pieces just now, at most what was allowed."""
-        return self._held
+        return self._small.held + self._large.held
 
     def of(self, paths: Iterable[Place]) -> list[Piece]:
         """Return the pieces of files, in no order."""
         found = [_file(path) for path in paths]
         with self._footers_lock:
-            unknown = [file for file in found if file not in self._footers]
+            unknown = [file for file in found if self._footers.get(file.name, (None,))[0] != file]
             far = bool(unknown) and is_remote(unknown[0].place)
-            self._footers.update(zip(unknown, _each(self._look, unknown, far=far), strict=True))
-            return [piece for file in found for piece in self._footers[file]]
+            for file, pieces in zip(unknown, _each(self._look, unknown, far=far), strict=True):
+                self._footers[file.name] = file, pieces
+            return [piece for file in found for piece in self._footers[file.name][1]]
 
-    def read(self, pieces: Sequence[Piece]) -> pa.Table:
-        """Return the rows of pieces in one table, in the order of the pieces."""
+    def read(self, pieces: Sequence[Piece], columns: Sequence[str] | None = None) -> pa.Table:
+        """Return the rows of pieces in one table, in the order of the pieces; all columns, or these alone."""
         tables = self._kept(pieces)
         missing: defaultdict[File, list[Piece]] = defaultdict(list)
         for piece in pieces:
             if piece not in tables:
                 missing[piece.file].append(piece)
         far = bool(missing) and is_remote(pieces[0].file.place)
-        for some in _each(self._fetch, list(missing.values()), far=far):
+        for some in _each(partial(self._fetch, columns=columns), list(missing.values()), far=far):
             tables.update(some)
-        return pa.concat_tables([self._schema.empty_table(), *(tables[piece] for piece in pieces)])
+        found = [self._schema.empty_table(), *(tables[piece] for piece in pieces)]
+        return pa.concat_tables(found if columns is None else [table.select(columns) for table in found])
 
     def keep_only(self, names: set[str]) -> bool:
         """Forget what lies in none of the files of these names; whether there was such a file."""
-        with self._footers_lock, self._lock:
-            gone = [file for file in self._footers if file.name not in names]
-            for file in gone:
-                for piece in self._footers.pop(file):
-                    self._drop(piece)
+        with self._footers_lock:
+            gone = [name for name in self._footers if name not in names]
+            pieces = [piece for name in gone for piece in self._footers.pop(name)[1]]
+        self._small.drop(pieces)
+        self._large.drop(pieces)
         return bool(gone)
 
     def _kept(self, pieces: Sequence[Piece]) -> dict[Piece, pa.Table]:
-        with self._lock:
-            found = {piece: self._tables[piece][0] for piece in pieces if piece in self._tables}
-            for piece in found:
-                self._tables.move_to_end(piece)
-        return found
+        return self._small.find(pieces) | self._large.find(pieces)
 
-    def _keep(self, tables: dict[Piece, pa.Table]) -> None:
-        sizes = {piece: table.nbytes + _OVERHEAD_BYTES for piece, table in tables.items()}
-        with self._lock:
-            for piece, table in tables.items():
-                # What would push out most of the others is read anew each time.
-                if sizes[piece] <= self._room // 4:
-                    self._drop(piece)
-                    self._tables[piece] = table, sizes[piece]
-                    self._held += sizes[piece]
-            while self._held > self._room:
-                self._drop(next(iter(self._tables)))
-
-    def _drop(self, piece: Piece) -> None:
-        self._held -= self._tables.pop(piece, (None, 0))[1]
+    def _keep(self, tables: Mapping[Piece, pa.Table]) -> None:
+        self._small.put({piece: table for piece, table in tables.items() if not piece.is_large})
+        self._large.put({piece: table for piece, table in tables.items() if piece.is_large})
 
     def _look(self, file: File) -> tuple[Piece, ...]:
         opened = _opened(file)
@@ -140,16 +132,22 @@ class Pieces:
             self._keep(self._tables_of(opened, pieces))
         return pieces
 
-    def _fetch(self, pieces: Sequence[Piece]) -> dict[Piece, pa.Table]:
-        """Read pieces of one file."""
-        tables = self._tables_of(_opened(pieces[0].file), pieces)
-        self._keep(tables)
-        return tables
+    def _fetch(self, pieces: Sequence[Piece], columns: Sequence[str] | None) -> dict[Piece, pa.Table]:
+        """Read pieces of one file: all columns, or some, of the large ones."""
+        opened = _opened(pieces[0].file)
+        large = [piece for piece in pieces if columns is not None and piece.is_large]
+        whole = self._tables_of(opened, [piece for piece in pieces if piece not in large])
+        self._keep(whole)
+        return whole | self._tables_of(opened, large, columns)
 
-    def _tables_of(self, opened: pq.ParquetFile, pieces: Sequence[Piece]) -> dict[Piece, pa.Table]:
+    def _tables_of(
+        self, opened: pq.ParquetFile, pieces: Sequence[Piece], columns: Sequence[str] | None = None
+    ) -> dict[Piece, pa.Table]:
+        names = self._schema.names if columns is None else list(columns)
+        schema = pa.schema([self._schema.field(name) for name in names])
         try:
             return {
-                piece: fitted(opened.read_row_group(piece.number, use_threads=False), self._schema)
+                piece: fitted(opened.read_row_group(piece.number, columns=names, use_threads=False), schema)
                 for piece in pieces
             }
         except ValueError as error:

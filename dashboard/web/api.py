@@ -149,8 +149,7 @@ class Api:
     def _board(self, values: Values) -> Board:
         if values.get("at") is None:
             return self.board_of(self.snapshot.known)
-        # A board of the past has its own facts: those of the present are worth keeping.
-        return Boards().of(self._moments.at(values["at"], self.snapshot.known.cluster))
+        return self._moments.at(values["at"], self.snapshot.known.cluster)
 
     def _around(self, known: Known, incident: Incident) -> Sequence[Finding]:
         view = known.groups.get(incident.group or "")

@@ -1,17 +1,22 @@
 """The web application: page, API, events, health checks and metrics behind one guard.
 
-Answers are computed in threads, never on the event loop, so a slow question holds up nobody else.
+Answers are computed in threads, never on the event loop, so a slow question holds up nobody else. Those that
+read the retained history take few threads at a time: however many wait for a disk or a store, what is
+answered from memory, and the health checks, are not among them.
 """
 
 from __future__ import annotations
 
 import json
+from asyncio import Semaphore
+from contextlib import nullcontext
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import structlog
 from sse_starlette import EventSourceResponse
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
@@ -24,7 +29,7 @@ from rebalance_monitor.dashboard.web.shell import Shell, load_files
 from rebalance_monitor.dashboard.web.stream import PING_S, Stream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable, Mapping
 
     from starlette.requests import Request
 
@@ -32,9 +37,11 @@ if TYPE_CHECKING:
     from rebalance_monitor.dashboard.web.api import Api
 
     Handler = Callable[[Request], Response]
+    Waited = Callable[[Request], Awaitable[Response]]
 
 log = structlog.get_logger()
 Exposition = tuple[bytes, str]
+HISTORY_AT_ONCE = 8
 
 
 class Json(JSONResponse):
@@ -55,14 +62,15 @@ def make_app(
     """
     stream = Stream(api.snapshot, api.board_of, api.overview)
     files = load_files()
-    shell = Shell(api, files, lambda request: refusal(access, request.scope) is None)
+    history = Semaphore(HISTORY_AT_ONCE)
+    shell = Shell(api, files, lambda request: refusal(access, request.scope) is None, history)
     routes = [
         Route("/", shell.serve),
         Route("/healthz", _healthz),
         Route("/readyz", _readyz(api)),
         Route(f"{openapi.PREFIX}/openapi.json", _document),
         Route(f"{openapi.PREFIX}{openapi.EVENTS}", _events(stream)),
-        *(Route(openapi.PREFIX + path.path, _answer(api, path)) for path in openapi.PATHS),
+        *(Route(openapi.PREFIX + path.path, _answer(api, path, history)) for path in openapi.PATHS),
         Route("/static/{path:path}", files.serve),
     ]
     if expose is not None:
@@ -75,12 +83,12 @@ def make_app(
     return app, stream
 
 
-def _healthz(_request: Request) -> Response:
+async def _healthz(_request: Request) -> Response:
     return PlainTextResponse("ok\n")
 
 
-def _readyz(api: Api) -> Handler:
-    def readyz(_request: Request) -> Response:
+def _readyz(api: Api) -> Waited:
+    async def readyz(_request: Request) -> Response:
         health = api.snapshot.known.health
         if health.is_ready:
             return PlainTextResponse("ready\n")
@@ -99,20 +107,27 @@ def _document(_request: Request) -> Response:
     return Response(_text_of_document(), media_type="application/json")
 
 
-def _answer(api: Api, path: openapi.Path) -> Handler:
-    def answer(request: Request) -> Response:
-        try:
-            values = parameters.read(path.parameters, request.query_params)
-            return Json(path.answer(api, values))
-        except BadRequest as error:
-            return Json({"error": str(error)}, 400)
-        except NotFound as error:
-            return Json({"error": str(error)}, 404)
-        except OSError as error:
-            log.warning("the history could not be read", why=str(error))
-            return Json({"error": "the history cannot be read just now"}, 503)
+def _answer(api: Api, path: openapi.Path, history: Semaphore) -> Waited:
+    async def answer(request: Request) -> Response:
+        given = request.query_params
+        # An incident of the newest ones is in memory; which, is known only by looking.
+        is_past = "at" in given or path.path in {"/findings", "/incident"}
+        async with history if is_past else nullcontext():
+            return await run_in_threadpool(_answered, api, path, given)
 
     return answer
+
+
+def _answered(api: Api, path: openapi.Path, given: Mapping[str, str]) -> Response:
+    try:
+        return Json(path.answer(api, parameters.read(path.parameters, given)))
+    except BadRequest as error:
+        return Json({"error": str(error)}, 400)
+    except NotFound as error:
+        return Json({"error": str(error)}, 404)
+    except OSError as error:
+        log.warning("the history could not be read", why=str(error))
+        return Json({"error": "the history cannot be read just now"}, 503)
 
 
 def _events(stream: Stream) -> Any:  # noqa: ANN401 - a coroutine function, of which Starlette knows

@@ -13,6 +13,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Protocol
 
 from rebalance_monitor.dashboard.snapshot import Known, Update
+from rebalance_monitor.dashboard.web.board import Board
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -93,26 +94,27 @@ class MemoryPast:
 
 
 class Moments:
-    """The monitor's knowledge at moments of the past; the last few are kept. Blocks for the disk."""
+    """The boards of moments of the past; the last few are kept. Blocks for the disk."""
 
     def __init__(self, past: Past) -> None:
         self._past = past
-        self._kept: OrderedDict[int, Known] = OrderedDict()
+        self._kept: OrderedDict[int, Board] = OrderedDict()
         self._lock = Lock()
 
-    def at(self, moment: int, cluster: str) -> Known:
+    def at(self, moment: int, cluster: str) -> Board:
         """Return what was known at `moment` (ms). Raises OSError."""
         with self._lock:
-            known = self._kept.pop(moment, None) or self._made(moment, cluster)
-            self._kept[moment] = known
+            board = self._kept.pop(moment, None) or self._made(moment, cluster)
+            self._kept[moment] = board
             while len(self._kept) > _MOMENTS_KEPT:
                 self._kept.popitem(last=False)
-            return known
+            return board
 
-    def _made(self, moment: int, cluster: str) -> Known:
+    def _made(self, moment: int, cluster: str) -> Board:
         told = self._past.find(Wanted(since=moment - LOOKBACK_MS, until=moment, limit=MAX_PAST))
         update = Update(findings=told[::-1], now=moment, wall=moment)
-        return Known(cluster=cluster, version=0).after(update)
+        known = Known(cluster=cluster, version=0).after(update)
+        return Board(known, known.health.now)
 
 
 def cursor(finding: Finding) -> str:

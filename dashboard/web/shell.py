@@ -9,6 +9,7 @@ meanwhile. Answers lie in a data block, which no browser runs, with every `<` es
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -23,6 +24,7 @@ from rebalance_monitor.dashboard.web.api import NotFound
 from rebalance_monitor.dashboard.web.parameters import BadRequest
 
 if TYPE_CHECKING:
+    from asyncio import Semaphore
     from collections.abc import AsyncIterator, Callable, Mapping
 
     from starlette.requests import Request
@@ -33,6 +35,7 @@ log = structlog.get_logger()
 STATIC = Path(__file__).parent / "static"
 KEEP = {"cache-control": "public, max-age=31536000, immutable"}
 ASK_AGAIN = {"cache-control": "no-cache"}
+MAX_DIGITS = 9
 PAGE_ROWS = 100
 """Rows of the table of groups, as cluster.js asks for them."""
 # Not asked of the machine, whose own list may say otherwise: browsers insist on these.
@@ -73,10 +76,16 @@ def load_files() -> Files:
 
 
 class Shell:
-    """Serves the page; `may_read` says whether a request may be told anything."""
+    """Serves the page.
 
-    def __init__(self, api: Api, files: Files, may_read: Callable[[Request], bool]) -> None:
+    may_read: whether a request may be told anything. history: how many may read the past at a time.
+    """
+
+    def __init__(
+        self, api: Api, files: Files, may_read: Callable[[Request], bool], history: Semaphore
+    ) -> None:
         self._api = api
+        self._history = history
         self._head, self._tail = files.page()
         self._may_read = may_read
 
@@ -89,7 +98,10 @@ class Shell:
     async def _parts(self, questions: list[Question]) -> AsyncIterator[bytes]:
         yield self._head
         if questions:
-            yield await run_in_threadpool(first_answers, self._api, questions)
+            is_past = any(name == "incident" for name, _ in questions)
+            async with self._history if is_past else nullcontext():
+                answers = await run_in_threadpool(first_answers, self._api, questions)
+            yield answers
         yield self._tail
 
 
@@ -105,7 +117,7 @@ def first_questions(query: Mapping[str, str]) -> list[Question]:
         questions.append(("incident", {"id": query["incident"]}))
     elif "view" not in query:
         page = query.get("page", "1")
-        offset = (max(1, int(page)) - 1) * PAGE_ROWS if page.isdecimal() else 0
+        offset = (max(1, int(page)) - 1) * PAGE_ROWS if page.isdecimal() and len(page) < MAX_DIGITS else 0
         given = {name: query.get(name) or usual for name, usual in _FILTERS.items()}
         questions.append(("groups", {**given, "offset": str(offset), "limit": str(PAGE_ROWS)}))
     return questions

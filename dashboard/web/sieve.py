@@ -24,16 +24,26 @@ _SEARCHED = (
 )
 
 
-def sifted(table: pa.Table, wanted: Wanted) -> pa.Table:
-    """Return the rows of findings that may be wanted, in their order."""
+def columns(wanted: Wanted) -> list[str]:
+    """Return the columns that `fitting` looks at."""
+    texts = (name.partition(".")[0] for names, _ in _texts(wanted) for name in names)
+    return sorted({"at", *(name for name, _ in _values(wanted)), *texts})
+
+
+def fitting(table: pa.Table, wanted: Wanted) -> pa.ChunkedArray:
+    """Return which rows of findings may be wanted; null stands for no."""
     fits = pc.and_(pc.greater_equal(table["at"], wanted.since), pc.less_equal(table["at"], wanted.last))
-    for name in ("kind", "severity", "history"):
-        if (value := getattr(wanted, name)) not in {"", None}:
-            fits = pc.and_(fits, pc.equal(table[name], value))
+    for name, value in _values(wanted):
+        fits = pc.and_(fits, pc.equal(table[name], value))
     for names, has in _texts(wanted):
         found = pa.concat_arrays([_rows(table, name, has) for name in names])
         fits = pc.and_(fits, pc.is_in(_numbers(table.num_rows), value_set=found))
-    return table.filter(fits)
+    return fits
+
+
+def _values(wanted: Wanted) -> list[tuple[str, str | bool]]:
+    given = {"kind": wanted.kind, "severity": wanted.severity, "history": wanted.history}
+    return [(name, value) for name, value in given.items() if value not in {"", None}]
 
 
 def _texts(wanted: Wanted) -> Iterator[tuple[tuple[str, ...], Callable[[str], bool]]]:

@@ -11,13 +11,14 @@ import re
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow.compute as pc
 
 from rebalance_monitor.dashboard.findings_table import FINDINGS_SCHEMA, finding_of
 from rebalance_monitor.dashboard.pieces import KEPT_BYTES, Pieces
 from rebalance_monitor.dashboard.table_files import date_of, files
 from rebalance_monitor.dashboard.web.past import newest
-from rebalance_monitor.dashboard.web.sieve import sifted
+from rebalance_monitor.dashboard.web.sieve import columns, fitting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -103,10 +104,22 @@ class TablePast:
 
     def _read(self, pieces: Sequence[Piece], wanted: Wanted) -> Iterator[Finding]:
         """Yield findings, newest first, made as they are asked for."""
-        table = sifted(self._pieces.read(pieces), wanted).combine_chunks()
+        whole = self._pieces.read(self._promising(pieces, wanted))
+        table = whole.filter(fitting(whole, wanted)).combine_chunks()
         order = pc.sort_indices(table.select(["at", "id"]), [("at", "descending"), ("id", "descending")])
         for first in range(0, table.num_rows, _AT_ONCE):
             yield from map(finding_of, table.take(order.slice(first, _AT_ONCE)).to_pylist())
+
+    def _promising(self, pieces: Sequence[Piece], wanted: Wanted) -> Sequence[Piece]:
+        """Return the pieces that may hold something wanted, by the columns that tell."""
+        telling = columns(wanted)
+        if telling == ["at"]:
+            # Their footers told.
+            return pieces
+        fits = fitting(self._pieces.read(pieces, telling), wanted).combine_chunks()
+        rows = np.flatnonzero(fits.fill_null(False).to_numpy(zero_copy_only=False))  # noqa: FBT003 - Arrow's own
+        ends = np.cumsum([piece.rows for piece in pieces])
+        return [pieces[number] for number in np.unique(np.searchsorted(ends, rows, side="right"))]
 
 
 def _windows(pieces: Sequence[Piece], rows: int) -> Iterator[tuple[list[Piece], int]]:

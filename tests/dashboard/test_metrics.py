@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -15,9 +16,15 @@ from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import CauseEntry
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.dashboard.metrics import METRICS, OTHER, PREFIX, MetricType
-from rebalance_monitor.dashboard.metrics_collector import SnapshotCollector, exposition, registry_of
+from rebalance_monitor.dashboard.metrics_collector import (
+    RECORD_TYPES,
+    SnapshotCollector,
+    exposition,
+    registry_of,
+)
 from rebalance_monitor.dashboard.metrics_tallies import Histogram, Limits, Tallies
 from rebalance_monitor.dashboard.snapshot import Snapshot, Update
+from rebalance_monitor.decoders.registry import RECORD_TYPES as KNOWN_TYPES
 from tests.dashboard.played import all_findings, all_updates
 from tests.dashboard.test_snapshot import about
 
@@ -302,3 +309,9 @@ def test_names_follow_the_conventions() -> None:
         assert not metric.name.endswith("_total")
         assert metric.type is not MetricType.HISTOGRAM or metric.buckets == tuple(sorted(metric.buckets))
         assert "_ms" not in metric.name
+
+
+def test_records_are_called_as_their_type_is() -> None:
+    snake = {n: re.sub(r"(?<!^)(?=[A-Z])", "_", record.name).lower() for n, record in KNOWN_TYPES.items()}
+    # The label came before the name.
+    assert snake | {0: "offset_commit_v0"} == RECORD_TYPES

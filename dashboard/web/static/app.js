@@ -3,7 +3,7 @@
 import { follow, forget, get, keepToken, Problem } from "./api.js";
 import { cluster } from "./cluster.js";
 import { by, h, href, put, write } from "./dom.js";
-import { duration, local, moment, utc } from "./format.js";
+import { duration, instant, local, moment, utc } from "./format.js";
 import { listen } from "./keys.js";
 
 const main = by("main");
@@ -49,8 +49,7 @@ async function show() {
   aborter.abort();
   aborter = new AbortController();
   const params = (app.params = new URLSearchParams(location.search));
-  const at = Number.parseInt(params.get("at"), 10);
-  app.at = Number.isFinite(at) ? at : null;
+  app.at = instant(params.get("at") ?? "");
   const name = which(params);
   view?.leave?.();
   view = null;

@@ -30,6 +30,14 @@ export function time(at) {
   return Number.isNaN(date.getTime()) ? "–" : `${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`;
 }
 
+// The ms of a time in an address, as the API takes it: ms, or ISO 8601, in UTC where it says no zone; null for none.
+export function instant(text) {
+  if (/^\d+$/.test(text)) return Math.min(Number(text), 253402300799999);
+  if (!/^\d{4}-\d\d-\d\d/.test(text)) return null;
+  const at = Date.parse(/T[\d:.]+$/.test(text) ? `${text}Z` : text);
+  return Number.isFinite(at) ? at : null;
+}
+
 export function moment(at) {
   const date = new Date(at);
   if (Number.isNaN(date.getTime())) return "–";

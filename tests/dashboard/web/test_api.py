@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
 from ipaddress import ip_network
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
+import httpx
 import pytest
 from jsonschema import Draft202012Validator
 
@@ -27,7 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    import httpx
+    from rebalance_monitor.coordinator.findings import Finding
+    from rebalance_monitor.dashboard.web.past import Wanted
 
 Answer = Any
 
@@ -258,6 +262,56 @@ def test_a_table_that_cannot_be_read_is_a_503(tmp_path: Path) -> None:
     (day / "x-1.parquet").write_bytes(b"no parquet")
     with served(Snapshot("lab"), TablePast(tmp_path)) as client:
         assert client.get("/api/v1/findings?until=2026-11-22T00:00:00").status_code == 503
+
+
+class Held(MemoryPast):
+    """A disk that does not answer until it is let go."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        super().__init__(snapshot)
+        self.free = Event()
+
+    def find(self, wanted: Wanted) -> list[Finding]:
+        self.free.wait(20)
+        return super().find(wanted)
+
+
+def test_however_many_wait_for_the_disk_the_rest_is_answered() -> None:
+    snapshot = known.snapshot_of(known.replayed())
+    past = Held(snapshot)
+    with ThreadPoolExecutor(60) as pool, served(snapshot, past) as client:
+        url = str(client.base_url)
+        try:
+            asked = [f"{url}/api/v1/findings?limit={n}" for n in range(1, 51)]
+            asked += [f"{url}/api/v1/groups?at={known.T0 + n}" for n in range(5)]
+            asked += [f"{url}/?incident=unknown{n}" for n in range(5)]
+            waiting = [pool.submit(httpx.get, one, timeout=30) for one in asked]
+            for path in ("/healthz", "/api/v1/groups", "/api/v1/cluster", "/api/v1/incidents"):
+                assert client.get(path).status_code == 200
+            assert not any(one.done() for one in waiting)
+        finally:
+            past.free.set()
+        assert {one.result().status_code for one in waiting} == {200}
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "/api/v1/findings?before=-99999999999999999999999999.x",
+        "/api/v1/findings?before=99999999999999999999999999.%FF",
+        "/api/v1/findings?since=9e99&until=x",
+        "/api/v1/findings?limit=" + "9" * 5_000,
+        "/api/v1/findings?search=%00%F0%9F%92%A5%20%5B(.*&group=%ED%A0%80",
+        "/api/v1/groups?at=-9223372036854775809",
+        "/api/v1/groups?offset=10000000&limit=500&search=" + "%E2%80%AE" * 512,
+        "/api/v1/incident?id=" + "a" * 512,
+        "/?page=" + "9" * 5_000,
+        "/?group=%00&incident=%F0%9F%92%A5&page=%C2%B2",
+    ],
+)
+def test_whatever_is_asked_is_answered_or_refused(query: str, tmp_path: Path) -> None:
+    with served(known.snapshot_of(known.replayed()), table(tmp_path)) as client:
+        assert client.get(query).status_code in {200, 400, 404}
 
 
 def test_an_incident_about_no_group_has_its_page() -> None:

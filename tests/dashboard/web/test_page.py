@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
@@ -292,6 +293,12 @@ def test_time_travel_goes_back_to_the_storm_and_to_now(browser: Browser, tmp_pat
     with visiting(browser, past=TablePast(tmp_path)) as made:
         page = made.go(f"?at={opened + 1}")
         expect(page.locator("#travel")).to_contain_text("As it was at")
+        expect(page.locator(".strip")).to_contain_text(known.STORMY)
+        # As the API takes it: a time without a zone is UTC.
+        page = made.go(
+            "?at=" + datetime.fromtimestamp((opened + 1) / 1000, UTC).isoformat(timespec="milliseconds")[:23]
+        )
+        expect(page.locator("#travel b")).to_have_text(re.compile(r"^\d{4}-"))
         expect(page.locator(".strip")).to_contain_text(known.STORMY)
         page.locator("tbody .row-link", has_text=known.STORMY).click()
         page.wait_for_selector("main[data-view=group]")
