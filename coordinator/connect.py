@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 PROTOCOL_TYPE = "connect"
 _SLACK_MS = 10_000
 _FOLLOW_UP_MS = 60_000
+_MOVED = 0.95
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +50,12 @@ def causes(state: GroupState, now: Evidence, cst: int, *, same: bool) -> list[Ca
     """Causes of the generation after `state`'s; `same`: its members are those of the one before."""
     found = []
     before, delay, revoked = state.connect
-    if before >= 0 and now.offset > before:
+    # The first offset may be that of the leader's session key, for which nobody rejoins; else it is of the
+    # first connector.
+    known = before >= 0 or (same and state.protocol_type == PROTOCOL_TYPE and bool(state.members))
+    if known and now.offset > before:
         why = f"config offset moved from {before} to {now.offset}"
-        found.append(CauseEntry(Cause.CONNECT_RECONFIGURED, 0.95, why))
+        found.append(CauseEntry(Cause.CONNECT_RECONFIGURED, _MOVED, why))
     if now.delay > 0 and not delay:
         why = f"the leader waits {now.delay / 1000:.0f} s before it hands on a lost worker's tasks"
         found.append(CauseEntry(Cause.CONNECT_DELAYED, 0.7, why))
@@ -61,4 +65,14 @@ def causes(state: GroupState, now: Evidence, cst: int, *, same: bool) -> list[Ca
     if same and not found and revoked and cst - state.ts <= _FOLLOW_UP_MS:
         why = "tasks that the generation before revoked are handed on"
         found.append(CauseEntry(Cause.COOPERATIVE_FOLLOW_UP, 0.9, why))
+    if same and not found and _reconfigured(state) and cst - state.ts <= _FOLLOW_UP_MS:
+        why = f"a worker catches up with config offset {before}, to which the generation before had moved"
+        found.append(CauseEntry(Cause.CONNECT_RECONFIGURED, 0.7, why))
     return found
+
+
+def _reconfigured(state: GroupState) -> bool:
+    """Whether the config offset had moved in the generation that `state` describes."""
+    return any(
+        cause == Cause.CONNECT_RECONFIGURED and float(share) >= _MOVED for cause, share in state.causes
+    )

@@ -191,11 +191,14 @@ def _of_next(
 def _of_several(told: Told, act: Act, cycles: Sequence[_Cycle]) -> list[Fact]:
     """Of several generations that a step leads to the first must be told by its cause, the others may be."""
     cause, others = _SEVERAL[act.verb]
-    after = [one for one in cycles if act.at <= one.asked <= act.at + EFFECT_MS and not one.of_members]
+    during = [one for one in cycles if act.at <= one.asked <= act.at + EFFECT_MS]
+    after = [one for one in during if not one.of_members]
+    # Where a member's coming or going asked for it, its record shows what the step changed as well.
     found = [
         Fact(f"cause:{other}", told.group, one.generation, "", one.written, required=False)
-        for one in after[1:]
-        for other in (cause, *others)
+        for one in during
+        if one not in after[:1]
+        for other in (cause, *(() if one.of_members else others))
     ]
     return found + [Fact(f"cause:{cause}", told.group, one.generation, "", one.written) for one in after[:1]]
 

@@ -96,9 +96,13 @@ class Rig:
         assert record_driven(self.told(), self.groups) == expected
         ids = [finding.id for finding in self.told()]
         assert len(set(ids)) == len(ids)
+        # Of a batch that is being written one has it first.
+        assert wait_until(self._table_is_file, PATIENCE_S, 0.5)
+
+    def _table_is_file(self) -> bool:
         paths = files(Storage(self.job.storage).findings)
         rows = [i for path in paths for i in pq.ParquetFile(path).read(["id"])["id"].to_pylist()]
-        assert sorted(rows) == sorted(ids)
+        return sorted(rows) == sorted(finding.id for finding in self.told())
 
 
 class ChaosJob(Job):

@@ -33,6 +33,33 @@ def test_a_config_offset_that_moved_is_a_reconfiguration() -> None:
     assert last_causes(topic) == {Cause.CONNECT_RECONFIGURED}
 
 
+def test_the_first_connector_of_a_cluster_is_a_reconfiguration() -> None:
+    """Until then the config offset is -1."""
+    topic = Topic()
+    worker_generation(topic, 0, 1, ["w-1"], connect_assignment(-1))
+    assert last_causes(topic) == {Cause.FIRST_START}
+    worker_generation(topic, 4_000, 2, ["w-1"], connect_assignment(2))
+    assert last_causes(topic) == {Cause.CONNECT_RECONFIGURED}
+
+
+def test_the_session_key_that_a_new_worker_finds_is_no_reconfiguration() -> None:
+    topic = Topic()
+    worker_generation(topic, 0, 1, ["w-1"], connect_assignment(-1))
+    worker_generation(topic, 4_000, 2, ["w-1", "w-2"], connect_assignment(0))
+    assert last_causes(topic) == {Cause.MEMBER_JOINED}
+
+
+def test_a_worker_that_rejoins_right_after_the_offset_moved_catches_up_with_it() -> None:
+    topic = Topic()
+    worker_generation(topic, 0, 1, ["w-1"], connect_assignment(4))
+    worker_generation(topic, 9_000, 2, ["w-1", "w-2"], connect_assignment(9))
+    assert last_causes(topic) == {Cause.CONNECT_RECONFIGURED, Cause.MEMBER_JOINED}
+    worker_generation(topic, 10_000, 3, ["w-1", "w-2"], connect_assignment(9))
+    assert last_causes(topic) == {Cause.CONNECT_RECONFIGURED}
+    worker_generation(topic, 11_000, 4, ["w-1", "w-2"], connect_assignment(9))
+    assert Cause.LEADER_REJOINED in last_causes(topic)
+
+
 def test_the_end_of_a_scheduled_delay_is_recognised() -> None:
     topic = Topic()
     worker_generation(topic, 0, 1, ["w-1", "w-2"], connect_assignment(5, 300_000))

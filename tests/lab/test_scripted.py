@@ -77,6 +77,16 @@ def test_a_deleted_topic_may_be_told_of_in_several_ways_after_the_first() -> Non
     assert ("cause:subscription_changed", -1, "m", False) in found
 
 
+def test_a_generation_that_a_member_asked_for_may_tell_of_the_step_as_well() -> None:
+    """Its assignments have the new config offset, whoever came."""
+    told = Told("g", (Act(5000, "connector"),), connect=True)
+    found = _facts(told, FIRST, _generation(2, 5500, ASK), _generation(3, 6000, JOIN))
+    assert found == {
+        ("cause:connect_reconfigured", 2, "", True),
+        ("cause:connect_reconfigured", 3, "", False),
+    }
+
+
 def test_what_no_step_explains_is_a_leader_that_rejoined_or_a_follow_up() -> None:
     again = _generation(2, 3000, ASK)
     assert _facts(Told("g", ()), FIRST, again) == {("cause:leader_rejoined", 2, "", True)}
