@@ -81,10 +81,13 @@ function timeline(app, root) {
 
 // What is behind the generations of it and around it, the most frequent first: a storm has two or three
 // causes in turn, and the one that was there at its opening says little.
+const CLAIMED = 0.6;
 function reasons(findings) {
   const told = findings.filter((one) => GENERATIONS.has(one.kind) && one.causes.length > 0);
   const found = new Map();
-  for (const { causes: [cause] } of told) {
+  for (const { causes } of told) {
+    // Who comes back after a fault is surer than the fault, and says less.
+    const cause = causes.find((one) => causeTone(one.cause) === "bad" && one.confidence >= CLAIMED) ?? causes[0];
     const before = found.get(cause.cause) ?? { count: 0, example: cause };
     found.set(cause.cause, { count: before.count + 1, example: cause.confidence > before.example.confidence ? cause : before.example });
   }
