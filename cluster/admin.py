@@ -23,7 +23,6 @@ T = TypeVar("T")
 OFFSETS_TOPIC = "__consumer_offsets"
 TIMEOUT_MS = 10_000
 MINUTE_MS = 60_000
-SESSION_848 = "consumer.session.timeout.ms"
 CLIENT_ID = "rebalance-monitor"
 
 
@@ -121,7 +120,8 @@ class ClusterAdmin:
 
     def partition_count(self, name: str = OFFSETS_TOPIC) -> int:
         """Give the number of partitions, 0 where the topic does not exist."""
-        return topic.partitions if (topic := self.topic(name)) else 0
+        topic = self.topic(name)
+        return topic.partitions if topic else 0
 
     def begin_offsets(self, name: str = OFFSETS_TOPIC) -> dict[int, int]:
         """Give the first offset of each partition."""
@@ -151,22 +151,18 @@ class ClusterAdmin:
 
     def offsets_retention_ms(self) -> int | None:
         """Give `offsets.retention.minutes` in ms, None where it is not told."""
-        return (minutes := self._broker_number("offsets.retention.minutes")) and minutes * MINUTE_MS
+        minutes = _number(self.broker_configs(["offsets.retention.minutes"]).get("offsets.retention.minutes"))
+        return None if minutes is None else minutes * MINUTE_MS
 
     def session_timeout_848_ms(self) -> int | None:
         """Give the brokers' `group.consumer.session.timeout.ms`, None before Kafka 3.7."""
-        return self._broker_number("group.consumer.session.timeout.ms")
-
-    def heartbeat_848_ms(self) -> int | None:
-        """Give the brokers' `group.consumer.heartbeat.interval.ms`, None before Kafka 3.7."""
-        return self._broker_number("group.consumer.heartbeat.interval.ms")
-
-    def _broker_number(self, name: str) -> int | None:
+        name = "group.consumer.session.timeout.ms"
         return _number(self.broker_configs([name]).get(name))
 
     def group_session_timeouts(self, groups: Iterable[str]) -> dict[str, int]:
         """Give the KIP-848 session timeout (ms) of each group that the brokers tell it for (Kafka 4.0+)."""
-        answers = {one: self._configs("GROUP", one, [SESSION_848]).get(SESSION_848) for one in groups}
+        name = "consumer.session.timeout.ms"
+        answers = {group: self._configs("GROUP", group, [name]).get(name) for group in groups}
         return {group: number for group, text in answers.items() if (number := _number(text)) is not None}
 
     def list_groups(self, broker: int, states: Sequence[str] = ()) -> list[dict[str, Any]]:

@@ -53,10 +53,6 @@ class Metadata:
         """Give the brokers' session timeout of KIP-848 groups, ms."""
         return self.broker_values.get("session_timeout_848_ms")
 
-    def heartbeat_848_ms(self) -> int | None:
-        """Give the brokers' heartbeat interval of KIP-848 groups, ms."""
-        return self.broker_values.get("heartbeat_848_ms")
-
     def to_json(self) -> str:
         """Give the JSON object of the Parquet metadata."""
         return json.dumps(asdict(self), separators=(",", ":"))

@@ -127,7 +127,6 @@ def broker_values(admin: ClusterAdmin, topic: str = OFFSETS_TOPIC) -> dict[str, 
         "offsets_retention_ms": admin.offsets_retention_ms(),
         "max_message_bytes": admin.max_message_bytes(topic),
         "session_timeout_848_ms": admin.session_timeout_848_ms(),
-        "heartbeat_848_ms": admin.heartbeat_848_ms(),
     }
     return {name: value for name, value in told.items() if value is not None}
 

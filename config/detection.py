@@ -82,9 +82,6 @@ class Detection(Section):
     session_timeout_848_ms: int = Field(
         default=45_000, ge=1, description="group.consumer.session.timeout.ms; no record holds it (KIP-848)."
     )
-    heartbeat_848_ms: int = Field(
-        default=5_000, ge=1, description="group.consumer.heartbeat.interval.ms; no record holds it (KIP-848)."
-    )
     always_on: tuple[str, ...] = Field(
         default=(), description="Patterns of groups that must never be empty: `group_empty` is critical."
     )

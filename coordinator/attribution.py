@@ -18,10 +18,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator import unheard
 from rebalance_monitor.coordinator.causes import Cause
-from rebalance_monitor.coordinator.measured import Silence, Stall
-from rebalance_monitor.coordinator.unheard import MIN_REPORTED, PRIORS_DYNAMIC
+from rebalance_monitor.coordinator.measured import MAX_HEARTBEAT_MS, Silence, Stall
 from rebalance_monitor.coordinator.windows import (
     CLOSE_MS,
     SHORT_BEAT_MS,
@@ -38,6 +36,8 @@ _CAP_WITHOUT_MEANING = 0.5
 _CAP_FITTING = 0.55
 _CAP_UNSYNCED = 0.85
 _CAP_STALL = 0.9
+_MIN_REPORTED = 0.1
+_UNTOLD = 0.18
 _EXACT_MS = 100
 _CERTAIN = 0.97
 _BARRIER_HELD = 0.85
@@ -55,6 +55,12 @@ _REPEATS = 3
 # In so many steps the time is spread in which a client notices its breach.
 _PARTS = 3
 _TIMEOUTS = frozenset({Cause.SESSION_TIMEOUT, Cause.POLL_INTERVAL_EXCEEDED})
+PRIORS_DYNAMIC = {
+    Cause.MEMBER_LEFT: 0.45,
+    Cause.SESSION_TIMEOUT: 0.3,
+    Cause.POLL_INTERVAL_EXCEEDED: 0.22,
+    Cause.UNKNOWN: 0.03,
+}
 PRIORS_STATIC = {
     Cause.STATIC_MEMBER_EXPIRED: 0.55,
     Cause.POLL_INTERVAL_EXCEEDED: 0.3,
@@ -65,8 +71,8 @@ PRIORS_STATIC = {
 
 def attribute(seen: Silence) -> list[tuple[Cause, float]]:
     """Causes with confidences, likeliest first; they sum up to at most 1."""
-    if not seen.committed and not seen.means and not unheard.in_time(seen):
-        return unheard.attribute(seen)
+    if not seen.committed and not seen.means and not _in_time(seen):
+        return _censored(seen)
     scores = _static(seen) if seen.static else _dynamic(seen)
     total = sum(scores.values())
     shares = {cause: score / total for cause, score in scores.items()}
@@ -74,7 +80,7 @@ def attribute(seen: Silence) -> list[tuple[Cause, float]]:
         shares = _capped(shares, _CAP_FITTING, {Cause.POLL_INTERVAL_EXCEEDED})
     shares = _capped(shares, _cap(seen), _TIMEOUTS)
     ranked = sorted(shares.items(), key=lambda item: -item[1])
-    return [(cause, min(_CERTAIN, round(share, 2))) for cause, share in ranked if share >= MIN_REPORTED]
+    return [(cause, min(_CERTAIN, round(share, 2))) for cause, share in ranked if share >= _MIN_REPORTED]
 
 
 def _prior(seen: Silence) -> dict[Cause, float]:
@@ -168,6 +174,28 @@ def _static(seen: Silence) -> dict[Cause, float]:
     return {cause: prior[cause] * likelihood[cause] for cause in prior}
 
 
+def _censored(seen: Silence) -> list[tuple[Cause, float]]:
+    """Say what the elapsed time alone rules out: it never committed in the generation."""
+    if seen.static and seen.elapsed >= seen.session - CLOSE_MS:
+        return [(Cause.STATIC_MEMBER_EXPIRED, 0.8), (Cause.UNKNOWN, 0.2)]
+    if seen.static:
+        return [(Cause.MEMBER_REMOVED_BY_ADMIN, 0.5), (Cause.UNKNOWN, 0.5)]
+    if seen.elapsed < seen.session - CLOSE_MS and seen.goodbye:
+        return [(Cause.MEMBER_LEFT, 0.85), (Cause.UNKNOWN, 0.15)]
+    # Of a stall nothing speaks in one that was never seen to work.
+    possible = dict(PRIORS_DYNAMIC)
+    del possible[Cause.POLL_INTERVAL_EXCEEDED]
+    total = sum(possible.values())
+    possible[Cause.UNKNOWN] += total * _UNTOLD / (1 - _UNTOLD)
+    total = sum(possible.values())
+    shares = sorted(
+        ((cause, round(one / total, 2)) for cause, one in possible.items()), key=lambda it: -it[1]
+    )
+    if seen.rebalance <= seen.elapsed <= seen.rebalance + MAX_HEARTBEAT_MS:
+        shares = [(Cause.SYNC_DEADLINE_MISSED, 0.3), *((cause, round(one * 0.7, 2)) for cause, one in shares)]
+    return shares
+
+
 def _cap(seen: Silence) -> float:
     """Return the most a timeout may claim; one that never committed may as well have missed its sync."""
     if not seen.committed and not seen.means:
@@ -178,6 +206,11 @@ def _cap(seen: Silence) -> float:
     if seen.stall is Stall.LIKELY:
         return _CAP_STALL
     return 1.0 if seen.means else _CAP_WITHOUT_MEANING
+
+
+def _in_time(seen: Silence) -> bool:
+    """Whether it never committed but went just when its session, begun by joining, would have expired."""
+    return 0 <= seen.elapsed - seen.session <= heartbeat(seen) + CLOSE_MS
 
 
 def _capped(shares: dict[Cause, float], cap: float, timeouts: AbstractSet[Cause]) -> dict[Cause, float]:

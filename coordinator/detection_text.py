@@ -236,12 +236,9 @@ The session timeout is in no record: it is `session_timeout_848_ms`, which the j
 where it may. Commits name topics and assignments topic ids; with several topics the names are learned from
 which partitions one request commits together, and until then, or for subscriptions by pattern, members get
 `unknown` unless a fence is plain. Share and streams groups: membership, convergences and removal; their
-members do not commit under their names. But each acknowledged an epoch by a heartbeat, and heartbeats keep
-their interval (`heartbeat_848_ms`, read like the session timeout): a session that expired ended a whole
-number of them and the session timeout later, each a few ms late; who left did so at any moment, and within a
-session timeout of it for certain. After many heartbeats (dozens at 1 s, hundreds at 5 s) that says nothing
-any more: leaving and expiry get their priors, each below one half. KIP-848 members of Java's client without
-commits of their own are judged so as well; librdkafka's heartbeats keep their interval less well.
+members do not commit under their names. One that went before a session timeout had passed since it last
+acknowledged an epoch left; of the others the tombstones say nothing, and leaving and expiry get their priors,
+each below one half. Most recorded leaves came later than that, so they are not claimed.
 
 ## What `explain` advises
 

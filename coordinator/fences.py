@@ -71,17 +71,11 @@ def _judge(state: GroupState, member: Member, scene: Scene) -> Departure:
         session_early=member.session_timeout // _HEARTBEATS,
         quiet=quiet,
         closes=bool(family.commits_idle) and bool(member.offsets),
-        beat=scene.settings.heartbeat_848_ms if _beats(state, family.name) else 0,
         stalled=family.poll_held and 0 <= scene.ts - member.stalled_at <= _STALL_MS <= scene.ts,
     )
     if static:
         return _static(member, seen)
     return judged(member, seen)
-
-
-def _beats(state: GroupState, family: str) -> bool:
-    """Whether its client is Java's, whose heartbeats keep their interval; other groups have no other yet."""
-    return state.group_type != "consumer" or family == "java-848"
 
 
 def _family(member: Member, members: list[Member]) -> str:

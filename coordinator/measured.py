@@ -48,8 +48,7 @@ class Silence:
     `crowded`: others came or went in the same barrier; `by_hand`: how likely it is that it commits after
     processing, so that its last poll came before its last commit; `repeated`: its last commit moved nothing,
     though its client commits only what is new; `returned`: its client and host were back in the same barrier;
-    `worked`: it committed in generations before. `beat`: the interval of its heartbeats, where `elapsed` runs
-    from one of them, else 0.
+    `worked`: it committed in generations before.
     """
 
     session: int
@@ -82,4 +81,3 @@ class Silence:
     repeated: bool = False
     returned: bool = False
     worked: bool = False
-    beat: int = 0

@@ -179,11 +179,6 @@ def remember(state: GroupState, causes: tuple[CauseEntry, ...]) -> None:
 
 
 def _why(cause: Cause, seen: Silence) -> str:
-    if seen.beat and not seen.committed and not seen.means:
-        return (
-            f"gone {seconds(seen.elapsed)} after a heartbeat that is known; heartbeats every "
-            f"{seconds(seen.beat)}, session timeout {seconds(seen.session)}"
-        )
     if not seen.committed and not seen.means:
         return f"it never committed in the {seconds(seen.elapsed)} of the generation"
     until = "it was removed" if seen.wait >= 0 else "the barrier closed"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator import attribution, unheard
+from rebalance_monitor.coordinator import attribution
 from rebalance_monitor.coordinator.advice import RULES as ADVICE
 from rebalance_monitor.coordinator.causes import CAUSE_WHAT
 from rebalance_monitor.coordinator.detection_text import PROSE
@@ -105,7 +105,7 @@ def advice_list() -> str:
 
 def priors_table() -> str:
     """Return the prior weight of each explanation of a member's departure."""
-    rows = [("dynamic", cause.value, f"{weight:g}") for cause, weight in unheard.PRIORS_DYNAMIC.items()]
+    rows = [("dynamic", cause.value, f"{weight:g}") for cause, weight in attribution.PRIORS_DYNAMIC.items()]
     rows += [("static", cause.value, f"{weight:g}") for cause, weight in attribution.PRIORS_STATIC.items()]
     return _table(("member", "explanation", "prior"), rows)
 

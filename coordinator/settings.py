@@ -58,7 +58,6 @@ class DetectionSettings:
     max_message_bytes: int = 1_048_588
     group_too_large_share: float = 0.8
     session_timeout_848_ms: int = 45_000
-    heartbeat_848_ms: int = 5_000
     always_on: tuple[str, ...] = ()
     severity_overrides: tuple[SeverityOverride, ...] = ()
     group_overrides: tuple[GroupOverride, ...] = ()

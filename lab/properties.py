@@ -23,7 +23,6 @@ COORDINATOR_LOGGERS = (
 # The JVM runs in UTC (lab/node.py), so no conversion stands here.
 LAYOUT = "%d{yyyy-MM-dd'T'HH:mm:ss.SSS}Z %p %c %m%n"
 SESSION_TIMEOUT_848_MS = 6_000
-HEARTBEAT_848_MS = 1_000
 EPOCH_PROTOCOLS = ("consumer", "share", "streams")
 
 
@@ -40,7 +39,7 @@ class Shape:
     offsets_partitions: int = 50
     initial_delay_ms: int = 0
     session_timeout_848_ms: int = SESSION_TIMEOUT_848_MS
-    heartbeat_848_ms: int = HEARTBEAT_848_MS
+    heartbeat_848_ms: int = 1_000
     proxied: bool = False
     extra: Mapping[str, str] = field(default_factory=dict)
 

@@ -17,7 +17,7 @@ from rebalance_monitor.coordinator.findings import Finding, from_json
 from rebalance_monitor.coordinator.kinds import Kind, Severity
 from rebalance_monitor.lab.foldstate import Fact
 from rebalance_monitor.lab.judge import noises
-from rebalance_monitor.lab.properties import HEARTBEAT_848_MS, SESSION_TIMEOUT_848_MS
+from rebalance_monitor.lab.properties import SESSION_TIMEOUT_848_MS
 from rebalance_monitor.lab.report import Scored
 from rebalance_monitor.lab.score import Claim, calibration, claims_of, confusion, tally
 
@@ -81,11 +81,7 @@ def replayed(suite: Suite) -> list[Finding]:
     capture = str(suite.folder / "capture")
     command = [sys.executable, "-c", main, "replay", "--capture", capture, "-o", "jsonl"]
     # A capture holds no broker settings; the job reads them from the broker.
-    settings = {
-        "session_timeout_848_ms": SESSION_TIMEOUT_848_MS,
-        "heartbeat_848_ms": HEARTBEAT_848_MS,
-        **suite.settings,
-    }
+    settings = {"session_timeout_848_ms": SESSION_TIMEOUT_848_MS, **suite.settings}
     command += [one for key, value in settings.items() for one in ("--set", f"detection.{key}={value}")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode not in {0, 1}:

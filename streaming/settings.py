@@ -30,11 +30,8 @@ class KnowsBrokers(Protocol):
     def session_timeout_848_ms(self) -> int | None:
         """Session timeout of KIP-848 groups, ms."""
 
-    def heartbeat_848_ms(self) -> int | None:
-        """Heartbeat interval of KIP-848 groups, ms."""
 
-
-BROKER_VALUES = ("offsets_retention_ms", "max_message_bytes", "session_timeout_848_ms", "heartbeat_848_ms")
+BROKER_VALUES = ("offsets_retention_ms", "max_message_bytes", "session_timeout_848_ms")
 
 
 def detection_settings(

@@ -27,9 +27,6 @@ class Brokers:
     def max_message_bytes(self) -> int | None:
         return self.largest
 
-    def heartbeat_848_ms(self) -> int | None:
-        return None
-
     def session_timeout_848_ms(self) -> int | None:
         return self.session
 
