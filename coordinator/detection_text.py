@@ -72,7 +72,7 @@ wrong claim. What narrows the windows:
 - J is measured. A client that rejoins within its poll commits nothing between the moment it heard of the
   rebalance and the barrier's end, so the first survivor's last commit is an upper bound of when the member
   went (so in 98 % of 900 recorded losses, cooperative or not), and no two survivors rejoined further apart
-  than a heartbeat and a poll take. How long these take is in no record: between 0.8 s and a third of the
+  than a heartbeat and a poll take. How long these take is in no record: between 0.5 s and a third of the
   session timeout, a short one likelier than a long one.
 - A client that commits only what is new repeats itself where an answer is late. Such a repeat came after the
   last poll; it does not make its member one that commits when idle.

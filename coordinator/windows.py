@@ -19,7 +19,7 @@ CLOSE_MS = 300
 SHORT_BEAT_MS = 1_000
 """The heartbeat interval of those that chose a short one, ms."""
 
-_LEAST_WAIT_MS, _STEPS = 800, 5
+_LEAST_WAIT_MS, _STEPS = 500, 5
 # How often a member goes while others wait in a barrier, where others came or went in it, and where not.
 _IN_A_CROWD, _ALONE = 0.3, 0.1
 

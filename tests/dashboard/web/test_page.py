@@ -134,7 +134,8 @@ def test_the_timeline_has_generations_members_marks_and_causes(browser: Browser)
         expect(detail).to_contain_text("Generation 7")
         expect(detail).to_contain_text(re.compile(r"session timeout\s*\d\d %"))
         expect(detail).to_contain_text("silent 7.3 s")
-        expect(page.locator("#generations")).to_contain_text(re.compile(r"session timeout \d\d %\s*crash-loop"))
+        told = re.compile(r"session timeout \d\d %\s*crash-loop")
+        expect(page.locator("#generations")).to_contain_text(told)
 
 
 def test_members_spread_and_deadlines_count_down(browser: Browser) -> None:
