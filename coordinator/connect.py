@@ -73,4 +73,6 @@ def causes(state: GroupState, now: Evidence, cst: int, *, same: bool) -> list[Ca
 
 def _reconfigured(state: GroupState) -> bool:
     """Whether the config offset had moved in the generation that `state` describes."""
-    return any(cause == Cause.CONNECT_RECONFIGURED and share >= _MOVED for cause, share in state.causes)
+    return any(
+        cause == Cause.CONNECT_RECONFIGURED and float(share) >= _MOVED for cause, share in state.causes
+    )
