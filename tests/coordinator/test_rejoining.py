@@ -13,29 +13,15 @@ from rebalance_monitor.coordinator.commits import commits_when_idle
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.measured import Rejoined, Silence
 from rebalance_monitor.coordinator.state import GroupState, Member
+from tests.coordinator.test_attribution import silence as usual_silence
 from tests.coordinator.timeline import Client, P, S, Topic, findings
 
 BEAT_MS, POLL_MS, CADENCE_MS = 1_000, 500, 1_000
 
 
 def silence(after: int, **changes: object) -> Silence:
-    values: dict[str, object] = {
-        "session": S,
-        "rebalance": P,
-        "silence": after,
-        "elapsed": 60_000,
-        "cadence": CADENCE_MS,
-        "held": 0,
-        "wait": -1,
-        "static": False,
-        "means": True,
-        "committed": True,
-        "poll": True,
-        "goodbye": True,
-        "quiet": 0.05,
-        **changes,
-    }
-    return Silence(**values)  # type: ignore[arg-type] # a test's table of mixed values
+    close = {"session": S, "rebalance": P, "elapsed": 60_000, "cadence": CADENCE_MS, "quiet": 0.05}
+    return usual_silence(after, **{**close, **changes})
 
 
 def test_a_survivor_that_rejoined_before_the_poll_interval_ended_leaves_only_the_session() -> None:
