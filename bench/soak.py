@@ -1,6 +1,6 @@
 """Runs the job under steady load and says how its memory grows: `make soak ARGS="--minutes 120 …"`.
 
-Groups with members are written once and again now and then (a generation each), commits come all the time.
+The load is that of bench/steady.py (feed.py): every group commits every few seconds, some rebalance.
 Every sample is driver, Python workers and JVM (resident, MB), the JVM's heap after a full collection (where a
 JDK's jcmd is at hand), and the storage folder. The slope is a least-squares line over the samples after the
 warm-up, in per cent of the mean an hour. Exit code 1 where a slope is above `--most`, or the job has ended.
@@ -9,34 +9,27 @@ warm-up, in per cent of the mean an hour. Exit code 1 where a slope is above `--
 from __future__ import annotations
 
 import argparse
-import random
+import json
 import re
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-from confluent_kafka import Producer
+from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.cluster.java import find_java
-from rebalance_monitor.decoders import coordinator_partition
 from rebalance_monitor.lab.broker import LabBroker
-from tests.chaos.rig import OFFSETS, Rig, children, command_line
-from tests.coordinator.timeline import Client, metadata
-from tests.decoders.encode import commit_key, commit_value, group_key
+from tests.chaos.rig import Rig, children, command_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PARTITIONS = 50
-MEMBERS = 2
 MB = 1024 * 1024
-GENERATION_EVERY = 500
+COLLECTIONS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,47 +44,20 @@ class Sample:
     disk: float
 
 
-class Load(threading.Thread):
-    """Writes `rate` records a second over `groups` groups until `ended` is set."""
-
-    def __init__(self, bootstrap: str, groups: int, rate: int) -> None:
-        super().__init__(daemon=True)
-        settings = {"bootstrap.servers": bootstrap, "client.id": "__admin_client", "linger.ms": 50}
-        self._producer = Producer({**settings, "queue.buffering.max.messages": 1_000_000})
-        self._groups = [(name, coordinator_partition(name, PARTITIONS)) for name in map(str, range(groups))]
-        self._generations = [0] * groups
-        self._rate = rate
-        self.written = 0
-        self.ended = threading.Event()
-
-    def run(self) -> None:
-        """Write every group once, then the load until `ended` is set."""
-        dice, began = random.Random(1), time.monotonic()  # noqa: S311 - no secret
-        for number in range(len(self._groups)):
-            self._generation(number)
-        self.written = 0
-        began = time.monotonic()
-        while not self.ended.wait(0.05):
-            for _ in range(max(0, int((time.monotonic() - began) * self._rate) - self.written)):
-                number = dice.randrange(len(self._groups))
-                self.written += 1
-                if self.written % GENERATION_EVERY == 0:
-                    self._generation(number)
-                else:
-                    self._commit(number)
-            self._producer.poll(0)
-
-    def _generation(self, number: int) -> None:
-        name, shard = self._groups[number]
-        self._generations[number] += 1
-        members = [Client(f"m{n}-{name}", (n,), f"client-{n}") for n in range(MEMBERS)]
-        value = metadata(self._generations[number], members, _now())
-        self._producer.produce(OFFSETS, value, group_key(name), shard)
-
-    def _commit(self, number: int) -> None:
-        name, shard = self._groups[number]
-        key, value = commit_key(name, "orders", self.written % MEMBERS), commit_value(self.written, _now())
-        self._producer.produce(OFFSETS, value, key, shard)
+@contextmanager
+def feeding(bootstrap: str, chosen: argparse.Namespace) -> Iterator[subprocess.Popen[str]]:
+    """Feed `bootstrap` (feed.py) until the block ends; begins once every group is there."""
+    command = [sys.executable, str(Path(__file__).with_name("feed.py")), "--bootstrap", bootstrap]
+    command += ["--groups", str(chosen.groups), "--per-s", str(chosen.rate)]
+    command += ["--rebalances", str(chosen.rebalances), "--seconds", str((chosen.minutes + 30) * 60)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        if process.stdout is not None:
+            process.stdout.readline()
+        yield process
+    finally:
+        process.terminate()
+        process.wait()
 
 
 def main(arguments: list[str]) -> int:
@@ -99,8 +65,9 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=120)
     parser.add_argument("--warm-up", type=float, default=0.25, help="share of the time that does not count")
-    parser.add_argument("--rate", type=int, default=20_000, help="records a second")
+    parser.add_argument("--rate", type=int, default=20_000, help="commits a second")
     parser.add_argument("--groups", type=int, default=10_000)
+    parser.add_argument("--rebalances", type=int, default=1, help="new generations a second")
     parser.add_argument("--every", type=float, default=60, help="seconds between samples")
     parser.add_argument("--most", type=float, default=1.0, help="per cent an hour")
     chosen = parser.parse_args(arguments)
@@ -110,16 +77,16 @@ def main(arguments: list[str]) -> int:
     ):
         rig = Rig(broker.bootstrap, Path(folder))
         rig.pulse("begins")
-        with rig.job:
+        with rig.job, feeding(broker.bootstrap, chosen) as feed:
             rig.job.wait_ready()
-            load = Load(broker.bootstrap, chosen.groups, chosen.rate)
-            load.start()
             samples = list(_samples(rig, chosen.minutes, chosen.every))
-            load.ended.set()
             rig.job.require()
-            lag = re.findall(r'"behind_ms": (\d+)', rig.job.log)
-    print(f"{load.written:,} records in {chosen.minutes:.0f} min over {chosen.groups:,} groups")
-    print(f"lag at the end: {lag[-1] if lag else '?'} ms")
+            if feed.poll() is not None:
+                print("the feed ended before its time: this is no soak", file=sys.stderr)
+                return 1
+            said = _said(rig.job.log)
+    print(f"{chosen.minutes:.0f} min, {chosen.groups:,} groups, {chosen.rate:,} commits a second")
+    print(_delays(said))
     return _report(samples, chosen.warm_up * chosen.minutes, chosen.most)
 
 
@@ -145,6 +112,29 @@ def _look(rig: Rig, minute: float) -> Sample:
     return Sample(minute, _resident([driver]), _resident(workers), _resident(jvms), heap, disk)
 
 
+def _said(log: str) -> list[dict[str, Any]]:
+    """Give what the job logged of batches that told something, oldest first."""
+    lines = (json.loads(line) for line in log.splitlines() if line.startswith("{"))
+    return [line for line in lines if line.get("event") == "batch"]
+
+
+def _delays(said: list[dict[str, Any]]) -> str:
+    """Say how late the findings of each quarter of the run were, and how far behind it was at its end."""
+    lines = []
+    for quarter in range(4):
+        part = said[len(said) * quarter // 4 : len(said) * (quarter + 1) // 4]
+        late = sorted(
+            line["detection_delay_ms"] for line in part if line.get("detection_delay_ms") is not None
+        )
+        if late:
+            p50, p95 = late[len(late) // 2], late[len(late) * 95 // 100]
+            lines.append(
+                f"quarter {quarter + 1}: {len(late)} batches told live findings, {p50} / {p95} ms late"
+            )
+    lines.append(f"behind at the end: {said[-1]['behind_ms'] if said else '?'} ms")
+    return "\n".join(lines)
+
+
 def _resident(pids: list[int]) -> float:
     total = 0
     for pid in pids:
@@ -154,14 +144,17 @@ def _resident(pids: list[int]) -> float:
 
 
 def _heap(pid: int) -> float:
-    """Collect, and return what is left."""
+    """Collect, and return what is left: the least of a few turns, for a batch under way holds its own."""
     jcmd = find_java().home / "bin" / "jcmd"
     if not jcmd.exists():
         return -1
-    subprocess.run([jcmd, str(pid), "GC.run"], capture_output=True, check=False)
-    done = subprocess.run([jcmd, str(pid), "GC.heap_info"], capture_output=True, text=True, check=False)
-    used = re.findall(r"used (\d+)K", done.stdout)
-    return int(used[0]) / 1024 if used else -1
+    left = []
+    for _ in range(COLLECTIONS):
+        subprocess.run([jcmd, str(pid), "GC.run"], capture_output=True, check=False)
+        done = subprocess.run([jcmd, str(pid), "GC.heap_info"], capture_output=True, text=True, check=False)
+        # Of young and old generation together; what follows is of the classes, outside the heap.
+        left.append(sum(int(kb) for kb in re.findall(r"used (\d+)K", done.stdout.split("Metaspace")[0])))
+    return min(left) / 1024
 
 
 def _report(samples: list[Sample], warm_up: float, most: float) -> int:
@@ -184,10 +177,6 @@ def _slope(hours: list[float], values: list[float]) -> float:
     x, y = sum(hours) / len(hours), sum(values) / len(values)
     over = sum((a - x) ** 2 for a in hours)
     return 100 * sum((a - x) * (b - y) for a, b in zip(hours, values, strict=True)) / over / y
-
-
-def _now() -> int:
-    return int(time.time() * 1000)
 
 
 if __name__ == "__main__":

@@ -63,6 +63,9 @@ LOCAL: dict[str, str] = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.python.daemon.module": "rebalance_monitor.streaming.daemon",
+    # Spark's source makes a projection for each partition in every batch: interpreting the few rows is cheaper
+    # than to write, hash and look up the code of one.
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     JAVA_OPTIONS: LEAN_JVM,
 }
 
