@@ -12,6 +12,8 @@ from hashlib import sha256
 from operator import attrgetter
 from typing import Any, TypeVar
 
+import msgspec
+
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.kinds import KINDS, Kind, Scope, Severity
 from rebalance_monitor.decoders.compiler import open_twin
@@ -130,7 +132,7 @@ _MEMBER_FIELDS = tuple(field.name for field in fields(MemberEntry))
 _finding_values = attrgetter(*FIELDS)
 _cause_values = attrgetter(*_CAUSE_FIELDS)
 _member_values = attrgetter(*_MEMBER_FIELDS)
-_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_encode = msgspec.json.Encoder().encode
 
 
 def finding_id(
@@ -189,8 +191,12 @@ def to_dict(finding: Finding) -> dict[str, Any]:
 
 
 def to_json(finding: Finding) -> str:
-    """One JSON line without a line break."""
-    return _encode(to_dict(finding))
+    """One JSON line without a line break: `to_dict` as JSON, made from the fields themselves."""
+    try:
+        return _encode(finding).decode()
+    except UnicodeEncodeError:
+        # Half a surrogate pair, which no decoded record holds but text given by others may.
+        return json.dumps(to_dict(finding), ensure_ascii=False, separators=(",", ":"))
 
 
 def from_dict(data: dict[str, Any]) -> Finding:
