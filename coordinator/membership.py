@@ -15,6 +15,7 @@ from rebalance_monitor.coordinator import connect, families
 from rebalance_monitor.coordinator.state import Member
 from rebalance_monitor.decoders.embedded.consumer import decode_assignment, decode_subscription
 from rebalance_monitor.decoders.record import Failure
+from rebalance_monitor.decoders.twins import quickly_made
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,6 +33,7 @@ _REMEMBERED, _REMEMBERED_BYTES = 4096, 512
 T = TypeVar("T")
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Change:
     """What differs between two memberships; `replaced` pairs are (before, after) of one instance id."""
@@ -42,6 +44,7 @@ class Change:
     kept: tuple[tuple[Member, Member], ...]
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Membership:
     """Members of one record with the group's interned topics, and Streams' announced rebalance (ms).

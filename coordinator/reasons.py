@@ -15,6 +15,7 @@ from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.families import FAMILIES
 from rebalance_monitor.coordinator.findings import CauseEntry
 from rebalance_monitor.coordinator.measured import Silence, Stall
+from rebalance_monitor.decoders.twins import quickly_made
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,6 +32,7 @@ _EXACT_MS = 100
 MAJORITY = 0.5
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Departure:
     """One member that went: what was measured, and what that speaks for."""
