@@ -140,7 +140,9 @@ class Replay:
     def _new(self, shard: int) -> ShardCoordinator:
         until = (self.history_until or {}).get(shard)
         state = new_shard_state(shard, 0, until)
-        made = self.shards[shard] = ShardCoordinator(state, self.settings, self.cluster)
+        made = self.shards[shard] = ShardCoordinator(
+            state, self.settings, self.cluster, summaries=self.watch is not None
+        )
         return made
 
     def _summaries(self, looks: list[Sighting]) -> dict[str, dict[str, Any]]:

@@ -134,6 +134,7 @@ _MEMBER_FIELDS = tuple(field.name for field in fields(MemberEntry))
 _finding_values = attrgetter(*FIELDS)
 _cause_values = attrgetter(*_CAUSE_FIELDS)
 _member_values = attrgetter(*_MEMBER_FIELDS)
+_quoted = json.encoder.encode_basestring_ascii
 _encode = msgspec.json.Encoder().encode
 
 
@@ -148,8 +149,9 @@ def finding_id(
     sequence: int = 0,
 ) -> str:
     """First 16 hex digits of a sha256 over what identifies a finding; `subject` is the group or scope."""
-    text = json.dumps([cluster, kind.value, subject, member, anchor, phase, sequence], ensure_ascii=True)
-    return sha256(text.encode()).hexdigest()[:16]
+    # As `json.dumps` would write the list, at a third of its price.
+    texts = ", ".join(map(_quoted, (cluster, kind.value, subject, member, anchor, phase)))
+    return sha256(f"[{texts}, {sequence}]".encode()).hexdigest()[:16]
 
 
 def record_anchor(shard: int, offset: int, record_ts: int) -> str:

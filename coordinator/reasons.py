@@ -44,6 +44,8 @@ class Departure:
 
 def departures(state: GroupState, change: Change, cst: int, aborted: int) -> list[Departure]:
     """Judge every member that left between `state`'s record and the one whose join phase ended at `cst`."""
+    if not change.left:
+        return []
     kept = [before for before, _ in change.kept]
     held = max(habits.held(state, kept, cst), lulls.held_to_the_end(state, change, cst))
     emptied = not change.kept and not change.joined and len(change.left) == 1

@@ -50,16 +50,24 @@ class ShardCoordinator:
     """Applies rows and clocks to `state`, which it changes in place.
 
     `history_end`: rows below this offset are history, even where quiet clocks have ended the catching up: a
-    limited batch may read nothing but offsets that compaction has emptied.
+    limited batch may read nothing but offsets that compaction has emptied. `summaries`: False for a caller
+    that has no use for them.
     """
 
     def __init__(
-        self, state: ShardState, settings: DetectionSettings, cluster: str, history_end: int = 0
+        self,
+        state: ShardState,
+        settings: DetectionSettings,
+        cluster: str,
+        history_end: int = 0,
+        *,
+        summaries: bool = True,
     ) -> None:
         self.state = state
         self._history_end = history_end
         self._settings = settings
         self._cluster = cluster
+        self._summaries = summaries
         self._owners: dict[str, commits.Owners] = {}
         self._by_group: dict[str, DetectionSettings] = {}
 
@@ -234,22 +242,29 @@ class ShardCoordinator:
 
     def wake(self, group: str) -> list[Output]:
         """Evaluate the deadlines of one group at the clock; summarise it if it changed, or counts down."""
-        state, now = self.state.groups[group], self.state.now
+        state, now, live_since = self.state.groups[group], self.state.now, self.state.live_since
         scene = self._scene(group, -1, now, history=False)
-        out = _out(silence.on_clock(state, scene, now, self.state.live_since))
-        out += _out(barriers.on_clock(state, scene, now, self.state.live_since, self.state.last_ts))
-        settings = scene.settings
+        settings, ahead = scene.settings, silence.watched(state, live_since)
+        found = silence.on_clock(state, scene, now, ahead)
+        barrier = barriers.due(state, settings, live_since)
+        if now >= barrier:
+            found += barriers.on_clock(state, scene, live_since, self.state.last_ts)
+            barrier = barriers.due(state, settings, live_since)
+        if found:
+            ahead = silence.watched(state, live_since)
+        out = _out(found)
         if silence.retired(state, settings, now):
             del self.state.groups[group]
             return [*out, RemovedOut(group)]
-        ends = silence.countdown(state, now, self.state.live_since)
+        ends = silence.countdown(state, now, ahead)
         state.dirty = state.dirty or bool(ends)
         if state.dirty and now >= state.last_summary + settings.summary_interval_ms:
             # While deadlines count down, and once more when they no longer do.
             state.dirty, state.last_summary = bool(ends), now
-            said = summary.summarise(group, state, settings.summary_members, ends)
-            out.append(GroupOut(group, said | {"offsets_expire_at": silence.expiry(state, settings)}))
-        due = silence.due(state, settings, self.state.live_since)
+            if self._summaries:
+                said = summary.summarise(group, state, settings.summary_members, ends)
+                out.append(GroupOut(group, said | {"offsets_expire_at": silence.expiry(state, settings)}))
+        due = min(barrier, silence.due(state, settings, ahead))
         state.wake = due if due > now else now + _RECHECK_MS
         return out
 
