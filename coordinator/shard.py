@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings import Finding
     from rebalance_monitor.coordinator.settings import DetectionSettings
     from rebalance_monitor.decoders import Row
+    from rebalance_monitor.decoders.batch import Read
 
 _QUIET_CLOCKS = 10
 # The end offset may never be read: markers of transactions and compaction leave offsets without a record.
@@ -51,7 +52,7 @@ class ShardCoordinator:
 
     `history_end`: rows below this offset are history, even where quiet clocks have ended the catching up: a
     limited batch may read nothing but offsets that compaction has emptied. `summaries`: False for a caller
-    that has no use for them.
+    that has no use for them. `read` reads records.
     """
 
     def __init__(
@@ -62,12 +63,14 @@ class ShardCoordinator:
         history_end: int = 0,
         *,
         summaries: bool = True,
+        read: Read = decode_record,
     ) -> None:
         self.state = state
         self._history_end = history_end
         self._settings = settings
         self._cluster = cluster
         self._summaries = summaries
+        self._read = read
         self._owners: dict[str, commits.Owners] = {}
         self._by_group: dict[str, DetectionSettings] = {}
 
@@ -169,7 +172,7 @@ class ShardCoordinator:
         key, value = rows.record(row)
         if key[:2] in _COMMIT_TYPES:
             return []
-        found = decode_record(key, value)
+        found = self._read(key, value)
         if not isinstance(found, Decoded):
             self._count(found.reason, row, "")
             return []
@@ -216,7 +219,7 @@ class ShardCoordinator:
         held = self.state.pending
         if held is None:
             return []
-        to = _migrates_to(row) if row.group == held.group and row.record_ts == held.ts else ""
+        to = removal.migrates_to(row) if row.group == held.group and row.record_ts == held.ts else ""
         if not to or to == held.state.group_type:
             return self._remove(held)
         self.state.pending = None
@@ -289,17 +292,6 @@ class ShardCoordinator:
         state.rows = state.records = state.commits = 0
         state.failures = {}
         return out
-
-
-def _migrates_to(row: Row) -> str:
-    """Return the group type that a record with a value belongs to; "" for anything else."""
-    if row.row_kind != rows.RECORD:
-        return ""
-    key, value = rows.record(row)
-    kind = int.from_bytes(key[:2], "big", signed=True)
-    if value is None:
-        return ""
-    return classic.CLASSIC if kind == _GROUP_METADATA else epochs.GROUP_TYPES.get(kind, "")
 
 
 def _out(findings: Iterable[Finding]) -> list[Output]:
