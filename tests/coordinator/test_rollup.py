@@ -1,5 +1,6 @@
 import json
 from dataclasses import replace
+from time import perf_counter
 
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import Finding
@@ -32,6 +33,14 @@ def test_many_groups_with_the_same_members_are_one_coordinator_move() -> None:
     (found,) = rollup.on_batch([], [], at + 4_000)
     assert (found.kind, found.scope, found.groups_total) == (Kind.COORDINATOR_MOVED, Scope.CLUSTER, 8)
     assert rollup.on_batch([], [], at + 5_000) == []
+
+
+def test_a_burst_of_all_groups_costs_as_much_as_they_are_many_and_no_more() -> None:
+    rollup, burst, began = RollUp(SETTINGS, "c1"), same_members_again(20_000), perf_counter()
+    rollup.on_batch(burst, [], T0 + 60_000)
+    assert perf_counter() - began < 5
+    (found,) = rollup.on_batch([], [], T0 + 70_000)
+    assert found.groups_total == 20_000
 
 
 def test_a_few_groups_are_no_cluster_incident() -> None:
