@@ -281,3 +281,13 @@ def test_a_probe_whose_clock_was_ahead_goes_on_when_it_is_set_back() -> None:
         (Kind.REBALANCE_IN_PROGRESS, "resolved"),
         (Kind.REBALANCE_STUCK, "resolved"),
     ]
+
+
+def test_a_listing_before_any_group_is_known_says_nothing_about_what_an_earlier_one_left_out() -> None:
+    live = Live(SETTINGS, "c1")
+    alive = {"g": {"state": "Stable", "at": T0 - 60_000}}
+    listing = replace(look(0, seen=False), listed=frozenset({"other"}))
+    assert [found.phase for found in live.on_sightings([listing], alive)] == ["opened"]
+    after = Live(SETTINGS, "c1", live.snapshot())
+    assert after.on_sightings([replace(listing, at=listing.at + 1_000)], {}) == []
+    assert after.snapshot()["visibility"] == live.snapshot()["visibility"]
