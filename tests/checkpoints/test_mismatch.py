@@ -31,12 +31,18 @@ from rebalance_monitor.cluster.admin import ClusterAdmin
 from rebalance_monitor.coordinator.findings import Finding, from_json
 from rebalance_monitor.lab.broker import LabBroker
 from rebalance_monitor.lab.node import free_ports
+from tests.chaos.rig import PATIENCE_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-pytestmark = [pytest.mark.chaos, pytest.mark.broker, pytest.mark.spark, pytest.mark.timeout(1_200)]
+pytestmark = [
+    pytest.mark.chaos,
+    pytest.mark.broker,
+    pytest.mark.spark,
+    pytest.mark.timeout(1_200 + 10 * PATIENCE_S),
+]
 MAIN = "from rebalance_monitor.cli.main import main; main()"
 TOPIC = "__consumer_offsets"
 GROUPS = [f"group-{number}" for number in range(6)]
@@ -67,7 +73,7 @@ class Site:
         }
         (config := self.folder / "monitor.yaml").write_text(yaml.safe_dump(tree))
         command = [sys.executable, "-c", MAIN, *words, "--config", str(config)]
-        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
 
     def read(self, *words: str, **settings: object) -> list[Finding]:
         """Let the job read what there is; return what it has told since the last call."""
