@@ -73,7 +73,7 @@ class Site:
         }
         (config := self.folder / "monitor.yaml").write_text(yaml.safe_dump(tree))
         command = [sys.executable, "-c", MAIN, *words, "--config", str(config)]
-        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=RUN_S)
 
     def read(self, *words: str, **settings: object) -> list[Finding]:
         """Let the job read what there is; return what it has told since the last call."""
