@@ -24,6 +24,8 @@ that came and went between two records; anything while a barrier is held, unless
 <DIAGRAM>
 <TRANSITIONS>
 An event that is not in the table changes nothing and raises nothing: the record becomes a new baseline.
+The state of an epoch-based group follows from its epochs, as the coordinator's API computes it; within one
+write of the coordinator it may pass through an edge that nobody else sees.
 
 ## Rebalances
 

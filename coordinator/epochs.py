@@ -39,6 +39,9 @@ _GROUP_RECORDS = frozenset({3, 11, 17})
 _MEMBER_RECORDS = frozenset({5, 10, 19})
 _CURRENT_RECORDS = frozenset({8, 14, 22})
 _TARGET_RECORDS = frozenset({6, 12, 20})
+_CLOSING_RECORDS = _GROUP_RECORDS | _TARGET_RECORDS | _CURRENT_RECORDS
+"""With these a write may end; a member's own record or tombstone is followed by one of them in the same."""
+
 _PATTERN_RECORD, _TOPOLOGY_RECORD = 16, 23
 PATTERN = "~"
 """Stands in `resubscribed` before the time (ms) at which a pattern was resolved."""
@@ -73,6 +76,8 @@ def on_record(state: GroupState, found: Decoded, scene: Scene) -> list[Finding]:
     elif found.type in _TARGET_RECORDS and found.value is not None:
         state.target_epoch = _number(found.value, "assignment_epoch")
     before, state.status = state.status, settled(state)
+    if found.value is None or found.type not in _CLOSING_RECORDS:
+        return told
     return told + convergence.on_status(state, before, scene)
 
 
@@ -80,7 +85,7 @@ def settled(state: GroupState) -> Status:
     """Return the group's state as the coordinator's API would give it."""
     if not state.members:
         return Status.EMPTY
-    if state.generation > state.target_epoch:
+    if state.generation < 0 or state.generation > state.target_epoch:
         return Status.ASSIGNING
     there = all(
         m.epoch == fences.AWAY or (m.epoch == state.target_epoch and not m.epoch_state) for m in state.members
@@ -120,7 +125,7 @@ def _member(state: GroupState, key: object, value: object | None, scene: Scene) 
     now = _described(state, member_id, value, scene, before)
     if before is None:
         state.newcomers.append(member_id)
-    elif before.subscribed != now.subscribed and member_id not in state.resubscribed:
+    elif before.subscribed not in {"", now.subscribed} and member_id not in state.resubscribed:
         state.resubscribed.append(member_id)
     state.members = [*rest, now]
     names = {*state.names, *getattr(value, "subscribed_topic_names", ())}
@@ -129,9 +134,9 @@ def _member(state: GroupState, key: object, value: object | None, scene: Scene) 
 
 
 def _described(
-    state: GroupState, member_id: str, value: object, scene: Scene, before: Member | None
+    state: GroupState, member_id: str, value: object | None, scene: Scene, before: Member | None
 ) -> Member:
-    """Return the member as its metadata record describes it, with the trace it had."""
+    """Return the member as its metadata record describes it, if it was read, with the trace it had."""
     classic: Any = getattr(value, "classic_member_metadata", None)
     session = getattr(classic, "session_timeout_ms", 0) or scene.settings.session_timeout_848_ms
     fresh = Member(
@@ -144,7 +149,7 @@ def _described(
         rebalance_timeout=_number(value, "rebalance_timeout_ms"),
         family=_family(state, member_id),
         version=-1,
-        subscribed=_digest(value),
+        subscribed="" if value is None else _digest(value),
         joined_at=scene.ts,
     )
     if before is None:
@@ -185,6 +190,9 @@ def _digest(value: object) -> str:
 def _acknowledged(state: GroupState, key: object, value: object, scene: Scene) -> list[Finding]:
     member_id = _text(key, "member_id")
     told: list[Finding] = []
+    if scene.history and all(member.member_id != member_id for member in state.members):
+        # Compaction leaves the newest of each kind: one that was described anew stands behind its epochs.
+        state.members.append(_described(state, member_id, None, scene, None))
     for member in state.members:
         if member.member_id == member_id:
             state.dirty = True
