@@ -24,6 +24,8 @@ that came and went between two records; anything while a barrier is held, unless
 <DIAGRAM>
 <TRANSITIONS>
 An event that is not in the table changes nothing and raises nothing: the record becomes a new baseline.
+The state of an epoch-based group follows from its epochs, as the coordinator's API computes it; within one
+write of the coordinator it may pass through an edge that nobody else sees.
 
 ## Rebalances
 
@@ -154,9 +156,9 @@ client enforces max.poll.interval and the session holds (heartbeats have a threa
 deadline follows as an update. It is confirmed when the next record drops the member, withdrawn when it
 commits or rejoins. When the whole group is silent nobody is named. In KIP-848 groups commits do not extend
 the session and the timeout is in no record (`assumed`); a member that has to give up partitions passes its
-rebalance deadline from the moment it was told. Share and streams groups' members commit nothing under their
-names: no deadline is judged. Deadlines start anew after a coordinator move and after the start of the
-monitor.
+rebalance deadline from the moment it was told. Members of share groups commit nothing here, those of streams
+groups only what is new: no deadline is judged. Deadlines start anew after a coordinator move and after the
+start of the monitor.
 
 ## In progress and stuck
 
@@ -235,10 +237,15 @@ silence of the rebalance timeout is a poll breach.
 The session timeout is in no record: it is `session_timeout_848_ms`, which the job reads from the broker
 where it may. Commits name topics and assignments topic ids; with several topics the names are learned from
 which partitions one request commits together, and until then, or for subscriptions by pattern, members get
-`unknown` unless a fence is plain. Share and streams groups: membership, convergences and removal; their
-members do not commit under their names. One that went before a session timeout had passed since it last
-acknowledged an epoch left; of the others the tombstones say nothing, and leaving and expiry get their priors,
-each below one half. Most recorded leaves came later than that, so they are not claimed.
+`unknown` unless a fence is plain. In streams groups (KIP-1071) the topology
+record names the topics that each subtopology reads, and a task reads its own number's partition of all of
+them; so commits belong to members as in other groups, and their silence tells why one went. Kafka Streams
+commits only progress, and on close; from these groups it says goodbye.
+
+Share groups: membership, convergences and removal; what their members acknowledge is in another topic. One
+that went before a session timeout had passed since it last acknowledged an epoch left; of the others the
+tombstones say nothing, and leaving and expiry get their priors, each below one half. Most recorded leaves
+came later than that, so they are not claimed.
 
 ## What `explain` advises
 

@@ -54,6 +54,7 @@ class Live:
         self._cluster = cluster
         memory = state or {}
         self._looks: list[int] = list(memory.get("looks", ()))
+        self._whole: int = int(memory.get("whole", -1))
         self._reach = Reach(memory.get("reach"))
         self._groups: dict[str, dict[str, Any]] = dict(memory.get("groups", {}))
         self._leaders: dict[str, list[int]] = dict(memory.get("leaders", {}))
@@ -66,6 +67,7 @@ class Live:
         """JSON-able memory for the ledger."""
         return {
             "looks": self._looks,
+            "whole": self._whole,
             "reach": self._reach.snapshot(),
             "groups": self._groups,
             "leaders": self._leaders,
@@ -105,7 +107,7 @@ class Live:
     def _overruled(self, finding: Finding) -> bool:
         """Whether commits suggest a barrier of a group that the probe watches: it knows better."""
         suspected = finding.evidence == "suspected" and finding.kind in _PROBED
-        fresh = bool(self._looks) and abs(finding.at - self._looks[-1]) <= _FRESH_MS
+        fresh = abs(finding.at - self._whole) <= _FRESH_MS
         return suspected and fresh and self._visibility.sees(finding.group or "")
 
     def _placed(self, finding: Finding) -> Finding:
@@ -133,7 +135,8 @@ class Live:
         for name, group in seen.items():
             listed = sighting.members.get(name)
             found += self._seen(sighting.at, group, summaries.get(name, _NONE), listed)
-        if all(answered for _, answered in sighting.brokers):
+        if sighting.brokers and all(answered for _, answered in sighting.brokers):
+            self._whole = sighting.at
             for name in [name for name in self._groups if name not in seen]:
                 found += self._not_seen(name, sighting.at, since)
         return found

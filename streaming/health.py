@@ -138,14 +138,19 @@ class Health:
         return self._skew.on_batch(batch.newest, batch.now)
 
     def _partial(self, sightings: Sequence[Sighting]) -> str:
-        """Say which brokers have not answered in two looks running, or longer."""
+        """Say which brokers have not answered in two looks running, or longer, and why one has not."""
         for sighting in sightings:
             silent = {str(broker) for broker, answered in sighting.brokers if not answered}
             if not sighting.brokers or silent == {NOBODY}:
                 silent = {"all"}
             self._silent = {broker: self._silent.get(broker, 0) + 1 for broker in silent}
         missing = sorted(broker for broker, looks in self._silent.items() if looks > 1)
-        return f"the probe gets no answer from brokers: {', '.join(missing)}" if missing else ""
+        if not missing:
+            return ""
+        why = f"the probe gets no answer from brokers: {', '.join(missing)}"
+        # Of many that fail for one reason, as brokers do that know no filter of states, one is enough.
+        told = next((text for look in reversed(sightings) for _, text in sorted(look.failures.items())), "")
+        return f"{why}; {told}" if told else why
 
     @staticmethod
     def _lost_state(batch: Batch) -> list[tuple[Cause, str, int]]:
