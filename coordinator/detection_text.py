@@ -150,15 +150,15 @@ is joining), for protocols it does not know, and for groups too large to try.
 
 ## Deadlines
 
-`member_silent` opens when a member that commits when idle has passed its last sign of life by one cadence
-and the session timeout plus `grace_ms`, while another member of the group still commits. Where its client
-enforces max.poll.interval and the session holds (heartbeats have a thread of their own) the poll deadline
-follows as an update. It is confirmed when the next record drops the member, withdrawn when it commits or
-rejoins. When the whole group is silent nobody is named. In KIP-848 groups commits do not extend the
-session and the timeout is in no record (`assumed`); a member that has to give up partitions passes its
-rebalance deadline from the moment it was told; so does a member of a streams group. Otherwise share and
-streams groups' members commit nothing under their names: no deadline is judged. Deadlines start anew
-after a coordinator move and after the start of the monitor.
+`member_silent` opens when a member that commits when idle has passed its last sign of life by one
+cadence and the session timeout plus `grace_ms`, while another member of the group still commits. Where its
+client enforces max.poll.interval and the session holds (heartbeats have a thread of their own) the poll
+deadline follows as an update. It is confirmed when the next record drops the member, withdrawn when it
+commits or rejoins. When the whole group is silent nobody is named. In KIP-848 groups commits do not extend
+the session and the timeout is in no record (`assumed`); a member that has to give up partitions passes its
+rebalance deadline from the moment it was told; so does a member of a streams group that has to give up tasks.
+Members of share groups commit nothing here, those of streams groups only what is new: no other deadline is
+judged. Deadlines start anew after a coordinator move and after the start of the monitor.
 
 ## In progress and stuck
 
@@ -238,12 +238,17 @@ The session timeout is in no record. When the job starts it reads those of consu
 groups from the brokers where it may, and those of groups that have one of their own; a setting wins, also
 per pattern of groups (`session_timeout_ms`). What nobody told is assumed, and a silence says so.
 
-Commits name topics and assignments topic ids; with several topics the names are learned from which partitions
-one request commits together, and until then, or for subscriptions by pattern, members get `unknown` unless a
-fence is plain. Share and streams groups: membership, convergences and removal; their
-members do not commit under their names. One that went before a session timeout had passed since it last
-acknowledged an epoch left; of the others the tombstones say nothing, and leaving and expiry get their priors,
-each below one half. Most recorded leaves came later than that, so they are not claimed.
+Commits name topics and assignments topic ids; with several topics the names are learned from
+which partitions one request commits together, and until then, or for subscriptions by pattern, members get
+`unknown` unless a fence is plain. In streams groups (KIP-1071) the topology
+record names the topics that each subtopology reads, and a task reads its own number's partition of all of
+them; so commits belong to members as in other groups, and their silence tells why one went. Kafka Streams
+commits only progress, and on close; from these groups it says goodbye.
+
+Share groups: membership, convergences and removal; what their members acknowledge is in another topic. One
+that went before a session timeout had passed since it last acknowledged an epoch left; of the others the
+tombstones say nothing, and leaving and expiry get their priors, each below one half. Most recorded leaves
+came later than that, so they are not claimed.
 
 ## What `explain` advises
 
