@@ -167,13 +167,18 @@ def _silent(state: GroupState, scene: Scene, member: Member, end: Deadline) -> F
             "silence_ms": silence,
             "session_timeout_ms": member.session_timeout,
             "rebalance_timeout_ms": member.rebalance_timeout,
-            "assumed": int(state.group_type != "classic" and end.name == "session"),
+            "assumed": int(end.name == "session" and _assumed(state, scene)),
         },
     )
     if phase == "opened":
         member.silent_id, member.silent_at = found.id, deadline
     member.silent_count = 2 if end.name == "poll" else 1
     return found
+
+
+def _assumed(state: GroupState, scene: Scene) -> bool:
+    """Whether nobody told the session timeout: records of epoch-based groups do not hold it."""
+    return state.group_type != "classic" and scene.settings.session_timeout(scene.group, state.group_type)[1]
 
 
 def _suspicion(member: Member, silence: int, deadline: str) -> tuple[CauseEntry, ...]:
