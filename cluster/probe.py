@@ -148,7 +148,9 @@ def _ask(admin: Admin, broker: int, *, listing: bool) -> Answer:
 
 
 def _why(error: Exception) -> str:
-    return error.what if isinstance(error, DependencyError) else f"{type(error).__name__}: {error}"
+    if not isinstance(error, DependencyError):
+        return f"{type(error).__name__}: {error}"
+    return f"{error.what} {error.remedy}".strip()
 
 
 def _group(entry: Mapping[str, Any]) -> tuple[str, str, str, str]:

@@ -24,6 +24,8 @@ that came and went between two records; anything while a barrier is held, unless
 <DIAGRAM>
 <TRANSITIONS>
 An event that is not in the table changes nothing and raises nothing: the record becomes a new baseline.
+The state of an epoch-based group follows from its epochs, as the coordinator's API computes it; within one
+write of the coordinator it may pass through an edge that nobody else sees.
 
 ## Rebalances
 
@@ -154,9 +156,9 @@ client enforces max.poll.interval and the session holds (heartbeats have a threa
 deadline follows as an update. It is confirmed when the next record drops the member, withdrawn when it
 commits or rejoins. When the whole group is silent nobody is named. In KIP-848 groups commits do not extend
 the session and the timeout is in no record (`assumed`); a member that has to give up partitions passes its
-rebalance deadline from the moment it was told. Share and streams groups' members commit nothing under their
-names: no deadline is judged. Deadlines start anew after a coordinator move and after the start of the
-monitor.
+rebalance deadline from the moment it was told; so does a member of a streams group that has to give up tasks.
+Members of share groups commit nothing here, those of streams groups only what is new: no other deadline is
+judged. Deadlines start anew after a coordinator move and after the start of the monitor.
 
 ## In progress and stuck
 
@@ -176,12 +178,12 @@ An epoch-based group's records say themselves that it has not converged, and who
 
 ## Storms and rolling restarts
 
-Counted in a sliding window: losing a member that itself came after the first loss of the window, taking
-a member back after that, a rebalance among the same members, and failed generations. Losing and
-replacing older members counts only for a client that lost a new member twice. An empty generation
-counts with the one it ends. A group storms at `storm_threshold`; or, by the probe, when it was seen
-rebalancing in half of the looks, in three separate runs: that finds the storm that never completes a
-generation. First starts, scale-outs and cooperative follow-ups do not count. When every member was
+Counted in a sliding window: losing a member that itself came after the first loss of the window, taking a
+member back after that, a rebalance among the same members, and failed generations. Losing and replacing
+older members counts only for a client that lost a new member twice. An empty generation counts with the
+one it ends. A group storms at `storm_threshold`; or, by the probe, when it was seen rebalancing in half
+of the looks, in three separate runs: that finds the storm that never completes a generation. First
+starts, scale-outs, cooperative follow-ups and Kafka Streams' probing do not count. When every member was
 replaced once, cleanly, it is a `rolling_restart`. A convergence of an epoch-based group counts its
 departures and returns, never plain joins. The worst offender is the client id and host in most of the
 counted generations, with its newest member and instance id.
@@ -232,13 +234,21 @@ coordinator resolved anew in the same write (`subscription_changed`). librdkafka
 with the application and leaves only when it polls again: a departure right after a commit that came after a
 silence of the rebalance timeout is a poll breach.
 
-The session timeout is in no record: it is `session_timeout_848_ms`, which the job reads from the broker
-where it may. Commits name topics and assignments topic ids; with several topics the names are learned from
+The session timeout is in no record. When the job starts it reads those of consumer, share and streams
+groups from the brokers where it may, and those of groups that have one of their own; a setting wins, also
+per pattern of groups (`session_timeout_ms`). What nobody told is assumed, and a silence says so.
+
+Commits name topics and assignments topic ids; with several topics the names are learned from
 which partitions one request commits together, and until then, or for subscriptions by pattern, members get
-`unknown` unless a fence is plain. Share and streams groups: membership, convergences and removal; their
-members do not commit under their names. One that went before a session timeout had passed since it last
-acknowledged an epoch left; of the others the tombstones say nothing, and leaving and expiry get their priors,
-each below one half. Most recorded leaves came later than that, so they are not claimed.
+`unknown` unless a fence is plain. In streams groups (KIP-1071) the topology
+record names the topics that each subtopology reads, and a task reads its own number's partition of all of
+them; so commits belong to members as in other groups, and their silence tells why one went. Kafka Streams
+commits only progress, and on close; from these groups it says goodbye.
+
+Share groups: membership, convergences and removal; what their members acknowledge is in another topic. One
+that went before a session timeout had passed since it last acknowledged an epoch left; of the others the
+tombstones say nothing, and leaving and expiry get their priors, each below one half. Most recorded leaves
+came later than that, so they are not claimed.
 
 ## What `explain` advises
 

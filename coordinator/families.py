@@ -39,6 +39,9 @@ class Family:
     polls_to_rejoin: bool = False
 
 
+STREAMS_1071 = "streams-1071"
+"""Kafka Streams with its own protocol (KIP-1071): all members of a streams group."""
+
 FAMILIES: dict[str, Family] = {
     family.name: family
     for family in (
@@ -63,6 +66,7 @@ FAMILIES: dict[str, Family] = {
         Family("kafkajs", commits_idle=False, enforces_poll=False),
         Family("java-848", commits_idle=True, enforces_poll=True, poll_late_ms=100),
         Family("librdkafka-848", commits_idle=False, enforces_poll=True, poll_held=True),
+        Family(STREAMS_1071, commits_idle=False, enforces_poll=True, poll_late_ms=100),
         Family("unknown-848", commits_idle=None, enforces_poll=True, poll_held=True),
         Family("unknown", commits_idle=None, enforces_poll=None, poll_early=0.5),
     )

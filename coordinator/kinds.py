@@ -156,7 +156,7 @@ KINDS: dict[Kind, KindSpec] = {
         "a member that commits when idle passed a deadline and the broker has not confirmed it yet",
         {
             "deadline": "session, poll (an update), or rebalance (of a member that must give up partitions)",
-            "assumed": "1 where the session timeout is in no record (epoch-based groups)",
+            "assumed": "1 where nobody told the session timeout (of epoch-based groups it is in no record)",
             "deadline_at": "when the deadline passed, ms since epoch",
             "silence_ms": "last commit to the deadline, ms",
             "session_timeout_ms": "the member's session timeout, ms",

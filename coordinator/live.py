@@ -52,6 +52,7 @@ class Live:
         self._cluster = cluster
         memory = state or {}
         self._looks: list[int] = list(memory.get("looks", ()))
+        self._whole: int = int(memory.get("whole", -1))
         self._reach = Reach(memory.get("reach"))
         self._groups: dict[str, dict[str, Any]] = dict(memory.get("groups", {}))
         self._leaders: dict[str, list[int]] = dict(memory.get("leaders", {}))
@@ -64,6 +65,7 @@ class Live:
         """JSON-able memory for the ledger."""
         return {
             "looks": self._looks,
+            "whole": self._whole,
             "reach": self._reach.snapshot(),
             "groups": self._groups,
             "leaders": self._leaders,
@@ -87,7 +89,7 @@ class Live:
 
     def _set_back(self, at: int) -> None:
         """Forget the looks of a clock that was ahead, and let what is open go on from `at` (ms)."""
-        self._looks, self._reach = [], Reach()
+        self._looks, self._reach, self._whole = [], Reach(), -1
         self._moved = {partition: min(moved, at) for partition, moved in self._moved.items()}
         for memory in self._groups.values():
             looks.set_back(memory, at)
@@ -112,7 +114,7 @@ class Live:
     def _overruled(self, finding: Finding) -> bool:
         """Whether commits suggest a barrier of a group that the probe watches: it knows better."""
         suspected = finding.evidence == "suspected" and finding.kind in _PROBED
-        fresh = bool(self._looks) and abs(finding.at - self._looks[-1]) <= _FRESH_MS
+        fresh = abs(finding.at - self._whole) <= _FRESH_MS
         return suspected and fresh and self._visibility.sees(finding.group or "")
 
     def _placed(self, finding: Finding) -> Finding:
@@ -141,6 +143,7 @@ class Live:
             listed = sighting.members.get(name)
             found += self._seen(sighting.at, group, summaries.get(name, _NONE), listed)
         judged = looks.Judged(sighting)
+        self._whole = sighting.at if judged.whole else self._whole
         for name in [name for name in self._groups if name not in seen and judged.knows(name)]:
             found += self._not_seen(name, sighting.at, since)
         return found

@@ -19,17 +19,20 @@ _SPARE = 10
 
 
 class Judged:
-    """Of which groups a look says that they are not rebalancing: those whose coordinator answered it."""
+    """Of which groups a look says that they are not rebalancing: those whose coordinator answered it.
+
+    whole: every broker answered.
+    """
 
     def __init__(self, sighting: Sighting) -> None:
-        self._all = all(answered for _, answered in sighting.brokers)
+        self.whole = bool(sighting.brokers) and all(answered for _, answered in sighting.brokers)
         self._answered = {broker for broker, answered in sighting.brokers if answered}
         self._leaders = {partition: broker for partition, broker, _ in sighting.leaders}
 
     def knows(self, group: str) -> bool:
         """Whether `group` would have been listed."""
-        if self._all or not self._leaders:
-            return self._all
+        if self.whole or not self._leaders:
+            return self.whole
         return self._leaders.get(coordinator_partition(group, len(self._leaders))) in self._answered
 
 

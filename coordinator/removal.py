@@ -88,9 +88,10 @@ def _closed(
 def _causes(state: GroupState, scene: Scene, empty_ms: int) -> tuple[CauseEntry, ...]:
     """Kafka expires an empty group with its offsets; only an administrator is quicker."""
     retention = scene.settings.offsets_retention_ms
-    quiet = scene.ts - max(state.last_commit, state.cst)
     why = f"empty for {seconds(empty_ms)}; offsets are kept for {seconds(retention)}"
-    if quiet >= retention - _SWEEP_MS:
+    if state.group_type != "classic" and state.last_commit >= 0:
+        why += f" from the last commit on, {seconds(scene.ts - state.last_commit)} before"
+    if scene.ts >= silence.kept_until(state, scene.settings) - _SWEEP_MS:
         return (CauseEntry(Cause.GROUP_EXPIRED, 0.9, why),)
     if state.last_commit >= 0:
         return (CauseEntry(Cause.GROUP_DELETED_BY_ADMIN, 0.8, why),)

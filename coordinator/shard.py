@@ -36,7 +36,7 @@ _QUIET_CLOCKS = 10
 # The end offset may never be read: markers of transactions and compaction leave offsets without a record.
 _RECHECK_MS = 1_000
 _GROUP_METADATA = 2
-_COMMITTING = frozenset({classic.CLASSIC, epochs.CONSUMER})
+_COMMITTING = frozenset({classic.CLASSIC, epochs.CONSUMER, epochs.STREAMS})
 _COMMIT_TYPES = frozenset({b"\0\0", b"\0\1"})
 
 

@@ -145,7 +145,7 @@ class Health:
         return self._skew.on_batch(batch.newest, batch.now)
 
     def _partial(self, sightings: Sequence[Sighting], wall: int) -> str:
-        """Say which brokers have not answered in two looks running, or longer, or that nobody looks."""
+        """Say which brokers did not answer two looks running, or more, and why; or that nobody looks."""
         if self._probe_ms is None:
             return ""
         if sightings or not 0 <= self._looked_at <= wall:
@@ -159,7 +159,12 @@ class Health:
                 silent = {"all"}
             self._silent = {broker: self._silent.get(broker, 0) + 1 for broker in silent}
         missing = sorted(broker for broker, looks in self._silent.items() if looks > 1)
-        return f"the probe gets no answer from brokers: {', '.join(missing)}" if missing else ""
+        if not missing:
+            return ""
+        why = f"the probe gets no answer from brokers: {', '.join(missing)}"
+        # Of many that fail for one reason, as brokers do that know no filter of states, one is enough.
+        told = next((text for look in reversed(sightings) for _, text in sorted(look.failures.items())), "")
+        return f"{why}; {told}" if told else why
 
     @staticmethod
     def _lost_state(batch: Batch) -> list[tuple[Cause, str, int]]:

@@ -104,4 +104,5 @@ def sighting_of(look: Look) -> Sighting:
         brokers=look.brokers,
         members=look.members,
         listed=look.listed,
+        failures=look.failures,
     )

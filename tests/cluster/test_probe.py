@@ -9,8 +9,16 @@ from itertools import count
 from typing import Any
 
 import pytest
+from kafka.errors import IncompatibleBrokerVersion
 
-from rebalance_monitor.cluster.admin import OFFSETS_TOPIC, Broker, ClusterAdmin, PartitionLeader, Topic
+from rebalance_monitor.cluster.admin import (
+    OFFSETS_TOPIC,
+    Broker,
+    ClusterAdmin,
+    PartitionLeader,
+    Topic,
+    _sentence,
+)
 from rebalance_monitor.cluster.errors import BrokerUnreachableError
 from rebalance_monitor.cluster.probe import METADATA, REBALANCING, ProbeThread, look
 from rebalance_monitor.config.errors import ConfigError
@@ -63,6 +71,19 @@ def test_brokers_that_fail_or_hang_are_said_and_the_others_still_answer() -> Non
     assert sighting.members == {"old": (("m", "", "c", "/h"),)}
     assert sighting.leaders == ((0, 1, 5), (1, -1, 6))
     assert set(cluster.asked) == {REBALANCING}
+
+
+def test_a_broker_that_knows_no_filter_of_states_is_said_to_be_too_old() -> None:
+    class Old(Cluster):
+        def list_groups(self, broker: int, states: Sequence[str] = ()) -> list[dict[str, Any]]:
+            assert states
+            raise _sentence(IncompatibleBrokerVersion("no ListGroups v4"), f"broker {broker}")
+
+    with ThreadPoolExecutor(4) as pool:
+        sighting = look(Old(), pool, 1)
+    assert sighting.brokers == ((1, False), (2, False), (3, False))
+    assert sighting.failures[1].startswith("The brokers at broker 1 are too old")
+    assert "Kafka 2.6" in sighting.failures[1]
 
 
 def test_a_bug_in_the_client_does_not_end_the_looking() -> None:

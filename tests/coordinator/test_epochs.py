@@ -1,3 +1,4 @@
+from dataclasses import replace
 from struct import pack
 
 from hypothesis import given, settings
@@ -222,6 +223,10 @@ def test_the_session_deadline_of_an_epoch_based_group_is_marked_as_assumed() -> 
         topic.commit(at, {1: 5})
     for at in range(30_000, 45_000, 1_000):
         topic.commit(at, {0: 5})
+    told = replace(SETTINGS, known=("session_timeout_848_ms",))
+    assert of(findings(topic, told), Kind.MEMBER_SILENT)[0].details["assumed"] == 0
+    own = of(findings(topic, replace(SETTINGS, session_timeouts=(("g", 4_000),))), Kind.MEMBER_SILENT)[0]
+    assert (own.details["assumed"], own.details["session_timeout_ms"]) == (0, 4_000)
     silent = of(findings(topic, SETTINGS), Kind.MEMBER_SILENT)
     assert [found.details["deadline"] for found in silent] == ["session", "poll"]
     assert [found.details["assumed"] for found in silent] == [1, 0]

@@ -1,8 +1,11 @@
 """Silences and expiring offsets of classic groups: opened by the clock, decided by what follows."""
 
+from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from tests.coordinator.test_classic import BOTH, A, of, two_members
+from tests.coordinator.test_epochs import A as EPOCHS_A
+from tests.coordinator.test_epochs import Epochs
 from tests.coordinator.timeline import T0, P, Topic, findings
 
 
@@ -41,3 +44,31 @@ def test_offsets_that_are_about_to_expire_are_told_once() -> None:
     settings = DetectionSettings(offsets_retention_ms=60_000, offsets_expiring_ms=20_000)
     (found,) = of(findings(topic, settings, until=100_000), Kind.OFFSETS_EXPIRING)
     assert (found.phase, found.at) == ("opened", T0 + 10_000 + 40_000)
+
+
+def test_a_commit_to_an_empty_classic_group_does_not_keep_its_offsets_longer() -> None:
+    topic = Topic()
+    topic.generation(0, 1, [A])
+    topic.commit(1_000, {0: 1})
+    topic.generation(10_000, 2, [])
+    topic.commit(40_000, {0: 0})
+    settings = DetectionSettings(offsets_retention_ms=900_000, offsets_expiring_ms=100_000)
+    (found,) = of(findings(topic, settings, until=900_000), Kind.OFFSETS_EXPIRING)
+    assert (found.at, found.details["expires_at"]) == (T0 + 810_000, T0 + 910_000)
+    topic.tombstone(912_000)
+    (gone,) = of(findings(topic, settings, until=5_000), Kind.GROUP_REMOVED)
+    assert gone.causes[0].cause is Cause.GROUP_EXPIRED
+
+
+def test_an_epoch_based_group_that_was_long_idle_is_about_to_lose_its_offsets_once_it_is_empty() -> None:
+    topic = Epochs()
+    topic.join(0, EPOCHS_A, 1, (0,))
+    topic.commit(10_000, {0: 1})
+    topic.leave(850_000, EPOCHS_A, 2)
+    settings = DetectionSettings(offsets_retention_ms=900_000, offsets_expiring_ms=100_000)
+    (found,) = of(findings(topic, settings, until=30_000), Kind.OFFSETS_EXPIRING)
+    assert (found.at, found.details["expires_at"]) == (T0 + 850_000, T0 + 910_000)
+    topic.put(911_000, 3, None)
+    (gone,) = of(findings(topic, settings, until=5_000), Kind.GROUP_REMOVED)
+    assert gone.causes[0].cause is Cause.GROUP_EXPIRED
+    assert "901.0 s before" in gone.causes[0].why

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.sightings import Sighting
@@ -50,6 +52,12 @@ def test_one_look_without_an_answer_is_no_news() -> None:
 def test_a_broker_that_stays_silent_is_named() -> None:
     found = Health(SETTINGS, "c").on_batch(Batch(now=T0), (look(True, False), look(True, False)), T0)  # noqa: FBT003
     assert [finding.causes[0].why for finding in found] == ["the probe gets no answer from brokers: 1"]
+
+
+def test_why_a_broker_gives_nothing_is_told() -> None:
+    old = replace(look(False), failures={0: "The brokers are too old."})  # noqa: FBT003
+    (found,) = Health(SETTINGS, "c").on_batch(Batch(now=T0), (old, old), T0)
+    assert found.causes[0].why == "the probe gets no answer from brokers: 0; The brokers are too old."
 
 
 def test_no_broker_at_all_is_said_too() -> None:
