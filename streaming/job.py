@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -31,7 +31,7 @@ from rebalance_monitor.streaming.guard import (
 )
 from rebalance_monitor.streaming.lanes import Lanes
 from rebalance_monitor.streaming.outputs import Outputs
-from rebalance_monitor.streaming.plan import StatePlan, plan_state
+from rebalance_monitor.streaming.plan import StatePlan, limit_of, plan_state
 from rebalance_monitor.streaming.query import End, Shape, start_query, watch
 from rebalance_monitor.streaming.session import kafka_jars, shuffle_partitions, start_session
 from rebalance_monitor.streaming.settings import detection_settings
@@ -101,7 +101,8 @@ def run_job(
                 "rebalance-monitor", settings.spark.properties(), kafka_jars(settings)
             )
             try:
-                _Job(settings, options, stop, session, outputs, plan, state.location).run(facts)
+                limit = limit_of(state, settings)
+                _Job(settings, options, stop, session, outputs, plan, state.location, limit).run(facts)
             finally:
                 session.stop()
         return outputs.writer.told.findings
@@ -145,7 +146,7 @@ class _Job:
     outputs: Outputs
     plan: Plan
     checkpoint: str
-    limit: int | None = None
+    limit: int | None
     failures: int = 0
     lost: dict[int, int] = field(default_factory=dict)
     progressed: float = field(default_factory=time.monotonic)
@@ -161,7 +162,6 @@ class _Job:
 
     def _loop(self, facts: TopicFacts) -> None:
         source = self.settings.source
-        self.limit = source.max_offsets_per_trigger
         properties = self.settings.kafka.client_properties()
         asked: TopicFacts | None = facts
         with TopicWatch(properties, source.topic, source.refresh_seconds) as watching:
@@ -200,7 +200,7 @@ class _Job:
     def _shape(self, facts: TopicFacts) -> Shape:
         return Shape(
             source=topic_source(self.settings, facts.partitions, self.limit),
-            plan=self.plan,
+            plan=replace(self.plan, limited=self.limit is not None),
             lanes=Lanes(
                 facts.partitions, self.settings.buckets, shuffle_partitions(self.settings.spark.properties())
             ),
