@@ -47,12 +47,17 @@ class RollUp:
         self._settings = settings
         self._cluster = cluster
         memory = state or {}
-        self._bursts: dict[str, dict[str, Any]] = dict(memory.get("bursts", {}))
+        # A dict of groups: a burst may be of all groups there are, and each is looked up.
+        self._bursts: dict[str, dict[str, Any]] = {
+            kind: {**burst, "groups": dict.fromkeys(burst["groups"])}
+            for kind, burst in memory.get("bursts", {}).items()
+        }
         self._reasons: dict[str, dict[str, Any]] = dict(memory.get("reasons", {}))
 
     def snapshot(self) -> dict[str, Any]:
         """JSON-able memory for the ledger."""
-        return {"bursts": self._bursts, "reasons": self._reasons}
+        bursts = {kind: {**burst, "groups": list(burst["groups"])} for kind, burst in self._bursts.items()}
+        return {"bursts": bursts, "reasons": self._reasons}
 
     def on_batch(self, findings: Iterable[Finding], stats: Iterable[StatOut], batch_ts: int) -> list[Finding]:
         """Take one batch's findings and counters; `batch_ts` in ms never goes back."""
@@ -77,13 +82,13 @@ class RollUp:
                 "first": at,
                 "last": at,
                 "anchor": finding.id,
-                "groups": [],
+                "groups": {},
                 "hosts": [],
                 "told": False,
             }
         burst["last"] = max(burst["last"], at)
         if finding.group not in burst["groups"]:
-            burst["groups"].append(finding.group)
+            burst["groups"][finding.group] = None
             burst["hosts"] += [member.host for member in finding.members[:1]]
 
     def _settled(self, now: int) -> list[Finding]:

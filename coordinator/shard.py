@@ -241,7 +241,7 @@ class ShardCoordinator:
         settings = scene.settings
         if silence.retired(state, settings, now):
             del self.state.groups[group]
-            return [*out, RemovedOut(group)]
+            return [*out, *_out(removal.ended(state, scene, "expired")), RemovedOut(group)]
         ends = silence.countdown(state, now, self.state.live_since)
         state.dirty = state.dirty or bool(ends)
         if state.dirty and now >= state.last_summary + settings.summary_interval_ms:

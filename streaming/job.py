@@ -94,6 +94,8 @@ def run_job(
             plan = Plan(detection, facts.cluster_id, state.manifest.catching_up)
             outputs = Outputs(settings, storage, facts, detection, more_sinks, early)
         with outputs, _ended_by_others(stop):
+            if not state.rebuilt:
+                outputs.recall()
             _tell_of_start(outputs, state)
             session = early or start_session(
                 "rebalance-monitor", settings.spark.properties(), kafka_jars(settings)

@@ -2,6 +2,9 @@
 
 The watch polls, because PySpark's own waiting cannot be interrupted by a signal. Stopping waits for the batch
 under way; a batch that was begun after that is run again by the next start, with the same records and time.
+
+Between two batches Spark waits until the system's clock shows a time: were that clock set back by an hour,
+the next batch would come an hour later. So the watch looks at it, and has the query begun again.
 """
 
 from __future__ import annotations
@@ -11,6 +14,8 @@ import time
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
+
+import structlog
 
 from rebalance_monitor.streaming.clock import clock_rows
 from rebalance_monitor.streaming.decode import decoded
@@ -28,8 +33,11 @@ if TYPE_CHECKING:
     from rebalance_monitor.streaming.step import Plan
     from rebalance_monitor.streaming.writer import BatchWriter
 
+log = structlog.get_logger()
 POLL_S = 0.2
 LAST_BATCH_S = 60.0
+# Set back by less, the next batch is late by less.
+SET_BACK_S = 1.0
 
 
 class End(StrEnum):
@@ -70,24 +78,42 @@ def start_query(session: SparkSession, shape: Shape, writer: BatchWriter) -> Str
     return query
 
 
+class WallClock:
+    """The system's clock, held against one that nobody sets. Both in seconds."""
+
+    def __init__(
+        self, wall: Callable[[], float] = time.time, steady: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._wall, self._steady = wall, steady
+        self._lead = wall() - steady()
+
+    def was_set_back(self) -> bool:
+        """Whether it was set back since the last look."""
+        before, self._lead = self._lead, self._wall() - self._steady()
+        if before - self._lead < SET_BACK_S:
+            return False
+        log.warning("the clock was set back: the query begins again", by_s=round(before - self._lead, 1))
+        return True
+
+
 def watch(
     query: StreamingQuery,
     stop: threading.Event,
     on_progress: Callable[[Any], bool],
     on_turn: Callable[[], bool],
 ) -> tuple[End, Exception | None]:
-    """Wait until the query ends, `stop` is set, or a callback asks for another query by returning true.
+    """Wait until the query ends, `stop` is set, the clock is set back, or a callback asks for another query.
 
     `on_progress` gets each progress report that is new, `on_turn` is called a few times a second; what they
     raise stops the query and goes on.
     """
-    seen = -1
+    seen, clock = -1, WallClock()
     try:
         while query.isActive:
             progress = last_progress(query)
             is_new = progress["batchId"] > seen
             seen = max(seen, progress["batchId"])
-            if (is_new and on_progress(progress)) or on_turn():
+            if (is_new and on_progress(progress)) or on_turn() or clock.was_set_back():
                 stop_after_batch(query)
                 return End.REPLACED, None
             if stop.wait(POLL_S):

@@ -286,6 +286,56 @@ def test_a_tombstone_followed_by_the_new_protocol_in_the_same_write_is_a_migrati
     assert moved.details == {"from": "classic", "to": "consumer"}
 
 
+def open_incidents(found: list[Finding]) -> set[Kind]:
+    ended = {finding.incident for finding in found if finding.phase == "resolved"}
+    return {finding.kind for finding in found if finding.phase == "opened" and finding.incident not in ended}
+
+
+def migrate(topic: Topic, at: int) -> None:
+    topic.tombstone(at)
+    topic.record(at, b"\0\3" + b"\0\1g", b"\0\0" + b"\0\0\0\2" + b"\0")
+
+
+def test_an_empty_group_that_comes_back_under_the_new_protocol_is_empty_no_more() -> None:
+    topic = Topic()
+    topic.generation(0, 1, [A])
+    topic.commit(1_000, {0: 1})
+    topic.generation(10_000, 2, [])
+    migrate(topic, 60_000)
+    found = findings(topic, DetectionSettings(always_on=("g",)), until=5_000)
+    assert of(found, Kind.GROUP_EMPTY)[0].severity == "critical"
+    assert open_incidents(found) == set()
+
+
+@pytest.mark.parametrize("end", ["migrated", "removed"])
+def test_what_a_group_has_open_ends_with_it(end: str) -> None:
+    topic = Topic()
+    for number in range(1, 22):
+        topic.generation(number * 5_000, number, [A, Client("b-1", ())])
+    settings = DetectionSettings(max_message_bytes=200)
+    kinds = {Kind.STORM, Kind.ASSIGNMENT_SKEWED, Kind.GROUP_TOO_LARGE}
+    assert open_incidents(findings(topic, settings)) == kinds
+    if end == "migrated":
+        migrate(topic, 120_000)
+    else:
+        topic.generation(119_000, 22, [])
+        topic.tombstone(120_000)
+    assert open_incidents(findings(topic, settings, until=5_000)) == set()
+
+
+def test_what_a_group_has_open_ends_when_it_leaves_quietly() -> None:
+    topic = Topic()
+    topic.generation(0, 1, [A])
+    topic.commit(1_000, {0: 1})
+    topic.generation(10_000, 2, [])
+    settings = DetectionSettings(offsets_retention_ms=60_000, offsets_expiring_ms=10_000)
+    assert open_incidents(findings(topic, settings, until=70_000)) == {
+        Kind.GROUP_EMPTY,
+        Kind.OFFSETS_EXPIRING,
+    }
+    assert open_incidents(findings(topic, settings, until=200_000)) == set()
+
+
 def test_simple_consumers_leave_no_state() -> None:
     topic = Topic()
     topic.commit(0, {0: 1})

@@ -1,5 +1,6 @@
 import json
 from dataclasses import replace
+from time import perf_counter
 
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import Finding
@@ -58,6 +59,14 @@ def test_members_of_many_groups_that_expire_at_once_share_a_host() -> None:
     (found,) = rollup.on_batch([], [], T0 + 8_000)
     assert (found.kind, found.scope, found.groups_total) == (Kind.SESSION_TIMEOUT, Scope.CLUSTER, 7)
     assert found.causes[0].host == "/10.9.9.9"
+
+
+def test_a_burst_of_all_groups_costs_as_much_as_they_are_many_and_no_more() -> None:
+    rollup, burst, began = RollUp(SETTINGS, "c1"), same_members_again(20_000), perf_counter()
+    rollup.on_batch(burst, [], T0 + 60_000)
+    assert perf_counter() - began < 5
+    (found,) = rollup.on_batch([], [], T0 + 70_000)
+    assert found.groups_total == 20_000
 
 
 def test_a_few_groups_are_no_cluster_incident() -> None:
