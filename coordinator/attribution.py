@@ -51,7 +51,7 @@ _WENT = 4
 _STALLED = 10
 # How often a member that is not stalled repeats its offsets for so long while its siblings' move.
 _UNMOVED = 0.1
-_PRIOR_SYNC = 0.4
+_PRIOR_SYNC = 0.3
 # A client whose commit is not answered repeats it, though its application polls no more.
 _REPEATS = 3
 # In so many steps the time is spread in which a client notices its breach.
@@ -94,7 +94,7 @@ def _prior(seen: Silence) -> dict[Cause, float]:
         prior[Cause.POLL_INTERVAL_EXCEEDED] /= 2
     if not seen.committed:
         # Less speaks of a stall in one that was not seen to work; but what stalled it is given to it again.
-        prior[Cause.POLL_INTERVAL_EXCEEDED] /= 1.5
+        prior[Cause.POLL_INTERVAL_EXCEEDED] /= 2
     if seen.returned:
         # Who stalls comes back when the stall is over, hardly before those that stayed have rejoined.
         prior[Cause.POLL_INTERVAL_EXCEEDED] /= 3
