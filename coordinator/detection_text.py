@@ -31,8 +31,11 @@ write of the coordinator it may pass through an edge that nobody else sees.
 
 `rebalance` is a new generation with members. Its time is the record's; the end of the join phase is the
 record's `currentStateTimestamp`; the difference is `sync_ms`, exact. The join phase began between the
-record before (`started_at_min`) and its own end; the probe, where it looked, narrows that. The same
-generation written again is a static member's return (`static_member_replaced`), never a rebalance.
+record before (`started_at_min`) and its own end; the probe, where it looked, narrows that. So the group
+was without an assignment for `join_ms` + `sync_ms`, between its bounds. `stopped_ms` is what commits
+show: eager members stop for the sync at least, and for as long as commits tell that the barrier was held;
+at most since the first of those that stayed committed last. The same generation written again is a static
+member's return (`static_member_replaced`), never a rebalance.
 
 `rebalance_failed`: every completed join phase uses up a generation number, so a hole between two
 records that were both read live counts rebalances that never produced an assignment. A hole that
@@ -42,6 +45,10 @@ beginning a group not known is a new one, so numbers missing before its first re
 the Scala coordinator writes no other trace. After a failover an unsynced number is used again: no hole is
 no proof that nothing failed. A group whose record neared max.message.bytes before most likely could not
 store its assignment (`assignment_not_stored`).
+
+Java's members say with their subscription which generation they believe to be in. Where such a member rejoins
+under its old id and without one, its coordinator no longer knew the generation that it had begun: it was
+reloaded in the middle of a rebalance (`coordinator_moved`, 0.55).
 
 ## Why a member went
 
@@ -213,7 +220,8 @@ others that were looked at somebody came or went as well.
 
 Five or more groups that rebalance among the same members within ten seconds share a coordinator that
 moved or restarted (franz-go and sarama groups all do within three seconds of its reload): one
-cluster-level finding. Likewise for restarts (a deployment) and expiries (a host or network).
+cluster-level finding. Likewise for expiries (a host or network), and for rolling restarts within the storm
+window, once none has followed for a minute (a deployment).
 
 ## Epoch-based groups
 

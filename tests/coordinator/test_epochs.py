@@ -259,6 +259,31 @@ def test_what_changed_where_no_member_came_or_went_is_told_by_hash_and_subscript
     assert [(entry.cause, entry.member_id) for entry in found.causes] == [(Cause.SUBSCRIPTION_CHANGED, A)]
 
 
+def test_members_that_only_join_are_never_a_storm() -> None:
+    topic = Epochs()
+    for epoch in range(1, 12):
+        topic.join(5_000 * epoch, f"member-{epoch}", epoch, (epoch,))
+        for other in range(1, epoch):
+            topic.ack(5_000 * epoch + 500, f"member-{other}", epoch, (other,))
+    found = findings(topic, SETTINGS)
+    assert len(of(found, Kind.REBALANCE)) == 11
+    assert not of(found, Kind.STORM)
+
+
+def test_a_static_member_that_announced_its_departure_and_stays_away_expired() -> None:
+    topic = Epochs()
+    topic.join(0, A, 1, (0,), instance="s")
+    topic.join(500, B, 2, (1,))
+    topic.ack(900, A, 2, (0,))
+    topic.ack(10_000, A, -2, (0,))
+    topic.leave(10_000 + S, A, 3)
+    topic.target(18_000, 3)
+    topic.ack(18_000, B, 3, (0, 1))
+    cause = of(findings(topic, SETTINGS), Kind.REBALANCE)[-1].causes[0]
+    assert (cause.cause, cause.instance_id) == (Cause.STATIC_MEMBER_EXPIRED, "s")
+    assert "after it announced its departure" in cause.why
+
+
 def test_convergences_in_which_a_member_leaves_and_returns_count_twice_towards_a_storm() -> None:
     topic, epoch = pair(), 2
     for loop in range(3):
