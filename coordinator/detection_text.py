@@ -31,8 +31,11 @@ write of the coordinator it may pass through an edge that nobody else sees.
 
 `rebalance` is a new generation with members. Its time is the record's; the end of the join phase is the
 record's `currentStateTimestamp`; the difference is `sync_ms`, exact. The join phase began between the
-record before (`started_at_min`) and its own end; the probe, where it looked, narrows that. The same
-generation written again is a static member's return (`static_member_replaced`), never a rebalance.
+record before (`started_at_min`) and its own end; the probe, where it looked, narrows that. So the group
+was without an assignment for `join_ms` + `sync_ms`, between its bounds. `stopped_ms` is what commits
+show: eager members stop for the sync at least, and for as long as commits tell that the barrier was held;
+at most since the first of those that stayed committed last. The same generation written again is a static
+member's return (`static_member_replaced`), never a rebalance.
 
 `rebalance_failed`: every completed join phase uses up a generation number, so a hole between two
 records that were both read live counts rebalances that never produced an assignment. A hole that
@@ -42,6 +45,10 @@ beginning a group not known is a new one, so numbers missing before its first re
 the Scala coordinator writes no other trace. After a failover an unsynced number is used again: no hole is
 no proof that nothing failed. A group whose record neared max.message.bytes before most likely could not
 store its assignment (`assignment_not_stored`).
+
+Java's members say with their subscription which generation they believe to be in. Where such a member rejoins
+under its old id and without one, its coordinator no longer knew the generation that it had begun: it was
+reloaded in the middle of a rebalance (`coordinator_moved`, 0.55).
 
 ## Why a member went
 
@@ -164,9 +171,9 @@ client enforces max.poll.interval and the session holds (heartbeats have a threa
 deadline follows as an update. It is confirmed when the next record drops the member, withdrawn when it
 commits or rejoins. When the whole group is silent nobody is named. In KIP-848 groups commits do not extend
 the session and the timeout is in no record (`assumed`); a member that has to give up partitions passes its
-rebalance deadline from the moment it was told. Members of share groups commit nothing here, those of streams
-groups only what is new: no deadline is judged. Deadlines start anew after a coordinator move and after the
-start of the monitor.
+rebalance deadline from the moment it was told; so does a member of a streams group that has to give up tasks.
+Members of share groups commit nothing here, those of streams groups only what is new: no other deadline is
+judged. Deadlines start anew after a coordinator move and after the start of the monitor.
 
 ## In progress and stuck
 
@@ -186,12 +193,12 @@ An epoch-based group's records say themselves that it has not converged, and who
 
 ## Storms and rolling restarts
 
-Counted in a sliding window: losing a member that itself came after the first loss of the window, taking
-a member back after that, a rebalance among the same members, and failed generations. Losing and
-replacing older members counts only for a client that lost a new member twice. An empty generation
-counts with the one it ends. A group storms at `storm_threshold`; or, by the probe, when it was seen
-rebalancing in half of the looks, in three separate runs: that finds the storm that never completes a
-generation. First starts, scale-outs and cooperative follow-ups do not count. When every member was
+Counted in a sliding window: losing a member that itself came after the first loss of the window, taking a
+member back after that, a rebalance among the same members, and failed generations. Losing and replacing
+older members counts only for a client that lost a new member twice. An empty generation counts with the
+one it ends. A group storms at `storm_threshold`; or, by the probe, when it was seen rebalancing in half
+of the looks, in three separate runs: that finds the storm that never completes a generation. First
+starts, scale-outs, cooperative follow-ups and Kafka Streams' probing do not count. When every member was
 replaced once, cleanly, it is a `rolling_restart`. A convergence of an epoch-based group counts its
 departures and returns, never plain joins. The worst offender is the client id and host in most of the
 counted generations, with its newest member and instance id.
@@ -221,7 +228,8 @@ others that were looked at somebody came or went as well.
 
 Five or more groups that rebalance among the same members within ten seconds share a coordinator that
 moved or restarted (franz-go and sarama groups all do within three seconds of its reload): one
-cluster-level finding. Likewise for restarts (a deployment) and expiries (a host or network).
+cluster-level finding. Likewise for expiries (a host or network), and for rolling restarts within the storm
+window, once none has followed for a minute (a deployment).
 
 ## Epoch-based groups
 
@@ -242,8 +250,11 @@ coordinator resolved anew in the same write (`subscription_changed`). librdkafka
 with the application and leaves only when it polls again: a departure right after a commit that came after a
 silence of the rebalance timeout is a poll breach.
 
-The session timeout is in no record: it is `session_timeout_848_ms`, which the job reads from the broker
-where it may. Commits name topics and assignments topic ids; with several topics the names are learned from
+The session timeout is in no record. When the job starts it reads those of consumer, share and streams
+groups from the brokers where it may, and those of groups that have one of their own; a setting wins, also
+per pattern of groups (`session_timeout_ms`). What nobody told is assumed, and a silence says so.
+
+Commits name topics and assignments topic ids; with several topics the names are learned from
 which partitions one request commits together, and until then, or for subscriptions by pattern, members get
 `unknown` unless a fence is plain. In streams groups (KIP-1071) the topology
 record names the topics that each subtopology reads, and a task reads its own number's partition of all of

@@ -138,7 +138,8 @@ def _described(
 ) -> Member:
     """Return the member as its metadata record describes it, if it was read, with the trace it had."""
     classic: Any = getattr(value, "classic_member_metadata", None)
-    session = getattr(classic, "session_timeout_ms", 0) or scene.settings.session_timeout_848_ms
+    usual, _ = scene.settings.session_timeout(scene.group, state.group_type)
+    session = getattr(classic, "session_timeout_ms", 0) or usual
     fresh = Member(
         member_id=member_id,
         instance_id=_optional(value, "instance_id"),

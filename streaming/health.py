@@ -34,12 +34,16 @@ EVENT_LASTS_MS = 300_000
 # The probe's word for a cluster that did not even tell its brokers.
 NOBODY = "-1"
 USUAL_AGE_MS = 3_000
+PROBE_MS = 1_000
+# Without any look for so long, or so many intervals, the probe itself has failed.
+PROBE_SILENT_MS, PROBE_MISSED = 60_000, 3
 
 
 class Health:
     """Opens and resolves; `state` is what `snapshot` returned, None for a new start.
 
-    `usual_age_ms`: how old fresh records may be when a batch begins.
+    `usual_age_ms`: how old fresh records may be when a batch begins. `probe_ms`: the probe's interval, None
+    where there is none.
     """
 
     def __init__(
@@ -49,6 +53,7 @@ class Health:
         state: dict[str, Any] | None = None,
         notices: Notices | None = None,
         usual_age_ms: int = USUAL_AGE_MS,
+        probe_ms: int | None = PROBE_MS,
     ) -> None:
         memory = state or {}
         self._settings = settings
@@ -60,6 +65,8 @@ class Health:
         self._until: dict[str, int] = dict(memory.get("until", {}))
         self._told: int = memory.get("told", -1)
         self._is_first = True
+        self._probe_ms = probe_ms
+        self._looked_at = -1
 
     def snapshot(self) -> dict[str, Any]:
         """JSON-able memory for the ledger."""
@@ -88,7 +95,7 @@ class Health:
         if noticed:
             return noticed
         if cause is Cause.PROBE_PARTIAL:
-            return self._partial(sightings)
+            return self._partial(sightings, wall)
         if cause in {Cause.BEHIND, Cause.CLOCK_SKEW}:
             judge = self._behind if cause is Cause.BEHIND else self._skewed
             return judge(batch, wall) if batch.now >= 0 else None
@@ -137,8 +144,15 @@ class Health:
     def _skewed(self, batch: Batch, wall: int) -> str:  # noqa: ARG002 - judges share one signature
         return self._skew.on_batch(batch.newest, batch.now)
 
-    def _partial(self, sightings: Sequence[Sighting]) -> str:
-        """Say which brokers have not answered in two looks running, or longer, and why one has not."""
+    def _partial(self, sightings: Sequence[Sighting], wall: int) -> str:
+        """Say which brokers did not answer two looks running, or more, and why; or that nobody looks."""
+        if self._probe_ms is None:
+            return ""
+        if sightings or not 0 <= self._looked_at <= wall:
+            self._looked_at = wall
+        since = wall - self._looked_at
+        if since > max(PROBE_SILENT_MS, PROBE_MISSED * self._probe_ms):
+            return f"the probe has not looked for {since / 1000:.0f} s"
         for sighting in sightings:
             silent = {str(broker) for broker, answered in sighting.brokers if not answered}
             if not sighting.brokers or silent == {NOBODY}:

@@ -103,7 +103,7 @@ def test_a_batch_of_the_monitors_own_says_nothing_about_lag() -> None:
 def test_lost_records_are_told_once_with_their_number_and_resolved_when_no_more_follow() -> None:
     now = [T0]
     notices = Notices(lambda: now[0])
-    health = Health(SETTINGS, "c", notices=notices)
+    health = Health(SETTINGS, "c", notices=notices, probe_ms=None)
     notices.happened(Cause.DATA_LOST, "removed before they were read", 70)
     (found,) = health.on_batch(Batch(now=T0), (), T0)
     assert (found.details["cause"], found.details["records"], found.phase) == ("data_lost", 70, "opened")
@@ -142,3 +142,24 @@ def test_a_probe_that_finds_no_cluster_says_so_in_words() -> None:
     away = Sighting(T0, (), (), ((-1, False),))
     found = Health(SETTINGS, "c").on_batch(Batch(now=T0), (away, away), T0)
     assert found[0].causes[0].why == "the probe gets no answer from brokers: all"
+
+
+def test_a_probe_that_has_ended_is_said() -> None:
+    health = Health(SETTINGS, "c")
+    assert said(health, 0, (look(True),)) == []  # noqa: FBT003
+    assert [said(health, lag) for lag in (5_000, 9_000)] == [[], []]
+    found = health.on_batch(Batch(), (), T0 + 61_000)
+    assert [finding.causes[0].why for finding in found] == ["the probe has not looked for 61 s"]
+    assert said(health, 0, (look(True),)) == ["probe_partial resolved"]  # noqa: FBT003
+
+
+def test_a_probe_that_looks_rarely_is_not_taken_for_one_that_ended() -> None:
+    health = Health(SETTINGS, "c", probe_ms=120_000)
+    assert [health.on_batch(Batch(), (), T0 + wait) for wait in (0, 119_000, 300_000)] == [[], [], []]
+
+
+def test_what_the_probe_missed_ends_when_it_is_switched_off() -> None:
+    before = Health(SETTINGS, "c")
+    assert said(before, 0, (look(False), look(False))) == ["probe_partial opened"]  # noqa: FBT003
+    after = Health(SETTINGS, "c", before.snapshot(), probe_ms=None)
+    assert said(after, 0) == ["probe_partial resolved"]
