@@ -20,6 +20,7 @@ from rebalance_monitor.alerts.thread import message_of_thread
 from rebalance_monitor.alerts.threads import Thread, new_thread, phase_of
 from rebalance_monitor.alerts.watchdog import KEY, Watchdog, beat
 from rebalance_monitor.coordinator.causes import Cause
+from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.rollup import degraded
 
 if TYPE_CHECKING:
@@ -68,6 +69,13 @@ class Dispatch:
             if ways and not self.engine.hushed(alert, now):
                 for way in ways:
                     self._thread(way, [alert]).learn(alert.finding)
+
+    def hurry(self, now: int) -> None:
+        """Let nothing wait that says that the monitor is blind, for it ends; its watchdog stays away."""
+        self.watchdog.batch_at = -1
+        self.engine.hurry(
+            {name for name, alert in self.memory.engine.alerts.items() if _is_blind(alert)}, now
+        )
 
     def look(self, now: int) -> None:
         """Let what is due at `now` become pending, and make failing ways alerts of their own."""
@@ -286,3 +294,7 @@ class Dispatch:
             phase=phase,
             details={"sink": name},
         )
+
+
+def _is_blind(alert: Alert) -> bool:
+    return alert.finding.kind is Kind.MONITOR_DEGRADED and alert.finding.details.get("cause") == Cause.BLIND

@@ -131,10 +131,14 @@ class Dispatcher:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop; what is under way has some seconds left, and is else told by the next process."""
+        """Stop; what is under way has some seconds left, and is else told by the next process.
+
+        That the monitor is blind is told at once: whatever ended it may keep the next process from starting.
+        """
         self._stop.set()
         self._bell.set()
         self._thread.join()
+        self._try(self._farewell)
         deadline = time.monotonic() + GRACE_S
         for thread in self._sending.values():
             thread.join(max(0.0, deadline - time.monotonic()))
@@ -187,6 +191,12 @@ class Dispatcher:
         wake = self._dispatch.wake(now)
         left = LOOK_S if wake is None else (wake - self._clock()) / 1_000
         self._pause = min(max(left, 0.01), LOOK_S)
+
+    def _farewell(self) -> None:
+        now = self._clock()
+        self._taken += self._take(now)
+        self._dispatch.hurry(now)
+        self._round()
 
     def _refresh(self) -> None:
         try:

@@ -96,9 +96,12 @@ class MemoryFile:
         if not changes:
             return
         line = f"[{','.join(changes)}]\n".encode(errors="replace")
-        log.append(line, self._length)
-        self._length += len(line)
+        length = self._length + len(line)
+        self._length = log.append(line, self._length)
         self._saves += 1
+        if self._length != length:
+            # Somebody shortened the log: what stood there is told by a new snapshot.
+            self._begin(lines)
 
     def _forget(self, number: int) -> None:
         old = self._log_place(number)

@@ -26,8 +26,11 @@ class Lines(Protocol):
     def cut(self, length: int) -> int:
         """Cut to at most `length` bytes and return the length that is left."""
 
-    def append(self, content: bytes, at: int) -> None:
-        """Let `content` follow the first `at` bytes, durably; what stood there is gone."""
+    def append(self, content: bytes, at: int) -> int:
+        """Let `content` follow the first `at` bytes, durably, and return the length then.
+
+        What stood there is gone; a file that somebody shortened or moved goes on from where it ends.
+        """
 
 
 class LineFile:
@@ -44,13 +47,16 @@ class LineFile:
             file.truncate(left)
         return left
 
-    def append(self, content: bytes, at: int) -> None:
-        """Let `content` follow the first `at` bytes."""
+    def append(self, content: bytes, at: int) -> int:
+        """Let `content` follow the first `at` bytes, or all where there are fewer."""
         with self._path.open("ab") as file:
+            # Truncating to more than there is would fill the gap with zeros.
+            at = min(at, file.tell())
             file.truncate(at)
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
+        return at + len(content)
 
 
 class LineParts:
@@ -66,9 +72,10 @@ class LineParts:
                 part.unlink(missing_ok=True)
         return length
 
-    def append(self, content: bytes, at: int) -> None:
+    def append(self, content: bytes, at: int) -> int:
         """Put the part that begins at `at`."""
         replace_file(self._folder / f"part-{at:020d}.jsonl", content)
+        return at + len(content)
 
     def end(self) -> int:
         """Return the byte at which the last part ends, 0 where there is none."""

@@ -16,7 +16,7 @@ from rebalance_monitor.cluster.errors import AccessDeniedError, BrokerUnreachabl
 from rebalance_monitor.cluster.properties import admin_arguments
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
 
 T = TypeVar("T")
@@ -24,6 +24,8 @@ OFFSETS_TOPIC = "__consumer_offsets"
 TIMEOUT_MS = 10_000
 MINUTE_MS = 60_000
 CLIENT_ID = "rebalance-monitor"
+GROUPS_ASKED = 500
+EPOCH_TYPES = frozenset({"consumer", "share", "streams"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,14 +158,44 @@ class ClusterAdmin:
 
     def session_timeout_848_ms(self) -> int | None:
         """Give the brokers' `group.consumer.session.timeout.ms`, None before Kafka 3.7."""
-        name = "group.consumer.session.timeout.ms"
-        return _number(self.broker_configs([name]).get(name))
+        return self._session_timeout("consumer")
 
-    def group_session_timeouts(self, groups: Iterable[str]) -> dict[str, int]:
-        """Give the KIP-848 session timeout (ms) of each group that the brokers tell it for (Kafka 4.0+)."""
-        name = "consumer.session.timeout.ms"
-        answers = {group: self._configs("GROUP", group, [name]).get(name) for group in groups}
-        return {group: number for group, text in answers.items() if (number := _number(text)) is not None}
+    def session_timeout_share_ms(self) -> int | None:
+        """Give the brokers' `group.share.session.timeout.ms`, None before Kafka 4.0."""
+        return self._session_timeout("share")
+
+    def session_timeout_streams_ms(self) -> int | None:
+        """Give the brokers' `group.streams.session.timeout.ms`, None before Kafka 4.1."""
+        return self._session_timeout("streams")
+
+    def group_session_timeouts(self) -> dict[str, int]:
+        """Give the session timeout (ms) of each epoch-based group that has one of its own (Kafka 4.0+).
+
+        Empty where that may not be asked: what the brokers tell for all is all that is known then.
+        """
+        try:
+            groups = [group for broker in self.brokers() for group in self.list_groups(broker.id)]
+            typed = {str(g["group_id"]): str(g.get("group_type") or "").lower() for g in groups}
+            return self._own_timeouts({name: kind for name, kind in typed.items() if kind in EPOCH_TYPES})
+        except DependencyError:
+            return {}
+
+    def _own_timeouts(self, typed: Mapping[str, str]) -> dict[str, int]:
+        found: dict[str, int] = {}
+        usual = {kind: self._session_timeout(kind) for kind in set(typed.values())}
+        names, keys = sorted(typed), [f"{kind}.session.timeout.ms" for kind in sorted(usual)]
+        for first in range(0, len(names), GROUPS_ASKED):
+            answers = self._described_configs("GROUP", names[first : first + GROUPS_ASKED], keys)
+            for group, values in answers.items():
+                kind = typed[group]
+                own = _number(values.get(f"{kind}.session.timeout.ms"))
+                if own is not None and own != usual[kind]:
+                    found[group] = own
+        return found
+
+    def _session_timeout(self, kind: str) -> int | None:
+        name = f"group.{kind}.session.timeout.ms"
+        return _number(self.broker_configs([name]).get(name))
 
     def list_groups(self, broker: int, states: Sequence[str] = ()) -> list[dict[str, Any]]:
         """Give the groups that one broker coordinates, of these states only (Kafka 2.6+) or all.
@@ -223,12 +255,17 @@ class ClusterAdmin:
         return {place.partition: answer.offset for place, answer in sorted(found.items())}
 
     def _configs(self, kind: str, name: str, keys: list[str] | None) -> dict[str, str | None]:
+        return self._described_configs(kind, [name], keys).get(name, {})
+
+    def _described_configs(
+        self, kind: str, names: Sequence[str], keys: list[str] | None
+    ) -> dict[str, dict[str, str | None]]:
         from kafka.admin import ConfigResource  # noqa: PLC0415
 
-        resource = ConfigResource(kind, name, keys)
-        answer = self._told(lambda: self._client.describe_configs([resource], config_filter="all"))
-        values = answer.get(kind.lower(), {}).get(name, {})
-        return {key: entry["value"] for key, entry in values.items()}
+        resources = [ConfigResource(kind, name, keys) for name in names]
+        answer = self._told(lambda: self._client.describe_configs(resources, config_filter="all"))
+        told = answer.get(kind.lower(), {})
+        return {name: {key: one["value"] for key, one in values.items()} for name, values in told.items()}
 
     def _told(self, ask: Callable[[], T]) -> T:
         """Ask, and turn the client's errors into sentences."""

@@ -26,7 +26,8 @@ class CaptureError(ConfigError):
 class Metadata:
     """Where the records come from; offsets by partition, ends exclusive; -1 and "" where unknown.
 
-    `broker_values`: what detection asks of the brokers, as far as they told.
+    `broker_values`: what detection asks of the brokers, as far as they told. `session_timeouts`: ms of those
+    epoch-based groups that have one of their own.
     """
 
     format: int = FORMAT
@@ -39,6 +40,7 @@ class Metadata:
     leader_epochs: dict[int, int] = field(default_factory=dict)
     broker_version: str = ""
     broker_values: dict[str, int] = field(default_factory=dict)
+    session_timeouts: dict[str, int] = field(default_factory=dict)
     captured_at: int = -1
 
     def offsets_retention_ms(self) -> int | None:
@@ -52,6 +54,18 @@ class Metadata:
     def session_timeout_848_ms(self) -> int | None:
         """Give the brokers' session timeout of KIP-848 groups, ms."""
         return self.broker_values.get("session_timeout_848_ms")
+
+    def session_timeout_share_ms(self) -> int | None:
+        """Give the brokers' session timeout of share groups, ms."""
+        return self.broker_values.get("session_timeout_share_ms")
+
+    def session_timeout_streams_ms(self) -> int | None:
+        """Give the brokers' session timeout of groups of the streams protocol, ms."""
+        return self.broker_values.get("session_timeout_streams_ms")
+
+    def group_session_timeouts(self) -> dict[str, int]:
+        """Give the session timeouts (ms) of the epoch-based groups that have one of their own."""
+        return self.session_timeouts
 
     def to_json(self) -> str:
         """Give the JSON object of the Parquet metadata."""

@@ -97,6 +97,7 @@ def copy_topic(
     with ClusterAdmin(properties) as admin, CaptureWriter(path) as writer:
         found, reading = open_reading(admin, extent, topic)
         cluster, version, values = admin.cluster_id(), admin.broker_version(), broker_values(admin, topic)
+        own = admin.group_session_timeouts()
         probe = ProbeThread(properties, probe_interval_s) if probe_interval_s else None
         with probe or nullcontext():
             for batch in read_records(properties, reading, topic):
@@ -115,6 +116,7 @@ def copy_topic(
             leader_epochs=dict(reading.leader_epochs),
             broker_version=version,
             broker_values=values,
+            session_timeouts=own,
             captured_at=int(time.time() * 1000),
         )
         writer.finish(metadata)
@@ -127,6 +129,8 @@ def broker_values(admin: ClusterAdmin, topic: str = OFFSETS_TOPIC) -> dict[str, 
         "offsets_retention_ms": admin.offsets_retention_ms(),
         "max_message_bytes": admin.max_message_bytes(topic),
         "session_timeout_848_ms": admin.session_timeout_848_ms(),
+        "session_timeout_share_ms": admin.session_timeout_share_ms(),
+        "session_timeout_streams_ms": admin.session_timeout_streams_ms(),
     }
     return {name: value for name, value in told.items() if value is not None}
 

@@ -14,6 +14,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -32,6 +33,9 @@ REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconc
 TIMEOUT_MS = 3_000
 QUEUE_LIMIT = 600
 LISTING_S = 300.0
+LISTING_AGAIN_S = 60.0
+"""When a listing that some broker did not answer is tried again: it is the costly part of a look."""
+
 DESCRIBED_GROUPS = 50
 DESCRIBED_MEMBERS = 200
 CLASSIC = {"", "classic"}
@@ -144,7 +148,9 @@ def _ask(admin: Admin, broker: int, *, listing: bool) -> Answer:
 
 
 def _why(error: Exception) -> str:
-    return error.what if isinstance(error, DependencyError) else f"{type(error).__name__}: {error}"
+    if not isinstance(error, DependencyError):
+        return f"{type(error).__name__}: {error}"
+    return f"{error.what} {error.remedy}".strip()
 
 
 def _group(entry: Mapping[str, Any]) -> tuple[str, str, str, str]:
@@ -219,22 +225,22 @@ class ProbeThread:
                 admin, failure = (admin, "") if admin else self._connected()
                 listing = began >= next_listing
                 sighting = look(admin, pool, at, listing=listing) if admin else _away(at, failure)
-                if sighting.listed is not None:
-                    next_listing = began + LISTING_S
+                if listing and admin:
+                    next_listing = began + (LISTING_AGAIN_S if sighting.listed is None else LISTING_S)
                 self._offer(sighting)
                 if admin and METADATA in sighting.failures:
                     # Its brokers may have moved for good: start again from the configured addresses.
-                    admin.close()
+                    _close(admin)
                     admin = None
                 self._stop.wait(max(0.0, self._interval_s - (time.monotonic() - began)))
         if admin:
-            admin.close()
+            _close(admin)
 
     def _connected(self) -> tuple[ClusterAdmin | None, str]:
         try:
             return ClusterAdmin(self._properties, TIMEOUT_MS), ""
-        except DependencyError as error:
-            return None, error.what
+        except Exception as error:  # noqa: BLE001 - a client's bug must not end the looking
+            return None, _why(error)
 
     def _offer(self, sighting: Sighting) -> None:
         while True:
@@ -245,3 +251,8 @@ class ProbeThread:
                 self.dropped += 1
             else:
                 return
+
+
+def _close(admin: ClusterAdmin) -> None:
+    with suppress(Exception):
+        admin.close()

@@ -28,6 +28,7 @@ class GroupOverride(Section):
     storm_quiet_ms: int | None = Field(default=None, ge=1)
     stuck_after_ms: int | None = Field(default=None, ge=1)
     slow_sync_ms: int | None = Field(default=None, ge=1)
+    session_timeout_ms: int | None = Field(default=None, ge=1)
 
 
 class SeverityOverride(Section):
@@ -81,6 +82,12 @@ class Detection(Section):
     )
     session_timeout_848_ms: int = Field(
         default=45_000, ge=1, description="group.consumer.session.timeout.ms; no record holds it (KIP-848)."
+    )
+    session_timeout_share_ms: int | None = Field(
+        default=None, ge=1, description="group.share.session.timeout.ms; else as of KIP-848 groups."
+    )
+    session_timeout_streams_ms: int | None = Field(
+        default=None, ge=1, description="group.streams.session.timeout.ms; else as of KIP-848 groups."
     )
     always_on: tuple[str, ...] = Field(
         default=(), description="Patterns of groups that must never be empty: `group_empty` is critical."

@@ -3,8 +3,9 @@
 Judged only where silence means something: for members that commit when idle. The session deadline is the last
 sign of life plus one cadence plus the session timeout. Who passes it may be dead, or have a client whose
 heartbeats go on while the application no longer polls; so where the client enforces max.poll.interval a poll
-deadline follows. A KIP-848 member that has to give up partitions has its rebalance timeout from the moment it
-was told (its unrevoked state); nothing needs to be silent for that. All start anew when the monitor does.
+deadline follows. A member of an epoch-based group that has to give up partitions or tasks has its rebalance
+timeout from the moment it was told (its unrevoked state); nothing needs to be silent for that. All start anew
+when the monitor does.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class Deadline(NamedTuple):
 
 def upcoming(state: GroupState, member: Member, live_since: int) -> Deadline | None:
     """Return the member's next deadline that was not told yet, None where silence means nothing."""
-    if state.group_type == "consumer" and member.epoch_state == _UNREVOKED:
+    if member.epoch_state == _UNREVOKED:
         since = max(member.acked_at, live_since)
         return None if member.silent_id else Deadline(since + member.rebalance_timeout, "rebalance")
     if state.status != Status.STABLE or state.group_type not in _SILENT_TYPES:

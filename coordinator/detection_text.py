@@ -24,13 +24,18 @@ that came and went between two records; anything while a barrier is held, unless
 <DIAGRAM>
 <TRANSITIONS>
 An event that is not in the table changes nothing and raises nothing: the record becomes a new baseline.
+The state of an epoch-based group follows from its epochs, as the coordinator's API computes it; within one
+write of the coordinator it may pass through an edge that nobody else sees.
 
 ## Rebalances
 
 `rebalance` is a new generation with members. Its time is the record's; the end of the join phase is the
 record's `currentStateTimestamp`; the difference is `sync_ms`, exact. The join phase began between the
-record before (`started_at_min`) and its own end; the probe, where it looked, narrows that. The same
-generation written again is a static member's return (`static_member_replaced`), never a rebalance.
+record before (`started_at_min`) and its own end; the probe, where it looked, narrows that. So the group
+was without an assignment for `join_ms` + `sync_ms`, between its bounds. `stopped_ms` is what commits
+show: eager members stop for the sync at least, and for as long as commits tell that the barrier was held;
+at most since the first of those that stayed committed last. The same generation written again is a static
+member's return (`static_member_replaced`), never a rebalance.
 
 `rebalance_failed`: every completed join phase uses up a generation number, so a hole between two
 records that were both read live counts rebalances that never produced an assignment. A hole that
@@ -40,6 +45,10 @@ beginning a group not known is a new one, so numbers missing before its first re
 the Scala coordinator writes no other trace. After a failover an unsynced number is used again: no hole is
 no proof that nothing failed. A group whose record neared max.message.bytes before most likely could not
 store its assignment (`assignment_not_stored`).
+
+Java's members say with their subscription which generation they believe to be in. Where such a member rejoins
+under its old id and without one, its coordinator no longer knew the generation that it had begun: it was
+reloaded in the middle of a rebalance (`coordinator_moved`, 0.55).
 
 ## Why a member went
 
@@ -79,7 +88,10 @@ wrong claim. What narrows the windows:
 - A member whose client and host are back in the same barrier crashed and restarted rather than stalled.
 
 What stays unsure: where P is less than S + c + one heartbeat the windows overlap, whatever is known; with
-librdkafka's automatic commits where it is less than S + 2c.
+librdkafka's automatic commits, and an application that commits what it has processed, where it is less than
+S + 2c. On a machine that starves clients commits come late, repeat themselves, and survivors take two seconds
+and more to rejoin: the confidences are those of clients that are not starved. An offset that the last commit
+moved by less than usual might tell a stall from a kill, but of offsets only whether they moved is used.
 
 <PRIORS>
 Silence means most for members that were SEEN to commit unchanged offsets (or whose family was seen to, in
@@ -89,8 +101,11 @@ never committed in the generation, and mixed into every explanation. So a silenc
 almost as much, and a long one that fits none proves nothing. Without any such traffic no timeout is claimed
 above one half. A member that never committed in its generation, in a group without traffic, gets the priors
 of leaving and expiry, each below one half, and `unknown`, unless it went before its session could have
-expired (then it left) or just when it would have; a client that commits on close has hardly left without a
-commit. A static member that never committed expired, unless it went too soon for that.
+expired (then it left) or just when it would have. A client that commits on close has hardly left without a
+commit: there expiry gets a little more than a half, still below any claim. In a group with traffic a breach
+is less likely of such a member, for it was not seen to work; but what stalled it, a record or a batch, is
+given to it again when it is back. A static member that never committed expired, unless it went too soon for
+that.
 
 Silence inside a barrier says nothing: an eager member commits as it rejoins and then waits, however long
 another one holds the barrier. Where at least two members stopped together, and one that went with them had
@@ -109,9 +124,11 @@ The family is recognised by default client id, timeouts, protocol name and subsc
 prior.
 
 <FAMILIES>
-Kafka Streams never says goodbye, so a planned stop and a crash look the same: info, and the sentence
-says so. aiokafka goes on committing while its application is stalled, and its max.poll.interval is in no
-record: its poll breach looks like a clean close but for what it commits. Where its last commit moved
+Java as cooperative-sticky sends its generation alone, where other clients put their partitions before it.
+
+Kafka Streams with classic groups never says goodbye, so a planned stop and a crash look the same: info, and
+the sentence says so. aiokafka goes on committing while its application is stalled, and its max.poll.interval
+is in no record: its poll breach looks like a clean close but for what it commits. Where its last commit moved
 nothing, and so many did not that they span its session timeout, it may have been stalled. If its siblings'
 offsets moved meanwhile (their share of unmoved commits does not account for its own) the breach is claimed,
 with 0.9 at most; if theirs did not, or there are none, breach and leave get one half each. Where it commits
@@ -154,9 +171,9 @@ client enforces max.poll.interval and the session holds (heartbeats have a threa
 deadline follows as an update. It is confirmed when the next record drops the member, withdrawn when it
 commits or rejoins. When the whole group is silent nobody is named. In KIP-848 groups commits do not extend
 the session and the timeout is in no record (`assumed`); a member that has to give up partitions passes its
-rebalance deadline from the moment it was told. Share and streams groups' members commit nothing under their
-names: no deadline is judged. Deadlines start anew after a coordinator move and after the start of the
-monitor.
+rebalance deadline from the moment it was told; so does a member of a streams group that has to give up tasks.
+Members of share groups commit nothing here, those of streams groups only what is new: no other deadline is
+judged. Deadlines start anew after a coordinator move and after the start of the monitor.
 
 ## In progress and stuck
 
@@ -176,12 +193,12 @@ An epoch-based group's records say themselves that it has not converged, and who
 
 ## Storms and rolling restarts
 
-Counted in a sliding window: losing a member that itself came after the first loss of the window, taking
-a member back after that, a rebalance among the same members, and failed generations. Losing and
-replacing older members counts only for a client that lost a new member twice. An empty generation
-counts with the one it ends. A group storms at `storm_threshold`; or, by the probe, when it was seen
-rebalancing in half of the looks, in three separate runs: that finds the storm that never completes a
-generation. First starts, scale-outs and cooperative follow-ups do not count. When every member was
+Counted in a sliding window: losing a member that itself came after the first loss of the window, taking a
+member back after that, a rebalance among the same members, and failed generations. Losing and replacing
+older members counts only for a client that lost a new member twice. An empty generation counts with the
+one it ends. A group storms at `storm_threshold`; or, by the probe, when it was seen rebalancing in half
+of the looks, in three separate runs: that finds the storm that never completes a generation. First
+starts, scale-outs, cooperative follow-ups and Kafka Streams' probing do not count. When every member was
 replaced once, cleanly, it is a `rolling_restart`. A convergence of an epoch-based group counts its
 departures and returns, never plain joins. The worst offender is the client id and host in most of the
 counted generations, with its newest member and instance id.
@@ -211,7 +228,8 @@ others that were looked at somebody came or went as well.
 
 Five or more groups that rebalance among the same members within ten seconds share a coordinator that
 moved or restarted (franz-go and sarama groups all do within three seconds of its reload): one
-cluster-level finding. Likewise for restarts (a deployment) and expiries (a host or network).
+cluster-level finding. Likewise for expiries (a host or network), and for rolling restarts within the storm
+window, once none has followed for a minute (a deployment).
 
 ## Epoch-based groups
 
@@ -232,13 +250,21 @@ coordinator resolved anew in the same write (`subscription_changed`). librdkafka
 with the application and leaves only when it polls again: a departure right after a commit that came after a
 silence of the rebalance timeout is a poll breach.
 
-The session timeout is in no record: it is `session_timeout_848_ms`, which the job reads from the broker
-where it may. Commits name topics and assignments topic ids; with several topics the names are learned from
+The session timeout is in no record. When the job starts it reads those of consumer, share and streams
+groups from the brokers where it may, and those of groups that have one of their own; a setting wins, also
+per pattern of groups (`session_timeout_ms`). What nobody told is assumed, and a silence says so.
+
+Commits name topics and assignments topic ids; with several topics the names are learned from
 which partitions one request commits together, and until then, or for subscriptions by pattern, members get
-`unknown` unless a fence is plain. Share and streams groups: membership, convergences and removal; their
-members do not commit under their names. One that went before a session timeout had passed since it last
-acknowledged an epoch left; of the others the tombstones say nothing, and leaving and expiry get their priors,
-each below one half. Most recorded leaves came later than that, so they are not claimed.
+`unknown` unless a fence is plain. In streams groups (KIP-1071) the topology
+record names the topics that each subtopology reads, and a task reads its own number's partition of all of
+them; so commits belong to members as in other groups, and their silence tells why one went. Kafka Streams
+commits only progress, and on close; from these groups it says goodbye.
+
+Share groups: membership, convergences and removal; what their members acknowledge is in another topic. One
+that went before a session timeout had passed since it last acknowledged an epoch left; of the others the
+tombstones say nothing, and leaving and expiry get their priors, each below one half. Most recorded leaves
+came later than that, so they are not claimed.
 
 ## What `explain` advises
 

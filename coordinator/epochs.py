@@ -3,8 +3,11 @@
 Every membership change bumps the group epoch, so one `rebalance` here is one convergence: from the first
 bump until every member has acknowledged the newest target epoch (`convergence.py` reports it). Tombstones are
 written the moment a member leaves or is fenced, with no join barrier, so silences are sharp. Session timeouts
-are in no record: they are broker configuration. Topics are ids here and commits carry names, so a commit is
-given to a member only where the group subscribes to one topic.
+are in no record: they are broker configuration. Consumer groups name topic ids and commits names, so a commit
+is given to a member only where the group subscribes to one topic, or where `topic_names.py` has learned which
+is which. Streams groups (KIP-1071) assign tasks, of which the topology record names the source topics; where
+it was written after a member's last assignment, that member's commits are not known before its next one.
+Members of share groups commit nothing here.
 """
 
 from __future__ import annotations
@@ -17,16 +20,18 @@ from rebalance_monitor.coordinator.state import Member, begin_anew
 from rebalance_monitor.coordinator.transitions import Status
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from rebalance_monitor.coordinator.findings import Finding
     from rebalance_monitor.coordinator.scene import Scene
     from rebalance_monitor.coordinator.state import GroupState
     from rebalance_monitor.decoders import Decoded
 
-CONSUMER = "consumer"
+CONSUMER, STREAMS = "consumer", "streams"
 GROUP_TYPES = {
     **dict.fromkeys((3, 4, 5, 6, 7, 8, 16), CONSUMER),
     **dict.fromkeys((9, 10, 11, 12, 13, 14, 15), "share"),
-    **dict.fromkeys((17, 19, 20, 21, 22, 23), "streams"),
+    **dict.fromkeys((17, 19, 20, 21, 22, 23), STREAMS),
 }
 """Record type -> group type."""
 
@@ -34,7 +39,10 @@ _GROUP_RECORDS = frozenset({3, 11, 17})
 _MEMBER_RECORDS = frozenset({5, 10, 19})
 _CURRENT_RECORDS = frozenset({8, 14, 22})
 _TARGET_RECORDS = frozenset({6, 12, 20})
-_PATTERN_RECORD = 16
+_CLOSING_RECORDS = _GROUP_RECORDS | _TARGET_RECORDS | _CURRENT_RECORDS
+"""With these a write may end; a member's own record or tombstone is followed by one of them in the same."""
+
+_PATTERN_RECORD, _TOPOLOGY_RECORD = 16, 23
 PATTERN = "~"
 """Stands in `resubscribed` before the time (ms) at which a pattern was resolved."""
 _MAX_NAMES = 20
@@ -63,9 +71,13 @@ def on_record(state: GroupState, found: Decoded, scene: Scene) -> list[Finding]:
         told = _member(state, found.key, found.value, scene)
     elif found.type in _CURRENT_RECORDS and found.value is not None:
         told = _acknowledged(state, found.key, found.value, scene)
+    elif found.type == _TOPOLOGY_RECORD:
+        state.aliases = _sources(found.value)
     elif found.type in _TARGET_RECORDS and found.value is not None:
         state.target_epoch = _number(found.value, "assignment_epoch")
     before, state.status = state.status, settled(state)
+    if found.value is None or found.type not in _CLOSING_RECORDS:
+        return told
     return told + convergence.on_status(state, before, scene)
 
 
@@ -73,7 +85,7 @@ def settled(state: GroupState) -> Status:
     """Return the group's state as the coordinator's API would give it."""
     if not state.members:
         return Status.EMPTY
-    if state.generation > state.target_epoch:
+    if state.generation < 0 or state.generation > state.target_epoch:
         return Status.ASSIGNING
     there = all(
         m.epoch == fences.AWAY or (m.epoch == state.target_epoch and not m.epoch_state) for m in state.members
@@ -113,20 +125,21 @@ def _member(state: GroupState, key: object, value: object | None, scene: Scene) 
     now = _described(state, member_id, value, scene, before)
     if before is None:
         state.newcomers.append(member_id)
-    elif before.subscribed != now.subscribed and member_id not in state.resubscribed:
+    elif before.subscribed not in {"", now.subscribed} and member_id not in state.resubscribed:
         state.resubscribed.append(member_id)
-    state.members = [*rest, now]
-    names = {*state.names, *getattr(value, "subscribed_topic_names", ())}
-    state.names = sorted(names)[:_MAX_NAMES]
+    # The first member of an empty group begins anew: what those before subscribed to is nobody's any more.
+    names = {*(state.names if state.members else ()), *getattr(value, "subscribed_topic_names", ())}
+    state.names, state.members = sorted(names)[:_MAX_NAMES], [*rest, now]
     return []
 
 
 def _described(
-    state: GroupState, member_id: str, value: object, scene: Scene, before: Member | None
+    state: GroupState, member_id: str, value: object | None, scene: Scene, before: Member | None
 ) -> Member:
-    """Return the member as its metadata record describes it, with the trace it had."""
+    """Return the member as its metadata record describes it, if it was read, with the trace it had."""
     classic: Any = getattr(value, "classic_member_metadata", None)
-    session = getattr(classic, "session_timeout_ms", 0) or scene.settings.session_timeout_848_ms
+    usual, _ = scene.settings.session_timeout(scene.group, state.group_type)
+    session = getattr(classic, "session_timeout_ms", 0) or usual
     fresh = Member(
         member_id=member_id,
         instance_id=_optional(value, "instance_id"),
@@ -135,9 +148,9 @@ def _described(
         host_stale=False,
         session_timeout=session,
         rebalance_timeout=_number(value, "rebalance_timeout_ms"),
-        family=families.recognise_848(member_id) if state.group_type == CONSUMER else "unknown",
+        family=_family(state, member_id),
         version=-1,
-        subscribed=_digest(value),
+        subscribed="" if value is None else _digest(value),
         joined_at=scene.ts,
     )
     if before is None:
@@ -146,6 +159,12 @@ def _described(
         if name not in _DESCRIBED:
             setattr(fresh, name, getattr(before, name))
     return fresh
+
+
+def _family(state: GroupState, member_id: str) -> str:
+    if state.group_type == STREAMS:
+        return families.STREAMS_1071
+    return families.recognise_848(member_id) if state.group_type == CONSUMER else "unknown"
 
 
 _DESCRIBED = frozenset(
@@ -172,28 +191,51 @@ def _digest(value: object) -> str:
 def _acknowledged(state: GroupState, key: object, value: object, scene: Scene) -> list[Finding]:
     member_id = _text(key, "member_id")
     told: list[Finding] = []
+    if scene.history and all(member.member_id != member_id for member in state.members):
+        # Compaction leaves the newest of each kind: one that was described anew stands behind its epochs.
+        state.members.append(_described(state, member_id, None, scene, None))
     for member in state.members:
         if member.member_id == member_id:
             state.dirty = True
             member.epoch, member.acked_at = _number(value, "member_epoch"), scene.ts
             # Kafka counts the states of streams members from 1, those of the others from 0.
-            member.epoch_state = _number(value, "state") - (state.group_type == "streams")
-            if state.group_type == CONSUMER:
-                _assign(state, member, value)
+            member.epoch_state = _number(value, "state") - (state.group_type == STREAMS)
+            _assign(state, member, _given(state, value))
             told += silence.on_sign(state, scene, member, gone=False)
     return told
 
 
-def _assign(state: GroupState, member: Member, value: object) -> None:
+def _sources(value: object) -> dict[str, list[str]]:
+    """Return subtopology -> topics that its tasks read, and commit: sources, and those written again."""
+    parts: Any = getattr(value, "subtopologies", ())
+    return {
+        part.subtopology_id: [*part.source_topics, *(topic.name for topic in part.repartition_source_topics)]
+        for part in parts
+    }
+
+
+def _given(state: GroupState, value: object) -> list[tuple[str, Iterable[int]]]:
+    """Return (topic, partitions) that a member has now: ids of a consumer group's topics, else names.
+
+    A task reads its own number's partition of all topics of its subtopology.
+    """
+    if state.group_type == CONSUMER:
+        found: Any = getattr(value, "assigned_partitions", ())
+        return [(item.topic_id.hex(), item.partitions) for item in found]
+    tasks: Any = getattr(value, "active_tasks", ()) if state.group_type == STREAMS else ()
+    return [
+        (topic, task.partitions) for task in tasks for topic in state.aliases.get(task.subtopology_id, ())
+    ]
+
+
+def _assign(state: GroupState, member: Member, given: list[tuple[str, Iterable[int]]]) -> None:
     """Give the member its current partitions; offsets of those it keeps stay."""
-    given: Any = getattr(value, "assigned_partitions", ())
     kept = dict(zip(_flat(member), member.offsets, strict=True))
     member.assigned = []
-    for item in given:
-        topic = item.topic_id.hex()
+    for topic, partitions in given:
         if topic not in state.topics:
             state.topics.append(topic)
-        member.assigned.append([state.topics.index(topic), *item.partitions])
+        member.assigned.append([state.topics.index(topic), *partitions])
     member.offsets = [kept.get(where, -1) for where in _flat(member)]
 
 

@@ -64,7 +64,7 @@ def explain(
         "rebalances": [_told(finding) for finding in _recent(dossier)],
         "spread": _spread(state, now, options, counts),
         "advice": [asdict(one) for one in advice.advise(facts)],
-        "notes": [*assumed, *_notes(state, settings, options)],
+        "notes": [*assumed, *_notes(dossier.group, state, settings, options)],
     }
 
 
@@ -185,14 +185,13 @@ def _spread(
 
 
 def _notes(
-    state: GroupState, settings: DetectionSettings, options: Mapping[str, compare.Spread]
+    group: str, state: GroupState, settings: DetectionSettings, options: Mapping[str, compare.Spread]
 ) -> list[str]:
     notes = []
     if state.group_type not in {"classic", ""}:
-        assumed = settings.session_timeout_848_ms
-        notes.append(
-            f"session timeouts of this group are in no record: {assumed} ms is the brokers' or assumed"
-        )
+        session, assumed = settings.session_timeout(group, state.group_type)
+        whose = "is assumed" if assumed else "is the brokers' or configured"
+        notes.append(f"session timeouts of this group are in no record: {session} ms {whose}")
     if options:
         notes.append("moves are counted from the present assignment; racks of replicas are not considered")
     return notes

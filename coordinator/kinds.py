@@ -156,7 +156,7 @@ KINDS: dict[Kind, KindSpec] = {
         "a member that commits when idle passed a deadline and the broker has not confirmed it yet",
         {
             "deadline": "session, poll (an update), or rebalance (of a member that must give up partitions)",
-            "assumed": "1 where the session timeout is in no record (epoch-based groups)",
+            "assumed": "1 where nobody told the session timeout (of epoch-based groups it is in no record)",
             "deadline_at": "when the deadline passed, ms since epoch",
             "silence_ms": "last commit to the deadline, ms",
             "session_timeout_ms": "the member's session timeout, ms",
@@ -228,8 +228,12 @@ KINDS: dict[Kind, KindSpec] = {
         Scope.GROUP,
         Severity.WARNING,
         DrivenBy.CLOCK,
-        "the group is empty and within 24 h of losing its offsets to retention",
-        {"expires_at": "when the offsets expire, ms since epoch", "retention_ms": "offsets.retention, ms"},
+        "the group is empty, or subscribes to a topic no more, and within 24 h of losing those offsets",
+        {
+            "expires_at": "when the offsets expire, ms since epoch",
+            "retention_ms": "offsets.retention, ms",
+            "topic": "which topic, where it is not the whole group",
+        },
     ),
     Kind.SLOW_SYNC: _once(
         Scope.GROUP,

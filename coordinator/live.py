@@ -3,8 +3,9 @@
 Runs on the driver. `Live` keeps a JSON-able memory of its looks (bounded by the storm window). An interval
 in which a group was seen rebalancing in every look is one barrier, unless a generation completed within it
 or a look saw the join phase over and the next one saw it begun again: that generation failed, unwritten.
-A look that a broker did not answer says nothing about groups it does not list. The probe decides only
-findings of its own kinds; `refine` adds bounds and the coordinator to the others and never changes an id.
+A look that a group's coordinator did not answer says nothing about the group unless it lists it. The probe
+decides only findings of its own kinds; `refine` adds bounds and the coordinator to the others and never
+changes an id.
 """
 
 from __future__ import annotations
@@ -12,14 +13,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from rebalance_monitor.coordinator import outages, refinement, waiting
+from rebalance_monitor.coordinator import looks, outages, refinement, waiting
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import (
-    MAX_KEPT,
     CauseEntry,
     Coordinator,
     Finding,
-    MemberEntry,
     finding_id,
     probe_anchor,
 )
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
 _SEPARATE = 3
 _MIN_LOOKS = 10
 _FRESH_MS = 10_000
-_NAMED = 5
 _NONE: dict[str, Any] = {}
 
 
@@ -54,6 +52,7 @@ class Live:
         self._cluster = cluster
         memory = state or {}
         self._looks: list[int] = list(memory.get("looks", ()))
+        self._whole: int = int(memory.get("whole", -1))
         self._reach = Reach(memory.get("reach"))
         self._groups: dict[str, dict[str, Any]] = dict(memory.get("groups", {}))
         self._leaders: dict[str, list[int]] = dict(memory.get("leaders", {}))
@@ -66,6 +65,7 @@ class Live:
         """JSON-able memory for the ledger."""
         return {
             "looks": self._looks,
+            "whole": self._whole,
             "reach": self._reach.snapshot(),
             "groups": self._groups,
             "leaders": self._leaders,
@@ -81,9 +81,18 @@ class Live:
         """Take looks in time order; `summaries`: group -> its last summary (its generation, for ids)."""
         found: list[Finding] = []
         for sighting in sightings:
+            if self._looks and sighting.at < self._looks[-1] - _FRESH_MS:
+                self._set_back(sighting.at)
             if not self._looks or sighting.at > self._looks[-1]:
                 found += self._look(sighting, summaries or {})
         return found
+
+    def _set_back(self, at: int) -> None:
+        """Forget the looks of a clock that was ahead, and let what is open go on from `at` (ms)."""
+        self._looks, self._reach, self._whole = [], Reach(), -1
+        self._moved = {partition: min(moved, at) for partition, moved in self._moved.items()}
+        for memory in self._groups.values():
+            looks.set_back(memory, at)
 
     def refine(self, findings: Iterable[Finding]) -> list[Finding]:
         """Add what the looks say; findings that a coordinator move explains away are left out."""
@@ -105,7 +114,7 @@ class Live:
     def _overruled(self, finding: Finding) -> bool:
         """Whether commits suggest a barrier of a group that the probe watches: it knows better."""
         suspected = finding.evidence == "suspected" and finding.kind in _PROBED
-        fresh = bool(self._looks) and abs(finding.at - self._looks[-1]) <= _FRESH_MS
+        fresh = abs(finding.at - self._whole) <= _FRESH_MS
         return suspected and fresh and self._visibility.sees(finding.group or "")
 
     def _placed(self, finding: Finding) -> Finding:
@@ -133,9 +142,10 @@ class Live:
         for name, group in seen.items():
             listed = sighting.members.get(name)
             found += self._seen(sighting.at, group, summaries.get(name, _NONE), listed)
-        if all(answered for _, answered in sighting.brokers):
-            for name in [name for name in self._groups if name not in seen]:
-                found += self._not_seen(name, sighting.at, since)
+        judged = looks.Judged(sighting)
+        self._whole = sighting.at if judged.whole else self._whole
+        for name in [name for name in self._groups if name not in seen and judged.knows(name)]:
+            found += self._not_seen(name, sighting.at, since)
         return found
 
     def _moves(self, sighting: Sighting) -> list[Finding]:
@@ -194,13 +204,16 @@ class Live:
         elif memory.get("state") == Status.COMPLETING and group.state == Status.PREPARING:
             memory["since"] = at
             memory["runs"].append(at)
+        elif looks.is_another(memory, at, _FRESH_MS):
+            memory["since"] = at
         memory["state"] = group.state
         memory["sightings"].append(at)
+        looks.trim(memory, self._looks)
         limit = self._settings.for_group(group.group).stuck_after_ms
         if not memory["stuck"] and at - memory["since"] >= limit:
             who = waiting.from_summary(summary, None if listed is None else {one[0] for one in listed})
             waits = waiting.missing(who, memory["since"])
-            found.append(_waiting(self._stuck(group.group, memory, at, "opened", group.state), waits))
+            found.append(waiting.named(self._stuck(group.group, memory, at, "opened", group.state), waits))
         return found + self._storming(group.group, memory, at)
 
     def _not_seen(self, name: str, at: int, since: int) -> list[Finding]:
@@ -232,14 +245,14 @@ class Live:
     def _progress(self, name: str, memory: dict[str, Any], at: int, phase: str, state: str) -> Finding:
         found = self._find(Kind.REBALANCE_IN_PROGRESS, name, memory, at, phase, "open", state)
         duration = at - memory["opened"]
-        return replace(found, details={"sightings": len(memory["sightings"]), "duration_ms": duration})
+        return replace(found, details={"sightings": looks.total(memory), "duration_ms": duration})
 
     def _stuck(self, name: str, memory: dict[str, Any], at: int, phase: str, state: str) -> Finding:
         found = self._find(Kind.REBALANCE_STUCK, name, memory, at, phase, "stuck", state)
         duration = at - memory["since"]
         why = f"seen rebalancing without a completed generation for {seconds(duration)}"
         details: Details = {
-            "sightings": len(memory["sightings"]),
+            "sightings": looks.total(memory),
             "duration_ms": duration,
             "threshold_ms": self._settings.for_group(name).stuck_after_ms,
         }
@@ -284,16 +297,3 @@ class Live:
 
 
 _PROBED = frozenset({Kind.REBALANCE_IN_PROGRESS, Kind.REBALANCE_STUCK})
-
-
-def _waiting(finding: Finding, waits: list[waiting.Seen]) -> Finding:
-    """Name the members that the barrier waits for."""
-    if not waits:
-        return finding
-    names = ", ".join(dict.fromkeys(member.client_id for member in waits[:_NAMED]))
-    members = tuple(
-        MemberEntry(m.member_id, m.instance_id, m.client_id, m.host, False, "kept", last_seen=m.last_commit)  # noqa: FBT003 - the host is the member's own
-        for m in waits[:MAX_KEPT]
-    )
-    details: Details = {**finding.details, "waits_for": names}
-    return replace(finding, members=members, members_affected=len(waits), details=details)

@@ -13,7 +13,7 @@ from rebalance_monitor.coordinator.families import FAMILIES, Family
 from rebalance_monitor.coordinator.findings import SCHEMA, CauseEntry, Finding, MemberEntry
 from rebalance_monitor.coordinator.kinds import KINDS
 from rebalance_monitor.coordinator.rules import RULES
-from rebalance_monitor.coordinator.settings import DetectionSettings
+from rebalance_monitor.coordinator.settings import UNCONFIGURED, DetectionSettings
 from rebalance_monitor.coordinator.transitions import TRANSITIONS, Status
 
 if TYPE_CHECKING:
@@ -113,7 +113,8 @@ def priors_table() -> str:
 def settings_table() -> str:
     """Return every threshold with its default."""
     defaults = DetectionSettings()
-    rows = [(f"`{item.name}`", f"`{getattr(defaults, item.name)}`") for item in fields(DetectionSettings)]
+    names = [item.name for item in fields(DetectionSettings) if item.name not in UNCONFIGURED]
+    rows = [(f"`{name}`", f"`{getattr(defaults, name)}`") for name in names]
     return _table(("threshold", "default"), rows)
 
 

@@ -2,14 +2,14 @@
 
 A tombstone alone does not tell. An online migration writes the tombstone of the old group and the records
 of the new one as one run with one timestamp, so the next row of the shard decides; without one, the clock
-does.
+does. Whatever a group had open ends with its state: nothing that comes later could close it.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator import barriers, classic, epochs, silence
+from rebalance_monitor.coordinator import barriers, classic, epochs, silence, storms, unsubscribed
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import CauseEntry
 from rebalance_monitor.coordinator.kinds import Kind
@@ -46,9 +46,7 @@ def removed(state: GroupState, scene: Scene) -> list[Finding]:
     since = state.empty_at if state.empty_at >= 0 else state.cst
     empty_ms = max(0, scene.ts - since) if since >= 0 else 0
     causes = _causes(state, scene, empty_ms)
-    found = silence.resolve_expiring(state, scene, "expired") + barriers.settle(state, scene, "withdrawn")
-    if state.empty_id:
-        found.append(_closed(state, scene, empty_ms))
+    found = ended(state, scene, "expired")
     state.status = Status.DEAD
     removal = scene.find(
         Kind.GROUP_REMOVED, state, at=scene.ts, causes=causes, details={"empty_ms": empty_ms}
@@ -58,32 +56,57 @@ def removed(state: GroupState, scene: Scene) -> list[Finding]:
 
 def migrated(state: GroupState, scene: Scene, to: str) -> list[Finding]:
     """Report that the group lives on as group type `to`."""
-    found = silence.resolve_expiring(state, scene, "withdrawn") + barriers.settle(state, scene, "withdrawn")
+    found = ended(state, scene, "withdrawn")
     why = f"the tombstone of the {state.group_type} group and the {to} group's records are one write"
     cause = CauseEntry(Cause.GROUP_MIGRATED, 1.0, why)
     details: Details = {"from": state.group_type, "to": to}
     return [scene.find(Kind.GROUP_MIGRATED, state, at=scene.ts, causes=(cause,), details=details), *found]
 
 
-def _closed(state: GroupState, scene: Scene, empty_ms: int) -> Finding:
+def ended(state: GroupState, scene: Scene, resolution: str) -> list[Finding]:
+    """Close all that the group has open, before its state is forgotten."""
+    found = silence.resolve_expiring(state, scene, resolution) + barriers.settle(state, scene, "withdrawn")
+    found += unsubscribed.close(state, scene, resolution)
+    found += silence.resolve_departed(state, state, scene, [])
+    rule, _, skewed = state.skew_id.partition("/")
+    storm = state.storm.incident if storms.is_open(state.storm) else ""
+    held: list[tuple[Kind, str, int | None, Details]] = [
+        (Kind.GROUP_EMPTY, state.empty_id, state.empty_at, {"empty_ms": max(0, scene.ts - state.empty_at)}),
+        (Kind.STORM, storm, state.storm.opened_at, {"total": state.storm.total}),
+        (Kind.ASSIGNMENT_SKEWED, skewed, None, {"rule": rule}),
+        (Kind.GROUP_TOO_LARGE, state.large_id, None, {}),
+    ]
+    return found + [_closed(state, scene, *one, resolution) for one in held if one[1]]
+
+
+def _closed(
+    state: GroupState,
+    scene: Scene,
+    kind: Kind,
+    incident: str,
+    opened_at: int | None,
+    details: Details,
+    resolution: str,
+) -> Finding:
     return scene.find(
-        Kind.GROUP_EMPTY,
+        kind,
         state,
         at=scene.ts,
         phase="resolved",
-        incident=state.empty_id,
-        opened_at=state.empty_at,
-        resolution="expired",
-        details={"empty_ms": empty_ms},
+        incident=incident,
+        opened_at=opened_at,
+        resolution=resolution,
+        details=details,
     )
 
 
 def _causes(state: GroupState, scene: Scene, empty_ms: int) -> tuple[CauseEntry, ...]:
     """Kafka expires an empty group with its offsets; only an administrator is quicker."""
     retention = scene.settings.offsets_retention_ms
-    quiet = scene.ts - max(state.last_commit, state.cst)
     why = f"empty for {seconds(empty_ms)}; offsets are kept for {seconds(retention)}"
-    if quiet >= retention - _SWEEP_MS:
+    if state.group_type != "classic" and state.last_commit >= 0:
+        why += f" from the last commit on, {seconds(scene.ts - state.last_commit)} before"
+    if scene.ts >= silence.kept_until(state, scene.settings) - _SWEEP_MS:
         return (CauseEntry(Cause.GROUP_EXPIRED, 0.9, why),)
     if state.last_commit >= 0:
         return (CauseEntry(Cause.GROUP_DELETED_BY_ADMIN, 0.8, why),)

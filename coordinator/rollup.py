@@ -23,11 +23,12 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.settings import DetectionSettings
 
 _SAME_MEMBERS = frozenset({Cause.LEADER_REJOINED, Cause.COORDINATOR_MOVED})
-_SETTLE_MS = 3_000
+_SETTLE_MS = {Kind.ROLLING_RESTART: 60_000}
+_USUAL_SETTLE_MS = 3_000
 _TALLY_MS = 1_000
 _WHY = {
     Kind.COORDINATOR_MOVED: "{n} groups rebalanced among the same members at once: their coordinator moved",
-    Kind.ROLLING_RESTART: "{n} groups replaced their members one by one at once: a deployment",
+    Kind.ROLLING_RESTART: "{n} groups replaced their members one by one at the same time: a deployment",
     Kind.SESSION_TIMEOUT: "members of {n} groups expired at once: a host, network or broker they share",
 }
 _CAUSES = {
@@ -46,12 +47,17 @@ class RollUp:
         self._settings = settings
         self._cluster = cluster
         memory = state or {}
-        self._bursts: dict[str, dict[str, Any]] = dict(memory.get("bursts", {}))
+        # A dict of groups: a burst may be of all groups there are, and each is looked up.
+        self._bursts: dict[str, dict[str, Any]] = {
+            kind: {**burst, "groups": dict.fromkeys(burst["groups"])}
+            for kind, burst in memory.get("bursts", {}).items()
+        }
         self._reasons: dict[str, dict[str, Any]] = dict(memory.get("reasons", {}))
 
     def snapshot(self) -> dict[str, Any]:
         """JSON-able memory for the ledger."""
-        return {"bursts": self._bursts, "reasons": self._reasons}
+        bursts = {kind: {**burst, "groups": list(burst["groups"])} for kind, burst in self._bursts.items()}
+        return {"bursts": bursts, "reasons": self._reasons}
 
     def on_batch(self, findings: Iterable[Finding], stats: Iterable[StatOut], batch_ts: int) -> list[Finding]:
         """Take one batch's findings and counters; `batch_ts` in ms never goes back."""
@@ -69,36 +75,40 @@ class RollUp:
         if kind is None or finding.history or finding.group is None:
             return
         burst = self._bursts.get(kind)
-        if burst is None or at - burst["first"] > self._settings.roll_up_window_ms:
+        if burst is None or at - burst["first"] > self._window(kind):
             if burst is not None and not burst["told"]:
                 return
             burst = self._bursts[kind] = {
                 "first": at,
                 "last": at,
                 "anchor": finding.id,
-                "groups": [],
+                "groups": {},
                 "hosts": [],
                 "told": False,
             }
         burst["last"] = max(burst["last"], at)
         if finding.group not in burst["groups"]:
-            burst["groups"].append(finding.group)
+            burst["groups"][finding.group] = None
             burst["hosts"] += [member.host for member in finding.members[:1]]
 
     def _settled(self, now: int) -> list[Finding]:
         """Tell a burst once it has settled; forget it once it is over."""
         found = []
         for name, burst in list(self._bursts.items()):
-            settled = now >= min(
-                burst["last"] + _SETTLE_MS, burst["first"] + self._settings.roll_up_window_ms
-            )
-            if settled and not burst["told"]:
+            window = self._window(Kind(name))
+            quiet = burst["last"] + _SETTLE_MS.get(Kind(name), _USUAL_SETTLE_MS)
+            if now >= min(quiet, burst["first"] + window) and not burst["told"]:
                 burst["told"] = True
                 if len(burst["groups"]) >= self._settings.roll_up_groups:
                     found.append(self._burst(Kind(name), burst))
-            if now > burst["first"] + 2 * self._settings.roll_up_window_ms:
+            if now > burst["first"] + 2 * window:
                 del self._bursts[name]
         return found
+
+    def _window(self, kind: Kind) -> int:
+        """Return what counts as at once (ms); a deployment takes its time over the groups."""
+        settings = self._settings
+        return settings.storm_window_ms if kind is Kind.ROLLING_RESTART else settings.roll_up_window_ms
 
     def _burst(self, kind: Kind, burst: dict[str, Any]) -> Finding:
         groups = sorted(burst["groups"])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.kinds import Kind, Severity
@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class GroupOverride:
-    """Thresholds for groups whose name matches `pattern`; None keeps the general one. First match wins."""
+    """Thresholds for groups whose name matches `pattern`; None keeps the general one. First match wins.
+
+    `session_timeout_ms` is that of an epoch-based group: it is in no record.
+    """
 
     pattern: str
     storm_threshold: int | None = None
@@ -23,6 +26,7 @@ class GroupOverride:
     storm_quiet_ms: int | None = None
     stuck_after_ms: int | None = None
     slow_sync_ms: int | None = None
+    session_timeout_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +40,11 @@ class SeverityOverride:
 
 @dataclass(frozen=True, slots=True)
 class DetectionSettings:
-    """Every threshold with its default; see docs/detection.md for what each one decides."""
+    """Every threshold with its default; see docs/detection.md for what each one decides.
+
+    `known` (names of values that the configuration or the brokers gave: all others are assumed) and
+    `session_timeouts` ((group, ms), where a group has one of its own) are no thresholds and not configured.
+    """
 
     grace_ms: int = 1_500
     attribution_confidence: float = 0.6
@@ -58,17 +66,21 @@ class DetectionSettings:
     max_message_bytes: int = 1_048_588
     group_too_large_share: float = 0.8
     session_timeout_848_ms: int = 45_000
+    session_timeout_share_ms: int | None = None
+    session_timeout_streams_ms: int | None = None
     always_on: tuple[str, ...] = ()
     severity_overrides: tuple[SeverityOverride, ...] = ()
     group_overrides: tuple[GroupOverride, ...] = ()
     summary_interval_ms: int = 5_000
     summary_members: int = 50
+    known: tuple[str, ...] = ()
+    session_timeouts: tuple[tuple[str, int], ...] = ()
 
     def for_group(self, group: str) -> DetectionSettings:
         """Return these settings with the first override whose pattern matches `group` applied."""
         for override in self.group_overrides:
             if fnmatchcase(group, override.pattern):
-                return self._with(override)
+                return self._with(group, override)
         return self
 
     def severity_of(self, kind: Kind, group: str, default: Severity) -> Severity:
@@ -82,7 +94,28 @@ class DetectionSettings:
         """Whether an empty `group` is an emergency."""
         return any(fnmatchcase(group, pattern) for pattern in self.always_on)
 
-    def _with(self, override: GroupOverride) -> DetectionSettings:
+    def session_timeout(self, group: str, group_type: str) -> tuple[int, bool]:
+        """Return the session timeout (ms) of an epoch-based group, and whether it is only assumed.
+
+        What is configured for the group wins, then what the brokers tell of it, then what holds for its type.
+        """
+        for name, own in self.session_timeouts:
+            if name == group:
+                return own, False
+        name = _SESSIONS.get(group_type, "session_timeout_848_ms")
+        given: int | None = getattr(self, name)
+        return (self.session_timeout_848_ms if given is None else given), name not in self.known
+
+    def _with(self, group: str, override: GroupOverride) -> DetectionSettings:
         names = ("storm_threshold", "storm_window_ms", "storm_quiet_ms", "stuck_after_ms", "slow_sync_ms")
-        given = {name: getattr(override, name) for name in names if getattr(override, name) is not None}
+        given: dict[str, Any] = {name: getattr(override, name) for name in names}
+        given = {name: value for name, value in given.items() if value is not None}
+        if override.session_timeout_ms is not None:
+            given["session_timeouts"] = ((group, override.session_timeout_ms), *self.session_timeouts)
         return replace(self, **given)
+
+
+UNCONFIGURED = frozenset({"known", "session_timeouts"})
+"""Fields of the settings that the job fills in."""
+
+_SESSIONS = {"share": "session_timeout_share_ms", "streams": "session_timeout_streams_ms"}

@@ -18,8 +18,9 @@ from rebalance_monitor.coordinator import (
     silence,
     summary,
     topic_names,
+    unsubscribed,
 )
-from rebalance_monitor.coordinator.outputs import FindingOut, GroupOut, Output, RemovedOut, StatOut
+from rebalance_monitor.coordinator.outputs import FindingOut, GroupOut, Output, RemovedOut, counters
 from rebalance_monitor.coordinator.scene import Scene
 from rebalance_monitor.coordinator.state import GroupState, PendingRemoval, ShardState
 from rebalance_monitor.coordinator.store import GroupStore
@@ -37,7 +38,7 @@ _QUIET_CLOCKS = 10
 # The end offset may never be read: markers of transactions and compaction leave offsets without a record.
 _RECHECK_MS = 1_000
 _GROUP_METADATA = 2
-_COMMITTING = frozenset({classic.CLASSIC, epochs.CONSUMER})
+_COMMITTING = frozenset({classic.CLASSIC, epochs.CONSUMER, epochs.STREAMS})
 _COMMIT_TYPES = frozenset({b"\0\0", b"\0\1"})
 
 
@@ -171,7 +172,7 @@ class ShardCoordinator:
         self.state.records += 1
         key, value = rows.record(row)
         if key[:2] in _COMMIT_TYPES:
-            return []
+            return self._on_tombstone(row, key, history=history)
         found = self._read(key, value)
         if not isinstance(found, Decoded):
             self._count(found.reason, row, "")
@@ -183,6 +184,13 @@ class ShardCoordinator:
         if found.type == _GROUP_METADATA:
             return self._on_classic(row, found, scene, len(value or b""))
         return self._on_epochs(row, found, scene) if found.type in epochs.GROUP_TYPES else []
+
+    def _on_tombstone(self, row: Row, key: bytes, *, history: bool) -> list[Output]:
+        group = self.state.groups.get(row.group)
+        if group is None or not group.unsubscribed:
+            return []
+        scene = self._scene(row.group, row.first_offset, row.record_ts, history=history)
+        return _out(unsubscribed.on_tombstone(group, scene, decode_record(key, None).key))
 
     def _on_classic(self, row: Row, found: Decoded, scene: Scene, size: int) -> list[Output]:
         if not isinstance(found.value, GroupMetadataValue):
@@ -258,7 +266,7 @@ class ShardCoordinator:
         out = _out(found)
         if silence.retired(state, settings, now):
             del self.state.groups[group]
-            return [*out, RemovedOut(group)]
+            return [*out, *_out(removal.ended(state, scene, "expired")), RemovedOut(group)]
         ends = silence.countdown(state, now, ahead)
         state.dirty = state.dirty or bool(ends)
         if state.dirty and now >= state.last_summary + settings.summary_interval_ms:
@@ -273,25 +281,7 @@ class ShardCoordinator:
 
     def stats(self) -> list[Output]:
         """Return the counters since the last clock, the last part of `on_clock`."""
-        state = self.state
-        data = {
-            "shard": state.shard,
-            "bucket": state.bucket,
-            "rows": state.rows,
-            "records": state.records,
-            "commits": state.commits,
-            "groups": len(state.groups),
-            "last_offset": state.last_offset,
-            "last_ts": state.last_ts,
-            "catching_up": int(state.catching_up_until is not None),
-        }
-        out: list[Output] = [StatOut("shard", data)]
-        for reason, (count, first, ts, sample) in sorted(state.failures.items()):
-            failure = {"shard": state.shard, "reason": reason, "count": count, "first_offset": first}
-            out.append(StatOut("unreadable", {**failure, "ts": ts, "sample": sample}))
-        state.rows = state.records = state.commits = 0
-        state.failures = {}
-        return out
+        return counters(self.state)
 
 
 def _out(findings: Iterable[Finding]) -> list[Output]:

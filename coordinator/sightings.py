@@ -25,7 +25,8 @@ class Sighting:
     """One look at `at` (ms since epoch); leaders: (partition, broker, epoch), brokers: (broker, answered).
 
     `members`: group -> (member id, instance id or "", client id, host) of the classic groups seen. `listed`:
-    every group that the brokers list, where this look asked for all of them, else None.
+    every group that the brokers list, where this look asked for all of them, else None. `failures`: broker ->
+    why it gave nothing, one sentence.
     """
 
     at: int
@@ -34,6 +35,7 @@ class Sighting:
     brokers: tuple[tuple[int, bool], ...]
     members: dict[str, tuple[tuple[str, str, str, str], ...]] = field(default_factory=dict)
     listed: frozenset[str] | None = None
+    failures: dict[int, str] = field(default_factory=dict)
 
 
 def to_json(sighting: Sighting) -> str:
@@ -48,6 +50,8 @@ def to_json(sighting: Sighting) -> str:
         body["members"] = sighting.members
     if sighting.listed is not None:
         body["listed"] = sorted(sighting.listed)
+    if sighting.failures:
+        body["failures"] = sighting.failures
     return json.dumps(body, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -64,4 +68,5 @@ def from_json(text: str) -> Sighting:
             for group, seen in body.get("members", {}).items()
         },
         listed=None if body.get("listed") is None else frozenset(map(str, body["listed"])),
+        failures={int(broker): str(why) for broker, why in body.get("failures", {}).items()},
     )

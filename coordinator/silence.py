@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator import storms
+from rebalance_monitor.coordinator import storms, unsubscribed
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.deadlines import Deadline, upcoming
 from rebalance_monitor.coordinator.families import FAMILIES
@@ -51,7 +51,8 @@ def due(state: GroupState, settings: DetectionSettings, ahead: Watched) -> int:
         after = settings.grace_ms if told else -(member.session_timeout // 2)
         earliest = min(earliest, deadline.at + after)
     if state.status == Status.EMPTY and not state.expiring_id and state.last_commit >= 0:
-        earliest = min(earliest, _expiry(state, settings) - settings.offsets_expiring_ms)
+        earliest = min(earliest, kept_until(state, settings) - settings.offsets_expiring_ms)
+    earliest = min(earliest, unsubscribed.due(state, settings))
     return earliest if state.status != Status.EMPTY else min(earliest, _retirement(state, settings))
 
 
@@ -68,7 +69,19 @@ def countdown(state: GroupState, now: int, ahead: Watched) -> dict[str, int]:
 
 def expiry(state: GroupState, settings: DetectionSettings) -> int:
     """When an empty group loses its offsets, ms; -1 for others."""
-    return _expiry(state, settings) if state.status == Status.EMPTY and state.last_commit >= 0 else -1
+    return kept_until(state, settings) if state.status == Status.EMPTY and state.last_commit >= 0 else -1
+
+
+def kept_until(state: GroupState, settings: DetectionSettings) -> int:
+    """Until when (ms) the coordinator keeps the newest offset of a group without members.
+
+    A classic group's retention runs from the moment it became empty, whatever is committed to it after that
+    (KIP-211); that of epoch-based groups from each commit, so one that had long had nothing to commit loses
+    its offsets as soon as its last member goes.
+    """
+    from_commits = state.group_type != "classic" and state.last_commit >= 0
+    since = state.last_commit if from_commits else state.cst
+    return since + settings.offsets_retention_ms
 
 
 def retired(state: GroupState, settings: DetectionSettings, now: int) -> bool:
@@ -83,7 +96,7 @@ def on_clock(state: GroupState, scene: Scene, now: int, ahead: Watched) -> list[
     late = [(member, end) for member, end in ahead if end.at + grace <= now]
     alive = bool(late) and (len(state.members) == 1 or _some_alive(state, now))
     found += [_silent(state, scene, m, end) for m, end in late if alive or end.name == "rebalance"]
-    return found + _expiring(state, scene, now)
+    return found + _expiring(state, scene, now) + unsubscribed.on_clock(state, scene, now)
 
 
 def on_commit(state: GroupState, scene: Scene, members: list[Member], at: int) -> list[Finding]:
@@ -159,13 +172,18 @@ def _silent(state: GroupState, scene: Scene, member: Member, end: Deadline) -> F
             "silence_ms": silence,
             "session_timeout_ms": member.session_timeout,
             "rebalance_timeout_ms": member.rebalance_timeout,
-            "assumed": int(state.group_type != "classic" and end.name == "session"),
+            "assumed": int(end.name == "session" and _assumed(state, scene)),
         },
     )
     if phase == "opened":
         member.silent_id, member.silent_at = found.id, deadline
     member.silent_count = 2 if end.name == "poll" else 1
     return found
+
+
+def _assumed(state: GroupState, scene: Scene) -> bool:
+    """Whether nobody told the session timeout: records of epoch-based groups do not hold it."""
+    return state.group_type != "classic" and scene.settings.session_timeout(scene.group, state.group_type)[1]
 
 
 def _suspicion(member: Member, silence: int, deadline: str) -> tuple[CauseEntry, ...]:
@@ -216,13 +234,9 @@ def _retirement(state: GroupState, settings: DetectionSettings) -> int:
     return max(state.ts, state.last_commit) + 2 * settings.offsets_retention_ms
 
 
-def _expiry(state: GroupState, settings: DetectionSettings) -> int:
-    return max(state.cst, state.last_commit) + settings.offsets_retention_ms
-
-
 def _expiring(state: GroupState, scene: Scene, now: int) -> list[Finding]:
     settings = scene.settings
-    at = _expiry(state, settings) - settings.offsets_expiring_ms
+    at = max(state.cst, kept_until(state, settings) - settings.offsets_expiring_ms)
     if state.status != Status.EMPTY or state.expiring_id or state.last_commit < 0 or now < at:
         return []
     anchor = deadline_anchor(state.generation, "", at)
@@ -238,7 +252,7 @@ def _expiring(state: GroupState, scene: Scene, now: int) -> list[Finding]:
             incident=state.expiring_id,
             opened_at=at,
             details={
-                "expires_at": at + settings.offsets_expiring_ms,
+                "expires_at": kept_until(state, settings),
                 "retention_ms": settings.offsets_retention_ms,
             },
         )

@@ -91,9 +91,11 @@ class GroupState:
     The fields from `target_epoch` on belong to epoch-based groups: `departed`, their `verdicts`, `silences`
     [silence, session, rebalance timeout, cadence] and `newcomers` collect what came since `stable_epoch`.
     `topics` are topic ids in hex there, `names` the subscribed names, `aliases` the ids that a name may have,
-    `asked` the partitions committed at `asked_at`, from which these are learned.
+    `asked` the partitions committed at `asked_at`, from which these are learned. In streams groups `topics`
+    are names and `aliases` the topics that each subtopology reads.
     `rehashed` and `resubscribed` (member ids) say what else changed since then. `held_id`, `held_at` and
     `stuck_id` belong to a barrier that commits suggest, or a convergence that takes too long.
+    `unsubscribed`: topic that nobody subscribes to any more -> [last commit, what was told of its offsets].
     """
 
     group_type: str = ""
@@ -145,6 +147,7 @@ class GroupState:
     held_at: int = -1
     stuck_id: str = ""
     wake: int = 0
+    unsubscribed: dict[str, list[int | str]] = field(default_factory=dict)
 
     def __copy__(self) -> GroupState:
         """Copy as `copy` would, at a tenth of its price: every record compares the group with its past."""

@@ -5,9 +5,10 @@ taking a member back after that, a rebalance among the same members, and each fa
 replacing members that were there before the disturbance counts only where the same client also lost a young
 member twice, so a rolling restart, in which every member goes and comes back once, is recognised and is no
 storm, nor is stopping the group after it. An Empty counts with the generation it ends, not by itself. First
-starts, scale-outs and cooperative follow-ups are never noted. A storm resolves after the quiet time, counted
-between the times of records: records alone decide which storm a generation belongs to, the clock only tells
-the end sooner. A record that comes late for its own time therefore goes on with the storm that it belongs to.
+starts, scale-outs, cooperative follow-ups and the rebalances that Kafka Streams announces are never noted. A
+storm resolves after the quiet time, counted between the times of records: records alone decide which storm a
+generation belongs to, the clock only tells the end sooner. A record that comes late for its own time
+therefore goes on with the storm that it belongs to.
 """
 
 from __future__ import annotations

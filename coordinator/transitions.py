@@ -3,9 +3,10 @@
 Rules of the classic protocol (KIP-62, KIP-345, KIP-394): a rebalance is `Stable -> PreparingRebalance ->
 CompletingRebalance -> Stable`; only the last step and `-> Empty` write a record, so the two states between
 are never read from records, only inferred from what follows or seen by the probe. Epoch-based groups
-(KIP-848) pass `Assigning` and `Reconciling` instead. An event that is not in the table for a state is
-illegal: it changes nothing and raises nothing, and the coordinator takes the record as a new baseline with
-cause unknown.
+(KIP-848) pass `Assigning` and `Reconciling` instead: their state follows from the epochs of group, target and
+members, as the coordinator's API computes it, and no record takes it along an edge that is not here. An event
+that is not in the table for a state is illegal: it changes nothing and raises nothing, and the coordinator
+takes the record as a new baseline with cause unknown.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ class Event(StrEnum):
     EPOCH_BUMPED = "group epoch bumped"
     TARGET_COMPUTED = "target assignment written"
     CONVERGED = "every member acknowledged the target"
+    DESCRIBED = "member described, or gone"
+    BEHIND = "member must still catch up, or revoke"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +79,15 @@ TRANSITIONS: tuple[Transition, ...] = (
     Transition(Status.RECONCILING, Event.EPOCH_BUMPED, Status.ASSIGNING, "read"),
     Transition(Status.ASSIGNING, Event.EPOCH_BUMPED, Status.ASSIGNING, "read"),
     Transition(Status.ASSIGNING, Event.TARGET_COMPUTED, Status.RECONCILING, "read"),
+    Transition(Status.ASSIGNING, Event.CONVERGED, Status.STABLE, "read"),
     Transition(Status.RECONCILING, Event.CONVERGED, Status.STABLE, "read"),
+    Transition(Status.DEAD, Event.DESCRIBED, Status.ASSIGNING, "read"),
+    Transition(Status.EMPTY, Event.DESCRIBED, Status.ASSIGNING, "read"),
+    Transition(Status.STABLE, Event.DESCRIBED, Status.RECONCILING, "read"),
+    Transition(Status.RECONCILING, Event.DESCRIBED, Status.STABLE, "read"),
+    Transition(Status.EMPTY, Event.BEHIND, Status.RECONCILING, "read"),
+    Transition(Status.STABLE, Event.BEHIND, Status.RECONCILING, "read"),
+    Transition(Status.RECONCILING, Event.BEHIND, Status.RECONCILING, "read"),
     Transition(Status.ASSIGNING, Event.EMPTIED, Status.EMPTY, "read"),
     Transition(Status.RECONCILING, Event.EMPTIED, Status.EMPTY, "read"),
     Transition(Status.ASSIGNING, Event.TOMBSTONE, Status.DEAD, "read"),

@@ -45,6 +45,9 @@ class Visibility:
         if look.listed is None or not all(answered for _, answered in look.brokers):
             return []
         expected = [name for name, summary in alive.items() if _is_alive(summary, look.at)]
+        # Of no group is anything known yet: what an earlier listing left out is still left out.
+        if not expected:
+            return []
         return self._turn(look.at, sorted(set(expected) - look.listed), expected)
 
     def _turn(self, at: int, unseen: list[str], expected: Collection[str]) -> list[Finding]:

@@ -7,11 +7,17 @@ before the others did is the one that they all wait for. Where all are alike nob
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+
+from rebalance_monitor.coordinator.findings import MAX_KEPT, MemberEntry
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
+
+    from rebalance_monitor.coordinator.findings import Details, Finding
+
+_NAMED = 5
 
 MARGIN_MS = 2_000
 """Commits this much (or twice the member's cadence) apart from the others' are told apart."""
@@ -60,3 +66,16 @@ def from_summary(summary: Mapping[str, Any], listed: Collection[str] | None = No
         for one in summary.get("member_list", ())
         if listed is None or one["member_id"] in listed
     ]
+
+
+def named(finding: Finding, waits: list[Seen]) -> Finding:
+    """Return the finding with the members that the barrier waits for."""
+    if not waits:
+        return finding
+    names = ", ".join(dict.fromkeys(member.client_id for member in waits[:_NAMED]))
+    members = tuple(
+        MemberEntry(m.member_id, m.instance_id, m.client_id, m.host, False, "kept", last_seen=m.last_commit)  # noqa: FBT003 - the host is the member's own
+        for m in waits[:MAX_KEPT]
+    )
+    details: Details = {**finding.details, "waits_for": names}
+    return replace(finding, members=members, members_affected=len(waits), details=details)

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rebalance_monitor.checkpoints.files import replace_file
 from rebalance_monitor.coordinator.findings import from_json, to_json
@@ -23,7 +24,7 @@ from rebalance_monitor.dashboard.parquet import parquet_bytes, parquet_file
 from rebalance_monitor.dashboard.snapshot import Known
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from rebalance_monitor.checkpoints.places import Place
     from rebalance_monitor.coordinator.findings import Finding
@@ -74,18 +75,50 @@ GROUPS_SCHEMA = pa.schema(
         "summary": _TEXT,
     }
 )
+# What depends on the group's summary alone.
+ROWS_SCHEMA = pa.schema(
+    [field for field in GROUPS_SCHEMA if field.name not in {"schema", "cluster", "snapshot_at", "incidents"}]
+)
 
 
-def write_groups(folder: Place, known: Known, at: int) -> None:
-    """Replace the table in `folder` by what is known at `at` (ms, driver's clock). Raises OSError."""
-    folder.mkdir(parents=True, exist_ok=True)
-    by_group: dict[str, list[Incident]] = {}
-    for incident in known.incidents.open.values():
-        by_group.setdefault(incident.group or "", []).append(incident)
-    rows = [_row(known, view, by_group.get(name, ()), at) for name, view in sorted(known.groups.items())]
-    meta = {"schema": SCHEMA, "open": [_kept(one) for one in known.incidents.open.values()]}
-    schema = GROUPS_SCHEMA.with_metadata({_META: json.dumps(meta).encode()})
-    replace_file(folder / FILE, parquet_bytes(pa.Table.from_pylist(rows, schema=schema)))
+class GroupsTable:
+    """The table in `folder`. Rows of groups that did not change are kept as they were made, not made again.
+
+    Not for several threads at once.
+    """
+
+    def __init__(self, folder: Place) -> None:
+        self._folder = folder
+        self._summaries: dict[str, Mapping[str, Any]] = {}
+        self._rows = ROWS_SCHEMA.empty_table()
+
+    def write(self, known: Known, at: int) -> None:
+        """Replace the file by what is known at `at` (ms, driver's clock). Raises OSError."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._take(known.groups)
+        meta = {"schema": SCHEMA, "open": [_kept(one) for one in known.incidents.open.values()]}
+        count = len(self._rows)
+        columns = {name: self._rows[name] for name in ROWS_SCHEMA.names} | {
+            "schema": pa.repeat(pa.scalar(SCHEMA, _INT), count),
+            "cluster": pa.repeat(pa.scalar(known.cluster, _TEXT), count),
+            "snapshot_at": pa.repeat(pa.scalar(at, _LONG), count),
+            "incidents": _incidents(self._rows["group"].to_pylist(), known.incidents.open.values()),
+        }
+        schema = GROUPS_SCHEMA.with_metadata({_META: json.dumps(meta).encode()})
+        table = pa.table([columns[name] for name in schema.names], schema=schema)
+        replace_file(self._folder / FILE, parquet_bytes(table))
+
+    def _take(self, groups: Mapping[str, GroupView]) -> None:
+        """Make the rows of groups that are new or have another summary; drop those of groups that went."""
+        seen = self._summaries
+        changed = [view for name, view in groups.items() if seen.get(name) is not view.summary]
+        stale = [view.name for view in changed] + [name for name in seen if name not in groups]
+        if stale:
+            kept = self._rows.filter(pc.invert(pc.is_in(self._rows["group"], pa.array(stale, _TEXT))))
+            fresh = pa.Table.from_pylist([_row(view) for view in changed], schema=ROWS_SCHEMA)
+            # One chunk: filters of many turns would leave as many.
+            self._rows = pa.concat_tables([kept, fresh]).sort_by("group").combine_chunks()
+            self._summaries = {name: view.summary for name, view in groups.items()}
 
 
 def read_groups(folder: Place) -> Known:
@@ -131,25 +164,26 @@ def restored(known: Known, findings: Sequence[Finding]) -> Known:
     )
 
 
-def _row(known: Known, view: GroupView, incidents: Iterable[Incident], at: int) -> dict[str, Any]:
+def _row(view: GroupView) -> dict[str, Any]:
     summary = dict(view.summary)
     return {
-        **{name: summary.get(name) for name in GROUPS_SCHEMA.names},
-        "schema": SCHEMA,
-        "cluster": known.cluster,
-        "snapshot_at": at,
+        **{name: summary.get(name) for name in ROWS_SCHEMA.names},
         "group": view.name,
-        "incidents": [
-            {
-                "incident": one.id,
-                "kind": one.kind.value,
-                "severity": one.latest.severity.value,
-                "opened_at": one.opened_at,
-            }
-            for one in incidents
-        ],
         "summary": json.dumps(summary, ensure_ascii=False, separators=(",", ":")),
     }
+
+
+def _incidents(groups: Iterable[str], still_open: Iterable[Incident]) -> pa.Array:
+    by_group: dict[str, list[dict[str, Any]]] = {}
+    for one in still_open:
+        row = {
+            "incident": one.id,
+            "kind": one.kind.value,
+            "severity": one.latest.severity.value,
+            "opened_at": one.opened_at,
+        }
+        by_group.setdefault(one.group or "", []).append(row)
+    return pa.array([by_group.get(group, ()) for group in groups], pa.list_(_INCIDENT))
 
 
 def _kept(incident: Incident) -> dict[str, Any]:

@@ -31,15 +31,24 @@ CONDITIONS = (
     Cause.CONTRACT_BROKEN,
 )
 EVENT_LASTS_MS = 300_000
+TROUBLES = {
+    "state_lost": (Cause.STATE_REBUILT, "the state of {n} shard(s) could not be read and was begun anew"),
+    "state_not_kept": (Cause.DATA_LOST, "what {n} shard(s) read could not be kept: they go on from before"),
+    "operator_error": (Cause.DATA_LOST, "{n} record(s) or deadline(s) could not be judged"),
+}
 # The probe's word for a cluster that did not even tell its brokers.
 NOBODY = "-1"
 USUAL_AGE_MS = 3_000
+PROBE_MS = 1_000
+# Without any look for so long, or so many intervals, the probe itself has failed.
+PROBE_SILENT_MS, PROBE_MISSED = 60_000, 3
 
 
 class Health:
     """Opens and resolves; `state` is what `snapshot` returned, None for a new start.
 
-    `usual_age_ms`: how old fresh records may be when a batch begins.
+    `usual_age_ms`: how old fresh records may be when a batch begins. `probe_ms`: the probe's interval, None
+    where there is none.
     """
 
     def __init__(
@@ -49,6 +58,7 @@ class Health:
         state: dict[str, Any] | None = None,
         notices: Notices | None = None,
         usual_age_ms: int = USUAL_AGE_MS,
+        probe_ms: int | None = PROBE_MS,
     ) -> None:
         memory = state or {}
         self._settings = settings
@@ -60,6 +70,8 @@ class Health:
         self._until: dict[str, int] = dict(memory.get("until", {}))
         self._told: int = memory.get("told", -1)
         self._is_first = True
+        self._probe_ms = probe_ms
+        self._looked_at = -1
 
     def snapshot(self) -> dict[str, Any]:
         """JSON-able memory for the ledger."""
@@ -88,7 +100,7 @@ class Health:
         if noticed:
             return noticed
         if cause is Cause.PROBE_PARTIAL:
-            return self._partial(sightings)
+            return self._partial(sightings, wall)
         if cause in {Cause.BEHIND, Cause.CLOCK_SKEW}:
             judge = self._behind if cause is Cause.BEHIND else self._skewed
             return judge(batch, wall) if batch.now >= 0 else None
@@ -111,7 +123,7 @@ class Health:
     def _events(self, batch: Batch, wall: int) -> list[Finding]:
         """Tell what has happened, and resolve what has not happened again for long enough."""
         found = []
-        for cause, why, records in [*self._lost_state(batch), *self._news()]:
+        for cause, why, records in [*self._troubles(batch), *self._news()]:
             if cause not in self._opened:
                 found.append(self._open(cause, why, wall, records))
             self._until[cause] = wall + EVENT_LASTS_MS
@@ -137,20 +149,34 @@ class Health:
     def _skewed(self, batch: Batch, wall: int) -> str:  # noqa: ARG002 - judges share one signature
         return self._skew.on_batch(batch.newest, batch.now)
 
-    def _partial(self, sightings: Sequence[Sighting]) -> str:
-        """Say which brokers have not answered in two looks running, or longer."""
+    def _partial(self, sightings: Sequence[Sighting], wall: int) -> str:
+        """Say which brokers did not answer two looks running, or more, and why; or that nobody looks."""
+        if self._probe_ms is None:
+            return ""
+        if sightings or not 0 <= self._looked_at <= wall:
+            self._looked_at = wall
+        since = wall - self._looked_at
+        if since > max(PROBE_SILENT_MS, PROBE_MISSED * self._probe_ms):
+            return f"the probe has not looked for {since / 1000:.0f} s"
         for sighting in sightings:
             silent = {str(broker) for broker, answered in sighting.brokers if not answered}
             if not sighting.brokers or silent == {NOBODY}:
                 silent = {"all"}
             self._silent = {broker: self._silent.get(broker, 0) + 1 for broker in silent}
         missing = sorted(broker for broker, looks in self._silent.items() if looks > 1)
-        return f"the probe gets no answer from brokers: {', '.join(missing)}" if missing else ""
+        if not missing:
+            return ""
+        why = f"the probe gets no answer from brokers: {', '.join(missing)}"
+        # Of many that fail for one reason, as brokers do that know no filter of states, one is enough.
+        told = next((text for look in reversed(sightings) for _, text in sorted(look.failures.items())), "")
+        return f"{why}; {told}" if told else why
 
     @staticmethod
-    def _lost_state(batch: Batch) -> list[tuple[Cause, str, int]]:
-        lost = [trouble for trouble in batch.troubles if trouble["kind"] == "state_lost"]
-        if not lost:
-            return []
-        why = f"the state of {len(lost)} shard(s) could not be read and was begun anew: {lost[0]['error']}"
-        return [(Cause.STATE_REBUILT, why, 0)]
+    def _troubles(batch: Batch) -> list[tuple[Cause, str, int]]:
+        """Say what went wrong inside the operator: a shard goes on, but not with all that it should know."""
+        found = []
+        for kind, (cause, why) in TROUBLES.items():
+            errors = [str(trouble["error"]) for trouble in batch.troubles if trouble["kind"] == kind]
+            if errors:
+                found.append((cause, f"{why.format(n=len(errors))}: {errors[0]}", 0))
+        return found

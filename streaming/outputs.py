@@ -51,6 +51,7 @@ class Outputs:
         more_sinks: Sequence[Sink] = (),
         session: SparkSession | None = None,
     ) -> None:
+        self._settings = settings
         self._probe = _probe(settings)
         drain = self._probe.drain if self._probe else list
         self.notices = Notices()
@@ -64,7 +65,8 @@ class Outputs:
             failing=lambda why: self.notices.hold(Cause.SINK_FAILING, why),
         )
         usual_age_ms = round(settings.trigger_seconds * 1000) + BATCH_MS
-        self._parts = Parts(detection, facts.cluster_id, drain, self.notices, usual_age_ms)
+        probe_ms = round(settings.probe.interval_seconds * 1000) if self._probe else None
+        self._parts = Parts(detection, facts.cluster_id, drain, self.notices, usual_age_ms, probe_ms)
         self.writer = BatchWriter(
             ledger,
             ledger.load().on_topic(facts.id, facts.cluster_id),
@@ -72,6 +74,18 @@ class Outputs:
             self._parts,
             cluster_name=settings.cluster_name,
             identities=identities_of(settings.outputs.identities, storage.identity_key),
+        )
+
+    def recall(self) -> None:
+        """Let the parts know of the groups what the tables say: for a start that goes on with its state."""
+        known = self.serving.snapshot.known.groups
+        # Members whose names were hashed or hidden on the way out are none that the brokers know.
+        hidden = {"member_list"} if self._settings.outputs.identities != "shown" else set()
+        self._parts.recall(
+            {
+                name: {key: value for key, value in view.summary.items() if key not in hidden}
+                for name, view in known.items()
+            }
         )
 
     def __enter__(self) -> Self:

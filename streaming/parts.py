@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 from rebalance_monitor.coordinator.live import Live
 from rebalance_monitor.coordinator.rollup import RollUp
 from rebalance_monitor.coordinator.sightings import SeenGroup, Sighting
-from rebalance_monitor.streaming.health import USUAL_AGE_MS, Health
+from rebalance_monitor.streaming.health import PROBE_MS, USUAL_AGE_MS, Health
 from rebalance_monitor.streaming.notices import Notices
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from rebalance_monitor.checkpoints.ledger import Snapshot
     from rebalance_monitor.cluster.sightings import Sighting as Look
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class Parts:
     """The parts of one job. `drain` gives the probe's looks since it was called last.
 
-    `notices` is what the main loop has to tell; `usual_age_ms` see Health.
+    `notices` is what the main loop has to tell; `usual_age_ms` and `probe_ms` see Health.
     """
 
     def __init__(
@@ -40,14 +40,20 @@ class Parts:
         drain: Callable[[], list[Look]],
         notices: Notices | None = None,
         usual_age_ms: int = USUAL_AGE_MS,
+        probe_ms: int | None = PROBE_MS,
     ) -> None:
         self._settings = settings
         self._cluster = cluster
         self._drain = drain
         self._notices = notices or Notices()
         self._usual_age_ms = usual_age_ms
+        self._probe_ms = probe_ms
         self._summaries: dict[str, dict[str, Any]] = {}
         self._now = -1
+
+    def recall(self, summaries: Mapping[str, Mapping[str, Any]]) -> None:
+        """Take what an earlier process knew of the groups: each is summarised anew only when it changes."""
+        self._summaries = {name: dict(summary) for name, summary in summaries.items() if summary}
 
     def restore(self, snapshot: Snapshot) -> None:
         """Take the states of the parts from `snapshot`."""
@@ -55,7 +61,12 @@ class Parts:
         self._rollup = RollUp(self._settings, self._cluster, deepcopy(snapshot.rollup))
         self._live = Live(self._settings, self._cluster, deepcopy(snapshot.live))
         self._health = Health(
-            self._settings, self._cluster, snapshot.health, self._notices, self._usual_age_ms
+            self._settings,
+            self._cluster,
+            snapshot.health,
+            self._notices,
+            self._usual_age_ms,
+            self._probe_ms,
         )
         self._now = snapshot.now
 
@@ -93,4 +104,5 @@ def sighting_of(look: Look) -> Sighting:
         brokers=look.brokers,
         members=look.members,
         listed=look.listed,
+        failures=look.failures,
     )

@@ -2,23 +2,30 @@
 
 The watch polls, because PySpark's own waiting cannot be interrupted by a signal. Stopping waits for the batch
 under way; a batch that was begun after that is run again by the next start, with the same records and time.
+
+Between two batches Spark waits until the system's clock shows a time: were that clock set back by an hour,
+the next batch would come an hour later. So the watch looks at it, and has the query begun again.
 """
 
 from __future__ import annotations
 
 import json
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+import structlog
+
+from rebalance_monitor.cluster.errors import DependencyError
 from rebalance_monitor.streaming.clock import clock_rows
 from rebalance_monitor.streaming.decode import decoded
 from rebalance_monitor.streaming.operator import operated
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
@@ -28,8 +35,18 @@ if TYPE_CHECKING:
     from rebalance_monitor.streaming.step import Plan
     from rebalance_monitor.streaming.writer import BatchWriter
 
+log = structlog.get_logger()
+log = structlog.get_logger()
 POLL_S = 0.2
 LAST_BATCH_S = 60.0
+
+
+class JobError(DependencyError):
+    """The query failed again and again: brokers, disk or cluster; the message holds its last error."""
+
+
+# Set back by less, the next batch is late by less.
+SET_BACK_S = 1.0
 
 
 class End(StrEnum):
@@ -70,24 +87,42 @@ def start_query(session: SparkSession, shape: Shape, writer: BatchWriter) -> Str
     return query
 
 
+class WallClock:
+    """The system's clock, held against one that nobody sets. Both in seconds."""
+
+    def __init__(
+        self, wall: Callable[[], float] = time.time, steady: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._wall, self._steady = wall, steady
+        self._lead = wall() - steady()
+
+    def was_set_back(self) -> bool:
+        """Whether it was set back since the last look."""
+        before, self._lead = self._lead, self._wall() - self._steady()
+        if before - self._lead < SET_BACK_S:
+            return False
+        log.warning("the clock was set back: the query begins again", by_s=round(before - self._lead, 1))
+        return True
+
+
 def watch(
     query: StreamingQuery,
     stop: threading.Event,
     on_progress: Callable[[Any], bool],
     on_turn: Callable[[], bool],
 ) -> tuple[End, Exception | None]:
-    """Wait until the query ends, `stop` is set, or a callback asks for another query by returning true.
+    """Wait until the query ends, `stop` is set, the clock is set back, or a callback asks for another query.
 
     `on_progress` gets each progress report that is new, `on_turn` is called a few times a second; what they
     raise stops the query and goes on.
     """
-    seen = -1
+    seen, clock = -1, WallClock()
     try:
         while query.isActive:
             progress = last_progress(query)
             is_new = progress["batchId"] > seen
             seen = max(seen, progress["batchId"])
-            if (is_new and on_progress(progress)) or on_turn():
+            if (is_new and on_progress(progress)) or on_turn() or clock.was_set_back():
                 stop_after_batch(query)
                 return End.REPLACED, None
             if stop.wait(POLL_S):
@@ -120,3 +155,23 @@ def stop_after_batch(query: StreamingQuery, wait_s: float = LAST_BATCH_S) -> Non
             break
         time.sleep(0.01)
     query.stop()
+
+
+@contextmanager
+def ended_by_others(stop: threading.Event) -> Iterator[None]:
+    """Take a JVM that is gone for no error once `stop` is set, else for one of this machine (JobError).
+
+    Whoever stops the job may have signalled Spark's JVM too: a service manager signals the whole group. The
+    batch it was at runs again at the next start.
+    """
+    from py4j.protocol import Py4JError  # noqa: PLC0415 - comes with pyspark
+
+    try:
+        yield
+    except (Py4JError, ConnectionError) as error:
+        if not stop.is_set():
+            raise JobError(
+                "Spark's JVM has ended or does not answer.",
+                "See its own log, and whether the machine ran out of memory.",
+            ) from error
+        log.warning("Spark was ended before the monitor could stop it")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 import structlog
 
 from rebalance_monitor.dashboard.findings_table import read_newest
-from rebalance_monitor.dashboard.groups_table import FILE, read_groups, restored, write_groups
+from rebalance_monitor.dashboard.groups_table import FILE, GroupsTable, read_groups, restored
 from rebalance_monitor.dashboard.keeper import Chore, Keeper
 from rebalance_monitor.dashboard.metrics_collector import SnapshotCollector, registry_of
 from rebalance_monitor.dashboard.metrics_tallies import Limits, Tallies
@@ -62,6 +62,7 @@ class Serving:
         self._session = session
         self._telling: Telling | None = None
         self._written = 0
+        self._groups = GroupsTable(storage.groups)
         self.snapshot = Snapshot(settings.cluster_name or cluster, time.time_ns() // 1_000_000)
         limits = settings.metrics
         self.tallies = Tallies(Limits(limits.allow, limits.deny, limits.max_groups))
@@ -135,7 +136,7 @@ class Serving:
     def _keep_groups(self) -> None:
         known = self.snapshot.known
         if known.version != self._written:
-            write_groups(self._storage.groups, known, time.time_ns() // 1_000_000)
+            self._groups.write(known, time.time_ns() // 1_000_000)
             self._written = known.version
 
     def _newest_findings(self) -> list[Any]:

@@ -63,8 +63,8 @@ LOCAL: dict[str, str] = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.python.daemon.module": "rebalance_monitor.streaming.daemon",
-    # Spark's source makes a projection for each partition in every batch: interpreting the few rows is cheaper
-    # than to write, hash and look up the code of one.
+    # Spark's source makes a projection for each partition in every batch: interpreting one for a few rows is
+    # cheaper than to write its code and look that up.
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     JAVA_OPTIONS: LEAN_JVM,
 }

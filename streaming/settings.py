@@ -2,7 +2,7 @@
 
 The configuration may not import the coordinator, so the kinds that severity overrides name are checked here:
 an unknown kind is a ConfigError. A threshold that nobody configured but the brokers know (retention, largest
-message, session timeout of KIP-848 groups) takes the brokers' value. No pyspark here.
+message, session timeouts of epoch-based groups) takes the brokers' value. No pyspark here.
 """
 
 from __future__ import annotations
@@ -12,9 +12,16 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.coordinator.kinds import Kind, Severity
-from rebalance_monitor.coordinator.settings import DetectionSettings, GroupOverride, SeverityOverride
+from rebalance_monitor.coordinator.settings import (
+    UNCONFIGURED,
+    DetectionSettings,
+    GroupOverride,
+    SeverityOverride,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rebalance_monitor.config import detection
 
 
@@ -30,15 +37,32 @@ class KnowsBrokers(Protocol):
     def session_timeout_848_ms(self) -> int | None:
         """Session timeout of KIP-848 groups, ms."""
 
+    def session_timeout_share_ms(self) -> int | None:
+        """Session timeout of share groups, ms."""
 
-BROKER_VALUES = ("offsets_retention_ms", "max_message_bytes", "session_timeout_848_ms")
+    def session_timeout_streams_ms(self) -> int | None:
+        """Session timeout of groups of the streams protocol, ms."""
+
+    def group_session_timeouts(self) -> Mapping[str, int]:
+        """Session timeouts (ms) of the epoch-based groups that have one of their own."""
+
+
+BROKER_VALUES = (
+    "offsets_retention_ms",
+    "max_message_bytes",
+    "session_timeout_848_ms",
+    "session_timeout_share_ms",
+    "session_timeout_streams_ms",
+)
 
 
 def detection_settings(
     section: detection.Detection, brokers: KnowsBrokers | None = None
 ) -> DetectionSettings:
     """Return the coordinator's settings; asks `brokers` for what is not configured. Raises ConfigError."""
-    values = {field.name: getattr(section, field.name) for field in fields(DetectionSettings)}
+    names = [field.name for field in fields(DetectionSettings) if field.name not in UNCONFIGURED]
+    values = {name: getattr(section, name) for name in names}
+    values["known"] = tuple(sorted(section.model_fields_set & set(BROKER_VALUES)))
     values["severity_overrides"] = tuple(map(_severity, section.severity_overrides))
     values["group_overrides"] = tuple(
         GroupOverride(**override.model_dump()) for override in section.group_overrides
@@ -61,4 +85,7 @@ def _severity(override: detection.SeverityOverride) -> SeverityOverride:
 def _told(section: detection.Detection, brokers: KnowsBrokers) -> dict[str, Any]:
     asked = [name for name in BROKER_VALUES if name not in section.model_fields_set]
     told: dict[str, Any] = {name: getattr(brokers, name)() for name in asked}
-    return {name: value for name, value in told.items() if value is not None}
+    told = {name: value for name, value in told.items() if value is not None}
+    known = set(BROKER_VALUES) - set(asked) | set(told)
+    own = tuple(sorted(brokers.group_session_timeouts().items()))
+    return {**told, "known": tuple(sorted(known)), "session_timeouts": own}

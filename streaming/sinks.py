@@ -67,8 +67,7 @@ class JsonLines:
             return
         text = "".join(to_json(finding) + "\n" for finding in telling.findings).encode()
         # An earlier attempt of this batch in the same process may have failed half-way.
-        self._lines.append(text, self.length)
-        self.written = self.length + len(text)
+        self.written = self._lines.append(text, self.length)
 
     def committed(self, key: BatchKey) -> None:  # noqa: ARG002 - a sink takes what it needs
         """Take what was written as final."""

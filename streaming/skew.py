@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 SAMPLES = 60
 ENOUGH = 30
 ENOUGH_AHEAD = 5
+STALE_MS = 600_000
+"""After so long without a record a leader's ages say nothing of its clock any more."""
+
 UNKNOWN = -1
 
 
@@ -33,6 +36,7 @@ class SkewWatch:
         self._usual_age_ms = usual_age_ms
         self._leaders: dict[int, int] = {}
         self._ages: dict[int, deque[int]] = {}
+        self._heard: dict[int, int] = {}
 
     def learn(self, sightings: Sequence[Sighting]) -> None:
         """Take who leads which partition."""
@@ -48,6 +52,9 @@ class SkewWatch:
             freshest[broker] = max(at, freshest.get(broker, at))
         for broker, at in freshest.items():
             self._ages.setdefault(broker, deque(maxlen=SAMPLES)).append(now - at)
+            self._heard[broker] = now
+        for broker in [broker for broker, at in self._heard.items() if not now - STALE_MS < at <= now]:
+            del self._heard[broker], self._ages[broker]
         said = [self._sentence(broker, ages) for broker, ages in sorted(self._ages.items())]
         return "; ".join(sentence for sentence in said if sentence)
 

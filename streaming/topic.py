@@ -123,8 +123,9 @@ class TopicWatch:
             try:
                 with ClusterAdmin(self._properties) as admin:
                     facts = ask(admin, self._name)
-            except DependencyError as error:
-                log.warning("the brokers could not be asked about the topic", why=str(error))
+            except Exception as error:  # noqa: BLE001 - a client's bug must not end the watching
+                why = str(error) if isinstance(error, DependencyError) else f"{type(error).__name__}: {error}"
+                log.warning("the brokers could not be asked about the topic", why=why)
                 continue
             if facts is not None and before.batches:
                 self._look = Look(before, facts, self._reading)

@@ -50,3 +50,5 @@ ensure "Alertmanager" "have prometheus-alertmanager" prometheus-alertmanager
 ensure "Chromium" "have chromium" chromium
 # What checks the rules, scrapes the metrics and answers the dashboards' queries.
 ensure "Prometheus" "have promtool" prometheus
+# Compiles what sets the clock of a process (make chaos ARGS="-k clock").
+ensure "a C compiler" "have cc" build-essential

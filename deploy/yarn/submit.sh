@@ -3,7 +3,8 @@
 #
 # Needs SPARK_HOME and HADOOP_CONF_DIR (or YARN_CONF_DIR). The Python environment travels as an archive that
 # `deploy/yarn/pack.sh` makes; where every node has one already, name its interpreter: PYTHON_ON_NODES=/opt/…/python.
-# With Kerberos: KEYTAB=/path PRINCIPAL=monitor@REALM, so that the tokens are renewed for months.
+# With Kerberos: KEYTAB=/path PRINCIPAL=monitor@REALM, so that the tokens are renewed for months. Files that the
+# configuration names by their bare names (a login, certificates) travel with it: FILES=/secure/jaas,/secure/ca.pem
 set -eu
 
 config=${1:?usage: submit.sh monitor.yaml [spark-submit options]}
@@ -19,14 +20,17 @@ ships=$([ -n "${PYTHON_ON_NODES:-}" ] || echo yes)
 packages=${PACKAGES-org.apache.spark:spark-sql-kafka-0-10_$scala:$connector}
 
 # An application that fails is tried again; failures older than an hour are forgotten, or months would use them up.
+# Python's share is beside the JVM's memory: YARN's usual tenth for it is less than a driver or a worker needs.
 exec "$SPARK_HOME/bin/spark-submit" \
     --master yarn --deploy-mode cluster --name rebalance-monitor \
     ${packages:+--packages "$packages"} \
     ${KEYTAB:+--keytab "$KEYTAB" --principal "$PRINCIPAL"} \
     ${ships:+--archives "$archive#environment"} \
-    --files "$config#monitor.yaml,$here/log4j2.properties" \
+    --files "$config#monitor.yaml,$here/log4j2.properties${FILES:+,$FILES}" \
     --driver-memory "${DRIVER_MEMORY:-2g}" --executor-memory "${EXECUTOR_MEMORY:-2g}" \
     --num-executors "${EXECUTORS:-2}" --executor-cores 1 \
+    --conf spark.driver.memoryOverhead="${DRIVER_OVERHEAD:-1g}" \
+    --conf spark.executor.memoryOverhead="${EXECUTOR_OVERHEAD:-1g}" \
     --conf spark.yarn.maxAppAttempts=100 \
     --conf spark.yarn.am.attemptFailuresValidityInterval=1h \
     --conf spark.executor.failuresValidityInterval=1h \

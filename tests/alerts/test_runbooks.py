@@ -5,10 +5,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import yaml
+
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.kinds import Kind
 
-PAGE = (Path(__file__).parents[2] / "docs" / "runbooks.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "runbooks.md").read_text(encoding="utf-8")
+RULES = ROOT / "deploy" / "prometheus" / "alerting.rules.yml"
 
 
 def test_every_kind_of_finding_has_its_section_and_no_section_is_of_no_kind() -> None:
@@ -20,6 +24,17 @@ def test_every_cause_of_a_degraded_monitor_has_its_row() -> None:
     rows = re.findall(r"^\| `(\w+)`", PAGE, re.MULTILINE)
     causes = list(Cause)
     assert rows == [cause.value for cause in causes[causes.index(Cause.BLIND) :]]
+
+
+def test_every_alert_of_prometheus_leads_to_a_section_or_has_its_row() -> None:
+    groups = yaml.safe_load(RULES.read_text(encoding="utf-8"))["groups"]
+    leads = {
+        r["alert"]: r["annotations"]["runbook_url"].partition("#")[2] for g in groups for r in g["rules"]
+    }
+    assert set(leads.values()) <= {kind.value for kind in Kind}
+    assert re.findall(r"^\| ([A-Z]\w+) \|", PAGE, re.MULTILINE) == [
+        alert for alert, section in leads.items() if section == Kind.MONITOR_DEGRADED
+    ]
 
 
 def _in_page_order() -> list[Kind]:

@@ -140,15 +140,16 @@ class ChaosJob(Job):
 
     def python_workers(self) -> list[int]:
         """Spark's Python workers: children of the daemon, itself a child of the JVM."""
-        tree, below = children(), self._below()
+        tree, below = children(), self.below()
         daemons = [pid for pid in below if "rebalance_monitor.streaming.daemon" in command_line(pid)]
         return [pid for pid in daemons if any(pid in tree.get(daemon, []) for daemon in daemons)]
 
     def executors(self) -> list[int]:
         """The executors of a local cluster, which are JVMs of their own."""
-        return [pid for pid in self._below() if "CoarseGrainedExecutorBackend" in command_line(pid)]
+        return [pid for pid in self.below() if "CoarseGrainedExecutorBackend" in command_line(pid)]
 
-    def _below(self) -> list[int]:
+    def below(self) -> list[int]:
+        """The driver and everything under it."""
         tree, below = children(), [self.pid]
         for parent in below:
             below += tree.get(parent, [])

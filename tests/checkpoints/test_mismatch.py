@@ -1,6 +1,6 @@
 """What becomes of a job whose topic, cluster or state is not what it was: each with the real thing.
 
-One broker, one storage folder, and run after run; the steps build on each other, so they are one test.
+One broker, one storage folder, and run after run; the steps of the first test build on each other.
 """
 
 from __future__ import annotations
@@ -31,12 +31,20 @@ from rebalance_monitor.cluster.admin import ClusterAdmin
 from rebalance_monitor.coordinator.findings import Finding, from_json
 from rebalance_monitor.lab.broker import LabBroker
 from rebalance_monitor.lab.node import free_ports
+from tests.chaos.rig import PATIENCE_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-pytestmark = [pytest.mark.chaos, pytest.mark.broker, pytest.mark.spark, pytest.mark.timeout(1_200)]
+# How long one start of the job may take.
+RUN_S = max(300.0, PATIENCE_S)
+pytestmark = [
+    pytest.mark.chaos,
+    pytest.mark.broker,
+    pytest.mark.spark,
+    pytest.mark.timeout(10 * RUN_S),
+]
 MAIN = "from rebalance_monitor.cli.main import main; main()"
 TOPIC = "__consumer_offsets"
 GROUPS = [f"group-{number}" for number in range(6)]
@@ -67,7 +75,7 @@ class Site:
         }
         (config := self.folder / "monitor.yaml").write_text(yaml.safe_dump(tree))
         command = [sys.executable, "-c", MAIN, *words, "--config", str(config)]
-        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=RUN_S)
 
     def read(self, *words: str, **settings: object) -> list[Finding]:
         """Let the job read what there is; return what it has told since the last call."""
@@ -82,8 +90,10 @@ class Site:
         return done.stderr
 
     def told(self) -> list[Finding]:
+        """What the job has told, but for how fast this machine is."""
         path = self.data / "findings.jsonl"
-        return [from_json(line) for line in path.read_text().splitlines()] if path.exists() else []
+        found = map(from_json, path.read_text().splitlines()) if path.exists() else []
+        return [finding for finding in found if finding.details.get("cause") != "behind"]
 
     def rows(self, *words: str) -> list[dict[str, Any]]:
         done = self.run("checkpoint", *words, "-o", "json")
@@ -135,7 +145,6 @@ def test_every_mismatch_is_told_and_a_rebuild_tells_nothing_twice(site: tuple[Si
     grown_topic(job)
     lost_checkpoint(job)
     removed_records(job)
-    older_blob(job)
     recreated_topic(job)
     cut_off_topic(job, broker)
     replaced_cluster(job, broker)
@@ -197,15 +206,17 @@ def configure(job: Site, **values: str) -> None:
     admin.incremental_alter_configs([resource])[resource].result()
 
 
-def older_blob(job: Site) -> None:
-    job.generations()
+def test_state_of_a_release_that_is_read_no_longer_is_refused_by_name(site: tuple[Site, LabBroker]) -> None:
+    job, _ = site
+    job.folder.mkdir()
     (module := job.folder / "old_daemon.py").write_text(OLD_DAEMON)
     spark = {"spark.python.daemon.module": "old_daemon", "spark.executorEnv.PYTHONPATH": str(module.parent)}
-    job.read("--rebuild-state", spark=spark)
+    assert {finding.group for finding in job.read(spark=spark)} == set(GROUPS)
     says = job.refused()
     assert "state of version" in says
     assert "--rebuild-state" in says
-    job.read("--rebuild-state")
+    assert ("state_rebuilt", "opened") in degraded(job.read("--rebuild-state"))
+    no_twice(job)
     assert {row["in use"] for row in job.rows("inspect")} == {"yes", "no"}
     assert job.run("checkpoint", "prune", "--yes").returncode == 0
     assert [row["in use"] for row in job.rows("inspect")] == ["yes"]

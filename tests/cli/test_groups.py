@@ -10,7 +10,7 @@ import pytest
 from rebalance_monitor.cli.exit_codes import ExitCode
 from rebalance_monitor.cli.main import run
 from rebalance_monitor.dashboard.findings_table import write_findings
-from rebalance_monitor.dashboard.groups_table import write_groups
+from rebalance_monitor.dashboard.groups_table import GroupsTable
 from rebalance_monitor.streaming.storage import storage_at
 from tests.dashboard.web import known
 from tests.dashboard.web.serving import served
@@ -32,7 +32,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     storage = storage_at(folder)
     told = [finding for view in known.replayed().groups.values() for finding in view.recent]
     write_findings(storage.findings, told, "0b31a4ad", 1)
-    write_groups(storage.groups, known.replayed(), known.T0)
+    GroupsTable(storage.groups).write(known.replayed(), known.T0)
     return folder
 
 

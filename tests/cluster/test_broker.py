@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from kafka.admin import ConfigResource, KafkaAdminClient
 
 from rebalance_monitor.cluster.admin import OFFSETS_TOPIC, ClusterAdmin
 from rebalance_monitor.cluster.errors import BrokerUnreachableError
@@ -65,9 +66,33 @@ def test_the_cluster_tells_what_the_monitor_needs(admin: ClusterAdmin) -> None:
     assert admin.max_message_bytes() == 1_048_588
     timeout = admin.session_timeout_848_ms()
     assert timeout is not None
-    assert admin.group_session_timeouts(["some-group"]) == {"some-group": timeout}
+    assert admin.session_timeout_share_ms() == admin.session_timeout_streams_ms() == timeout
+    assert admin.group_session_timeouts() == {}
     assert {"READ", "DESCRIBE"} <= admin.topic_operations()
     assert "DESCRIBE" in admin.cluster_operations()
+
+
+def test_a_group_with_a_session_timeout_of_its_own_is_told(servers: str, admin: ClusterAdmin) -> None:
+    properties = {"bootstrap.servers": servers, "group.protocol": "consumer"}
+    members = [Consumer({**properties, "group.id": f"{name}-timeout"}) for name in ("own", "usual")]
+    for member in members:
+        member.subscribe([TOPIC])
+    deadline = time.monotonic() + 60
+    while not all(member.assignment() for member in members) and time.monotonic() < deadline:
+        for member in members:
+            member.poll(0.1)
+    timeout = (admin.session_timeout_848_ms() or 0) + 1_000
+    client = KafkaAdminClient(bootstrap_servers=servers)
+    client.alter_configs(
+        [ConfigResource("GROUP", "own-timeout", {"consumer.session.timeout.ms": str(timeout)})],
+        raise_on_unknown=False,
+    )
+    client.close()
+    while not admin.group_session_timeouts() and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert admin.group_session_timeouts() == {"own-timeout": timeout}
+    for member in members:
+        member.close()
 
 
 def test_a_topic_that_is_not_there_has_no_partitions(admin: ClusterAdmin) -> None:

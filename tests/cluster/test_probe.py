@@ -5,11 +5,20 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 import pytest
+from kafka.errors import IncompatibleBrokerVersion
 
-from rebalance_monitor.cluster.admin import OFFSETS_TOPIC, Broker, ClusterAdmin, PartitionLeader, Topic
+from rebalance_monitor.cluster.admin import (
+    OFFSETS_TOPIC,
+    Broker,
+    ClusterAdmin,
+    PartitionLeader,
+    Topic,
+    _sentence,
+)
 from rebalance_monitor.cluster.errors import BrokerUnreachableError
 from rebalance_monitor.cluster.probe import METADATA, REBALANCING, ProbeThread, look
 from rebalance_monitor.config.errors import ConfigError
@@ -64,6 +73,19 @@ def test_brokers_that_fail_or_hang_are_said_and_the_others_still_answer() -> Non
     assert set(cluster.asked) == {REBALANCING}
 
 
+def test_a_broker_that_knows_no_filter_of_states_is_said_to_be_too_old() -> None:
+    class Old(Cluster):
+        def list_groups(self, broker: int, states: Sequence[str] = ()) -> list[dict[str, Any]]:
+            assert states
+            raise _sentence(IncompatibleBrokerVersion("no ListGroups v4"), f"broker {broker}")
+
+    with ThreadPoolExecutor(4) as pool:
+        sighting = look(Old(), pool, 1)
+    assert sighting.brokers == ((1, False), (2, False), (3, False))
+    assert sighting.failures[1].startswith("The brokers at broker 1 are too old")
+    assert "Kafka 2.6" in sighting.failures[1]
+
+
 def test_a_bug_in_the_client_does_not_end_the_looking() -> None:
     class Broken(Cluster):
         def brokers(self) -> tuple[Broker, ...]:
@@ -101,3 +123,54 @@ def test_a_cluster_that_stays_away_costs_no_threads() -> None:
     while threading.active_count() > before and time.monotonic() < deadline:
         time.sleep(0.05)
     assert threading.active_count() == before
+
+
+def test_a_listing_that_some_broker_does_not_answer_is_not_asked_for_in_every_look(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = Cluster()
+    cluster.release.set()
+    monkeypatch.setattr("rebalance_monitor.cluster.probe.ClusterAdmin", lambda *_: Closing(cluster))
+    with ProbeThread({"bootstrap.servers": "x"}, 0.01) as probe:
+        assert looks(probe, 10)
+    assert cluster.asked.count(()) == 3  # brokers 1 to 3, in one look
+
+
+def test_a_client_that_breaks_when_it_connects_or_closes_does_not_end_the_looking(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(*_: object) -> Closing:
+        if next(turns) % 2:
+            raise AttributeError("a bug")
+        return Closing(Headless())
+
+    turns = count()
+    monkeypatch.setattr("rebalance_monitor.cluster.probe.ClusterAdmin", broken)
+    with ProbeThread({"bootstrap.servers": "x"}, 0.01) as probe:
+        assert looks(probe, 6)
+
+
+class Headless(Cluster):
+    def brokers(self) -> tuple[Broker, ...]:
+        raise KeyError("brokers")
+
+
+class Closing:
+    """A connection that breaks when it is closed."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._cluster, name)
+
+    def close(self) -> None:
+        raise RuntimeError("a bug")
+
+
+def looks(probe: ProbeThread, wanted: int) -> bool:
+    found, deadline = 0, time.monotonic() + 15
+    while found < wanted and time.monotonic() < deadline:
+        time.sleep(0.02)
+        found += len(probe.drain())
+    return found >= wanted

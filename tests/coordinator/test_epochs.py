@@ -1,3 +1,4 @@
+from dataclasses import replace
 from struct import pack
 
 from hypothesis import given, settings
@@ -36,9 +37,9 @@ class Epochs(Topic):
         body = pack(">iib", epoch, epoch - 1, state) + b"\2" + given + b"\1" + b"\0"
         self.put(at, 8, b"\0\0" + body, member)
 
-    def metadata(self, at: int, member: str, instance: str | None = None) -> None:
+    def metadata(self, at: int, member: str, instance: str | None = None, topic: str = "orders") -> None:
         value = b"\0\0" + compact(instance) + b"\0" + compact("c-" + member[:2]) + compact("/10.0.0.1")
-        value += b"\2" + compact("orders") + b"\0" + pack(">i", P) + b"\0" + b"\0"
+        value += b"\2" + compact(topic) + b"\0" + pack(">i", P) + b"\0" + b"\0"
         self.put(at, 5, value, member)
 
     def join(
@@ -82,6 +83,18 @@ def test_two_joins_that_converge_are_one_rebalance_each() -> None:
     assert second.started_at_min == T0 + 1_000
     assert second.join_ms_min == second.join_ms_max == 1_000
     assert [entry.cause for entry in second.causes] == [Cause.MEMBER_JOINED]
+
+
+def test_a_group_that_starts_again_on_another_topic_is_not_said_to_read_the_one_before() -> None:
+    topic = Epochs()
+    topic.join(0, A, 1, (0, 1))
+    topic.leave(60_000, A, 2)
+    topic.metadata(90_000, B, topic="payments")
+    topic.bump(90_000, 3)
+    topic.target(90_000, 3)
+    topic.ack(90_000, B, 3, (0, 1))
+    first, second = of(findings(topic, SETTINGS), Kind.REBALANCE)
+    assert (first.topics, second.topics) == (("orders",), ("payments",))
 
 
 def test_epoch_bumps_of_one_convergence_are_one_rebalance() -> None:
@@ -222,6 +235,10 @@ def test_the_session_deadline_of_an_epoch_based_group_is_marked_as_assumed() -> 
         topic.commit(at, {1: 5})
     for at in range(30_000, 45_000, 1_000):
         topic.commit(at, {0: 5})
+    told = replace(SETTINGS, known=("session_timeout_848_ms",))
+    assert of(findings(topic, told), Kind.MEMBER_SILENT)[0].details["assumed"] == 0
+    own = of(findings(topic, replace(SETTINGS, session_timeouts=(("g", 4_000),))), Kind.MEMBER_SILENT)[0]
+    assert (own.details["assumed"], own.details["session_timeout_ms"]) == (0, 4_000)
     silent = of(findings(topic, SETTINGS), Kind.MEMBER_SILENT)
     assert [found.details["deadline"] for found in silent] == ["session", "poll"]
     assert [found.details["assumed"] for found in silent] == [1, 0]
@@ -252,6 +269,31 @@ def test_what_changed_where_no_member_came_or_went_is_told_by_hash_and_subscript
     hashed(topic, 120_000, 5, 79)
     found = settle(topic, 120_100, 5)
     assert [(entry.cause, entry.member_id) for entry in found.causes] == [(Cause.SUBSCRIPTION_CHANGED, A)]
+
+
+def test_members_that_only_join_are_never_a_storm() -> None:
+    topic = Epochs()
+    for epoch in range(1, 12):
+        topic.join(5_000 * epoch, f"member-{epoch}", epoch, (epoch,))
+        for other in range(1, epoch):
+            topic.ack(5_000 * epoch + 500, f"member-{other}", epoch, (other,))
+    found = findings(topic, SETTINGS)
+    assert len(of(found, Kind.REBALANCE)) == 11
+    assert not of(found, Kind.STORM)
+
+
+def test_a_static_member_that_announced_its_departure_and_stays_away_expired() -> None:
+    topic = Epochs()
+    topic.join(0, A, 1, (0,), instance="s")
+    topic.join(500, B, 2, (1,))
+    topic.ack(900, A, 2, (0,))
+    topic.ack(10_000, A, -2, (0,))
+    topic.leave(10_000 + S, A, 3)
+    topic.target(18_000, 3)
+    topic.ack(18_000, B, 3, (0, 1))
+    cause = of(findings(topic, SETTINGS), Kind.REBALANCE)[-1].causes[0]
+    assert (cause.cause, cause.instance_id) == (Cause.STATIC_MEMBER_EXPIRED, "s")
+    assert "after it announced its departure" in cause.why
 
 
 def test_convergences_in_which_a_member_leaves_and_returns_count_twice_towards_a_storm() -> None:

@@ -194,7 +194,7 @@ def test_a_listing_that_a_broker_did_not_answer_says_nothing() -> None:
 
 
 def test_sightings_with_members_and_listings_survive_as_json() -> None:
-    seen = replace(listing(60_000, "g", "h"), members=LISTED)
+    seen = replace(listing(60_000, "g", "h"), members=LISTED, failures={2: "Broker 2 is away."})
     assert from_json(to_json(seen)) == seen
 
 
@@ -237,3 +237,57 @@ def test_active_members_that_are_gone_after_a_move_hint_at_the_size_limit() -> N
     live.on_sightings([look(at, seen=False, epoch=1 + (at >= 55_000)) for at in range(50_000, 60_000, 1_000)])
     last = [found for found in findings(dropped(59_000)) if found.kind is Kind.REBALANCE][-1]
     assert Cause.GROUP_OVER_CAPACITY in {entry.cause for entry in live.refine([last])[0].causes}
+
+
+def probed(at: int, *, seen: bool, answered: tuple[bool, ...] = (True, False)) -> Sighting:
+    """A look at a cluster of two brokers, of which the first coordinates every group."""
+    return Sighting(T0 + at, SEEN if seen else (), ((0, 1, 1),), tuple(enumerate(answered, 1)))
+
+
+def test_another_broker_that_never_answers_keeps_no_rebalance_open() -> None:
+    live = Live(SETTINGS, "c1")
+    found = live.on_sightings([probed(at, seen=at < 3_000) for at in range(0, 6_000, 1_000)])
+    assert kinds(found)[-1] == (Kind.REBALANCE_IN_PROGRESS, "resolved")
+
+
+def test_a_generation_between_two_looks_parts_two_barriers_even_if_the_coordinator_was_silent() -> None:
+    live = Live(SETTINGS, "c1")
+    live.on_sightings([probed(at, seen=True) for at in range(0, 3_000, 1_000)])
+    topic = Topic()
+    topic.generation(3_500, 1, [Client("a-1", (0,))])
+    live.refine(findings(topic))
+    silent = [probed(at, seen=False, answered=(False, True)) for at in range(4_000, 600_000, 1_000)]
+    assert live.on_sightings(silent) == []
+    later = [probed(at, seen=True) for at in range(600_000, 620_000, 1_000)]
+    assert Kind.REBALANCE_STUCK not in {kind for kind, _ in kinds(live.on_sightings(later))}
+
+
+def test_a_barrier_that_lasts_for_a_day_needs_no_more_memory_than_one_of_minutes() -> None:
+    live = Live(SETTINGS, "c1")
+    live.on_sightings([look(at, seen=True) for at in range(0, 600_000, 1_000)])
+    before = len(json.dumps(live.snapshot()))
+    live.on_sightings([look(at, seen=True) for at in range(600_000, 7_200_000, 1_000)])
+    assert len(json.dumps(live.snapshot())) < 1.5 * before
+    found = live.on_sightings([look(7_200_000, seen=False)])
+    assert found[0].details == {"sightings": 7_200, "duration_ms": 7_200_000}
+
+
+def test_a_probe_whose_clock_was_ahead_goes_on_when_it_is_set_back() -> None:
+    live = Live(SETTINGS, "c1")
+    live.on_sightings([look(3_600_000, seen=True)])
+    found = live.on_sightings([look(at, seen=at < 90_000) for at in range(0, 100_000, 1_000)])
+    assert (Kind.REBALANCE_STUCK, "opened") in kinds(found)
+    assert kinds(found)[-2:] == [
+        (Kind.REBALANCE_IN_PROGRESS, "resolved"),
+        (Kind.REBALANCE_STUCK, "resolved"),
+    ]
+
+
+def test_a_listing_before_any_group_is_known_says_nothing_about_what_an_earlier_one_left_out() -> None:
+    live = Live(SETTINGS, "c1")
+    alive = {"g": {"state": "Stable", "at": T0 - 60_000}}
+    listing = replace(look(0, seen=False), listed=frozenset({"other"}))
+    assert [found.phase for found in live.on_sightings([listing], alive)] == ["opened"]
+    after = Live(SETTINGS, "c1", live.snapshot())
+    assert after.on_sightings([replace(listing, at=listing.at + 1_000)], {}) == []
+    assert after.snapshot()["visibility"] == live.snapshot()["visibility"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.dashboard.findings_table import write_findings
-from rebalance_monitor.dashboard.groups_table import write_groups
+from rebalance_monitor.dashboard.groups_table import GroupsTable
 from rebalance_monitor.dashboard.snapshot import Known
 from tests.dashboard.played import all_updates
 
@@ -25,5 +25,5 @@ def write_tables(root: Path) -> Known:
             write_findings(root / "findings", findings, QUERY, number)
             findings = []
     write_findings(root / "findings", findings, QUERY, 10**6)
-    write_groups(root / "groups", known, at=known.health.now)
+    GroupsTable(root / "groups").write(known, at=known.health.now)
     return known

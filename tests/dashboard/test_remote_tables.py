@@ -11,7 +11,7 @@ import pytest
 
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.dashboard.findings_table import FINDINGS_SCHEMA, read_newest, write_findings
-from rebalance_monitor.dashboard.groups_table import read_groups, write_groups
+from rebalance_monitor.dashboard.groups_table import GroupsTable, read_groups
 from rebalance_monitor.dashboard.quarantine_table import Unreadable, write_quarantine
 from rebalance_monitor.dashboard.snapshot import Known, Update
 from rebalance_monitor.dashboard.table_files import files, forget_uncommitted
@@ -90,7 +90,7 @@ def test_what_groups_are_now_comes_back(folder: Place) -> None:
     assert read_groups(groups) == Known()
     known = Known().after(Update(findings=[some(0)], now=AT, wall=AT))
     for _ in range(2):
-        write_groups(groups, known, AT)
+        GroupsTable(groups).write(known, AT)
     assert set(read_groups(groups).groups) == set(known.groups)
 
 

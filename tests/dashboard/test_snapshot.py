@@ -14,7 +14,7 @@ from rebalance_monitor.coordinator.kinds import KINDS, Kind
 from rebalance_monitor.dashboard import snapshot as module
 from rebalance_monitor.dashboard.findings_table import read_newest, write_findings
 from rebalance_monitor.dashboard.group_view import GroupView
-from rebalance_monitor.dashboard.groups_table import FILE, GROUPS_SCHEMA, read_groups, restored, write_groups
+from rebalance_monitor.dashboard.groups_table import FILE, GROUPS_SCHEMA, GroupsTable, read_groups, restored
 from rebalance_monitor.dashboard.incidents import CLOSED_KEPT, Incidents
 from rebalance_monitor.dashboard.snapshot import Known, Snapshot, Update
 from tests.dashboard.played import CAPTURES, SMALLEST, all_updates, updates
@@ -168,7 +168,7 @@ def test_a_killed_monitor_knows_at_its_next_start_what_was_known(tmp_path: Path,
         known = known.after(update)
         write_findings(tmp_path / "findings", update.findings, "q", number)
         if number == len(updates(name)) // 2:
-            write_groups(tmp_path / "groups", known, at=1)
+            GroupsTable(tmp_path / "groups").write(known, at=1)
     again = restored(read_groups(tmp_path / "groups"), read_newest(tmp_path / "findings", 10_000))
     assert set(again.incidents.open) == set(known.incidents.open)
     # Groups that ended without a finding (simple consumers) are forgotten with the next batches.
@@ -184,7 +184,7 @@ def test_the_groups_table_holds_every_group_with_its_incidents(tmp_path: Path) -
     known = Known(cluster="c")
     for update in all_updates():
         known = known.after(update)
-    write_groups(tmp_path, known, at=77)
+    GroupsTable(tmp_path).write(known, at=77)
     rows = pq.ParquetFile(tmp_path / FILE).read().to_pylist()
     assert [row["group"] for row in rows] == sorted(known.groups)
     assert {row["snapshot_at"] for row in rows} == {77}
@@ -198,6 +198,21 @@ def test_the_groups_table_holds_every_group_with_its_incidents(tmp_path: Path) -
     assert {name: view.summary for name, view in again.groups.items()} == {
         name: dict(view.summary) for name, view in known.groups.items()
     }
+
+
+def test_a_groups_table_written_again_and_again_is_that_of_one_written_at_once(tmp_path: Path) -> None:
+    kept, known, sizes = GroupsTable(tmp_path / "kept"), Known(cluster="c"), set[int]()
+    for number, update in enumerate(all_updates()):
+        known = known.after(update)
+        if number % 7 == 0:
+            # Groups come, change and go.
+            known = known.after(Update(removed=sorted(known.groups)[:: number + 2]))
+            kept.write(known, at=number)
+            GroupsTable(tmp_path / "fresh").write(known, at=number)
+            found, expected = (pq.ParquetFile(tmp_path / name / FILE).read() for name in ("kept", "fresh"))
+            assert found.equals(expected, check_metadata=True)
+            sizes.add(len(found))
+    assert len(sizes) > 1
 
 
 def test_a_groups_table_of_another_version_is_not_read(tmp_path: Path) -> None:

@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
+import sys
+import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 
+from rebalance_monitor.cluster.ivy import spark_jars_folder
+from rebalance_monitor.cluster.java import find_java
 from rebalance_monitor.config.load import load
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.dashboard.findings_table import write_findings
+from rebalance_monitor.dashboard.web.access import OPEN_PATHS
 from tests.alerts.findings import finding
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
+    from rebalance_monitor.config.model import Settings
+
+ROOT = Path(__file__).resolve().parents[2]
+DEPLOY = ROOT / "deploy"
 KUBERNETES = DEPLOY / "kubernetes"
 SCRIPTS = sorted(DEPLOY.glob("**/*.sh"))
+PARTS = ("base", "spark-operator")
+SECRETS = "/run/secrets/rebalance-monitor"
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
@@ -30,17 +41,22 @@ def test_scripts_are_valid_and_may_be_run(path: Path) -> None:
     assert path.stat().st_mode & 0o111
 
 
-@pytest.mark.parametrize("part", ["base", "spark-operator"])
-def test_the_monitors_own_configuration_is_valid_there(part: str, tmp_path: Path) -> None:
-    text = (KUBERNETES / part / "monitor.yaml").read_text()
-    secrets = tmp_path / "secrets"
-    secrets.mkdir()
+def settings_of(part: str, folder: Path) -> Settings:
+    """The monitor's configuration in a kustomization, with the secrets of docs/howto/kubernetes.md."""
+    (secrets := folder / "secrets").mkdir()
     for name in ("jaas", "ca.pem", "token"):
         (secrets / name).write_text("ScramLoginModule is a secret;")
-    (config := tmp_path / "monitor.yaml").write_text(
-        text.replace("/run/secrets/rebalance-monitor", str(secrets))
-    )
-    assert load(config).storage.path == "/data"
+    text = (KUBERNETES / part / "monitor.yaml").read_text()
+    (config := folder / "monitor.yaml").write_text(text.replace(SECRETS, str(secrets)))
+    return load(config)
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_the_monitors_own_configuration_is_valid_there(part: str, tmp_path: Path) -> None:
+    settings = settings_of(part, tmp_path)
+    # Below the volume that is mounted, so that the monitor makes it with a mode of its own.
+    assert Path(str(settings.storage.path)).parent == Path("/data")
+    assert settings.web.host == "0.0.0.0"  # noqa: S104 - the pod's address, behind a token
 
 
 def objects(part: str) -> dict[str, dict[str, Any]]:
@@ -76,6 +92,25 @@ def test_the_plain_driver_is_one_pod_that_may_do_nothing_but_its_work() -> None:
     assert {mount["name"] for mount in container["volumeMounts"]} == names
 
 
+def test_probes_and_scrapes_of_the_plain_driver_reach_the_page(tmp_path: Path) -> None:
+    found, settings = objects("base"), settings_of("base", tmp_path)
+    ((container,),) = [found["StatefulSet"]["spec"]["template"]["spec"]["containers"]]
+    (port,) = container["ports"]
+    assert port["containerPort"] == settings.web.port
+    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+        asked = container[probe]["httpGet"]
+        # Probes send no token, and name the pod's address.
+        assert asked["path"] in OPEN_PATHS
+        assert asked["port"] == port["name"]
+    ((service,),) = [found["Service"]["spec"]["ports"]]
+    assert service["targetPort"] == port["name"]
+    ((scraped,),) = [found["ServiceMonitor"]["spec"]["endpoints"]]
+    assert scraped["port"] == service["name"]
+    assert found["NetworkPolicy"]["spec"]["ingress"] == [{"ports": [{"port": port["name"]}]}]
+    mounts = {mount["mountPath"] for mount in container["volumeMounts"]}
+    assert {"/data", SECRETS, "/etc/rebalance-monitor", "/tmp"} == mounts  # noqa: S108 - a path in the pod
+
+
 def test_the_spark_application_mounts_what_it_reads() -> None:
     spec = objects("spark-operator")["SparkApplication"]["spec"]
     assert spec["sparkConf"]["spark.sql.streaming.kafka.useDeprecatedOffsetFetching"] == "true"
@@ -83,13 +118,124 @@ def test_the_spark_application_mounts_what_it_reads() -> None:
     for role in ("driver", "executor"):
         assert {mount["name"] for mount in spec[role]["volumeMounts"]} <= volumes
         assert spec[role]["securityContext"]["runAsNonRoot"] is True
+        # Or the volume is nobody's but root's.
+        assert spec[role]["podSecurityContext"] == {"fsGroup": spec[role]["securityContext"]["runAsUser"]}
+
+
+def test_the_spark_application_runs_the_images_spark_and_is_scraped(tmp_path: Path) -> None:
+    found, settings = objects("spark-operator"), settings_of("spark-operator", tmp_path)
+    spec = found["SparkApplication"]["spec"]
+    pinned = re.search(r"^pyspark==(\S+)", (ROOT / "requirements" / "demo.txt").read_text(), re.MULTILINE)
+    assert pinned
+    assert spec["sparkVersion"] == pinned[1]
+    (port,) = spec["driver"]["ports"]
+    assert port["containerPort"] == settings.web.port
+    monitor = found["PodMonitor"]["spec"]
+    assert [endpoint["port"] for endpoint in monitor["podMetricsEndpoints"]] == [port["name"]]
+    name = found["SparkApplication"]["metadata"]["name"]
+    assert monitor["selector"]["matchLabels"]["sparkoperator.k8s.io/app-name"] == name
+    main = spec["mainApplicationFile"].removeprefix("local://")
+    folder = KUBERNETES / "spark-operator"
+    ((made,),) = [yaml.safe_load((folder / "kustomization.yaml").read_text())["configMapGenerator"]]
+    assert Path(main).name in made["files"]
+    assert str(Path(main).parent) in {mount["mountPath"] for mount in spec["driver"]["volumeMounts"]}
+    assert spec["driver"]["serviceAccount"] == found["ServiceAccount"]["metadata"]["name"]
 
 
 def test_the_image_runs_as_nobody_special_and_names_what_exists() -> None:
     text = (KUBERNETES / "Dockerfile").read_text()
     assert re.findall(r"^USER (.*)$", text, re.MULTILINE)[-1] == "10001:10001"
-    for name in re.findall(r"-r (\S+)", text):
-        assert (DEPLOY.parent / name).exists()
+    named = [*re.findall(r"-r (\S+)", text), *re.findall(r"\bdeploy/\S+(?= /|$)", text, re.MULTILINE)]
+    assert len(named) == 4
+    left_out = (ROOT / ".dockerignore").read_text().splitlines()
+    for name in named:
+        assert (ROOT / name).exists()
+        assert name.partition("/")[0] not in left_out
+    # The interpreter of the first line makes the folder that SPARK_HOME names.
+    python = re.findall(r"^FROM python:([\d.]+)-", text, re.MULTILINE)
+    homes = re.findall(r"SPARK_HOME=/opt/monitor/lib/python([\d.]+)/", text)
+    assert set(python) == set(homes)
+
+
+def packed_modules() -> set[str]:
+    """The folders that the build of the package reads."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    return set(project["tool"]["setuptools"]["package-dir"].values())
+
+
+def test_the_images_context_leaves_out_no_part_of_the_package() -> None:
+    left_out = set((ROOT / ".dockerignore").read_text().splitlines())
+    assert left_out & {*packed_modules(), "requirements", "deploy", "pyproject.toml", "README.md"} == set()
+    assert {".git", ".venv"} <= left_out
+
+
+def entrypoint(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run the image's entry point with this machine's Spark and Java."""
+    java = find_java()
+    path = f"{java.executable.parent}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = {"SPARK_HOME": str(spark_jars_folder().parent), "JAVA_HOME": str(java.home), "PATH": path}
+    return subprocess.run(
+        [KUBERNETES / "entrypoint.sh", *words],
+        env={**os.environ, **environment, **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+
+def test_the_image_runs_a_verb_of_the_monitor() -> None:
+    assert entrypoint("--version").stdout.startswith("rebalance-monitor")
+    assert entrypoint("no-such-verb").returncode == 2
+
+
+@pytest.mark.spark
+def test_the_image_runs_a_driver_as_spark_asks_for_it(tmp_path: Path) -> None:
+    (main := tmp_path / "run.py").write_text(DRIVER)
+    properties = {
+        "spark.master": "local[1]",
+        "spark.pyspark.python": sys.executable,
+        "spark.pyspark.driver.python": sys.executable,
+    }
+    (file := tmp_path / "spark.properties").write_text("".join(f"{k}={v}\n" for k, v in properties.items()))
+    done = entrypoint(
+        *("driver", "--properties-file", str(file), "--class", "org.apache.spark.deploy.PythonRunner"),
+        f"local://{main}",
+        SPARK_DRIVER_BIND_ADDRESS="127.0.0.1",
+    )
+    assert done.stdout.split() == ["127.0.0.1", "client", "True"], done.stderr[-2_000:]
+
+
+# That Spark started it, is what tells the monitor to leave master, jars and Python alone.
+DRIVER = """
+from pyspark import SparkContext
+from rebalance_monitor.streaming.session import is_platform
+import os
+SparkContext._ensure_initialized()
+asked = SparkContext._jvm.java.lang.System.getProperty
+print(asked("spark.driver.bindAddress"), asked("spark.submit.deployMode"), is_platform(os.environ))
+"""
+
+
+@pytest.mark.spark
+def test_the_image_runs_an_executor_as_spark_asks_for_it() -> None:
+    """It gets as far as its driver, who is not there: class, options and arguments are what Spark knows."""
+    done = entrypoint(
+        "executor",
+        SPARK_JAVA_OPT_0="-XX:+PrintCommandLineFlags",
+        SPARK_JAVA_OPT_1="-Dspark.rpc.numRetries=1",
+        SPARK_DRIVER_URL="spark://CoarseGrainedScheduler@127.0.0.1:1",
+        SPARK_EXECUTOR_ID="1",
+        SPARK_EXECUTOR_CORES="1",
+        SPARK_EXECUTOR_MEMORY="300m",
+        SPARK_APPLICATION_ID="spark-1",
+        SPARK_EXECUTOR_POD_IP="127.0.0.1",
+        SPARK_RESOURCE_PROFILE_ID="0",
+        SPARK_EXECUTOR_POD_NAME="executor-1",
+    )
+    assert f"-XX:MaxHeapSize={300 * 1024 * 1024} " in done.stdout
+    assert "Failed to connect to /127.0.0.1:1" in done.stdout + done.stderr
+    assert done.returncode != 0
 
 
 def test_the_unit_is_what_systemd_takes(tmp_path: Path) -> None:
@@ -114,12 +260,24 @@ def test_the_databricks_job_starts_the_verb_with_settings_that_exist() -> None:
     words = task["python_wheel_task"]["parameters"]
     given = dict(word.split("=", 1) for word in words if "=" in word)
     assert words[0] == "run"
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert task["python_wheel_task"]["package_name"] == project["name"]
+    assert task["python_wheel_task"]["entry_point"] in project["scripts"]
     values = {name: variable["default"] for name, variable in bundle["variables"].items()}
     flags = {
         key: re.sub(r"\$\{var\.(\w+)\}", lambda m: str(values[m[1]]), text) for key, text in given.items()
     }
     flags["web.enabled"] = yaml.safe_load(flags["web.enabled"])
     assert load(flags=flags).storage.path == values["volume"]
+
+
+def test_every_productive_target_of_the_bundle_says_where_its_only_copy_lies() -> None:
+    """The Databricks CLI refuses a target of mode production without."""
+    targets = yaml.safe_load((DEPLOY / "databricks" / "databricks.yml").read_text())["targets"]
+    productive = [target for target in targets.values() if target["mode"] == "production"]
+    assert len(productive) == 2
+    for target in productive:
+        assert "${bundle.target}" in target["workspace"]["root_path"]
 
 
 @pytest.mark.spark

@@ -1,4 +1,4 @@
-"""deploy/yarn on a real YARN and HDFS: its master is killed, then the application; it goes on."""
+"""deploy/yarn on a real YARN and HDFS: executor, master and application are killed; it goes on."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ pytestmark = [
     pytest.mark.chaos,
     pytest.mark.spark,
     pytest.mark.broker,
-    pytest.mark.timeout(1_800),
+    pytest.mark.timeout(3_600),
     pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
 ]
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE_S = 420.0
+PATIENCE_S = max(420.0, float(os.environ.get("CHAOS_PATIENCE_S", "0")))
 
 
 @pytest.fixture
@@ -98,9 +98,18 @@ class Submitted:
         subprocess.run(command, env=self._environment, check=True, capture_output=True)
 
     def masters(self) -> list[int]:
-        """The application's masters that run: JVMs, not the shells that start them."""
-        found = [(pid, text.split()) for pid, text in processes() if "yarn.ApplicationMaster" in text]
-        return [pid for pid, words in found if words[0].endswith("/bin/java")]
+        """The application's masters that run."""
+        return java_processes("yarn.ApplicationMaster")
+
+    def executors(self) -> list[int]:
+        """Its executors that run."""
+        return java_processes("YarnCoarseGrainedExecutorBackend")
+
+
+def java_processes(name: str) -> list[int]:
+    """JVMs that run this class, without the shells that start them."""
+    found = [(pid, text.split()) for pid, text in processes() if name in text]
+    return [pid for pid, words in found if words[0].endswith("/bin/java")]
 
 
 def processes() -> Iterator[tuple[int, str]]:
@@ -111,7 +120,7 @@ def processes() -> Iterator[tuple[int, str]]:
                 yield int(path.parent.name), text
 
 
-def test_a_job_on_yarn_survives_its_master_and_its_end(
+def test_a_job_on_yarn_survives_its_executor_its_master_and_its_end(
     hadoop: MiniCluster, lab_broker: LabBroker, tmp_path: Path
 ) -> None:
     rig = Rig(lab_broker.bootstrap, tmp_path / "rig")
@@ -120,6 +129,11 @@ def test_a_job_on_yarn_survives_its_master_and_its_end(
     rig.pulse("yarn-a")
     job.submit()
     rig.await_told(lambda f: f.group == "yarn-a", PATIENCE_S)
+    (executor,) = job.executors()
+    os.kill(executor, signal.SIGKILL)
+    rig.pulse("yarn-x")
+    rig.await_told(lambda f: f.group == "yarn-x", PATIENCE_S)
+    assert executor not in job.executors()
     (master,) = job.masters()
     os.kill(master, signal.SIGKILL)
     rig.pulse("yarn-b")

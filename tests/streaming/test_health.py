@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.sightings import Sighting
@@ -52,6 +56,12 @@ def test_a_broker_that_stays_silent_is_named() -> None:
     assert [finding.causes[0].why for finding in found] == ["the probe gets no answer from brokers: 1"]
 
 
+def test_why_a_broker_gives_nothing_is_told() -> None:
+    old = replace(look(False), failures={0: "The brokers are too old."})  # noqa: FBT003
+    (found,) = Health(SETTINGS, "c").on_batch(Batch(now=T0), (old, old), T0)
+    assert found.causes[0].why == "the probe gets no answer from brokers: 0; The brokers are too old."
+
+
 def test_no_broker_at_all_is_said_too() -> None:
     nobody = Sighting(T0, (), (), ())
     assert said(Health(SETTINGS, "c"), 0, (nobody, nobody)) == ["probe_partial opened"]
@@ -62,6 +72,14 @@ def test_state_that_was_begun_anew_is_said() -> None:
     health = Health(SETTINGS, "c")
     assert said(health, 0, troubles=[trouble]) == ["state_rebuilt opened"]
     assert said(health, 0) == []
+
+
+@pytest.mark.parametrize("kind", ["state_not_kept", "operator_error"])
+def test_a_shard_that_does_not_know_all_it_should_is_said(kind: str) -> None:
+    trouble = {"kind": kind, "shard": 3, "error": "OverflowError: ..."}
+    health = Health(SETTINGS, "c", probe_ms=None)
+    assert said(health, 0, troubles=[trouble]) == ["data_lost opened"]
+    assert [said(health, lag, troubles=[trouble]) for lag in (1_000, 2_000)] == [[], []]
 
 
 def test_what_the_main_loop_noticed_is_told_until_it_is_over() -> None:
@@ -95,7 +113,7 @@ def test_a_batch_of_the_monitors_own_says_nothing_about_lag() -> None:
 def test_lost_records_are_told_once_with_their_number_and_resolved_when_no_more_follow() -> None:
     now = [T0]
     notices = Notices(lambda: now[0])
-    health = Health(SETTINGS, "c", notices=notices)
+    health = Health(SETTINGS, "c", notices=notices, probe_ms=None)
     notices.happened(Cause.DATA_LOST, "removed before they were read", 70)
     (found,) = health.on_batch(Batch(now=T0), (), T0)
     assert (found.details["cause"], found.details["records"], found.phase) == ("data_lost", 70, "opened")
@@ -134,3 +152,24 @@ def test_a_probe_that_finds_no_cluster_says_so_in_words() -> None:
     away = Sighting(T0, (), (), ((-1, False),))
     found = Health(SETTINGS, "c").on_batch(Batch(now=T0), (away, away), T0)
     assert found[0].causes[0].why == "the probe gets no answer from brokers: all"
+
+
+def test_a_probe_that_has_ended_is_said() -> None:
+    health = Health(SETTINGS, "c")
+    assert said(health, 0, (look(True),)) == []  # noqa: FBT003
+    assert [said(health, lag) for lag in (5_000, 9_000)] == [[], []]
+    found = health.on_batch(Batch(), (), T0 + 61_000)
+    assert [finding.causes[0].why for finding in found] == ["the probe has not looked for 61 s"]
+    assert said(health, 0, (look(True),)) == ["probe_partial resolved"]  # noqa: FBT003
+
+
+def test_a_probe_that_looks_rarely_is_not_taken_for_one_that_ended() -> None:
+    health = Health(SETTINGS, "c", probe_ms=120_000)
+    assert [health.on_batch(Batch(), (), T0 + wait) for wait in (0, 119_000, 300_000)] == [[], [], []]
+
+
+def test_what_the_probe_missed_ends_when_it_is_switched_off() -> None:
+    before = Health(SETTINGS, "c")
+    assert said(before, 0, (look(False), look(False))) == ["probe_partial opened"]  # noqa: FBT003
+    after = Health(SETTINGS, "c", before.snapshot(), probe_ms=None)
+    assert said(after, 0) == ["probe_partial resolved"]

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 
 import pytest
 
 from rebalance_monitor.config.detection import Detection
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.coordinator.kinds import Kind, Severity
-from rebalance_monitor.coordinator.settings import DetectionSettings, GroupOverride, SeverityOverride
+from rebalance_monitor.coordinator.settings import (
+    UNCONFIGURED,
+    DetectionSettings,
+    GroupOverride,
+    SeverityOverride,
+)
 from rebalance_monitor.streaming.settings import detection_settings
 
 
@@ -20,6 +25,8 @@ class Brokers:
     retention: int | None = 1_000
     largest: int | None = 2_000
     session: int | None = None
+    share: int | None = None
+    own: dict[str, int] = field(default_factory=dict)
 
     def offsets_retention_ms(self) -> int | None:
         return self.retention
@@ -30,10 +37,20 @@ class Brokers:
     def session_timeout_848_ms(self) -> int | None:
         return self.session
 
+    def session_timeout_share_ms(self) -> int | None:
+        return self.share
+
+    def session_timeout_streams_ms(self) -> int | None:
+        return None
+
+    def group_session_timeouts(self) -> dict[str, int]:
+        return self.own
+
 
 def test_the_configuration_has_the_coordinators_fields_and_defaults() -> None:
     assert detection_settings(Detection()) == DetectionSettings()
-    assert set(Detection.model_fields) == {field.name for field in fields(DetectionSettings)}
+    names = {field.name for field in fields(DetectionSettings)}
+    assert set(Detection.model_fields) == names - UNCONFIGURED
 
 
 def test_overrides_become_the_coordinators() -> None:
@@ -57,4 +74,22 @@ def test_an_unknown_kind_is_refused_with_the_known_ones() -> None:
 
 def test_what_the_brokers_tell_wins_over_defaults_but_not_over_the_configuration() -> None:
     found = detection_settings(Detection(max_message_bytes=5), Brokers())
-    assert found == replace(DetectionSettings(), offsets_retention_ms=1_000, max_message_bytes=5)
+    known = ("max_message_bytes", "offsets_retention_ms")
+    assert found == replace(DetectionSettings(), offsets_retention_ms=1_000, max_message_bytes=5, known=known)
+
+
+def test_a_session_timeout_is_the_groups_own_or_its_types_and_assumed_where_nobody_told_it() -> None:
+    section = Detection.model_validate(
+        {"group_overrides": [{"pattern": "slow-*", "session_timeout_ms": 9_000}]}
+    )
+    brokers = Brokers(share=50_000, own={"own": 60_000, "slow-own": 60_000})
+    found = detection_settings(section, brokers)
+
+    def session(group: str, group_type: str) -> tuple[int, bool]:
+        return found.for_group(group).session_timeout(group, group_type)
+
+    assert session("any", "consumer") == (45_000, True)
+    assert session("any", "share") == (50_000, False)
+    assert session("any", "streams") == (45_000, True)
+    assert session("own", "consumer") == (60_000, False)
+    assert session("slow-own", "share") == (9_000, False)

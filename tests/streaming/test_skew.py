@@ -49,3 +49,14 @@ def test_records_of_a_shard_without_a_known_leader_count_for_all() -> None:
         watch([-60_000] * ENOUGH_AHEAD, shard=9)
         == "the clock of the brokers is 60.0 s ahead of the monitor's"
     )
+
+
+def test_a_broker_that_leads_nothing_any_more_is_not_blamed_for_ever() -> None:
+    found = SkewWatch(GRACE, USUAL)
+    found.learn([Sighting(T0, (), ((0, 1, 5),), ())])
+    said = [found.on_batch({0: T0 + at + 60_000}, T0 + at) for at in range(0, 10_000, 1_000)]
+    assert "broker 1 is 60.0 s ahead" in said[-1]
+    found.learn([Sighting(T0, (), ((0, 2, 6),), ())])
+    after = [found.on_batch({0: T0 + at}, T0 + at) for at in range(10_000, 700_000, 1_000)]
+    assert "broker 1 is 60.0 s ahead" in after[0]
+    assert after[-1] == ""

@@ -193,6 +193,23 @@ def test_a_findings_file_that_was_moved_away_begins_anew(tmp_path: Path) -> None
     assert [finding.id for finding in told(Storage(tmp_path))] == [f.id for f in BATCHES[0].findings]
 
 
+@pytest.mark.parametrize("rotate", ["renamed", "truncated"])
+def test_findings_go_on_in_a_file_that_was_rotated_under_the_job(tmp_path: Path, rotate: str) -> None:
+    path, ledger = tmp_path / "findings.jsonl", Ledger(tmp_path / "ledger")
+    writer = BatchWriter(ledger, ledger.load(), [JsonLines(path)], Parts(SETTINGS, "c1", list))
+    busy = [batch for batch in BATCHES if batch.findings][:3]
+    assert len(busy) == 3
+    for number, batch in enumerate(busy):
+        writer.apply(BatchKey(QUERY, number), batch)
+        if number == 0 and rotate == "renamed":
+            path.rename(tmp_path / "findings.jsonl.1")
+        elif number == 0:
+            path.write_bytes(b"")
+    found = [from_json(line).id for line in path.read_text().splitlines()]
+    assert set(found) >= {finding.id for batch in busy[1:] for finding in batch.findings}
+    assert ledger.load().jsonl_bytes == path.stat().st_size
+
+
 def test_the_console_is_told_news_and_no_history() -> None:
     (live,) = [finding for finding in BATCHES[0].findings if finding.kind == "rebalance"][:1]
     lines: list[str] = []

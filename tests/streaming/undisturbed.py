@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.cluster.admin import ClusterAdmin
@@ -20,21 +19,20 @@ if TYPE_CHECKING:
 
 
 def findings_of_topic(bootstrap: str) -> list[Finding]:
-    """Findings of every shard, records only: no clock, no probe."""
+    """Findings of every shard, records only: no clock, no probe. Holds no records, however many there are."""
     properties = {"bootstrap.servers": bootstrap}
     with ClusterAdmin(properties) as admin:
         begins, ends, cluster = admin.begin_offsets(), admin.end_offsets(), admin.cluster_id()
-    rows: defaultdict[int, list[Row]] = defaultdict(list)
+    shards = {
+        shard: ShardCoordinator(new_shard_state(shard, 0, None), DetectionSettings(), cluster)
+        for shard in begins
+    }
+    found = []
     for batch in read_records(properties, Reading(begins, until=ends)):
         for row in decode_batch(batch).to_pylist():
-            rows[row["shard"]].append(Row(**row))
-    return [finding for shard, found in rows.items() for finding in _findings(shard, found, cluster)]
-
-
-def _findings(shard: int, rows: list[Row], cluster: str) -> Iterable[Finding]:
-    coordinator = ShardCoordinator(new_shard_state(shard, 0, None), DetectionSettings(), cluster)
-    outputs = [output for row in rows for output in coordinator.on_row(row)]
-    return [output.finding for output in outputs if isinstance(output, FindingOut)]
+            outputs = shards[row["shard"]].on_row(Row(**row))
+            found += [output.finding for output in outputs if isinstance(output, FindingOut)]
+    return found
 
 
 def record_driven(found: Iterable[Finding], groups: set[str]) -> list[tuple[str, str, str]]:

@@ -1,0 +1,130 @@
+"""The first start on a long history: nobody is alerted of the past, memory is bounded, and nothing is lost.
+
+Nor is anybody told twice when the checkpoint is lost and the history is read once more.
+
+CHAOS_HISTORY=10000000 for ten million records: 1 GB of disk for the broker, and some ten minutes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from rebalance_monitor.lab.broker import LabBroker
+from rebalance_monitor.lab.node import wait_until
+from rebalance_monitor.streaming.storage import Storage
+from tests.alerts.sinks.fakes import WebhookFake
+from tests.chaos.rig import PATIENCE_S, Rig, command_line
+from tests.streaming.undisturbed import findings_of_topic
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+RECORDS = int(os.environ.get("CHAOS_HISTORY", "200000"))
+GROUPS = min(10_000, RECORDS // 500)
+# As slow as a machine may read history, beside what everything else may take.
+READ_S = PATIENCE_S + RECORDS / 2_000
+pytestmark = [
+    pytest.mark.chaos,
+    pytest.mark.spark,
+    pytest.mark.broker,
+    pytest.mark.timeout(1_200 + 6 * READ_S),
+    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
+]
+LOAD = Path(__file__).parents[2] / "bench" / "load.py"
+PARTITIONS = 50
+# The most that each process may ever have had, in MB; the JVM's heap is 1 GB (lab/job.py).
+BOUNDS = {"driver": 1_000, "worker": 1_000, "jvm": 1_900}
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[LabBroker]:
+    # The coordinator reads what the job has read: nothing is compacted in between.
+    settings = {"log.cleaner.enable": "false"}
+    with LabBroker(folder=tmp_path / "broker", offsets_partitions=PARTITIONS, settings=settings) as found:
+        yield found
+
+
+def opened(hook: WebhookFake) -> Counter[str]:
+    """Group -> how often an incident of it was opened; what the monitor says of itself is of none."""
+    bodies = [json.loads(call.body) for call in hook.calls]
+    labels = [body["labels"] for body in bodies if body["phase"] == "opened"]
+    return Counter(one["group"] for one in labels if one.get("group"))
+
+
+def most(pid: int) -> float:
+    """The most memory that a process has had, in MB."""
+    text = Path(f"/proc/{pid}/status").read_text()
+    return int(text.partition("VmHWM:")[2].split()[0]) / 1024
+
+
+def peaks(rig: Rig) -> dict[str, float]:
+    """The most memory that driver, JVM and the largest worker have had, in MB."""
+    (jvm,) = [pid for pid in rig.job.below() if command_line(pid).split(" ")[0].endswith("java")]
+    return {"driver": most(rig.job.pid), "jvm": most(jvm), "worker": max(map(most, rig.job.python_workers()))}
+
+
+def lines(path: Path) -> int:
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+def test_a_long_history_alerts_nobody_and_stays_within_its_memory(broker: LabBroker, tmp_path: Path) -> None:
+    with WebhookFake() as hook:
+        alerts = {
+            "receivers": [{"name": "hook", "webhook": {"url": hook.url, "per_minute": 600}}],
+            "route": {"receiver": "hook", "group_wait": "0s", "group_by": ["group"]},
+            "minimum_severity": "info",
+        }
+        rig = Rig(broker.bootstrap, tmp_path / "job", {"alerts": alerts})
+        # The broker makes the topic for its first group.
+        rig.pulse("first")
+        command = [sys.executable, LOAD, "--bootstrap", broker.bootstrap]
+        subprocess.run([*command, "--groups", str(GROUPS), "--records", str(RECORDS)], check=True)
+        with rig.job:
+            rig.job.wait_ready(READ_S)
+            requires_history(rig)
+            assert opened(hook) == {}
+            lives(rig, hook, "before")
+            requires_memory(rig)
+        shutil.rmtree(rig.job.storage / "state")
+        with rig.job:
+            rig.await_told(lambda f: f.details.get("cause") == "state_rebuilt", READ_S)
+            lives(rig, hook, "after")
+        assert opened(hook) == {"before": 1, "after": 1}
+
+
+def requires_history(rig: Rig) -> None:
+    """The job tells what the topic holds, and all of it as history."""
+    found = findings_of_topic(rig.bootstrap)
+    rig.groups |= {finding.group for finding in found if finding.group}
+    assert len(rig.groups) == GROUPS + 1
+    jsonl = Storage(rig.job.storage).jsonl
+    assert wait_until(lambda: lines(jsonl) >= len(found) or not rig.job.alive, READ_S, 2)
+    rig.require_truth()
+    assert {finding.history for finding in rig.told() if finding.group in rig.groups} == {True}
+
+
+def lives(rig: Rig, hook: WebhookFake, group: str) -> None:
+    """A group that lives now is told and alerted, and no other."""
+    others = opened(hook)
+    rig.pulse(group)
+    assert wait_until(lambda: group in opened(hook), READ_S), rig.job.log[-3_000:]
+    rig.require_truth()
+    assert opened(hook) == others + Counter([group])
+
+
+def requires_memory(rig: Rig) -> None:
+    found = peaks(rig)
+    # Shown with -s.
+    sys.stdout.write(f"{RECORDS:,} records, {GROUPS:,} groups; the most memory, MB: {found}\n")
+    assert {name: mb for name, mb in found.items() if mb > BOUNDS[name]} == {}

@@ -1,0 +1,30 @@
+"""The storage folder on a path: its mode, and that one process has it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rebalance_monitor.checkpoints.files import FolderInUseError, locked
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_a_folder_that_is_made_is_nobody_elses_business(tmp_path: Path) -> None:
+    with locked(tmp_path / "below" / "monitor"):
+        assert (tmp_path / "below" / "monitor").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_folder_that_is_there_keeps_its_mode(tmp_path: Path) -> None:
+    """It may be a volume whose root is another user's."""
+    (folder := tmp_path / "volume").mkdir(mode=0o770)
+    mode = folder.stat().st_mode
+    with locked(folder):
+        assert folder.stat().st_mode == mode
+
+
+def test_a_second_owner_is_refused(tmp_path: Path) -> None:
+    with locked(tmp_path / "monitor"), pytest.raises(FolderInUseError), locked(tmp_path / "monitor"):
+        pass

@@ -1,0 +1,163 @@
+"""Share groups, groups of the streams protocol (KIP-932, KIP-1071), and Kafka Streams on the classic one."""
+
+from struct import pack
+
+from rebalance_monitor.coordinator.causes import Cause
+from rebalance_monitor.coordinator.findings import Finding
+from rebalance_monitor.coordinator.kinds import Kind, Severity
+from rebalance_monitor.coordinator.settings import DetectionSettings
+from tests.coordinator.test_epochs import A, B, Epochs, compact
+from tests.coordinator.timeline import T0, P, S, Topic, blob, findings, subscription, text
+
+SETTINGS = DetectionSettings(session_timeout_848_ms=S)
+
+
+def of(found: list[Finding], kind: Kind) -> list[Finding]:
+    return [finding for finding in found if finding.kind is kind]
+
+
+class Share(Epochs):
+    """A share group's records: metadata 10, epoch 11, target 12, member's state 14."""
+
+    def bump(self, at: int, epoch: int) -> None:
+        self.put(at, 11, b"\0\0" + pack(">iq", epoch, 7) + b"\0")
+
+    def target(self, at: int, epoch: int) -> None:
+        self.put(at, 12, b"\0\0" + pack(">i", epoch) + b"\0")
+
+    def metadata(self, at: int, member: str, instance: str | None = None) -> None:
+        assert instance is None
+        value = b"\0\0\0" + compact("c-" + member[:2]) + compact("/10.0.0.1") + b"\2" + compact("orders")
+        self.put(at, 10, value + b"\0", member)
+
+    def ack(self, at: int, member: str, epoch: int, partitions: tuple[int, ...] = (), state: int = 0) -> None:
+        given = bytes(16) + bytes([len(partitions) + 1]) + pack(f">{len(partitions)}i", *partitions) + b"\0"
+        self.put(at, 14, b"\0\0" + pack(">iib", epoch, epoch - 1, state) + b"\2" + given + b"\0", member)
+
+    def leave(self, at: int, member: str, epoch: int | None) -> None:
+        for kind in (14, 13, 10):
+            self.put(at, kind, None, member)
+        if epoch is not None:
+            self.bump(at, epoch)
+
+
+class Streams(Epochs):
+    """Records of a streams group: metadata 19, epoch 17, target 20, member's state 22 (2 unrevoked)."""
+
+    def bump(self, at: int, epoch: int) -> None:
+        self.put(at, 17, b"\0\0" + pack(">iq", epoch, 7) + b"\0")
+
+    def target(self, at: int, epoch: int) -> None:
+        self.put(at, 20, b"\0\0" + pack(">i", epoch) + b"\0")
+
+    def metadata(self, at: int, member: str, instance: str | None = None) -> None:
+        value = b"\0\0" + compact(instance) + b"\0" + compact("c-" + member[:2]) + compact("/10.0.0.1")
+        self.put(at, 19, value + pack(">ii", P, 1) + compact("process") + b"\xff" + b"\1" + b"\0", member)
+
+    def ack(self, at: int, member: str, epoch: int, partitions: tuple[int, ...] = (), state: int = 1) -> None:
+        assert not partitions
+        body = pack(">iib", epoch, epoch - 1, state) + b"\1" * 6 + b"\0"
+        self.put(at, 22, b"\0\0" + body, member)
+
+    def leave(self, at: int, member: str, epoch: int | None) -> None:
+        for kind in (22, 21, 19):
+            self.put(at, kind, None, member)
+        if epoch is not None:
+            self.bump(at, epoch)
+
+
+def pair(topic: Epochs) -> Epochs:
+    """A and B joined one after the other and converged on epoch 2."""
+    topic.join(0, A, 1, ())
+    topic.join(1_000, B, 2, ())
+    topic.ack(2_000, A, 2)
+    return topic
+
+
+def test_members_of_a_share_group_join_converge_and_leave() -> None:
+    topic = pair(Share())
+    topic.leave(5_000, B, 3)
+    topic.target(6_000, 3)
+    topic.ack(6_000, A, 3)
+    topic.leave(60_000, A, 4)
+    topic.put(90_000, 11, None)
+    found = findings(topic, SETTINGS, until=5_000)
+    assert {finding.group_type for finding in found} == {"share"}
+    first, second, third = of(found, Kind.REBALANCE)
+    assert [one.causes[0].cause for one in (first, second)] == [Cause.FIRST_START, Cause.MEMBER_JOINED]
+    assert third.causes[0].cause is Cause.MEMBER_LEFT
+    assert [one.phase for one in of(found, Kind.GROUP_EMPTY)] == ["opened", "resolved"]
+    assert len(of(found, Kind.GROUP_REMOVED)) == 1
+
+
+def test_why_a_share_member_went_after_its_session_could_have_expired_is_not_claimed() -> None:
+    topic = pair(Share())
+    topic.leave(30_000, B, 3)
+    topic.target(31_000, 3)
+    topic.ack(31_000, A, 3)
+    found = findings(topic, SETTINGS)
+    causes = {entry.cause: entry.confidence for entry in of(found, Kind.REBALANCE)[-1].causes}
+    assert {Cause.MEMBER_LEFT, Cause.SESSION_TIMEOUT} <= causes.keys()
+    assert max(causes.values()) < 0.5
+    assert not of(found, Kind.SESSION_TIMEOUT)
+
+
+def test_members_of_a_streams_group_converge_when_all_have_the_epoch() -> None:
+    found = findings(pair(Streams()), SETTINGS)
+    first, second = of(found, Kind.REBALANCE)
+    assert {finding.group_type for finding in found} == {"streams"}
+    assert (first.generation, second.generation, second.details["bumps"]) == (1, 2, 1)
+    assert second.join_ms_min == second.join_ms_max == 1_000
+
+
+def test_a_streams_member_that_does_not_give_up_its_tasks_passes_its_deadline_and_is_fenced() -> None:
+    topic = pair(Streams())
+    topic.bump(10_000, 3)
+    topic.target(10_100, 3)
+    topic.ack(10_200, B, 3)
+    topic.ack(10_200, A, 2, state=2)
+    topic.leave(10_200 + P + 1_300, A, 4)
+    topic.target(20_000, 4)
+    topic.ack(20_000, B, 4)
+    found = findings(topic, DetectionSettings(grace_ms=0), until=2_000)
+    opened, resolved = of(found, Kind.MEMBER_SILENT)
+    assert (opened.details["deadline"], opened.at) == ("rebalance", T0 + 10_200 + P)
+    assert resolved.resolution == "confirmed"
+    cause = of(found, Kind.REBALANCE)[-1].causes[0]
+    assert (cause.cause, cause.confidence) == (Cause.JOIN_DEADLINE_MISSED, 0.95)
+
+
+def streams_generation(topic: Topic, at: int, number: int, members: dict[str, int], probing: int) -> None:
+    """A generation of Kafka Streams on the classic protocol; `probing`: the follow-up it announces, ms."""
+    value = pack(">h", 3) + text("consumer") + pack(">i", number) + text("stream") + text(next(iter(members)))
+    value += pack(">qi", T0 + at - 20, len(members))
+    for name, partition in members.items():
+        value += text(name) + text(None) + text(f"app-{name}-StreamThread-1-consumer") + text("/10.0.0.1")
+        value += pack(">ii", 300_000, S) + blob(subscription(("orders",)))
+        user = pack(">ii", 11, 11) + pack(">q", T0 + probing)
+        value += blob(pack(">hi", 1, 1) + text("orders") + pack(">ii", 1, partition) + blob(user))
+    topic.record(at, b"\0\2" + text(topic.group), value)
+
+
+def test_a_stopped_streams_application_expires_as_information_that_says_why() -> None:
+    topic = Topic()
+    streams_generation(topic, 0, 1, {"a": 0, "b": 1}, 600_000)
+    for at in range(1_000, 40_000, 500):
+        topic.commit(at, {0: at})
+        if at <= 30_000:
+            topic.commit(at + 100, {1: at})
+    streams_generation(topic, 30_100 + S + 400, 2, {"a": 0}, 600_000)
+    found = findings(topic, until=1_000)
+    (named,) = of(found, Kind.SESSION_TIMEOUT)
+    assert (named.severity, named.members[0].member_id) == (Severity.INFO, "b")
+    assert "a planned stop looks the same" in named.causes[0].why
+
+
+def test_an_announced_follow_up_of_kafka_streams_is_a_probing_rebalance_and_no_storm() -> None:
+    topic = Topic()
+    for number in range(1, 9):
+        streams_generation(topic, number * 40_000, number, {"a": 0, "b": 1}, number * 40_000 + 40_000)
+    found = findings(topic)
+    causes = [finding.causes[0].cause for finding in of(found, Kind.REBALANCE)]
+    assert causes == [Cause.FIRST_START, *[Cause.STREAMS_PROBING] * 7]
+    assert not of(found, Kind.STORM)

@@ -1,0 +1,128 @@
+"""No record takes a group along an edge that the table, and so the diagram, does not have."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rebalance_monitor.cli.timeline import rows_of
+from rebalance_monitor.cluster.capture import read_capture
+from rebalance_monitor.coordinator.kinds import Kind
+from rebalance_monitor.coordinator.settings import DetectionSettings
+from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
+from rebalance_monitor.coordinator.transitions import TRANSITIONS, Status
+from rebalance_monitor.decoders import Row, decode_batch
+from tests.coordinator.test_epochs import A, B, Epochs
+from tests.coordinator.test_invariance import topics
+from tests.coordinator.timeline import Topic, findings, in_batches
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "scenarios"
+EDGES = {(edge.before, edge.after) for edge in TRANSITIONS}
+C = "plain-member-id"
+quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+steps = st.tuples(
+    st.sampled_from(["join", "join", "leave", "leave", "ack", "ack", "ack", "bump", "target", "describe"]),
+    st.sampled_from([A, B, C]),
+    st.integers(0, 2),
+    st.sampled_from([0, 40, 900, 6_500, 9_500]),
+)
+
+
+@st.composite
+def epoch_topics(draw: st.DrawFn) -> Epochs:
+    """Members of a KIP-848 group that come, go and acknowledge, plausibly or not."""
+    topic, at, epoch = Epochs(), 0, 0
+    for verb, member, number, wait in draw(st.lists(steps, min_size=1, max_size=25)):
+        at += wait
+        epoch += verb in {"join", "leave", "bump"}
+        if verb == "join":
+            topic.join(at, member, epoch, (number,))
+        elif verb == "leave":
+            topic.leave(at, member, epoch)
+        elif verb == "ack":
+            topic.ack(at, member, epoch - (number == 1), (number,), state=number % 2)
+        elif verb == "bump":
+            topic.bump(at, epoch)
+        elif verb == "target":
+            topic.target(at, epoch)
+        else:
+            topic.metadata(at, member)
+    return topic
+
+
+def taken(shard: ShardCoordinator, rows: list[Row]) -> set[tuple[str, str]]:
+    """From which state to which the rows took their groups."""
+    out = set()
+    for row in rows:
+        before, after = (_status(shard, row, apply=apply) for apply in (False, True))
+        if before != after:
+            out.add((before, after))
+    return out
+
+
+def _status(shard: ShardCoordinator, row: Row, *, apply: bool) -> str:
+    if apply:
+        shard.on_row(row)
+    group = shard.state.groups.get(row.group)
+    return Status.DEAD if group is None else group.status
+
+
+def fresh(shard: int = 7) -> ShardCoordinator:
+    return ShardCoordinator(new_shard_state(shard, 0, None), DetectionSettings(), "c1")
+
+
+@pytest.mark.parametrize("name", ["families-4.1.1", "late-4.1.1", "matrix-4.3.0"])
+def test_recorded_groups_keep_to_the_table(name: str) -> None:
+    seen = set()
+    with read_capture(FIXTURES / name / "capture").by_partition() as streams:
+        for partition, stream in streams.items():
+            shard = fresh(partition)
+            for batch in stream:
+                decoded = decode_batch(batch)
+                seen |= taken(shard, list(rows_of(decoded, 0, decoded.num_rows)))
+    assert seen <= EDGES
+    assert (Status.STABLE, Status.EMPTY) in seen
+
+
+@quick
+@given(topics() | epoch_topics())
+def test_made_up_groups_keep_to_the_table(topic: Topic) -> None:
+    assert taken(fresh(), topic.rows) <= EDGES
+
+
+@quick
+@given(epoch_topics(), st.lists(st.integers(0, 80), max_size=6))
+def test_cutting_an_epoch_based_group_into_batches_changes_nothing(topic: Epochs, cuts: list[int]) -> None:
+    inside = [cut for cut in cuts if cut < len(topic.rows)]
+    found = in_batches(topic, [], clocks=False)
+    assert in_batches(topic, inside, clocks=False) == found
+    assert len({finding.id for finding in found}) == len(found)
+
+
+def test_a_member_that_leaves_while_another_joins_is_one_convergence() -> None:
+    """Its tombstones stand before the bump of the same write: nothing has converged with them."""
+    topic = Epochs()
+    topic.join(0, A, 1, (0,))
+    topic.join(10_000, B, 2, ())
+    topic.leave(11_000, B, 3)
+    topic.target(12_000, 3)
+    topic.ack(12_000, A, 3, (0,))
+    started, left = (found for found in findings(topic) if found.kind is Kind.REBALANCE)
+    assert (started.generation, left.generation, left.previous_generation) == (1, 3, 1)
+    assert [member.member_id for member in left.members if member.role == "left"] == [B]
+
+
+def test_a_member_that_was_described_anew_before_compaction_is_known_with_its_epoch() -> None:
+    topic = Epochs()
+    topic.bump(0, 1)
+    topic.target(0, 1)
+    topic.ack(10, A, 1, (0, 1))
+    topic.metadata(50_000, A)
+    shard = ShardCoordinator(new_shard_state(7, 0, topic.offset), DetectionSettings(), "c1")
+    for row in topic.rows:
+        shard.on_row(row)
+    (member,) = shard.state.groups["g"].members
+    assert (shard.state.groups["g"].status, member.epoch, len(member.offsets)) == (Status.STABLE, 1, 2)
+    assert member.client_id == "c-zg"
+    assert shard.state.groups["g"].resubscribed == []
