@@ -38,9 +38,9 @@ class Epochs(Topic):
         body = pack(">iib", epoch, epoch - 1, state) + b"\2" + given + b"\1" + b"\0"
         self.put(at, 8, b"\0\0" + body, member)
 
-    def metadata(self, at: int, member: str, instance: str | None = None) -> None:
+    def metadata(self, at: int, member: str, instance: str | None = None, topic: str = "orders") -> None:
         value = b"\0\0" + compact(instance) + b"\0" + compact("c-" + member[:2]) + compact("/10.0.0.1")
-        value += b"\2" + compact("orders") + b"\0" + pack(">i", P) + b"\0" + b"\0"
+        value += b"\2" + compact(topic) + b"\0" + pack(">i", P) + b"\0" + b"\0"
         self.put(at, 5, value, member)
 
     def join(
@@ -84,6 +84,18 @@ def test_two_joins_that_converge_are_one_rebalance_each() -> None:
     assert second.started_at_min == T0 + 1_000
     assert second.join_ms_min == second.join_ms_max == 1_000
     assert [entry.cause for entry in second.causes] == [Cause.MEMBER_JOINED]
+
+
+def test_a_group_that_starts_again_on_another_topic_is_not_said_to_read_the_one_before() -> None:
+    topic = Epochs()
+    topic.join(0, A, 1, (0, 1))
+    topic.leave(60_000, A, 2)
+    topic.metadata(90_000, B, topic="payments")
+    topic.bump(90_000, 3)
+    topic.target(90_000, 3)
+    topic.ack(90_000, B, 3, (0, 1))
+    first, second = of(findings(topic, SETTINGS), Kind.REBALANCE)
+    assert (first.topics, second.topics) == (("orders",), ("payments",))
 
 
 def test_epoch_bumps_of_one_convergence_are_one_rebalance() -> None:
