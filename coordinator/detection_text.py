@@ -138,8 +138,9 @@ may be a breach, and neither is claimed; where both limits are close it may be t
 Kafka Connect's assignments say more than any silence: the config offset moved (`connect_reconfigured`; so it
 is when a worker rejoins within a minute, to catch up), a scheduled delay begins or ends (`connect_delayed`),
 tasks were revoked (`cooperative_follow_up`). Its workers commit nothing, so why one of them went is not told:
-the delay begins after a clean stop and after a crash alike. Kafka Streams' assignments announce the next
-probing rebalance (`streams_probing`).
+the delay begins after a clean stop and after a crash alike. A worker's sink tasks are consumers of groups of
+their own (`connect-` and the connector's name): why these went is told there. Kafka Streams' assignments
+announce the next probing rebalance (`streams_probing`).
 
 ## Deleted topics
 
@@ -241,6 +242,8 @@ Leaving, a session fence and a rebalance-timeout fence write the same tombstones
   (`join_deadline_missed`), near-certainly;
 - a static member is removed by an expired session only; whether it announced its departure (epoch -2) is
   on the topic and said;
+- a member that never acknowledged an epoch that others had for more than a heartbeat was dead by then
+  (`session_timeout`; asked where its commits tell nothing);
 - the rest is told by silence. No barrier stands between removal and record, so the windows are sharp;
   heartbeats, not commits, keep the session, so it may end up to a heartbeat earlier.
 
