@@ -166,15 +166,17 @@ is joining), for protocols it does not know, and for groups too large to try.
 
 ## Deadlines
 
-`member_silent` opens when a member that commits when idle has passed its last sign of life by one
-cadence and the session timeout plus `grace_ms`, while another member of the group still commits. Where its
-client enforces max.poll.interval and the session holds (heartbeats have a thread of their own) the poll
-deadline follows as an update. It is confirmed when the next record drops the member, withdrawn when it
-commits or rejoins. When the whole group is silent nobody is named. In KIP-848 groups commits do not extend
-the session and the timeout is in no record (`assumed`); a member that has to give up partitions passes its
-rebalance deadline from the moment it was told; so does a member of a streams group that has to give up tasks.
-Members of share groups commit nothing here, those of streams groups only what is new: no other deadline is
-judged. Deadlines start anew after a coordinator move and after the start of the monitor.
+`member_silent` opens when a member that commits when idle has passed its last sign of life by one cadence
+and the session timeout plus `grace_ms`, while another member of the group still commits. Where its client
+enforces max.poll.interval and the session holds (heartbeats have a thread of their own) the poll deadline
+follows as an update. It is confirmed when the next record drops the member, withdrawn when it commits or
+rejoins. When the whole group is silent nobody is named. Members seen only under traffic have no deadline:
+the end offsets of their topics are not read, so that a producer stopped looks the same. In KIP-848 groups
+commits do not extend the session and the timeout is in no record (`assumed`); a member that has to give
+up partitions passes its rebalance deadline from the moment it was told; so does a member of a streams
+group that has to give up tasks. Members of share groups commit nothing here, those of streams groups only
+what is new: no other deadline is judged. Deadlines start anew after a coordinator move and after the
+start of the monitor.
 
 ## In progress and stuck
 
