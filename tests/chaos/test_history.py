@@ -63,7 +63,7 @@ def is_history(group: str) -> bool:
     """Whether a group is nothing but records.
 
     A coordinator reads a partition anew once it has written beside us, and awaits the members that it finds
-    there: five minutes later it writes, truly, that they are gone.
+    there: a session timeout later it writes, truly, that they are gone.
     """
     return group not in LIVELY and coordinator_partition(group, PARTITIONS) not in AWAKE
 
