@@ -297,5 +297,4 @@ class Dispatch:
 
 
 def _is_blind(alert: Alert) -> bool:
-    finding = alert.finding
-    return finding.kind is Kind.MONITOR_DEGRADED and finding.details.get("cause") == Cause.BLIND
+    return alert.finding.kind is Kind.MONITOR_DEGRADED and alert.finding.details.get("cause") == Cause.BLIND
