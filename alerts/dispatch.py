@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from rebalance_monitor.alerts.decision import Reason
 from rebalance_monitor.alerts.engine import Due, Engine
+from rebalance_monitor.alerts.failing import sink_failing
 from rebalance_monitor.alerts.incidents import taken
 from rebalance_monitor.alerts.pacing import Pace
 from rebalance_monitor.alerts.plan import Memory, Outgoing, Plan, WayOut
@@ -19,8 +20,6 @@ from rebalance_monitor.alerts.sinks.base import Phase
 from rebalance_monitor.alerts.thread import message_of_thread
 from rebalance_monitor.alerts.threads import Thread, new_thread, phase_of
 from rebalance_monitor.alerts.watchdog import KEY, Watchdog, beat
-from rebalance_monitor.coordinator.causes import Cause
-from rebalance_monitor.coordinator.rollup import degraded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -46,13 +45,14 @@ class Dispatch:
         self._draw = draw
         self.engine = Engine(plan.rules, memory.engine)
         self.watchdog = Watchdog(plan.watchdog)
-        self._under_way: set[str] = set()
+        self._under_way: dict[str, int] = {}
         self._beats: dict[Way, Thread] = {}
         for way in [way for way in memory.threads if way[0] not in plan.ways]:
             del memory.threads[way]
         for name in memory.paces.keys() - plan.ways.keys():
             del memory.paces[name]
         self.engine.reroute(now)
+        self._end_alarms_of_nobody(now)
 
     def take(self, findings: Iterable[Finding], now: int) -> None:
         """Take one batch's findings, in their order."""
@@ -71,12 +71,15 @@ class Dispatch:
 
     def look(self, now: int) -> None:
         """Let what is due at `now` become pending, and make failing ways alerts of their own."""
+        for name, since in self._under_way.items():
+            if now - since >= self.plan.sink_failing_ms:
+                self._pace(name).hang(since)
         for name, pace in self.memory.paces.items():
             if pace.alarmed < 0 and pace.is_failing(now, self.plan.sink_failing_ms):
                 pace.alarmed = now
-                self.take([self._sink_failing(name, pace, now, "opened")], now)
+                self.take([sink_failing(self.plan.cluster, name, pace, now, "opened")], now)
             elif pace.alarmed >= 0 and pace.failing_since < 0:
-                self.take([self._sink_failing(name, pace, now, "resolved")], now)
+                self.take([sink_failing(self.plan.cluster, name, pace, now, "resolved")], now)
                 pace.alarmed = -1
         self.engine.due(now)
         self._tidy()
@@ -89,14 +92,14 @@ class Dispatch:
                 continue
             outgoing = self._next(facts, now)
             if outgoing is not None:
-                self._under_way.add(facts.name)
+                self._under_way[facts.name] = now
                 self._pace(facts.name).take()
                 found.append(outgoing)
         return found
 
     def arrived(self, outgoing: Outgoing, state: dict[str, str], now: int) -> None:
         """Take a notification as told; `state` is what its sink returned."""
-        self._under_way.discard(outgoing.way[0])
+        self._under_way.pop(outgoing.way[0], None)
         self._pace(outgoing.way[0]).succeed()
         due, thread = outgoing.due, self._threads_of(outgoing).get(outgoing.way)
         if thread is not None:
@@ -108,7 +111,7 @@ class Dispatch:
 
     def failed(self, outgoing: Outgoing, error: SinkError, now: int) -> None:
         """Take a notification as not told, or not certainly so; it stays pending."""
-        self._under_way.discard(outgoing.way[0])
+        self._under_way.pop(outgoing.way[0], None)
         self._pace(outgoing.way[0]).fail(error, now, self._draw())
         thread = self._threads_of(outgoing).get(outgoing.way)
         if thread is not None:
@@ -118,7 +121,7 @@ class Dispatch:
 
     def withdraw(self, outgoing: Outgoing) -> None:
         """Take back what was never handed to its sink."""
-        self._under_way.discard(outgoing.way[0])
+        self._under_way.pop(outgoing.way[0], None)
         thread = self._threads_of(outgoing).get(outgoing.way)
         if thread is not None:
             thread.uncertain = outgoing.notification.maybe_sent
@@ -126,7 +129,7 @@ class Dispatch:
     def wake(self, now: int) -> int | None:
         """Return the next time (ms) at which there may be something to do."""
         waiting = {name for name, _ in self.memory.engine.pending} | self._beating(now)
-        facts = [way for name, way in self.plan.ways.items() if name in waiting - self._under_way]
+        facts = [way for name, way in self.plan.ways.items() if name in waiting - self._under_way.keys()]
         times = [self._pace(way.name).wake(now, way.per_minute) for way in facts]
         look = self.engine.next_look()
         return min(times if look is None else [look, *times], default=None)
@@ -222,7 +225,8 @@ class Dispatch:
                 self.engine.dropped(*way)
             else:
                 yield due
-        for way, thread in list(threads.items()):
+        # Who was told longest ago comes first: with little room all are told again in turn.
+        for way, thread in sorted(threads.items(), key=lambda item: item[1].told_at):
             if way[0] == facts.name and (due := self._unasked(way, thread, facts, now)) is not None:
                 yield due
 
@@ -274,15 +278,11 @@ class Dispatch:
         made = thread.notification(way, phase, [alert], message)
         return Outgoing(way, Due(name, KEY, (alert,), (), Reason.WATCHDOG), made)
 
-    def _sink_failing(self, name: str, pace: Pace, now: int, phase: str) -> Finding:
-        lasting = "has failed for good" if pace.permanent else f"has failed {pace.failures} times in a row"
-        why = f"the receiver {name} {lasting}: {pace.why}" if phase == "opened" else ""
-        return degraded(
-            self.plan.cluster,
-            Cause.SINK_FAILING,
-            why,
-            opened_at=pace.alarmed,
-            at=now,
-            phase=phase,
-            details={"sink": name},
-        )
+    def _end_alarms_of_nobody(self, now: int) -> None:
+        """End the alarms of ways out that the configuration no longer has: nothing else ever would."""
+        for alert in list(self.memory.engine.alerts.values()):
+            sink = str(alert.finding.details.get("sink", ""))
+            if sink and sink not in self.plan.ways and not alert.resolved(now):
+                opened = alert.finding.opened_at
+                gone = Pace(alarmed=alert.starts_at if opened is None else opened)
+                self.take([sink_failing(self.plan.cluster, sink, gone, now, "resolved")], now)

@@ -45,6 +45,8 @@ LOOK_S = 0.25
 """Longest pause between two rounds: silences of other processes and the time itself are looked at."""
 TROUBLE_S = 5.0
 GRACE_S = 5.0
+HELD_UP_S = 60.0
+HELD_UP = "no alert can be told: the dispatcher is held up, the log says why"
 SAVE_S = 30.0
 """How long a memory that changed only by looking at groups may wait for its save."""
 
@@ -108,6 +110,8 @@ class Dispatcher:
         self._saved_at = 0.0
         self._pause = 0.0
         self._taken: list[BatchName] = []
+        self._rounded_at = time.monotonic()
+        self._refused = self._dispatch.memory.engine.refused
         self.status: Status = status_of(self._dispatch, clock())
 
     def open(self, committed: Mapping[str, int]) -> None:
@@ -125,6 +129,11 @@ class Dispatcher:
             self._dispatch.watchdog.batch_at = self._clock()
         self._committed.append(name)
         self._bell.set()
+
+    def failing(self) -> str:
+        """Say in one sentence why alerts are not told, or which receivers fail; "" where all is well."""
+        is_held_up = time.monotonic() - self._rounded_at > HELD_UP_S
+        return HELD_UP if is_held_up else self.status.failing()
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -167,26 +176,39 @@ class Dispatcher:
         changed = self._settle()
         self._taken += self._take(now)
         self._dispatch.look(now)
+        self._say_refused()
         outgoing = self._dispatch.ready(now)
         try:
             if outgoing or changed or self._taken or time.monotonic() - self._saved_at > SAVE_S:
                 self._save()
-        except OSError:
+        except Exception:
             # Without its save an attempt must not be made: the next process would not know of it.
             for one in outgoing:
                 self._dispatch.withdraw(one)
             raise
         for one in outgoing:
-            # A daemon: a service that hangs must not keep the process from ending.
-            name = one.way[0]
-            self._sending[name] = threading.Thread(
-                target=self._send, args=(one,), name=f"alerts-{name}", daemon=True
-            )
-            self._sending[name].start()
+            self._hand_over(one)
         self.status = status_of(self._dispatch, now)
+        self._rounded_at = time.monotonic()
         wake = self._dispatch.wake(now)
-        left = LOOK_S if wake is None else (wake - self._clock()) / 1_000
-        self._pause = min(max(left, 0.01), LOOK_S)
+        self._pause = LOOK_S if wake is None else min(max((wake - self._clock()) / 1_000, 0.01), LOOK_S)
+
+    def _say_refused(self) -> None:
+        refused = self._dispatch.memory.engine.refused
+        if refused > self._refused:
+            log.error("there are too many open alerts: new ones are not told", refused=refused)
+        self._refused = refused
+
+    def _hand_over(self, outgoing: Outgoing) -> None:
+        """Let the sink's own thread begin."""
+        name = outgoing.way[0]
+        # A daemon: a service that hangs must not keep the process from ending.
+        thread = threading.Thread(target=self._send, args=(outgoing,), name=f"alerts-{name}", daemon=True)
+        try:
+            thread.start()
+            self._sending[name] = thread
+        except RuntimeError:
+            self._outcomes.put((outgoing, SinkError("the machine has no thread left for it")))
 
     def _refresh(self) -> None:
         try:

@@ -73,6 +73,11 @@ class Pace:
         asked = min(round((error.retry_after_s or 0) * 1_000), MAX_RETRY_AFTER_MS)
         self.next_try = now + max(round(pause * (0.5 + draw / 2)), asked)
 
+    def hang(self, since: int) -> None:
+        """Take an attempt that nobody has answered since (ms) as a failure that goes on."""
+        if self.failing_since < 0:
+            self.failing_since, self.why = since, "it has taken an attempt and does not answer"
+
     def is_failing(self, now: int, after_ms: int) -> bool:
         """Whether it has failed for good, or for long enough to be an alert of its own."""
         return self.failing_since >= 0 and (self.permanent or now - self.failing_since >= after_ms)
