@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from rebalance_monitor.alerts.decision import Reason
 from rebalance_monitor.alerts.engine import Due, Engine
-from rebalance_monitor.alerts.failing import sink_failing
+from rebalance_monitor.alerts.failing import Refusals, sink_failing
 from rebalance_monitor.alerts.incidents import taken
 from rebalance_monitor.alerts.pacing import Pace
 from rebalance_monitor.alerts.plan import Memory, Outgoing, Plan, WayOut
@@ -46,6 +46,7 @@ class Dispatch:
         self.engine = Engine(plan.rules, memory.engine)
         self.watchdog = Watchdog(plan.watchdog)
         self._under_way: dict[str, int] = {}
+        self._refusals = Refusals()
         self._beats: dict[Way, Thread] = {}
         for way in [way for way in memory.threads if way[0] not in plan.ways]:
             del memory.threads[way]
@@ -74,12 +75,14 @@ class Dispatch:
         for name, since in self._under_way.items():
             if now - since >= self.plan.sink_failing_ms:
                 self._pace(name).hang(since)
+        self._refusals.keep(self.memory.threads, self.memory.engine.pending)
         for name, pace in self.memory.paces.items():
-            if pace.alarmed < 0 and pace.is_failing(now, self.plan.sink_failing_ms):
+            refused = self._refusals.why(name)
+            if pace.alarmed < 0 and (refused or pace.is_failing(now, self.plan.sink_failing_ms)):
                 pace.alarmed = now
-                self.take([sink_failing(self.plan.cluster, name, pace, now, "opened")], now)
-            elif pace.alarmed >= 0 and pace.failing_since < 0:
-                self.take([sink_failing(self.plan.cluster, name, pace, now, "resolved")], now)
+                self.take([sink_failing(self.plan.cluster, name, pace, now, refused)], now)
+            elif pace.alarmed >= 0 and pace.failing_since < 0 and not refused:
+                self.take([sink_failing(self.plan.cluster, name, pace, now)], now)
                 pace.alarmed = -1
         self.engine.due(now)
         self._tidy()
@@ -101,6 +104,7 @@ class Dispatch:
         """Take a notification as told; `state` is what its sink returned."""
         self._under_way.pop(outgoing.way[0], None)
         self._pace(outgoing.way[0]).succeed()
+        self._refusals.known.pop(outgoing.way, None)
         due, thread = outgoing.due, self._threads_of(outgoing).get(outgoing.way)
         if thread is not None:
             thread.arrived(outgoing.notification, state, now)
@@ -113,6 +117,8 @@ class Dispatch:
         """Take a notification as not told, or not certainly so; it stays pending."""
         self._under_way.pop(outgoing.way[0], None)
         self._pace(outgoing.way[0]).fail(error, now, self._draw())
+        if error.permanent:
+            self._refusals.known[outgoing.way] = (now, error.why)
         thread = self._threads_of(outgoing).get(outgoing.way)
         if thread is not None:
             thread.attempts += 1
@@ -128,7 +134,8 @@ class Dispatch:
 
     def wake(self, now: int) -> int | None:
         """Return the next time (ms) at which there may be something to do."""
-        waiting = {name for name, _ in self.memory.engine.pending} | self._beating(now)
+        pending = (way for way in self.memory.engine.pending if not self._refusals.waits(way, now))
+        waiting = {name for name, _ in pending} | self._beating(now)
         facts = [way for name, way in self.plan.ways.items() if name in waiting - self._under_way.keys()]
         times = [self._pace(way.name).wake(now, way.per_minute) for way in facts]
         look = self.engine.next_look()
@@ -218,8 +225,10 @@ class Dispatch:
     def _dues(self, facts: WayOut, now: int) -> Iterator[Due]:
         """Yield what is due on this way out, as things are now."""
         threads = self.memory.threads
-        pending = [way for way in self.memory.engine.pending if way[0] == facts.name]
-        for way in sorted(pending, key=lambda way: self._rank(threads.get(way), way)):
+        held = self._refusals.waits
+        pending = self.memory.engine.pending
+        mine = [way for way in pending if way[0] == facts.name and not held(way, now)]
+        for way in sorted(mine, key=lambda way: self._rank(threads.get(way), way)):
             due = self.engine.present(*way, now) or self._unclear(way, now)
             if due is None:
                 self.engine.dropped(*way)
@@ -227,7 +236,9 @@ class Dispatch:
                 yield due
         # Who was told longest ago comes first: with little room all are told again in turn.
         for way, thread in sorted(threads.items(), key=lambda item: item[1].told_at):
-            if way[0] == facts.name and (due := self._unasked(way, thread, facts, now)) is not None:
+            if way[0] != facts.name or held(way, now):
+                continue
+            if (due := self._unasked(way, thread, facts, now)) is not None:
                 yield due
 
     @staticmethod
@@ -285,4 +296,4 @@ class Dispatch:
             if sink and sink not in self.plan.ways and not alert.resolved(now):
                 opened = alert.finding.opened_at
                 gone = Pace(alarmed=alert.starts_at if opened is None else opened)
-                self.take([sink_failing(self.plan.cluster, sink, gone, now, "resolved")], now)
+                self.take([sink_failing(self.plan.cluster, sink, gone, now)], now)

@@ -42,7 +42,10 @@ ONLY_SLACK: dict[str, Any] = {**BASE, "route": {"receiver": "sre"}}
 
 @dataclass
 class Play:
-    """Runs a dispatcher by simulated seconds. `broken`: way -> the error that its sink answers with."""
+    """Runs a dispatcher by simulated seconds.
+
+    `broken`: way -> the error that its sink answers with. `refused`: a group that no service takes.
+    """
 
     section: dict[str, Any] = field(default_factory=lambda: ONLY_SLACK)
     now: int = AT
@@ -51,6 +54,7 @@ class Play:
     tried: int = 0
     silenced: Callable[[Labels, int], bool] = lambda _labels, _now: False
     memory: Memory = field(default_factory=Memory)
+    refused: str = ""
 
     def __post_init__(self) -> None:
         self.start()
@@ -80,6 +84,8 @@ class Play:
     def _answer(self, outgoing: Outgoing) -> bool:
         self.tried += 1
         error = self.broken.get(outgoing.way[0])
+        if self.refused and outgoing.notification.labels.get("group") == self.refused:
+            error = SinkError("the service answered 413", permanent=True)
         if error is None:
             self.dispatch.arrived(outgoing, {"ts": outgoing.notification.thread}, self.now)
         else:
@@ -470,3 +476,24 @@ def test_the_alarm_of_a_receiver_that_was_taken_out_of_the_configuration_ends() 
     assert all(alert.resolved(play.now) for alert in alarms)
     told = [one.notification for _, one in play.told if "sink" in one.notification.alerts[0].finding.details]
     assert told[-1].phase is Phase.RESOLVED
+
+
+def test_a_notification_that_is_refused_for_good_holds_up_no_other_and_stays_an_alarm() -> None:
+    hook = {"name": "hook", "webhook": {"url": "http://127.0.0.1:1"}}
+    play = Play({"receivers": [hook], "route": {"receiver": "hook"}})
+    play.refused = "poison"
+    play.happens(storm(group="poison"))
+    play.run(MINUTE)
+    for number in range(10):
+        play.happens(storm(group=f"g{number}"))
+        play.run(MINUTE)
+        assert play.last.notification.labels["group"] == f"g{number}"
+    (alarm,) = [told for told in play.heard("hook") if "group" not in told.notification.labels]
+    assert "413" in alarm.notification.alerts[0].finding.causes[0].why
+    assert play.tried < 25
+    play.happens(storm("resolved", group="poison"))
+    play.run(12 * MINUTE)
+    play.happens(storm(group="last"))
+    play.run(3 * MINUTE)
+    alarms = [one.notification.phase for one in play.heard("hook") if "group" not in one.notification.labels]
+    assert alarms == [Phase.OPENED, Phase.RESOLVED]
