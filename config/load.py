@@ -43,7 +43,7 @@ class OnceLoader(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, object]:  # noqa: FBT001, FBT002 - the signature is YAML's
         """Return the mapping of a node. Raises ConstructorError."""
         seen: set[str] = set()
-        for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
+        for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode) and key.value in seen:
                 twice = f"the key {key.value!r} stands twice, the second time"
                 raise yaml.constructor.ConstructorError(None, None, twice, key.start_mark)
