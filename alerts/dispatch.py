@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from rebalance_monitor.alerts.decision import Reason
 from rebalance_monitor.alerts.engine import Due, Engine
-from rebalance_monitor.alerts.failing import Refusals, sink_failing
+from rebalance_monitor.alerts.failing import Refusals, ends_of_nobody, is_blind, sink_failing
 from rebalance_monitor.alerts.incidents import taken
 from rebalance_monitor.alerts.pacing import Pace
 from rebalance_monitor.alerts.plan import Memory, Outgoing, Plan, WayOut
@@ -53,7 +53,7 @@ class Dispatch:
         for name in memory.paces.keys() - plan.ways.keys():
             del memory.paces[name]
         self.engine.reroute(now)
-        self._end_alarms_of_nobody(now)
+        self.take(ends_of_nobody(memory.engine.alerts.values(), plan.ways, plan.cluster, now), now)
 
     def take(self, findings: Iterable[Finding], now: int) -> None:
         """Take one batch's findings, in their order."""
@@ -69,6 +69,12 @@ class Dispatch:
             if ways and not self.engine.hushed(alert, now):
                 for way in ways:
                     self._thread(way, [alert]).learn(alert.finding)
+
+    def hurry(self, now: int) -> None:
+        """Let nothing wait that says that the monitor is blind, for it ends; its watchdog stays away."""
+        self.watchdog.batch_at = -1
+        alerts = self.memory.engine.alerts
+        self.engine.hurry({name for name, alert in alerts.items() if is_blind(alert.finding)}, now)
 
     def look(self, now: int) -> None:
         """Let what is due at `now` become pending, and make failing ways alerts of their own."""
@@ -288,12 +294,3 @@ class Dispatch:
         phase = Phase.REPEATED if thread.is_told else Phase.OPENED
         made = thread.notification(way, phase, [alert], message)
         return Outgoing(way, Due(name, KEY, (alert,), (), Reason.WATCHDOG), made)
-
-    def _end_alarms_of_nobody(self, now: int) -> None:
-        """End the alarms of ways out that the configuration no longer has: nothing else ever would."""
-        for alert in list(self.memory.engine.alerts.values()):
-            sink = str(alert.finding.details.get("sink", ""))
-            if sink and sink not in self.plan.ways and not alert.resolved(now):
-                opened = alert.finding.opened_at
-                gone = Pace(alarmed=alert.starts_at if opened is None else opened)
-                self.take([sink_failing(self.plan.cluster, sink, gone, now)], now)

@@ -22,7 +22,7 @@ import structlog
 from rebalance_monitor.alerts.decision import Reason
 from rebalance_monitor.alerts.dispatch import Dispatch
 from rebalance_monitor.alerts.inbox import Inbox, relevant
-from rebalance_monitor.alerts.journal import Journal
+from rebalance_monitor.alerts.journal import Journal, incidents_of
 from rebalance_monitor.alerts.memory_file import MemoryFile
 from rebalance_monitor.alerts.silences import SilenceError, SilenceFiles, Silences
 from rebalance_monitor.alerts.sinks.base import SinkError
@@ -34,13 +34,11 @@ if TYPE_CHECKING:
     from rebalance_monitor.alerts.inbox import BatchName
     from rebalance_monitor.alerts.labels import Labels
     from rebalance_monitor.alerts.plan import Outgoing, Plan
-    from rebalance_monitor.alerts.sinks.base import Notification, Sent, Sink
+    from rebalance_monitor.alerts.sinks.base import Sent, Sink
     from rebalance_monitor.checkpoints.places import Place
     from rebalance_monitor.coordinator.findings import Finding
 
 log = structlog.get_logger()
-# A line of the log names so many incidents.
-INCIDENTS = 5
 LOOK_S = 0.25
 """Longest pause between two rounds: silences of other processes and the time itself are looked at."""
 TROUBLE_S = 5.0
@@ -132,18 +130,21 @@ class Dispatcher:
 
     def failing(self) -> str:
         """Say in one sentence why alerts are not told, or which receivers fail; "" where all is well."""
-        is_held_up = time.monotonic() - self._rounded_at > HELD_UP_S
-        return HELD_UP if is_held_up else self.status.failing()
+        return HELD_UP if time.monotonic() - self._rounded_at > HELD_UP_S else self.status.failing()
 
     def __enter__(self) -> Self:
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop; what is under way has some seconds left, and is else told by the next process."""
+        """Stop; what is under way has some seconds left, and is else told by the next process.
+
+        That the monitor is blind is told at once: whatever ended it may keep the next process from starting.
+        """
         self._stop.set()
         self._bell.set()
         self._thread.join()
+        self._try(self._farewell)
         deadline = time.monotonic() + GRACE_S
         for thread in self._sending.values():
             thread.join(max(0.0, deadline - time.monotonic()))
@@ -194,10 +195,9 @@ class Dispatcher:
         self._pause = LOOK_S if wake is None else min(max((wake - self._clock()) / 1_000, 0.01), LOOK_S)
 
     def _say_refused(self) -> None:
-        refused = self._dispatch.memory.engine.refused
-        if refused > self._refused:
-            log.error("there are too many open alerts: new ones are not told", refused=refused)
-        self._refused = refused
+        before, self._refused = self._refused, self._dispatch.memory.engine.refused
+        if self._refused > before:
+            log.error("there are too many open alerts: new ones are not told", refused=self._refused)
 
     def _hand_over(self, outgoing: Outgoing) -> None:
         """Let the sink's own thread begin."""
@@ -209,6 +209,12 @@ class Dispatcher:
             self._sending[name] = thread
         except RuntimeError:
             self._outcomes.put((outgoing, SinkError("the machine has no thread left for it")))
+
+    def _farewell(self) -> None:
+        now = self._clock()
+        self._taken += self._take(now)
+        self._dispatch.hurry(now)
+        self._round()
 
     def _refresh(self) -> None:
         try:
@@ -292,9 +298,3 @@ class Dispatcher:
             self._files.journal.write(outgoing, self._clock())
         except OSError as error:
             log.warning("the journal of notifications cannot be written", why=error.strerror)
-
-
-def incidents_of(told: Notification) -> list[str]:
-    """Return the incidents that a notification is about, for the log: a few."""
-    named = (alert.finding.incident or alert.finding.id for alert in told.alerts)
-    return list(dict.fromkeys(named))[:INCIDENTS]

@@ -18,7 +18,7 @@ from rebalance_monitor.alerts.intervals import any_holds
 from rebalance_monitor.coordinator.kinds import Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from rebalance_monitor.alerts.alert import Alert
     from rebalance_monitor.alerts.routes import Route
@@ -62,6 +62,12 @@ class Engine:
         if before is not None and before.labels != alert.labels:
             self._leave(alert)
         return self._join(alert, now, also)
+
+    def hurry(self, names: Collection[str], now: int) -> None:
+        """Let the groups of these alerts, by fingerprint, be looked at now if they never were."""
+        for group in self._state.groups.values():
+            if not group.looked and not group.alerts.isdisjoint(names):
+                group.next_look = now
 
     def next_look(self) -> int | None:
         """Return the earliest time (ms) at which `due` may have something to say."""

@@ -9,14 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from rebalance_monitor.alerts.pacing import Pace
 from rebalance_monitor.coordinator.causes import Cause
+from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.rollup import degraded
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Container, Iterable
 
+    from rebalance_monitor.alerts.alert import Alert
     from rebalance_monitor.alerts.board import Way
-    from rebalance_monitor.alerts.pacing import Pace
     from rebalance_monitor.coordinator.findings import Finding
 
 PERMANENT_PAUSE_MS = 600_000
@@ -43,6 +45,11 @@ class Refusals:
         self.known = {way: told for way, told in self.known.items() if any(way in one for one in there)}
 
 
+def is_blind(finding: Finding) -> bool:
+    """Whether this says that the monitor sees nothing."""
+    return finding.kind is Kind.MONITOR_DEGRADED and finding.details.get("cause") == Cause.BLIND
+
+
 def sink_failing(cluster: str, name: str, pace: Pace, now: int, refused: str = "") -> Finding:
     """Return the finding that this way out fails; where it does no more, that this is over.
 
@@ -64,3 +71,15 @@ def sink_failing(cluster: str, name: str, pace: Pace, now: int, refused: str = "
         phase="opened" if fails else "resolved",
         details={"sink": name},
     )
+
+
+def ends_of_nobody(alerts: Iterable[Alert], ways: Container[str], cluster: str, now: int) -> list[Finding]:
+    """Return the ends of alarms of ways out that the configuration no longer has: nothing else ends them."""
+    ends = []
+    for alert in alerts:
+        sink = str(alert.finding.details.get("sink", ""))
+        if sink and sink not in ways and not alert.resolved(now):
+            opened = alert.finding.opened_at
+            gone = Pace(alarmed=alert.starts_at if opened is None else opened)
+            ends.append(sink_failing(cluster, sink, gone, now))
+    return ends

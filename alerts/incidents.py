@@ -8,6 +8,7 @@
 - Below `minimum_severity` an alert is `quiet`: never told, kept only where it explains others.
 - A rolling restart lowers what it explains to info, whether that came before it or comes after.
 - When a storm ends, so do the single findings that it swallowed; a removed group has no open alerts.
+- A completed generation ends that its group is empty: state that was rebuilt does not know the incident.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ RANK = {Severity.INFO: 0, Severity.WARNING: 1, Severity.CRITICAL: 2}
 RESTART_SLACK_MS = 60_000
 """How long before the first replacement of a rolling restart a member's loss may still belong to it."""
 
+_OF_EMPTY = (Kind.GROUP_EMPTY, Kind.OFFSETS_EXPIRING)
 _EXPLAINING = frozenset({Kind.ROLLING_RESTART, Kind.STORM})
 
 
@@ -49,6 +51,7 @@ class Policy:
 def taken(alerts: Mapping[str, Alert], finding: Finding, policy: Policy) -> list[Alert]:
     """Return the alerts that are new or changed after this finding; `alerts` by fingerprint, as before."""
     changed = [] if finding.history else _around(alerts.values(), finding, policy)
+    changed += [] if finding.history else _refilled(alerts, finding)
     before = alerts.get(fingerprint(finding))
     after = apply(before, _explained(alerts, finding), policy)
     return changed if after is None or after is before else [*changed, after]
@@ -128,6 +131,17 @@ def _around(alerts: Iterable[Alert], finding: Finding, policy: Policy) -> list[A
             if _is_of(alert, finding, None) and alert.ends_at == NEVER
         ]
     return []
+
+
+def _refilled(alerts: Mapping[str, Alert], finding: Finding) -> list[Alert]:
+    """Return the alerts that a completed generation ends."""
+    if finding.kind is not Kind.REBALANCE:
+        return []
+    found = [alerts.get(fingerprint(replace(finding, kind=kind))) for kind in _OF_EMPTY]
+    ends_at = began(finding)
+    return [
+        replace(a, ends_at=ends_at) for a in found if a is not None and a.ends_at > ends_at >= a.starts_at
+    ]
 
 
 def _is_of(alert: Alert, finding: Finding, kinds: frozenset[Kind] | None) -> bool:

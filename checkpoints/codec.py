@@ -30,11 +30,12 @@ if TYPE_CHECKING:
 CODEC_VERSION = 2
 """Version of the blob; goes up with any change to it or to the header's fields."""
 
-FRAME_VERSION = 4
+FRAME_VERSION = 5
 """Version of a group's body; goes up with any change to the fields of a group, member or storm."""
 
-FRAMES_READ = (3, FRAME_VERSION)
-"""What is read. A body of version 3 is JSON; a group keeps it until it is next touched."""
+FRAMES_READ = (3, 4, FRAME_VERSION)
+"""What is read: fields that came later take their defaults. A body of version 3 is JSON; a group keeps its
+body until it is next touched."""
 
 LANE_VERSION = 1
 """Version of the lane's own layout."""

@@ -173,7 +173,8 @@ def _keys(settings: "Settings") -> "Iterator[Iterator[StoredShard]]":
     storage = _storage(settings)
     found = look(storage.manifest, storage.states)
     if found.manifest is None:
-        raise ConfigError(f"{storage.root} holds no state yet: no job has run on it.")
+        said = " ".join(found.problems) or "no job has run on it."
+        raise ConfigError(f"{storage.root} holds no state that can be read: {said}")
     session = start_session("rebalance-monitor-checkpoint", settings.spark.properties(), [])
     try:
         yield stored_shards(session, storage.location(found.manifest.generation))

@@ -146,7 +146,7 @@ def _assignors(facts: Facts) -> Iterable[Advice]:
 
 
 def _static(facts: Facts) -> Iterable[Advice]:
-    """Speak for static membership where members go and come back under the same client id and host."""
+    """Speak for static membership where clients go and come back, or all members are restarted in turn."""
     returns = Counter(
         (member.client_id, member.host)
         for finding in facts.findings
@@ -155,10 +155,17 @@ def _static(facts: Facts) -> Iterable[Advice]:
         if member.role == "joined" and member.instance_id is None
     )
     again = [who for who, times in returns.items() if times > 1]
-    if sum(returns[who] for who in again) >= _CHURN and facts.state.group_type != "share":
+    restarts = [f.details["restarted"] for f in facts.findings if f.kind is Kind.ROLLING_RESTART]
+    timeout = "session.timeout.ms" if facts.state.group_type == "classic" else "consumer.session.timeout.ms"
+    remedy = f"set it per process, and {timeout} above the time a restart takes"
+    if facts.state.group_type == "share" or any(m.instance_id for m in facts.members):
+        pass
+    elif sum(returns[who] for who in again) >= _CHURN:
         client, host = max(again, key=lambda who: returns[who])
         reason = f"{client} {host} joined {returns[client, host]} times lately, each time with two rebalances"
-        remedy = "set it per process, and session.timeout.ms above the time a restart takes"
+        yield Advice("group.instance.id", remedy, reason)
+    elif restarts:
+        reason = f"a rolling restart of {restarts[-1]} members lately: two rebalances for each of them"
         yield Advice("group.instance.id", remedy, reason)
     expired = _caused(facts, Cause.STATIC_MEMBER_EXPIRED)
     if expired and any(m.instance_id for m in facts.members):

@@ -38,6 +38,8 @@ _CAP_UNSYNCED = 0.85
 _CAP_STALL = 0.9
 _MIN_REPORTED = 0.1
 _UNTOLD = 0.18
+# So much rarer leaves without a commit who commits on close.
+_CLOSES = 3
 _EXACT_MS = 100
 _CERTAIN = 0.97
 _BARRIER_HELD = 0.85
@@ -49,7 +51,7 @@ _WENT = 4
 _STALLED = 10
 # How often a member that is not stalled repeats its offsets for so long while its siblings' move.
 _UNMOVED = 0.1
-_PRIOR_SYNC = 0.2
+_PRIOR_SYNC = 0.3
 # A client whose commit is not answered repeats it, though its application polls no more.
 _REPEATS = 3
 # In so many steps the time is spread in which a client notices its breach.
@@ -91,15 +93,15 @@ def _prior(seen: Silence) -> dict[Cause, float]:
     elif seen.poll is None:
         prior[Cause.POLL_INTERVAL_EXCEEDED] /= 2
     if not seen.committed:
-        # Of a stall nothing speaks in one that was not seen to work.
-        prior[Cause.POLL_INTERVAL_EXCEEDED] /= 3
+        # Less speaks of a stall in one that was not seen to work; but what stalled it is given to it again.
+        prior[Cause.POLL_INTERVAL_EXCEEDED] /= 2
     if seen.returned:
         # Who stalls comes back when the stall is over, hardly before those that stayed have rejoined.
         prior[Cause.POLL_INTERVAL_EXCEEDED] /= 3
     if not seen.goodbye:
         prior[Cause.MEMBER_LEFT] /= 20
     elif seen.closes and not seen.committed:
-        prior[Cause.MEMBER_LEFT] /= 3
+        prior[Cause.MEMBER_LEFT] /= _CLOSES
     if seen.stall is not Stall.NO:
         prior[Cause.POLL_INTERVAL_EXCEEDED] = prior[Cause.MEMBER_LEFT]
     elif seen.hidden:
@@ -185,6 +187,8 @@ def _censored(seen: Silence) -> list[tuple[Cause, float]]:
     # Of a stall nothing speaks in one that was never seen to work.
     possible = dict(PRIORS_DYNAMIC)
     del possible[Cause.POLL_INTERVAL_EXCEEDED]
+    if seen.closes:
+        possible[Cause.MEMBER_LEFT] /= _CLOSES
     total = sum(possible.values())
     possible[Cause.UNKNOWN] += total * _UNTOLD / (1 - _UNTOLD)
     total = sum(possible.values())

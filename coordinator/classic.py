@@ -12,7 +12,16 @@ from __future__ import annotations
 from copy import copy
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator import barriers, membership, reasons, report, silence, skew, storms
+from rebalance_monitor.coordinator import (
+    barriers,
+    membership,
+    reasons,
+    report,
+    silence,
+    skew,
+    storms,
+    unsubscribed,
+)
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.kinds import Kind, Severity
 from rebalance_monitor.coordinator.state import begin_anew
@@ -117,7 +126,7 @@ def _completed(before: GroupState, state: GroupState, after: Membership, scene: 
     reasons.remember(state, causes)
     found = [report.rebalance(before, state, scene, change, gone, causes)]
     found += _beside(before, state, scene, gone, found[0].id)
-    found += _refilled(state, scene)
+    found += _refilled(state, scene) + unsubscribed.note(before, state, after, scene)
     if causes and causes[0].cause not in _PLANNED and before.offset >= 0:
         found += storms.note_generation(state, scene, change, state.cst, causes)
     return found + _slow(state, scene) + skew.judge(before, state, scene, after.subscriptions)

@@ -31,8 +31,11 @@ write of the coordinator it may pass through an edge that nobody else sees.
 
 `rebalance` is a new generation with members. Its time is the record's; the end of the join phase is the
 record's `currentStateTimestamp`; the difference is `sync_ms`, exact. The join phase began between the
-record before (`started_at_min`) and its own end; the probe, where it looked, narrows that. The same
-generation written again is a static member's return (`static_member_replaced`), never a rebalance.
+record before (`started_at_min`) and its own end; the probe, where it looked, narrows that. So the group
+was without an assignment for `join_ms` + `sync_ms`, between its bounds. `stopped_ms` is what commits
+show: eager members stop for the sync at least, and for as long as commits tell that the barrier was held;
+at most since the first of those that stayed committed last. The same generation written again is a static
+member's return (`static_member_replaced`), never a rebalance.
 
 `rebalance_failed`: every completed join phase uses up a generation number, so a hole between two
 records that were both read live counts rebalances that never produced an assignment. A hole that
@@ -42,6 +45,10 @@ beginning a group not known is a new one, so numbers missing before its first re
 the Scala coordinator writes no other trace. After a failover an unsynced number is used again: no hole is
 no proof that nothing failed. A group whose record neared max.message.bytes before most likely could not
 store its assignment (`assignment_not_stored`).
+
+Java's members say with their subscription which generation they believe to be in. Where such a member rejoins
+under its old id and without one, its coordinator no longer knew the generation that it had begun: it was
+reloaded in the middle of a rebalance (`coordinator_moved`, 0.55).
 
 ## Why a member went
 
@@ -81,7 +88,10 @@ wrong claim. What narrows the windows:
 - A member whose client and host are back in the same barrier crashed and restarted rather than stalled.
 
 What stays unsure: where P is less than S + c + one heartbeat the windows overlap, whatever is known; with
-librdkafka's automatic commits where it is less than S + 2c.
+librdkafka's automatic commits, and an application that commits what it has processed, where it is less than
+S + 2c. On a machine that starves clients commits come late, repeat themselves, and survivors take two seconds
+and more to rejoin: the confidences are those of clients that are not starved. An offset that the last commit
+moved by less than usual might tell a stall from a kill, but of offsets only whether they moved is used.
 
 <PRIORS>
 Silence means most for members that were SEEN to commit unchanged offsets (or whose family was seen to, in
@@ -91,8 +101,11 @@ never committed in the generation, and mixed into every explanation. So a silenc
 almost as much, and a long one that fits none proves nothing. Without any such traffic no timeout is claimed
 above one half. A member that never committed in its generation, in a group without traffic, gets the priors
 of leaving and expiry, each below one half, and `unknown`, unless it went before its session could have
-expired (then it left) or just when it would have; a client that commits on close has hardly left without a
-commit. A static member that never committed expired, unless it went too soon for that.
+expired (then it left) or just when it would have. A client that commits on close has hardly left without a
+commit: there expiry gets a little more than a half, still below any claim. In a group with traffic a breach
+is less likely of such a member, for it was not seen to work; but what stalled it, a record or a batch, is
+given to it again when it is back. A static member that never committed expired, unless it went too soon for
+that.
 
 Silence inside a barrier says nothing: an eager member commits as it rejoins and then waits, however long
 another one holds the barrier. Where at least two members stopped together, and one that went with them had
@@ -111,9 +124,11 @@ The family is recognised by default client id, timeouts, protocol name and subsc
 prior.
 
 <FAMILIES>
-Kafka Streams never says goodbye, so a planned stop and a crash look the same: info, and the sentence
-says so. aiokafka goes on committing while its application is stalled, and its max.poll.interval is in no
-record: its poll breach looks like a clean close but for what it commits. Where its last commit moved
+Java as cooperative-sticky sends its generation alone, where other clients put their partitions before it.
+
+Kafka Streams with classic groups never says goodbye, so a planned stop and a crash look the same: info, and
+the sentence says so. aiokafka goes on committing while its application is stalled, and its max.poll.interval
+is in no record: its poll breach looks like a clean close but for what it commits. Where its last commit moved
 nothing, and so many did not that they span its session timeout, it may have been stalled. If its siblings'
 offsets moved meanwhile (their share of unmoved commits does not account for its own) the breach is claimed,
 with 0.9 at most; if theirs did not, or there are none, breach and leave get one half each. Where it commits
@@ -123,8 +138,9 @@ may be a breach, and neither is claimed; where both limits are close it may be t
 Kafka Connect's assignments say more than any silence: the config offset moved (`connect_reconfigured`; so it
 is when a worker rejoins within a minute, to catch up), a scheduled delay begins or ends (`connect_delayed`),
 tasks were revoked (`cooperative_follow_up`). Its workers commit nothing, so why one of them went is not told:
-the delay begins after a clean stop and after a crash alike. Kafka Streams' assignments announce the next
-probing rebalance (`streams_probing`).
+the delay begins after a clean stop and after a crash alike. A worker's sink tasks are consumers of groups of
+their own (`connect-` and the connector's name): why these went is told there. Kafka Streams' assignments
+announce the next probing rebalance (`streams_probing`).
 
 ## Deleted topics
 
@@ -150,15 +166,17 @@ is joining), for protocols it does not know, and for groups too large to try.
 
 ## Deadlines
 
-`member_silent` opens when a member that commits when idle has passed its last sign of life by one
-cadence and the session timeout plus `grace_ms`, while another member of the group still commits. Where its
-client enforces max.poll.interval and the session holds (heartbeats have a thread of their own) the poll
-deadline follows as an update. It is confirmed when the next record drops the member, withdrawn when it
-commits or rejoins. When the whole group is silent nobody is named. In KIP-848 groups commits do not extend
-the session and the timeout is in no record (`assumed`); a member that has to give up partitions passes its
-rebalance deadline from the moment it was told; so does a member of a streams group that has to give up tasks.
-Members of share groups commit nothing here, those of streams groups only what is new: no other deadline is
-judged. Deadlines start anew after a coordinator move and after the start of the monitor.
+`member_silent` opens when a member that commits when idle has passed its last sign of life by one cadence
+and the session timeout plus `grace_ms`, while another member of the group still commits. Where its client
+enforces max.poll.interval and the session holds (heartbeats have a thread of their own) the poll deadline
+follows as an update. It is confirmed when the next record drops the member, withdrawn when it commits or
+rejoins. When the whole group is silent nobody is named. Members seen only under traffic have no deadline:
+the end offsets of their topics are not read, so that a producer stopped looks the same. In KIP-848 groups
+commits do not extend the session and the timeout is in no record (`assumed`); a member that has to give
+up partitions passes its rebalance deadline from the moment it was told; so does a member of a streams
+group that has to give up tasks. Members of share groups commit nothing here, those of streams groups only
+what is new: no other deadline is judged. Deadlines start anew after a coordinator move and after the
+start of the monitor.
 
 ## In progress and stuck
 
@@ -213,7 +231,8 @@ others that were looked at somebody came or went as well.
 
 Five or more groups that rebalance among the same members within ten seconds share a coordinator that
 moved or restarted (franz-go and sarama groups all do within three seconds of its reload): one
-cluster-level finding. Likewise for restarts (a deployment) and expiries (a host or network).
+cluster-level finding. Likewise for expiries (a host or network), and for rolling restarts within the storm
+window, once none has followed for a minute (a deployment).
 
 ## Epoch-based groups
 
@@ -225,6 +244,8 @@ Leaving, a session fence and a rebalance-timeout fence write the same tombstones
   (`join_deadline_missed`), near-certainly;
 - a static member is removed by an expired session only; whether it announced its departure (epoch -2) is
   on the topic and said;
+- a member that never acknowledged an epoch that others had for more than a heartbeat was dead by then
+  (`session_timeout`; asked where its commits tell nothing);
 - the rest is told by silence. No barrier stands between removal and record, so the windows are sharp;
   heartbeats, not commits, keep the session, so it may end up to a heartbeat earlier.
 

@@ -127,9 +127,9 @@ def _member(state: GroupState, key: object, value: object | None, scene: Scene) 
         state.newcomers.append(member_id)
     elif before.subscribed not in {"", now.subscribed} and member_id not in state.resubscribed:
         state.resubscribed.append(member_id)
-    state.members = [*rest, now]
-    names = {*state.names, *getattr(value, "subscribed_topic_names", ())}
-    state.names = sorted(names)[:_MAX_NAMES]
+    # The first member of an empty group begins anew: what those before subscribed to is nobody's any more.
+    names = {*(state.names if state.members else ()), *getattr(value, "subscribed_topic_names", ())}
+    state.names, state.members = sorted(names)[:_MAX_NAMES], [*rest, now]
     return []
 
 

@@ -91,6 +91,7 @@ _BY_TIMEOUTS = {
 }
 _NEWEST_SUBSCRIPTION = 3
 _UUID_TEXT = 22
+_GENERATION_BYTES = 4
 
 
 def recognise(
@@ -108,7 +109,9 @@ def recognise(
         return "kafka-go"
     if protocol == "RoundRobinAssigner":
         return "kafkajs"
-    return _BY_TIMEOUTS.get((session, rebalance)) or _by_subscription(sub, same=session == rebalance)
+    return _BY_TIMEOUTS.get((session, rebalance)) or _by_subscription(
+        sub, protocol, same=session == rebalance
+    )
 
 
 def recognise_848(member_id: str) -> str:
@@ -123,11 +126,16 @@ def recognise_848(member_id: str) -> str:
     return "java-848" if "-" in member_id or "_" in member_id else "unknown"
 
 
-def _by_subscription(sub: Subscription | None, *, same: bool) -> str:
-    """Java sends no user data at all, the others an empty one; `same`: both timeouts are equal."""
+def _by_subscription(sub: Subscription | None, protocol: str, *, same: bool) -> str:
+    """Java sends no user data at all, the others an empty one; `same`: both timeouts are equal.
+
+    As cooperative-sticky Java sends its generation alone, where others put their partitions before it.
+    """
     if sub is None:
         return "unknown"
-    if sub.user_data is None:
+    if sub.user_data is None or (
+        protocol == "cooperative-sticky" and len(sub.user_data) == _GENERATION_BYTES
+    ):
         return "java"
     if sub.version == _NEWEST_SUBSCRIPTION and not sub.user_data:
         return "librdkafka"

@@ -228,8 +228,12 @@ KINDS: dict[Kind, KindSpec] = {
         Scope.GROUP,
         Severity.WARNING,
         DrivenBy.CLOCK,
-        "the group is empty and within 24 h of losing its offsets to retention",
-        {"expires_at": "when the offsets expire, ms since epoch", "retention_ms": "offsets.retention, ms"},
+        "the group is empty, or subscribes to a topic no more, and within 24 h of losing those offsets",
+        {
+            "expires_at": "when the offsets expire, ms since epoch",
+            "retention_ms": "offsets.retention, ms",
+            "topic": "which topic, where it is not the whole group",
+        },
     ),
     Kind.SLOW_SYNC: _once(
         Scope.GROUP,

@@ -27,6 +27,7 @@ COOPERATIVE = frozenset({"cooperative-sticky", "stream", "compatible", "sessione
 """Protocols whose members keep partitions through a rebalance and may need a second one to hand them on."""
 
 _PROBING_VERSION = 7
+_GENERATION_SINCE = 3
 _NO_PROBING = 2**63 - 1
 _REMEMBERED, _REMEMBERED_BYTES = 4096, 512
 T = TypeVar("T")
@@ -46,7 +47,8 @@ class Change:
 class Membership:
     """Members of one record with the group's interned topics, and Streams' announced rebalance (ms).
 
-    `subscriptions`: member id -> topics, of members whose subscription could be read.
+    `subscriptions`: member id -> topics, of members whose subscription could be read. `reset`: client ids of
+    members that were there before and had lost their generation when they rejoined (KIP-792).
     """
 
     members: list[Member]
@@ -56,6 +58,7 @@ class Membership:
     partial: bool
     connect: connect.Evidence
     subscriptions: dict[str, tuple[str, ...]]
+    reset: tuple[str, ...] = ()
 
 
 def read(state: GroupState, value: GroupMetadataValue) -> Membership:
@@ -66,6 +69,7 @@ def read(state: GroupState, value: GroupMetadataValue) -> Membership:
     members: list[Member] = []
     subscriptions: dict[str, tuple[str, ...]] = {}
     probing, partial = -1, False
+    reset: list[str] = []
     for found in value.members:
         subscription, assignment = _embedded(value, found)
         partial |= assignment is None and value.protocol_type == "consumer"
@@ -76,10 +80,12 @@ def read(state: GroupState, value: GroupMetadataValue) -> Membership:
         members.append(member)
         if subscription is not None:
             subscriptions[member.member_id] = subscription.topics
+        if member.member_id in known and _was_reset(value, member, subscription):
+            reset.append(member.client_id)
     before = dict(zip(state.topics, state.totals, strict=True))
     totals = [max(before.get(topic, 0), counts.get(index, 0)) for topic, index in topics.items()]
     workers = connect.read(value)
-    return Membership(members, list(topics), totals, probing, partial, workers, subscriptions)
+    return Membership(members, list(topics), totals, probing, partial, workers, subscriptions, tuple(reset))
 
 
 def compare(before: list[Member], after: list[Member]) -> Change:
@@ -154,6 +160,16 @@ def _member(value: GroupMetadataValue, found: GroupMember, sub: Subscription | N
         subscribed="" if sub is None else _digest(sub),
         joined_at=value.current_state_timestamp,
     )
+
+
+def _was_reset(value: GroupMetadataValue, member: Member, sub: Subscription | None) -> bool:
+    """Whether a client that always says its generation had none: Java's, by the shape of its subscription.
+
+    A static member may not have rejoined at all.
+    """
+    if sub is None or sub.version < _GENERATION_SINCE or member.instance_id is not None:
+        return False
+    return sub.generation_id < 0 and (sub.user_data is None or value.protocol == "stream")
 
 
 def _digest(sub: Subscription) -> str:

@@ -74,11 +74,21 @@ def causes_of(
     found += _removed_by_admin(change, gone)
     found += [_replaced(before, now) for before, now in change.replaced]
     found += _changed(state, after, change, value_protocol)
+    found += _reset(after)
     same = not change.joined and not change.left
     found += connect.causes(state, after.connect, cst, same=same)
     if not found:
         found = _same_members(state, after, cst)
     return ranked(found)
+
+
+def _reset(after: Membership) -> list[CauseEntry]:
+    """Name a coordinator that was reloaded amid a rebalance: it knows no more of the generation it began."""
+    if not after.reset:
+        return []
+    why = f"{len(after.reset)} members rejoined without the generation they were in, as after a reload of "
+    why += "their coordinator in the middle of a rebalance"
+    return [CauseEntry(Cause.COORDINATOR_MOVED, 0.55, why)]
 
 
 def _removed_by_admin(change: Change, gone: list[Departure]) -> list[CauseEntry]:

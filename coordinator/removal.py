@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator import barriers, silence, storms
+from rebalance_monitor.coordinator import barriers, silence, storms, unsubscribed
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import CauseEntry
 from rebalance_monitor.coordinator.kinds import Kind
@@ -52,6 +52,7 @@ def migrated(state: GroupState, scene: Scene, to: str) -> list[Finding]:
 def ended(state: GroupState, scene: Scene, resolution: str) -> list[Finding]:
     """Close all that the group has open, before its state is forgotten."""
     found = silence.resolve_expiring(state, scene, resolution) + barriers.settle(state, scene, "withdrawn")
+    found += unsubscribed.close(state, scene, resolution)
     found += silence.resolve_departed(state, state, scene, [])
     rule, _, skewed = state.skew_id.partition("/")
     storm = state.storm.incident if storms.is_open(state.storm) else ""

@@ -106,7 +106,7 @@ def rebalance(
         join_ms_min=join_min if known else None,
         join_ms_max=join_max,
         sync_ms=max(0, state.ts - state.cst),
-        stopped_ms_min=None if state.protocol in COOPERATIVE else max(0, state.ts - state.cst),
+        stopped_ms_min=None if state.protocol in COOPERATIVE else join_min + max(0, state.ts - state.cst),
         stopped_ms_max=_stopped(before, state, change),
         members_affected=len(change.joined) + len(change.left) + len(change.replaced),
         partitions_affected=sum(len(member.offsets) for member in change.left),

@@ -23,11 +23,12 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.settings import DetectionSettings
 
 _SAME_MEMBERS = frozenset({Cause.LEADER_REJOINED, Cause.COORDINATOR_MOVED})
-_SETTLE_MS = 3_000
+_SETTLE_MS = {Kind.ROLLING_RESTART: 60_000}
+_USUAL_SETTLE_MS = 3_000
 _TALLY_MS = 1_000
 _WHY = {
     Kind.COORDINATOR_MOVED: "{n} groups rebalanced among the same members at once: their coordinator moved",
-    Kind.ROLLING_RESTART: "{n} groups replaced their members one by one at once: a deployment",
+    Kind.ROLLING_RESTART: "{n} groups replaced their members one by one at the same time: a deployment",
     Kind.SESSION_TIMEOUT: "members of {n} groups expired at once: a host, network or broker they share",
 }
 _CAUSES = {
@@ -74,7 +75,7 @@ class RollUp:
         if kind is None or finding.history or finding.group is None:
             return
         burst = self._bursts.get(kind)
-        if burst is None or at - burst["first"] > self._settings.roll_up_window_ms:
+        if burst is None or at - burst["first"] > self._window(kind):
             if burst is not None and not burst["told"]:
                 return
             burst = self._bursts[kind] = {
@@ -94,16 +95,20 @@ class RollUp:
         """Tell a burst once it has settled; forget it once it is over."""
         found = []
         for name, burst in list(self._bursts.items()):
-            settled = now >= min(
-                burst["last"] + _SETTLE_MS, burst["first"] + self._settings.roll_up_window_ms
-            )
-            if settled and not burst["told"]:
+            window = self._window(Kind(name))
+            quiet = burst["last"] + _SETTLE_MS.get(Kind(name), _USUAL_SETTLE_MS)
+            if now >= min(quiet, burst["first"] + window) and not burst["told"]:
                 burst["told"] = True
                 if len(burst["groups"]) >= self._settings.roll_up_groups:
                     found.append(self._burst(Kind(name), burst))
-            if now > burst["first"] + 2 * self._settings.roll_up_window_ms:
+            if now > burst["first"] + 2 * window:
                 del self._bursts[name]
         return found
+
+    def _window(self, kind: Kind) -> int:
+        """Return what counts as at once (ms); a deployment takes its time over the groups."""
+        settings = self._settings
+        return settings.storm_window_ms if kind is Kind.ROLLING_RESTART else settings.roll_up_window_ms
 
     def _burst(self, kind: Kind, burst: dict[str, Any]) -> Finding:
         groups = sorted(burst["groups"])

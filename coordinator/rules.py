@@ -112,8 +112,9 @@ RULES: tuple[Rule, ...] = (
     Rule(
         Kind.OFFSETS_EXPIRING,
         "derived",
-        "empty since, plus the retention, less a day",
-        "retention is read from the broker where that is allowed, else the configured one",
+        "empty since, plus the retention, less a day; of a topic that nobody subscribes to, its last commit",
+        "retention is read from the broker where that is allowed, else the configured one; topics of "
+        "epoch-based groups are not followed",
     ),
     Rule(
         Kind.SLOW_SYNC,

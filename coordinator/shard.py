@@ -18,6 +18,7 @@ from rebalance_monitor.coordinator import (
     silence,
     summary,
     topic_names,
+    unsubscribed,
 )
 from rebalance_monitor.coordinator.outputs import FindingOut, GroupOut, Output, RemovedOut, StatOut
 from rebalance_monitor.coordinator.scene import Scene
@@ -160,7 +161,7 @@ class ShardCoordinator:
         self.state.records += 1
         key, value = rows.record(row)
         if key[:2] in _COMMIT_TYPES:
-            return []
+            return self._on_tombstone(row, key, history=history)
         found = decode_record(key, value)
         if not isinstance(found, Decoded):
             self._count(found.reason, row, "")
@@ -172,6 +173,13 @@ class ShardCoordinator:
         if found.type == _GROUP_METADATA:
             return self._on_classic(row, found, scene, len(value or b""))
         return self._on_epochs(row, found, scene) if found.type in epochs.GROUP_TYPES else []
+
+    def _on_tombstone(self, row: Row, key: bytes, *, history: bool) -> list[Output]:
+        group = self.state.groups.get(row.group)
+        if group is None or not group.unsubscribed:
+            return []
+        scene = self._scene(row.group, row.first_offset, row.record_ts, history=history)
+        return _out(unsubscribed.on_tombstone(group, scene, decode_record(key, None).key))
 
     def _on_classic(self, row: Row, found: Decoded, scene: Scene, size: int) -> list[Output]:
         if not isinstance(found.value, GroupMetadataValue):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator import barriers, storms
+from rebalance_monitor.coordinator import barriers, storms, unsubscribed
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.deadlines import Deadline, upcoming
 from rebalance_monitor.coordinator.families import FAMILIES
@@ -42,7 +42,7 @@ def due(state: GroupState, settings: DetectionSettings, live_since: int) -> int:
         earliest = min(earliest, deadline.at + after)
     if state.status == Status.EMPTY and not state.expiring_id and state.last_commit >= 0:
         earliest = min(earliest, kept_until(state, settings) - settings.offsets_expiring_ms)
-    earliest = min(earliest, barriers.due(state, settings, live_since))
+    earliest = min(earliest, barriers.due(state, settings, live_since), unsubscribed.due(state, settings))
     return earliest if state.status != Status.EMPTY else min(earliest, _retirement(state, settings))
 
 
@@ -86,7 +86,7 @@ def on_clock(state: GroupState, scene: Scene, now: int, live_since: int) -> list
     late = [(member, end) for member, end in _watched(state, live_since) if end.at + grace <= now]
     alive = bool(late) and (len(state.members) == 1 or _some_alive(state, now))
     found += [_silent(state, scene, m, end) for m, end in late if alive or end.name == "rebalance"]
-    return found + _expiring(state, scene, now)
+    return found + _expiring(state, scene, now) + unsubscribed.on_clock(state, scene, now)
 
 
 def on_commit(state: GroupState, scene: Scene, members: list[Member], at: int) -> list[Finding]:

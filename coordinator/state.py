@@ -95,6 +95,7 @@ class GroupState:
     are names and `aliases` the topics that each subtopology reads.
     `rehashed` and `resubscribed` (member ids) say what else changed since then. `held_id`, `held_at` and
     `stuck_id` belong to a barrier that commits suggest, or a convergence that takes too long.
+    `unsubscribed`: topic that nobody subscribes to any more -> [last commit, what was told of its offsets].
     """
 
     group_type: str = ""
@@ -146,6 +147,7 @@ class GroupState:
     held_at: int = -1
     stuck_id: str = ""
     wake: int = 0
+    unsubscribed: dict[str, list[int | str]] = field(default_factory=dict)
 
     def __copy__(self) -> GroupState:
         """Copy as `copy` would, at a tenth of its price: every record compares the group with its past."""

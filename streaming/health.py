@@ -31,6 +31,11 @@ CONDITIONS = (
     Cause.CONTRACT_BROKEN,
 )
 EVENT_LASTS_MS = 300_000
+TROUBLES = {
+    "state_lost": (Cause.STATE_REBUILT, "the state of {n} shard(s) could not be read and was begun anew"),
+    "state_not_kept": (Cause.DATA_LOST, "what {n} shard(s) read could not be kept: they go on from before"),
+    "operator_error": (Cause.DATA_LOST, "{n} record(s) or deadline(s) could not be judged"),
+}
 # The probe's word for a cluster that did not even tell its brokers.
 NOBODY = "-1"
 USUAL_AGE_MS = 3_000
@@ -118,7 +123,7 @@ class Health:
     def _events(self, batch: Batch, wall: int) -> list[Finding]:
         """Tell what has happened, and resolve what has not happened again for long enough."""
         found = []
-        for cause, why, records in [*self._lost_state(batch), *self._news()]:
+        for cause, why, records in [*self._troubles(batch), *self._news()]:
             if cause not in self._opened:
                 found.append(self._open(cause, why, wall, records))
             self._until[cause] = wall + EVENT_LASTS_MS
@@ -167,9 +172,11 @@ class Health:
         return f"{why}; {told}" if told else why
 
     @staticmethod
-    def _lost_state(batch: Batch) -> list[tuple[Cause, str, int]]:
-        lost = [trouble for trouble in batch.troubles if trouble["kind"] == "state_lost"]
-        if not lost:
-            return []
-        why = f"the state of {len(lost)} shard(s) could not be read and was begun anew: {lost[0]['error']}"
-        return [(Cause.STATE_REBUILT, why, 0)]
+    def _troubles(batch: Batch) -> list[tuple[Cause, str, int]]:
+        """Say what went wrong inside the operator: a shard goes on, but not with all that it should know."""
+        found = []
+        for kind, (cause, why) in TROUBLES.items():
+            errors = [str(trouble["error"]) for trouble in batch.troubles if trouble["kind"] == kind]
+            if errors:
+                found.append((cause, f"{why.format(n=len(errors))}: {errors[0]}", 0))
+        return found

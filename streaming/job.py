@@ -9,8 +9,7 @@ must act on, which is told as a finding (`monitor_degraded`) first.
 from __future__ import annotations
 
 import time
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -31,8 +30,8 @@ from rebalance_monitor.streaming.guard import (
 )
 from rebalance_monitor.streaming.lanes import Lanes
 from rebalance_monitor.streaming.outputs import Outputs
-from rebalance_monitor.streaming.plan import StatePlan, plan_state
-from rebalance_monitor.streaming.query import End, Shape, start_query, watch
+from rebalance_monitor.streaming.plan import StatePlan, limit_of, plan_state
+from rebalance_monitor.streaming.query import End, JobError, Shape, ended_by_others, start_query, watch
 from rebalance_monitor.streaming.session import kafka_jars, shuffle_partitions, start_session
 from rebalance_monitor.streaming.settings import detection_settings
 from rebalance_monitor.streaming.source import topic_source
@@ -42,7 +41,7 @@ from rebalance_monitor.streaming.topic import TopicFacts, TopicWatch, ask, await
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -57,10 +56,6 @@ FIRST_BATCH = 10
 LASTING = ("StateVersionError", "FolderInUseError")
 # Spark repeats its plan and the whole stack in an error: this much of it is said.
 ERROR = 2_000
-
-
-class JobError(DependencyError):
-    """The query failed again and again: brokers, disk or cluster; the message holds its last error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +88,7 @@ def run_job(
             state = plan_state(storage, facts, settings, rebuild=options.rebuild_state)
             plan = Plan(detection, facts.cluster_id, state.manifest.catching_up)
             outputs = Outputs(settings, storage, facts, detection, more_sinks, early)
-        with outputs, _ended_by_others(stop):
+        with outputs, ended_by_others(stop):
             if not state.rebuilt:
                 outputs.recall()
             _tell_of_start(outputs, state)
@@ -101,27 +96,11 @@ def run_job(
                 "rebalance-monitor", settings.spark.properties(), kafka_jars(settings)
             )
             try:
-                _Job(settings, options, stop, session, outputs, plan, state.location).run(facts)
+                limit = limit_of(state, settings)
+                _Job(settings, options, stop, session, outputs, plan, state.location, limit).run(facts)
             finally:
                 session.stop()
         return outputs.writer.told.findings
-
-
-@contextmanager
-def _ended_by_others(stop: threading.Event) -> Iterator[None]:
-    """Take a JVM that is gone for no error once `stop` is set.
-
-    Whoever stops the job may have signalled Spark's JVM too: a service manager signals the whole group. The
-    batch it was at runs again at the next start.
-    """
-    from py4j.protocol import Py4JError  # noqa: PLC0415 - comes with pyspark
-
-    try:
-        yield
-    except (Py4JError, ConnectionError):
-        if not stop.is_set():
-            raise
-        log.warning("Spark was ended before the monitor could stop it")
 
 
 def _tell_of_start(outputs: Outputs, state: StatePlan) -> None:
@@ -145,7 +124,7 @@ class _Job:
     outputs: Outputs
     plan: Plan
     checkpoint: str
-    limit: int | None = None
+    limit: int | None
     failures: int = 0
     lost: dict[int, int] = field(default_factory=dict)
     progressed: float = field(default_factory=time.monotonic)
@@ -154,14 +133,21 @@ class _Job:
         """Run queries until one ends for good. What ends the job with an error is told as a finding first."""
         try:
             self._loop(facts)
-        except (DependencyError, ConfigError) as error:
-            self.outputs.notices.hold(Cause.BLIND, f"the monitor stopped: {str(error).splitlines()[0]}")
-            self.outputs.writer.speak()
+        except Exception as error:
+            if not self.stop.is_set():
+                self._tell_end(str(error).partition("\n")[0] or type(error).__name__)
             raise
+
+    def _tell_end(self, why: str) -> None:
+        self.outputs.notices.hold(Cause.BLIND, f"the monitor stopped: {why}")
+        try:
+            self.outputs.writer.speak()
+        except OSError as error:
+            # What ends the job may be a full disk: then that is the error to be raised.
+            log.warning("the end could not be told", why=str(error)[:ERROR])
 
     def _loop(self, facts: TopicFacts) -> None:
         source = self.settings.source
-        self.limit = source.max_offsets_per_trigger
         properties = self.settings.kafka.client_properties()
         asked: TopicFacts | None = facts
         with TopicWatch(properties, source.topic, source.refresh_seconds) as watching:
@@ -200,7 +186,7 @@ class _Job:
     def _shape(self, facts: TopicFacts) -> Shape:
         return Shape(
             source=topic_source(self.settings, facts.partitions, self.limit),
-            plan=self.plan,
+            plan=replace(self.plan, limited=self.limit is not None),
             lanes=Lanes(
                 facts.partitions, self.settings.buckets, shuffle_partitions(self.settings.spark.properties())
             ),

@@ -23,7 +23,7 @@ from rebalance_monitor.checkpoints.manifest import (
     write_manifest,
 )
 from rebalance_monitor.checkpoints.spark_log import read_spark_log
-from rebalance_monitor.streaming.guard import removed_unread, require_uncut
+from rebalance_monitor.streaming.guard import has_read, removed_unread, require_uncut
 from rebalance_monitor.streaming.session import shuffle_partitions
 
 if TYPE_CHECKING:
@@ -40,7 +40,8 @@ class StatePlan:
     """The state to run on: its folder, where Spark writes its checkpoint, and what is history in it.
 
     rebuilt: why an earlier state was given up, "" where none was. lost: partition -> offsets that were
-    removed from the topic after the last batch and before this start.
+    removed from the topic after the last batch and before this start. read: partition -> next offset, as far
+    as it is known.
     """
 
     manifest: Manifest
@@ -48,6 +49,7 @@ class StatePlan:
     location: str
     rebuilt: str = ""
     lost: dict[int, int] = field(default_factory=dict)
+    read: dict[int, int] = field(default_factory=dict)
 
 
 def identity_of(facts: TopicFacts, buckets: int, lanes: int) -> Identity:
@@ -92,11 +94,18 @@ def _resumed(storage: Storage, stored: Manifest, found: Identity, facts: TopicFa
     read = read_spark_log(checkpoint).read(facts.name)
     # The ledger knows it too, for a checkpoint that lies elsewhere.
     told = Ledger(storage.ledger).load().on_topic(facts.id, facts.cluster_id).positions
-    require_uncut({**{p: last + 1 for p, last in told.items()}, **read}, facts.ends, facts.name)
-    location = storage.location(stored.generation)
-    return StatePlan(stored.grown(found), checkpoint, location, lost=removed_unread(read, facts.begins))
+    furthest = {**{p: last + 1 for p, last in told.items()}, **read}
+    require_uncut(furthest, facts.ends, facts.name)
+    location, lost = storage.location(stored.generation), removed_unread(read, facts.begins)
+    return StatePlan(stored.grown(found), checkpoint, location, lost=lost, read=furthest)
 
 
 def _history(facts: TopicFacts, settings: Settings) -> dict[int, int]:
     # A job that starts at the end reads no history; everything it sees is live.
     return facts.filled() if settings.source.starting == "earliest" else {}
+
+
+def limit_of(state: StatePlan, settings: Settings) -> int | None:
+    """Return how many offsets a batch may read at first: what is no history is never limited."""
+    is_live = has_read(state.read, state.manifest.catching_up)
+    return None if is_live else settings.source.max_offsets_per_trigger

@@ -11,19 +11,21 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from rebalance_monitor.cluster.errors import DependencyError
 from rebalance_monitor.streaming.clock import clock_rows
 from rebalance_monitor.streaming.decode import decoded
 from rebalance_monitor.streaming.operator import operated
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
@@ -34,8 +36,15 @@ if TYPE_CHECKING:
     from rebalance_monitor.streaming.writer import BatchWriter
 
 log = structlog.get_logger()
+log = structlog.get_logger()
 POLL_S = 0.2
 LAST_BATCH_S = 60.0
+
+
+class JobError(DependencyError):
+    """The query failed again and again: brokers, disk or cluster; the message holds its last error."""
+
+
 # Set back by less, the next batch is late by less.
 SET_BACK_S = 1.0
 
@@ -146,3 +155,23 @@ def stop_after_batch(query: StreamingQuery, wait_s: float = LAST_BATCH_S) -> Non
             break
         time.sleep(0.01)
     query.stop()
+
+
+@contextmanager
+def ended_by_others(stop: threading.Event) -> Iterator[None]:
+    """Take a JVM that is gone for no error once `stop` is set, else for one of this machine (JobError).
+
+    Whoever stops the job may have signalled Spark's JVM too: a service manager signals the whole group. The
+    batch it was at runs again at the next start.
+    """
+    from py4j.protocol import Py4JError  # noqa: PLC0415 - comes with pyspark
+
+    try:
+        yield
+    except (Py4JError, ConnectionError) as error:
+        if not stop.is_set():
+            raise JobError(
+                "Spark's JVM has ended or does not answer.",
+                "See its own log, and whether the machine ran out of memory.",
+            ) from error
+        log.warning("Spark was ended before the monitor could stop it")

@@ -8,6 +8,7 @@ state that cannot be read is begun anew with a `state_lost` stat. Only a state o
 The time the coordinator is told is bounded by what has been read: Spark takes a batch's timestamp after it
 has fixed the offsets to read, so a record older than the timestamp may still be unread. Everything older than
 the timestamp of the batch *before* has been read, therefore now = min(timestamp, timestamp before + grace).
+Of limited batches not even that is true: while they last, time goes on with the records of the shard alone.
 """
 
 from __future__ import annotations
@@ -52,12 +53,13 @@ class OutRow(NamedTuple):
 class Plan:
     """What every coordinator is started with.
 
-    catching_up: shard -> end offset found when this state was begun.
+    catching_up: shard -> end offset found when this state was begun. limited: batches leave records unread.
     """
 
     settings: DetectionSettings
     cluster: str
     catching_up: dict[int, int]
+    limited: bool = False
 
 
 @dataclass(slots=True)
@@ -115,6 +117,8 @@ def step(
     before = stored.now if stored else now
     if ticks:
         sure = min(now, before + plan.settings.grace_ms)
+        if plan.limited and state.catching_up_until is None:
+            sure = min(sure, max(state.last_ts, state.now))
         _clock(coordinator, sure, work)
     blob = _blob(state, stored, work)
     work.outputs.append(_summary(records, now, blob, is_live=state.catching_up_until is None))

@@ -341,6 +341,17 @@ def test_a_removed_group_has_no_open_incident() -> None:
     assert play.run(2 * MINUTE) == [("sre", Phase.RESOLVED, Reason.ALL_RESOLVED)]
 
 
+@pytest.mark.parametrize("kind", [Kind.GROUP_EMPTY, Kind.OFFSETS_EXPIRING])
+def test_a_group_with_members_again_is_empty_no_more_even_if_its_state_was_rebuilt(kind: Kind) -> None:
+    play = Play()
+    play.happens(finding(kind, phase="opened", incident="e", severity=Severity.CRITICAL))
+    play.run(MINUTE)
+    play.happens(finding(Kind.REBALANCE, history=True))
+    assert play.run(2 * MINUTE) == []
+    play.happens(finding(Kind.REBALANCE))
+    assert play.run(2 * MINUTE) == [("sre", Phase.RESOLVED, Reason.ALL_RESOLVED)]
+
+
 def test_a_silence_holds_everything_back_is_acknowledged_and_the_end_closes_the_thread() -> None:
     play = Play()
     play.happens(storm())

@@ -25,6 +25,7 @@ from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.config.model import Settings
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.kinds import Kind
+from rebalance_monitor.coordinator.rollup import degraded
 from rebalance_monitor.streaming.alerting import Alerting
 from rebalance_monitor.streaming.batches import Batch, BatchKey
 from rebalance_monitor.streaming.sinks import Telling
@@ -106,6 +107,23 @@ def test_a_committed_batch_is_told_and_its_file_is_gone(tmp_path: Path) -> None:
     assert list((tmp_path / "inbox").iterdir()) == []
     lines = (tmp_path / "notifications.jsonl").read_text().splitlines()
     assert ['"reason": "first"' in lines[0], '"reason": "all_resolved"' in lines[1]] == [True, True]
+
+
+@pytest.mark.parametrize("cause", [Cause.BLIND, Cause.BEHIND])
+def test_a_monitor_that_ends_blind_says_so_without_waiting(tmp_path: Path, cause: Cause) -> None:
+    sink, now = Memo(), wall_ms()
+    section = {**SECTION, "route": {"receiver": "sre"}, "watchdog": {"to": ["sre"]}}
+    plan = partial(plan_of, Settings(alerts=section), "prod")
+    with Dispatcher(tmp_path, plan, {"sre": sink}) as dispatcher:
+        dispatcher.open({})
+        degraded_now = degraded("c1", cause, "recreated", opened_at=now, at=now, phase="opened", details={})
+        dispatcher.put(("monitor", 0), [degraded_now])
+        dispatcher.committed(("monitor", 0), lives=False)
+    assert [told.labels["cause"] for told in sink.told] == (["blind"] if cause is Cause.BLIND else [])
+    with dispatching(tmp_path, sink, {"monitor": 0}):
+        assert eventually(lambda: len(sink.told) == 1)
+        time.sleep(0.3)
+    assert len(sink.told) == 1
 
 
 def test_what_was_never_committed_is_never_told(tmp_path: Path) -> None:

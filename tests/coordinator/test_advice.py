@@ -1,5 +1,7 @@
 """Advice: given where the numbers speak for it, and only there."""
 
+from dataclasses import replace
+
 from rebalance_monitor.coordinator import advice
 from rebalance_monitor.coordinator.dossier import open_dossier
 from rebalance_monitor.coordinator.explain import Place, explain
@@ -105,6 +107,27 @@ def test_clients_that_go_and_come_back_are_told_of_static_membership() -> None:
     (told,) = about(advised(topic), "group.instance.id")
     assert "consumer-1 /10.0.0.1 joined 4 times" in told["reason"]
     assert "cooperative-sticky" in about(advised(topic), "partition.assignment.strategy")[0]["advice"]
+
+
+def test_a_rolling_restart_onto_other_hosts_speaks_for_static_membership_too() -> None:
+    topic, members, number = Topic(), [usual(0), usual(1)], 1
+    topic.generation(0, number, members)
+    for index in range(2):
+        topic.generation(60_000 + index * 20_000, number + 1, [members[1 - index]])
+        number += 2
+        members[index] = replace(members[index], member_id=f"n{index}", host=f"/10.0.1.{index}")
+        topic.generation(65_000 + index * 20_000, number, members)
+    (told,) = about(advised(topic), "group.instance.id")
+    assert "a rolling restart of 2 members" in told["reason"]
+
+
+def test_members_that_are_static_already_are_not_told_to_be() -> None:
+    topic = Topic()
+    for loop in range(4):
+        again = usual(1, instance_id="i")
+        topic.generation(loop * 60_000, 2 * loop + 1, [usual(0)])
+        topic.generation(loop * 60_000 + 20_000, 2 * loop + 2, [usual(0), again])
+    assert about(advised(topic), "group.instance.id") == []
 
 
 def test_idle_members_are_told_that_no_assignor_helps() -> None:

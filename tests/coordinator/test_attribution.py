@@ -4,6 +4,7 @@ from hypothesis import strategies as st
 
 from rebalance_monitor.coordinator.attribution import Silence, Stall, attribute
 from rebalance_monitor.coordinator.causes import Cause
+from rebalance_monitor.coordinator.measured import Rejoined
 
 durations = st.integers(-1_000, 10**12)
 silences = st.builds(
@@ -132,6 +133,22 @@ def test_of_one_that_never_committed_the_priors_are_said_below_any_claim() -> No
     assert all(share < 0.5 for _, share in found)
 
 
+def test_of_one_that_commits_on_close_and_never_committed_expiry_is_likelier_than_a_leave() -> None:
+    never = {"elapsed": 200_000, "means": False, "committed": False}
+    found = dict(attribute(silence(200_000, closes=True, **never)))
+    assert 0.6 > found[Cause.SESSION_TIMEOUT] > found[Cause.MEMBER_LEFT]
+    silent = dict(attribute(silence(200_000, closes=False, **never)))
+    assert silent[Cause.MEMBER_LEFT] > silent[Cause.SESSION_TIMEOUT]
+
+
+def test_one_that_stalls_before_its_first_commit_is_a_breach_where_its_silence_fits_nothing_else() -> None:
+    """What stalled it, a record or a batch, is given to it again when it is back."""
+    again = {"session": 6_000, "session_early": 1_000, "rebalance": 7_983, "cadence": 1_993, "poll_late": 100}
+    never = {"committed": False, "quiet": 0.4, "closes": True, "wait": 500}
+    found = dict(attribute(silence(9_333, elapsed=9_333, **again, **never)))
+    assert found[Cause.POLL_INTERVAL_EXCEEDED] >= 0.6
+
+
 def test_a_static_member_that_never_committed_expired_unless_it_went_too_soon() -> None:
     never = {"static": True, "means": False, "committed": False}
     assert attribute(silence(200_000, elapsed=200_000, **never))[0] == (Cause.STATIC_MEMBER_EXPIRED, 0.8)
@@ -150,6 +167,15 @@ def test_one_that_went_just_when_the_session_ended_that_began_by_joining_expired
 def test_of_one_that_never_worked_a_missed_sync_is_likelier_than_a_stall() -> None:
     never = {"committed": False, "session": 6_000, "rebalance": 10_000, "cadence": 1_000}
     found = attribute(silence(10_600, elapsed=10_600, **never))
+    assert found[0][0] is Cause.SYNC_DEADLINE_MISSED
+    assert found[0][1] >= 0.6
+
+
+def test_a_missed_sync_is_told_where_its_siblings_say_when_they_rejoined() -> None:
+    never = {"committed": False, "quiet": 0.4, "closes": True, "poll_late": 1_000, "crowded": False}
+    told = Rejoined(least=17, apart=11, among=2, sure=0.97)
+    limits = {"session": 6_990, "rebalance": 9_055, "cadence": 791}
+    found = attribute(silence(10_061, elapsed=10_061, rejoined=told, **limits, **never))
     assert found[0][0] is Cause.SYNC_DEADLINE_MISSED
     assert found[0][1] >= 0.6
 

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from rebalance_monitor.coordinator.causes import Cause
@@ -5,6 +7,7 @@ from rebalance_monitor.coordinator.findings import Finding
 from rebalance_monitor.coordinator.kinds import Kind, Severity
 from rebalance_monitor.coordinator.outputs import GroupOut, RemovedOut
 from rebalance_monitor.coordinator.settings import DetectionSettings
+from tests.coordinator.test_epochs import Epochs
 from tests.coordinator.timeline import T0, Client, P, S, Topic, findings, outputs
 
 A = Client("a-1", (0, 1), "consumer-g-1")
@@ -86,7 +89,7 @@ def test_of_a_member_that_never_committed_nothing_is_claimed() -> None:
     topic.generation(60_000, 2, [BOTH])
     rebalance = of(findings(topic), Kind.REBALANCE)[1]
     assert {Cause.MEMBER_LEFT, Cause.SESSION_TIMEOUT, Cause.UNKNOWN} <= causes(rebalance)
-    assert all(entry.confidence < 0.5 for entry in rebalance.causes)
+    assert all(entry.confidence < 0.6 for entry in rebalance.causes)
 
 
 def test_a_new_member_joined() -> None:
@@ -207,6 +210,48 @@ def test_the_same_members_again_is_never_a_confident_claim() -> None:
     topic.generation(60_000, 2, [A, B])
     rebalance = of(findings(topic), Kind.REBALANCE)[1]
     assert max(entry.confidence for entry in rebalance.causes) < 0.6
+
+
+def test_members_that_lost_their_generation_hint_at_a_coordinator_that_was_reloaded() -> None:
+    topic = Topic()
+    topic.generation(0, 1, [replace(A, believes=-1), replace(B, believes=-1)])
+    topic.generation(60_000, 2, [replace(A, believes=1), replace(B, believes=1)])
+    topic.generation(120_000, 3, [replace(A, believes=-1), replace(B, believes=-1)])
+    first, asked, reloaded = of(findings(topic), Kind.REBALANCE)
+    assert first.causes[0].cause is Cause.FIRST_START
+    assert asked.causes[0].cause is Cause.LEADER_REJOINED
+    assert (reloaded.causes[0].cause, reloaded.causes[0].confidence) == (Cause.COORDINATOR_MOVED, 0.55)
+    assert "2 members rejoined without" in reloaded.causes[0].why
+
+
+def test_another_assignor_is_a_cause_that_names_both() -> None:
+    topic = Topic()
+    topic.generation(0, 1, [A, B])
+    topic.generation(60_000, 2, [A, B], protocol="roundrobin")
+    (cause,) = of(findings(topic), Kind.REBALANCE)[1].causes
+    assert (cause.cause, cause.why) == (Cause.PROTOCOL_CHANGED, "assignor range became roundrobin")
+
+
+def test_generations_that_fail_while_the_record_nears_its_limit_could_most_likely_not_be_stored() -> None:
+    topic = Topic()
+    topic.generation(0, 1, [A, B])
+    topic.generation(60_000, 3, [A, B])
+    (failed,) = of(findings(topic, DetectionSettings(max_message_bytes=200)), Kind.REBALANCE_FAILED)
+    assert causes(failed) == {Cause.ASSIGNMENT_NOT_STORED}
+
+
+def test_a_hole_across_a_change_of_group_type_says_nothing_and_the_way_back_is_a_migration_as_well() -> None:
+    topic = Epochs()
+    topic.join(0, "m", 7, (0,))
+    for kind in (8, 7, 6, 5, 3):
+        topic.put(60_000, kind, None, "m" if kind in {5, 7, 8} else "")
+    topic.generation(60_000, 12, [A])
+    found = findings(topic)
+    (moved,) = of(found, Kind.GROUP_MIGRATED)
+    assert moved.details == {"from": "consumer", "to": "classic"}
+    assert not of(found, Kind.REBALANCE_FAILED)
+    assert not of(found, Kind.GROUP_REMOVED)
+    assert not of(found, Kind.GROUP_EMPTY)
 
 
 def test_commits_to_an_empty_group_are_an_offset_reset() -> None:

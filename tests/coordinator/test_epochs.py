@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rebalance_monitor.coordinator.causes import Cause
-from rebalance_monitor.coordinator.findings import Finding
+from rebalance_monitor.coordinator.findings import CauseEntry, Finding
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.outputs import GroupOut
 from rebalance_monitor.coordinator.settings import DetectionSettings
@@ -14,6 +14,7 @@ from tests.coordinator.timeline import T0, P, S, Topic, findings, in_batches, ou
 SETTINGS = DetectionSettings(session_timeout_848_ms=S)
 TOPIC = bytes(range(16))
 A, B = "zgORvoSYQXmmm5n5_hae9Q", "k5AKl_XXSA2_Ho3RQc0IVw"
+C = "tXqYc0pVQm2sLr4bDk6eFg"
 
 
 def compact(value: str | None) -> bytes:
@@ -37,9 +38,9 @@ class Epochs(Topic):
         body = pack(">iib", epoch, epoch - 1, state) + b"\2" + given + b"\1" + b"\0"
         self.put(at, 8, b"\0\0" + body, member)
 
-    def metadata(self, at: int, member: str, instance: str | None = None) -> None:
+    def metadata(self, at: int, member: str, instance: str | None = None, topic: str = "orders") -> None:
         value = b"\0\0" + compact(instance) + b"\0" + compact("c-" + member[:2]) + compact("/10.0.0.1")
-        value += b"\2" + compact("orders") + b"\0" + pack(">i", P) + b"\0" + b"\0"
+        value += b"\2" + compact(topic) + b"\0" + pack(">i", P) + b"\0" + b"\0"
         self.put(at, 5, value, member)
 
     def join(
@@ -85,6 +86,18 @@ def test_two_joins_that_converge_are_one_rebalance_each() -> None:
     assert [entry.cause for entry in second.causes] == [Cause.MEMBER_JOINED]
 
 
+def test_a_group_that_starts_again_on_another_topic_is_not_said_to_read_the_one_before() -> None:
+    topic = Epochs()
+    topic.join(0, A, 1, (0, 1))
+    topic.leave(60_000, A, 2)
+    topic.metadata(90_000, B, topic="payments")
+    topic.bump(90_000, 3)
+    topic.target(90_000, 3)
+    topic.ack(90_000, B, 3, (0, 1))
+    first, second = of(findings(topic, SETTINGS), Kind.REBALANCE)
+    assert (first.topics, second.topics) == (("orders",), ("payments",))
+
+
 def test_epoch_bumps_of_one_convergence_are_one_rebalance() -> None:
     topic = Epochs()
     topic.join(0, A, 1, (0, 1))
@@ -126,6 +139,28 @@ def test_a_goodbye_is_no_timeout() -> None:
     found = findings(without_b(20_150), SETTINGS)
     assert of(found, Kind.REBALANCE)[-1].causes[0].cause is Cause.MEMBER_LEFT
     assert not of(found, Kind.SESSION_TIMEOUT)
+
+
+def behind(*, acknowledged: bool) -> list[CauseEntry]:
+    """B, which never commits, is removed seven seconds after C's joining, which it may have acknowledged."""
+    topic = pair()
+    topic.join(60_000, C, 3, ())
+    topic.ack(60_500, A, 3, (0,))
+    if acknowledged:
+        topic.ack(60_600, B, 3, (1,))
+    topic.leave(67_000, B, 4)
+    topic.target(67_500, 4)
+    topic.ack(67_500, A, 4, (0,))
+    topic.ack(67_600, C, 4, (1,))
+    last = of(findings(topic, SETTINGS), Kind.REBALANCE)[-1]
+    return [entry for entry in last.causes if entry.member_id == B]
+
+
+def test_who_did_not_acknowledge_an_epoch_that_others_had_was_dead_by_then() -> None:
+    dead, alive = behind(acknowledged=False), behind(acknowledged=True)
+    assert dead[0].cause is Cause.SESSION_TIMEOUT
+    assert dead[0].confidence >= 0.6
+    assert all(entry.confidence < 0.6 for entry in alive)
 
 
 def test_a_member_that_does_not_revoke_in_time_was_fenced_for_that() -> None:
@@ -257,6 +292,31 @@ def test_what_changed_where_no_member_came_or_went_is_told_by_hash_and_subscript
     hashed(topic, 120_000, 5, 79)
     found = settle(topic, 120_100, 5)
     assert [(entry.cause, entry.member_id) for entry in found.causes] == [(Cause.SUBSCRIPTION_CHANGED, A)]
+
+
+def test_members_that_only_join_are_never_a_storm() -> None:
+    topic = Epochs()
+    for epoch in range(1, 12):
+        topic.join(5_000 * epoch, f"member-{epoch}", epoch, (epoch,))
+        for other in range(1, epoch):
+            topic.ack(5_000 * epoch + 500, f"member-{other}", epoch, (other,))
+    found = findings(topic, SETTINGS)
+    assert len(of(found, Kind.REBALANCE)) == 11
+    assert not of(found, Kind.STORM)
+
+
+def test_a_static_member_that_announced_its_departure_and_stays_away_expired() -> None:
+    topic = Epochs()
+    topic.join(0, A, 1, (0,), instance="s")
+    topic.join(500, B, 2, (1,))
+    topic.ack(900, A, 2, (0,))
+    topic.ack(10_000, A, -2, (0,))
+    topic.leave(10_000 + S, A, 3)
+    topic.target(18_000, 3)
+    topic.ack(18_000, B, 3, (0, 1))
+    cause = of(findings(topic, SETTINGS), Kind.REBALANCE)[-1].causes[0]
+    assert (cause.cause, cause.instance_id) == (Cause.STATIC_MEMBER_EXPIRED, "s")
+    assert "after it announced its departure" in cause.why
 
 
 def test_convergences_in_which_a_member_leaves_and_returns_count_twice_towards_a_storm() -> None:

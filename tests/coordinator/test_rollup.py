@@ -35,6 +35,32 @@ def test_many_groups_with_the_same_members_are_one_coordinator_move() -> None:
     assert rollup.on_batch([], [], at + 5_000) == []
 
 
+def named(kind: Kind, count: int, apart: int) -> list[Finding]:
+    one = replace(same_members_again(1)[0], kind=kind, at=T0)
+    host = replace(one.members[0], host="/10.9.9.9")
+    return [
+        replace(one, group=f"g{n}", id=f"{n:016x}", at=T0 + n * apart, members=(host,)) for n in range(count)
+    ]
+
+
+def test_groups_that_are_restarted_one_after_the_other_are_one_deployment() -> None:
+    rollup = RollUp(SETTINGS, "c1")
+    for one in named(Kind.ROLLING_RESTART, 6, 40_000):
+        assert rollup.on_batch([one], [], one.at + 1_000) == []
+    (found,) = rollup.on_batch([], [], T0 + 5 * 40_000 + 61_000)
+    assert (found.kind, found.severity, found.groups_total) == (Kind.ROLLING_RESTART, Severity.INFO, 6)
+    assert found.groups == tuple(f"g{n}" for n in range(6))
+    assert found.causes[0].why.endswith("a deployment")
+
+
+def test_members_of_many_groups_that_expire_at_once_share_a_host() -> None:
+    rollup = RollUp(SETTINGS, "c1")
+    assert rollup.on_batch(named(Kind.SESSION_TIMEOUT, 7, 500), [], T0 + 4_000) == []
+    (found,) = rollup.on_batch([], [], T0 + 8_000)
+    assert (found.kind, found.scope, found.groups_total) == (Kind.SESSION_TIMEOUT, Scope.CLUSTER, 7)
+    assert found.causes[0].host == "/10.9.9.9"
+
+
 def test_a_burst_of_all_groups_costs_as_much_as_they_are_many_and_no_more() -> None:
     rollup, burst, began = RollUp(SETTINGS, "c1"), same_members_again(20_000), perf_counter()
     rollup.on_batch(burst, [], T0 + 60_000)

@@ -1,12 +1,15 @@
 """Silences and expiring offsets of classic groups: opened by the clock, decided by what follows."""
 
+from dataclasses import replace
+from struct import pack
+
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.settings import DetectionSettings
-from tests.coordinator.test_classic import BOTH, A, of, two_members
+from tests.coordinator.test_classic import BOTH, A, B, of, two_members
 from tests.coordinator.test_epochs import A as EPOCHS_A
 from tests.coordinator.test_epochs import Epochs
-from tests.coordinator.timeline import T0, P, Topic, findings
+from tests.coordinator.timeline import T0, P, S, Topic, findings, text
 
 
 def test_a_silent_member_is_opened_by_the_clock_and_withdrawn_by_a_commit() -> None:
@@ -44,6 +47,45 @@ def test_offsets_that_are_about_to_expire_are_told_once() -> None:
     settings = DetectionSettings(offsets_retention_ms=60_000, offsets_expiring_ms=20_000)
     (found,) = of(findings(topic, settings, until=100_000), Kind.OFFSETS_EXPIRING)
     assert (found.phase, found.at) == ("opened", T0 + 10_000 + 40_000)
+
+
+HOURS = DetectionSettings(offsets_retention_ms=3_600_000, offsets_expiring_ms=600_000)
+
+
+def unsubscribed() -> Topic:
+    """A and B read bills until 61 s; then only orders."""
+    topic = Topic()
+    topic.generation(0, 1, [replace(A, topics=("bills", "orders")), replace(B, topics=("bills", "orders"))])
+    topic.commit(60_000, {0: 1, 1: 1}, "bills")
+    topic.commit(61_000, {2: 1, 3: 1}, "bills")
+    topic.generation(90_000, 2, [A, B])
+    return topic
+
+
+def test_offsets_of_a_topic_that_nobody_subscribes_to_are_told_before_they_expire() -> None:
+    opened, resolved = of(findings(unsubscribed(), HOURS, until=4_300_000), Kind.OFFSETS_EXPIRING)
+    assert (opened.phase, opened.at) == ("opened", T0 + 61_000 + 3_000_000)
+    assert (opened.details["topic"], opened.details["expires_at"]) == ("bills", T0 + 61_000 + 3_600_000)
+    assert (resolved.resolution, resolved.incident) == ("expired", opened.id)
+
+
+def test_offsets_of_a_topic_that_is_subscribed_to_again_are_safe() -> None:
+    topic = unsubscribed()
+    topic.generation(100_000, 3, [replace(A, topics=("bills",)), B])
+    assert not of(findings(topic, HOURS, until=4_300_000), Kind.OFFSETS_EXPIRING)
+
+
+def test_the_tombstone_of_an_offset_says_that_it_is_gone() -> None:
+    topic, key = unsubscribed(), b"\0\1" + text("g") + text("bills") + pack(">i", 0)
+    topic.record(95_000, key, None)
+    assert not of(findings(topic, HOURS, until=4_300_000), Kind.OFFSETS_EXPIRING)
+
+
+def test_a_member_that_was_silent_before_the_monitor_started_has_its_whole_timeout_from_then() -> None:
+    rows = two_members(20_000).sorted()
+    until = next(row.first_offset for row in rows.rows if row.record_ts >= T0 + 50_000)
+    opened = of(findings(rows, history=until), Kind.MEMBER_SILENT)[0]
+    assert opened.at >= T0 + 50_000 + S
 
 
 def test_a_commit_to_an_empty_classic_group_does_not_keep_its_offsets_longer() -> None:

@@ -42,6 +42,15 @@ def test_five_against_three_of_co_subscribed_topics_is_told_with_what_the_best_w
     assert found.members[0].member_id == "a"
 
 
+def test_ten_against_five_of_five_co_subscribed_topics_is_told() -> None:
+    topics = tuple("pqrst")
+    given = {"a": dict.fromkeys(topics, (0, 1)), "b": dict.fromkeys(topics, (2,))}
+    topic = Topic()
+    generation(topic, 0, 1, given, a=topics, b=topics)
+    (found,) = skewed(topic)
+    assert (found.details["most"], found.details["least"], found.details["best_most"]) == (10, 5, 8)
+
+
 def test_it_is_resolved_when_the_spread_is_even_again() -> None:
     topic = Topic()
     generation(topic, 0, 1, {"a": {"s": (0, 1, 2), "t": (0, 1)}, "b": {"s": (3, 4), "t": (2,)}})

@@ -1,7 +1,8 @@
+from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import Finding
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.outputs import FindingOut, Output
-from rebalance_monitor.coordinator.settings import DetectionSettings
+from rebalance_monitor.coordinator.settings import DetectionSettings, GroupOverride
 from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
 from tests.coordinator.timeline import T0, Client, Topic, findings
 
@@ -70,6 +71,34 @@ def test_a_scale_out_is_no_storm() -> None:
     for count in range(1, 12):
         topic.generation(count * 5_000, count, [Client(f"m-{i}", (i,)) for i in range(count)])
     assert not of(findings(topic), Kind.STORM)
+
+
+def test_a_pattern_of_groups_has_thresholds_of_its_own() -> None:
+    quiet = GroupOverride("g", storm_threshold=50)
+    assert not of(findings(crash_loop(8), DetectionSettings(group_overrides=(quiet,))), Kind.STORM)
+    others = GroupOverride("batch-*", storm_threshold=50)
+    hasty = GroupOverride("g*", storm_threshold=2, storm_window_ms=60_000, storm_quiet_ms=1_000)
+    settings = DetectionSettings(group_overrides=(others, hasty))
+    opened = of(findings(crash_loop(3), settings), Kind.STORM)[0]
+    assert (opened.details["threshold"], opened.details["window_ms"]) == (2, 60_000)
+
+
+def test_second_phases_of_cooperative_rebalances_are_no_storm() -> None:
+    def members(count: int, given: int) -> list[Client]:
+        """`count` members; the first `given` have their partitions, m-0 all that is left."""
+        rest = [n for n in range(8) if not 0 < n < count]
+        first = Client("m-0", tuple(rest), "consumer-0")
+        return [first, *(Client(f"m-{n}", (n,) * (n < given), f"consumer-{n}") for n in range(1, count))]
+
+    topic, protocol = Topic(), "cooperative-sticky"
+    topic.generation(0, 1, members(1, 1), protocol=protocol)
+    for count in range(2, 8):
+        topic.generation(40_000 * count, 2 * count - 2, members(count, count - 1), protocol=protocol)
+        topic.generation(40_000 * count + 900, 2 * count - 1, members(count, count), protocol=protocol)
+    found = findings(topic)
+    causes = [one.causes[0].cause for one in of(found, Kind.REBALANCE)]
+    assert causes.count(Cause.COOPERATIVE_FOLLOW_UP) == 6
+    assert not of(found, Kind.STORM)
 
 
 def test_failed_generations_count_towards_a_storm() -> None:

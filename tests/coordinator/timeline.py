@@ -22,7 +22,10 @@ S, P = 6_000, 8_000
 
 @dataclass
 class Client:
-    """A member as a test writes it down; session and rebalance timeout in ms."""
+    """A member as a test writes it down; session and rebalance timeout in ms.
+
+    `believes`: the generation that its subscription names.
+    """
 
     member_id: str
     partitions: tuple[int, ...] = ()
@@ -32,6 +35,7 @@ class Client:
     topics: tuple[str, ...] = ("orders",)
     session: int = S
     rebalance: int = P
+    believes: int = 0
 
 
 def text(value: str | None) -> bytes:
@@ -45,9 +49,9 @@ def blob(raw: bytes) -> bytes:
     return pack(">i", len(raw)) + raw
 
 
-def subscription(topics: tuple[str, ...]) -> bytes:
+def subscription(topics: tuple[str, ...], believes: int = 0) -> bytes:
     names = b"".join(text(topic) for topic in topics)
-    return pack(">hi", 3, len(topics)) + names + pack(">iii", -1, 0, -1) + text(None)
+    return pack(">hi", 3, len(topics)) + names + pack(">iii", -1, 0, believes) + text(None)
 
 
 def assignment(topic: str, partitions: tuple[int, ...]) -> bytes:
@@ -68,7 +72,8 @@ def metadata(
     for client in clients:
         out += text(client.member_id) + text(client.instance_id) + text(client.client_id) + text(client.host)
         out += pack(">ii", client.rebalance, client.session)
-        out += blob(subscription(client.topics)) + blob(assignment(client.topics[0], client.partitions))
+        out += blob(subscription(client.topics, client.believes))
+        out += blob(assignment(client.topics[0], client.partitions))
     return out
 
 

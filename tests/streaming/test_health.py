@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.sightings import Sighting
@@ -70,6 +72,14 @@ def test_state_that_was_begun_anew_is_said() -> None:
     health = Health(SETTINGS, "c")
     assert said(health, 0, troubles=[trouble]) == ["state_rebuilt opened"]
     assert said(health, 0) == []
+
+
+@pytest.mark.parametrize("kind", ["state_not_kept", "operator_error"])
+def test_a_shard_that_does_not_know_all_it_should_is_said(kind: str) -> None:
+    trouble = {"kind": kind, "shard": 3, "error": "OverflowError: ..."}
+    health = Health(SETTINGS, "c", probe_ms=None)
+    assert said(health, 0, troubles=[trouble]) == ["data_lost opened"]
+    assert [said(health, lag, troubles=[trouble]) for lag in (1_000, 2_000)] == [[], []]
 
 
 def test_what_the_main_loop_noticed_is_told_until_it_is_over() -> None:

@@ -12,7 +12,7 @@ from rebalance_monitor.checkpoints.ledger import Ledger
 from rebalance_monitor.checkpoints.manifest import ManifestError, read_manifest
 from rebalance_monitor.checkpoints.spark_log import SparkLogError
 from rebalance_monitor.config.model import Settings, Source
-from rebalance_monitor.streaming.plan import StatePlan, plan_state
+from rebalance_monitor.streaming.plan import StatePlan, limit_of, plan_state
 from rebalance_monitor.streaming.storage import Storage
 from rebalance_monitor.streaming.topic import TopicFacts
 
@@ -120,3 +120,12 @@ def test_only_a_state_that_was_given_up_counts_as_rebuilt(tmp_path: Path) -> Non
 def test_a_start_at_the_end_has_no_history(tmp_path: Path) -> None:
     found = plan(tmp_path, settings=Settings(source=Source(starting="latest")))
     assert found.manifest.catching_up == {}
+
+
+def test_a_start_that_goes_on_after_its_history_is_not_limited(tmp_path: Path) -> None:
+    settings = Settings(source=Source(max_offsets_per_trigger=5))
+    assert limit_of(plan(tmp_path), settings) == 5
+    committed(plan(tmp_path), {0: 9, 1: 7, 2: 3})
+    assert limit_of(plan(tmp_path), settings) == 5
+    committed(plan(tmp_path), {0: 10, 1: 7, 2: 3}, batch=5)
+    assert limit_of(plan(tmp_path, replace(FACTS, ends={0: 900, 1: 70, 2: 30})), settings) is None

@@ -18,7 +18,7 @@ from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.shard import ShardCoordinator
 from rebalance_monitor.decoders import Row, rows
 from rebalance_monitor.streaming.step import QUARANTINE_BYTES, OutRow, Plan, step
-from tests.coordinator.timeline import T0, findings
+from tests.coordinator.timeline import T0, Client, Topic, findings
 from tests.streaming.topics import eventful_topic
 
 if TYPE_CHECKING:
@@ -180,3 +180,16 @@ def test_a_group_that_cannot_be_judged_costs_no_other_group_its_deadlines(
     assert woken == ["g"]
     assert [stat["group"] for stat in stats(out, "operator_error")] == ["bad", "bad"]
     assert len(stats(out, "shard")) == 2
+
+
+def test_limited_batches_find_no_silence_in_what_they_have_not_read() -> None:
+    client, topic = Client("a-1", (0, 1)), Topic(shard=0)
+    topic.generation(0, 1, [client])
+    topic.commits(1_000, 1_200_000, client)
+    batches = [topic.rows[first : first + 60] for first in range(0, len(topic.rows), 60)]
+    nows = [T0 + 1_200_000 + 30_000 * number for number in range(len(batches))]
+    kinds = []
+    for limited in (False, True):
+        plan = Plan(DetectionSettings(), "c1", {0: 600}, limited=limited)
+        kinds.append({found.kind for found in found_in(run(batches, plan, nows)) if not found.history})
+    assert kinds == [{"member_silent"}, set()]
