@@ -508,3 +508,12 @@ def test_a_notification_that_is_refused_for_good_holds_up_no_other_and_stays_an_
     play.run(3 * MINUTE)
     alarms = [one.notification.phase for one in play.heard("hook") if "group" not in one.notification.labels]
     assert alarms == [Phase.OPENED, Phase.RESOLVED]
+
+
+def test_a_flood_of_warnings_keeps_no_critical_alert_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rebalance_monitor.alerts.engine.MAX_ALERTS", 3)
+    play = Play(BASE)
+    play.happens(*(finding(Kind.SESSION_TIMEOUT, group=f"g{number}") for number in range(6)))
+    assert play.memory.engine.refused == 3
+    play.happens(storm(group="worst"))
+    assert ("pager", Phase.OPENED, Reason.FIRST) in play.run(MINUTE)
