@@ -9,6 +9,7 @@ told two seconds more. While a shard reads history the clock does not reach it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.cli.timeline import Lane, timeline
@@ -21,7 +22,7 @@ from rebalance_monitor.coordinator.removal import CLOSES_AFTER_MS
 from rebalance_monitor.coordinator.rollup import RollUp
 from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
 from rebalance_monitor.coordinator.summary import summarise
-from rebalance_monitor.decoders import decode_batch
+from rebalance_monitor.decoders import Decoded, Failure, decode_batch, decode_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 
 # Fifty shards are open at once: small batches keep them in memory.
 BATCH_ROWS = 8_192
+# The records other than commits in fifty such batches, as a rule; some 30 MB at the most.
+_REMEMBERED, _REMEMBERED_BYTES = 4_096, 2_048
 
 
 def replay_capture(
@@ -140,7 +143,9 @@ class Replay:
     def _new(self, shard: int) -> ShardCoordinator:
         until = (self.history_until or {}).get(shard)
         state = new_shard_state(shard, 0, until)
-        made = self.shards[shard] = ShardCoordinator(state, self.settings, self.cluster)
+        made = self.shards[shard] = ShardCoordinator(
+            state, self.settings, self.cluster, summaries=self.watch is not None, read=_read
+        )
         return made
 
     def _summaries(self, looks: list[Sighting]) -> dict[str, dict[str, Any]]:
@@ -158,10 +163,18 @@ class Replay:
         }
 
 
+def _read(key: bytes | None, value: bytes | None) -> Decoded | Failure:
+    """Read a record: its batch does so, and then its shard, where small ones are remembered until then."""
+    return (_remembered if len(value or b"") <= _REMEMBERED_BYTES else decode_record)(key, value)
+
+
+_remembered = lru_cache(_REMEMBERED)(decode_record)
+
+
 def _decoded(
     stream: Iterator[pa.RecordBatch], progress: Callable[[int], None] | None
 ) -> Iterator[pa.RecordBatch]:
     for batch in stream:
-        yield decode_batch(batch)
+        yield decode_batch(batch, read=_read)
         if progress:
             progress(batch.num_rows)

@@ -119,7 +119,9 @@ def conform(batch: pa.RecordBatch, topic: str = OFFSETS_TOPIC) -> pa.RecordBatch
     columns: list[pa.Array] = []
     for want in RECORD_SCHEMA:
         if want.name in batch.schema.names:
-            column = pc.cast(batch.column(want.name), want.type, safe=not pa.types.is_timestamp(want.type))
+            column = batch.column(want.name)
+            if column.type != want.type:
+                column = pc.cast(column, want.type, safe=not pa.types.is_timestamp(want.type))
         else:
             column = pa.repeat(pa.scalar(topic if want.name == "topic" else 0, want.type), rows)
         if not want.nullable and column.null_count:

@@ -49,10 +49,8 @@ def due(state: GroupState, settings: DetectionSettings, live_since: int) -> int:
     return _newest(stopped) + _wait(stopped) + settings.grace_ms if stopped else NEVER
 
 
-def on_clock(state: GroupState, scene: Scene, now: int, live_since: int, shard_ts: int) -> list[Finding]:
-    """Say what is suspected, or stuck, at `now`; `shard_ts`: newest record of the shard, all in ms."""
-    if now < due(state, scene.settings, live_since):
-        return []
+def on_clock(state: GroupState, scene: Scene, live_since: int, shard_ts: int) -> list[Finding]:
+    """Say what is suspected, or stuck, once that is `due`; `shard_ts`: newest record of the shard, in ms."""
     if state.held_id or state.status in _UNSETTLED:
         return [_stuck(state, scene, _since(state, live_since))]
     stopped = _stopped(state, live_since)

@@ -34,11 +34,15 @@ _NONE = slice(0)
 
 
 class _Places(NamedTuple):
-    """What one member, by its place in the group, has of a run, and where that is among its offsets."""
+    """What one member, by its place in the group, has of a run, and where that is among its offsets.
+
+    `width` of these there are; the usual is that they are all that it has.
+    """
 
     member: int
     run: slice
     own: slice
+    width: int
     # Instead of the slices, where the places are in no regular order or one comes twice.
     each: tuple[tuple[int, int], ...] = ()
 
@@ -127,8 +131,8 @@ def _plan(partitions: bytes, owned: dict[tuple[str, int], tuple[int, int]]) -> _
 def _places(member: int, run: list[int], own: list[int]) -> _Places:
     slices = _slice(run), _slice(own)
     if None in slices:
-        return _Places(member, _NONE, _NONE, tuple(zip(run, own, strict=True)))
-    return _Places(member, slices[0] or _NONE, slices[1] or _NONE)
+        return _Places(member, _NONE, _NONE, len(own), tuple(zip(run, own, strict=True)))
+    return _Places(member, slices[0] or _NONE, slices[1] or _NONE, len(own))
 
 
 def _slice(places: list[int]) -> slice | None:
@@ -146,8 +150,14 @@ def fold(state: GroupState, at: int, partitions: bytes, offsets: bytes, owned: O
     """
     state.last_commit = max(state.last_commit, at)
     form, shares = owned.plan(partitions)
-    values, members = form.unpack(offsets), state.members
-    return [members[share[0]] for share in shares if _take(state, share, values, at)]
+    values, members, begun = list(form.unpack(offsets)), state.members, []
+    for share in shares:
+        member = members[share.member]
+        if at > member.last_commit:
+            _begin(state, member, at)
+            begun.append(member)
+        _take(member, share, values, at)
+    return begun
 
 
 def commits_when_idle(state: GroupState, member: Member) -> bool:
@@ -160,23 +170,23 @@ def commits_when_idle(state: GroupState, member: Member) -> bool:
     return member.idle >= IDLE_TRAIT or member.family in state.idle_families
 
 
-def _take(state: GroupState, share: _Places, values: tuple[int, ...], at: int) -> bool:
-    """Take a member's share of a run; True where it begins a new commit of the member."""
-    place, run, own, each = share
-    member = state.members[place]
-    begins = at > member.last_commit
-    if begins:
-        _begin(state, member, at)
+def _take(member: Member, share: _Places, values: list[int], at: int) -> None:
+    """Take a member's share of the offsets of a run."""
+    _, run, own, width, each = share
     if each:
         _take_each(member, each, values, at)
-        return begins
-    offsets = member.offsets
-    before, after = offsets[own], list(values[run])
-    offsets[own] = after
-    if at == member.last_commit and before != after:
+        return
+    offsets, after = member.offsets, values[run]
+    before = offsets if width == len(offsets) else offsets[own]
+    if before == after:
+        return
+    if before is offsets:
+        member.offsets = after
+    else:
+        offsets[own] = after
+    if at == member.last_commit:
         member.moved = True
         member.fresh |= min(before) < 0
-    return begins
 
 
 def _take_each(member: Member, each: Iterable[tuple[int, int]], values: Sequence[int], at: int) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from rebalance_monitor.decoders.twins import quickly_made
+
 MAX_HEARTBEAT_MS = 3_000
 """Default heartbeat interval; no record holds the configured one."""
 
@@ -31,6 +33,7 @@ class Rejoined:
     sure: float = 1.0
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Silence:
     """What was measured about one member that went; all durations in ms.

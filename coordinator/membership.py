@@ -15,6 +15,7 @@ from rebalance_monitor.coordinator import connect, families
 from rebalance_monitor.coordinator.state import Member
 from rebalance_monitor.decoders.embedded.consumer import decode_assignment, decode_subscription
 from rebalance_monitor.decoders.record import Failure
+from rebalance_monitor.decoders.twins import quickly_made
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,6 +34,7 @@ _REMEMBERED, _REMEMBERED_BYTES = 4096, 512
 T = TypeVar("T")
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Change:
     """What differs between two memberships; `replaced` pairs are (before, after) of one instance id."""
@@ -43,6 +45,7 @@ class Change:
     kept: tuple[tuple[Member, Member], ...]
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Membership:
     """Members of one record with the group's interned topics, and Streams' announced rebalance (ms).
@@ -68,12 +71,13 @@ def read(state: GroupState, value: GroupMetadataValue) -> Membership:
     counts: dict[int, int] = {}
     members: list[Member] = []
     subscriptions: dict[str, tuple[str, ...]] = {}
-    probing, partial = -1, False
+    probing, partial, embedded = -1, False, value.protocol_type == "consumer"
     reset: list[str] = []
     for found in value.members:
-        subscription, assignment = _embedded(value, found)
-        partial |= assignment is None and value.protocol_type == "consumer"
-        member = _member(value, found, subscription)
+        subscription, digest = _subscription(found.subscription) if embedded else (None, "")
+        assignment = _assignment(found.assignment) if embedded else None
+        partial |= assignment is None and embedded
+        member = _member(value, found, subscription, digest)
         _assign(member, assignment, topics, counts)
         _carry(state, known.get(member.member_id), member, list(topics))
         probing = _probing(value.protocol, assignment, probing)
@@ -117,28 +121,32 @@ def assigned_by_topic(members: list[Member], topics: list[str]) -> dict[str, int
     return counts
 
 
+def _asked(data: bytes) -> tuple[Subscription | None, str]:
+    """Read a subscription, with a digest of what a member keeps through rebalances: topics and rack."""
+    found = decode_subscription(data)
+    if isinstance(found, Failure):
+        return None, ""
+    # Owned partitions and generation change with every rebalance.
+    text = "\0".join((*sorted(found.topics), found.rack_id or ""))
+    return found, blake2b(text.encode(errors="surrogatepass"), digest_size=6).hexdigest()
+
+
+def _given(data: bytes) -> Assignment | None:
+    found = decode_assignment(data)
+    return None if isinstance(found, Failure) else found
+
+
 def _remembering(read: Callable[[bytes], T]) -> Callable[[bytes], T]:
     """Remember what was read last: members of a group, and its generations, repeat the same bytes."""
     remembered = lru_cache(maxsize=_REMEMBERED)(read)
     return lambda data: remembered(data) if len(data) <= _REMEMBERED_BYTES else read(data)
 
 
-_subscription = _remembering(decode_subscription)
-_assignment = _remembering(decode_assignment)
+_subscription = _remembering(_asked)
+_assignment = _remembering(_given)
 
 
-def _embedded(value: GroupMetadataValue, found: GroupMember) -> tuple[Subscription | None, Assignment | None]:
-    if value.protocol_type != "consumer":
-        return None, None
-    subscription = _subscription(found.subscription)
-    assignment = _assignment(found.assignment)
-    return (
-        None if isinstance(subscription, Failure) else subscription,
-        None if isinstance(assignment, Failure) else assignment,
-    )
-
-
-def _member(value: GroupMetadataValue, found: GroupMember, sub: Subscription | None) -> Member:
+def _member(value: GroupMetadataValue, found: GroupMember, sub: Subscription | None, digest: str) -> Member:
     family = families.recognise(
         found.client_id,
         found.session_timeout,
@@ -157,7 +165,7 @@ def _member(value: GroupMetadataValue, found: GroupMember, sub: Subscription | N
         rebalance_timeout=found.rebalance_timeout if found.rebalance_timeout > 0 else found.session_timeout,
         family=family,
         version=-1 if sub is None else sub.version,
-        subscribed="" if sub is None else _digest(sub),
+        subscribed=digest,
         joined_at=value.current_state_timestamp,
     )
 
@@ -170,12 +178,6 @@ def _was_reset(value: GroupMetadataValue, member: Member, sub: Subscription | No
     if sub is None or sub.version < _GENERATION_SINCE or member.instance_id is not None:
         return False
     return sub.generation_id < 0 and (sub.user_data is None or value.protocol == "stream")
-
-
-def _digest(sub: Subscription) -> str:
-    """Only topics and rack count: owned partitions and generation change with every rebalance."""
-    text = "\0".join((*sorted(sub.topics), sub.rack_id or ""))
-    return blake2b(text.encode(errors="surrogatepass"), digest_size=6).hexdigest()
 
 
 def _assign(

@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from rebalance_monitor.decoders.twins import quickly_made
+
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings import Finding
+    from rebalance_monitor.coordinator.state import ShardState
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class FindingOut:
     """A finding, not yet stamped with the wall clock."""
@@ -16,6 +20,7 @@ class FindingOut:
     finding: Finding
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class GroupOut:
     """A group's summary: a small JSON-able dict, on change and at most once per summary interval."""
@@ -31,6 +36,7 @@ class RemovedOut:
     group: str
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class StatOut:
     """Counters of one shard: kind `shard` once a clock row, kind `unreadable` once a clock row and reason."""
@@ -40,3 +46,25 @@ class StatOut:
 
 
 Output = FindingOut | GroupOut | RemovedOut | StatOut
+
+
+def counters(state: ShardState) -> list[Output]:
+    """Return what was counted since the last clock, and count from nothing again."""
+    data = {
+        "shard": state.shard,
+        "bucket": state.bucket,
+        "rows": state.rows,
+        "records": state.records,
+        "commits": state.commits,
+        "groups": len(state.groups),
+        "last_offset": state.last_offset,
+        "last_ts": state.last_ts,
+        "catching_up": int(state.catching_up_until is not None),
+    }
+    out: list[Output] = [StatOut("shard", data)]
+    for reason, (count, first, ts, sample) in sorted(state.failures.items()):
+        failure = {"shard": state.shard, "reason": reason, "count": count, "first_offset": first}
+        out.append(StatOut("unreadable", {**failure, "ts": ts, "sample": sample}))
+    state.rows = state.records = state.commits = 0
+    state.failures = {}
+    return out

@@ -15,6 +15,7 @@ from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.families import FAMILIES
 from rebalance_monitor.coordinator.findings import CauseEntry
 from rebalance_monitor.coordinator.measured import Silence, Stall
+from rebalance_monitor.decoders.twins import quickly_made
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,6 +32,7 @@ _EXACT_MS = 100
 MAJORITY = 0.5
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Departure:
     """One member that went: what was measured, and what that speaks for."""
@@ -42,6 +44,8 @@ class Departure:
 
 def departures(state: GroupState, change: Change, cst: int, aborted: int) -> list[Departure]:
     """Judge every member that left between `state`'s record and the one whose join phase ended at `cst`."""
+    if not change.left:
+        return []
     kept = [before for before, _ in change.kept]
     held = max(habits.held(state, kept, cst), lulls.held_to_the_end(state, change, cst))
     emptied = not change.kept and not change.joined and len(change.left) == 1

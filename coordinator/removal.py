@@ -9,22 +9,36 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator import barriers, silence, storms, unsubscribed
+from rebalance_monitor.coordinator import barriers, classic, epochs, silence, storms, unsubscribed
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import CauseEntry
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.reasons import seconds
 from rebalance_monitor.coordinator.transitions import Status
+from rebalance_monitor.decoders import rows
 
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings import Details, Finding
     from rebalance_monitor.coordinator.scene import Scene
     from rebalance_monitor.coordinator.state import GroupState
+    from rebalance_monitor.decoders import Row
 
 CLOSES_AFTER_MS = 2_000
 """A run of records is complete once nothing followed it for this long."""
 
 _SWEEP_MS = 600_000
+_GROUP_METADATA = 2
+
+
+def migrates_to(row: Row) -> str:
+    """Return the group type that a record with a value belongs to; "" for anything else."""
+    if row.row_kind != rows.RECORD:
+        return ""
+    key, value = rows.record(row)
+    kind = int.from_bytes(key[:2], "big", signed=True)
+    if value is None:
+        return ""
+    return classic.CLASSIC if kind == _GROUP_METADATA else epochs.GROUP_TYPES.get(kind, "")
 
 
 def removed(state: GroupState, scene: Scene) -> list[Finding]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.coordinator.findings import MAX_TOPICS, Finding, finding_id, record_anchor
 from rebalance_monitor.coordinator.kinds import KINDS, Kind, Severity
+from rebalance_monitor.decoders.twins import quickly_made
 
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings import Details
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.state import GroupState
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Scene:
     """One record (or, with offset -1, one clock row) of one group; `ts` in ms, `settings` the group's own.

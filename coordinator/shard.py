@@ -20,7 +20,7 @@ from rebalance_monitor.coordinator import (
     topic_names,
     unsubscribed,
 )
-from rebalance_monitor.coordinator.outputs import FindingOut, GroupOut, Output, RemovedOut, StatOut
+from rebalance_monitor.coordinator.outputs import FindingOut, GroupOut, Output, RemovedOut, counters
 from rebalance_monitor.coordinator.scene import Scene
 from rebalance_monitor.coordinator.state import GroupState, PendingRemoval, ShardState
 from rebalance_monitor.coordinator.store import GroupStore
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings import Finding
     from rebalance_monitor.coordinator.settings import DetectionSettings
     from rebalance_monitor.decoders import Row
+    from rebalance_monitor.decoders.batch import Read
 
 _QUIET_CLOCKS = 10
 # The end offset may never be read: markers of transactions and compaction leave offsets without a record.
@@ -51,16 +52,26 @@ class ShardCoordinator:
     """Applies rows and clocks to `state`, which it changes in place.
 
     `history_end`: rows below this offset are history, even where quiet clocks have ended the catching up: a
-    limited batch may read nothing but offsets that compaction has emptied.
+    limited batch may read nothing but offsets that compaction has emptied. `summaries`: False for a caller
+    that has no use for them. `read` reads records.
     """
 
     def __init__(
-        self, state: ShardState, settings: DetectionSettings, cluster: str, history_end: int = 0
+        self,
+        state: ShardState,
+        settings: DetectionSettings,
+        cluster: str,
+        history_end: int = 0,
+        *,
+        summaries: bool = True,
+        read: Read = decode_record,
     ) -> None:
         self.state = state
         self._history_end = history_end
         self._settings = settings
         self._cluster = cluster
+        self._summaries = summaries
+        self._read = read
         self._owners: dict[str, commits.Owners] = {}
         self._by_group: dict[str, DetectionSettings] = {}
 
@@ -162,7 +173,7 @@ class ShardCoordinator:
         key, value = rows.record(row)
         if key[:2] in _COMMIT_TYPES:
             return self._on_tombstone(row, key, history=history)
-        found = decode_record(key, value)
+        found = self._read(key, value)
         if not isinstance(found, Decoded):
             self._count(found.reason, row, "")
             return []
@@ -216,7 +227,7 @@ class ShardCoordinator:
         held = self.state.pending
         if held is None:
             return []
-        to = _migrates_to(row) if row.group == held.group and row.record_ts == held.ts else ""
+        to = removal.migrates_to(row) if row.group == held.group and row.record_ts == held.ts else ""
         if not to or to == held.state.group_type:
             return self._remove(held)
         self.state.pending = None
@@ -242,57 +253,35 @@ class ShardCoordinator:
 
     def wake(self, group: str) -> list[Output]:
         """Evaluate the deadlines of one group at the clock; summarise it if it changed, or counts down."""
-        state, now = self.state.groups[group], self.state.now
+        state, now, live_since = self.state.groups[group], self.state.now, self.state.live_since
         scene = self._scene(group, -1, now, history=False)
-        out = _out(silence.on_clock(state, scene, now, self.state.live_since))
-        out += _out(barriers.on_clock(state, scene, now, self.state.live_since, self.state.last_ts))
-        settings = scene.settings
+        settings, ahead = scene.settings, silence.watched(state, live_since)
+        found = silence.on_clock(state, scene, now, ahead)
+        barrier = barriers.due(state, settings, live_since)
+        if now >= barrier:
+            found += barriers.on_clock(state, scene, live_since, self.state.last_ts)
+            barrier = barriers.due(state, settings, live_since)
+        if found:
+            ahead = silence.watched(state, live_since)
+        out = _out(found)
         if silence.retired(state, settings, now):
             del self.state.groups[group]
             return [*out, *_out(removal.ended(state, scene, "expired")), RemovedOut(group)]
-        ends = silence.countdown(state, now, self.state.live_since)
+        ends = silence.countdown(state, now, ahead)
         state.dirty = state.dirty or bool(ends)
         if state.dirty and now >= state.last_summary + settings.summary_interval_ms:
             # While deadlines count down, and once more when they no longer do.
             state.dirty, state.last_summary = bool(ends), now
-            said = summary.summarise(group, state, settings.summary_members, ends)
-            out.append(GroupOut(group, said | {"offsets_expire_at": silence.expiry(state, settings)}))
-        due = silence.due(state, settings, self.state.live_since)
+            if self._summaries:
+                said = summary.summarise(group, state, settings.summary_members, ends)
+                out.append(GroupOut(group, said | {"offsets_expire_at": silence.expiry(state, settings)}))
+        due = min(barrier, silence.due(state, settings, ahead))
         state.wake = due if due > now else now + _RECHECK_MS
         return out
 
     def stats(self) -> list[Output]:
         """Return the counters since the last clock, the last part of `on_clock`."""
-        state = self.state
-        data = {
-            "shard": state.shard,
-            "bucket": state.bucket,
-            "rows": state.rows,
-            "records": state.records,
-            "commits": state.commits,
-            "groups": len(state.groups),
-            "last_offset": state.last_offset,
-            "last_ts": state.last_ts,
-            "catching_up": int(state.catching_up_until is not None),
-        }
-        out: list[Output] = [StatOut("shard", data)]
-        for reason, (count, first, ts, sample) in sorted(state.failures.items()):
-            failure = {"shard": state.shard, "reason": reason, "count": count, "first_offset": first}
-            out.append(StatOut("unreadable", {**failure, "ts": ts, "sample": sample}))
-        state.rows = state.records = state.commits = 0
-        state.failures = {}
-        return out
-
-
-def _migrates_to(row: Row) -> str:
-    """Return the group type that a record with a value belongs to; "" for anything else."""
-    if row.row_kind != rows.RECORD:
-        return ""
-    key, value = rows.record(row)
-    kind = int.from_bytes(key[:2], "big", signed=True)
-    if value is None:
-        return ""
-    return classic.CLASSIC if kind == _GROUP_METADATA else epochs.GROUP_TYPES.get(kind, "")
+        return counters(self.state)
 
 
 def _out(findings: Iterable[Finding]) -> list[Output]:

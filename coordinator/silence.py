@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator import barriers, storms, unsubscribed
+from rebalance_monitor.coordinator import storms, unsubscribed
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.deadlines import Deadline, upcoming
 from rebalance_monitor.coordinator.families import FAMILIES
@@ -30,29 +30,39 @@ if TYPE_CHECKING:
 _CONFIDENCE = 0.6
 
 
-def due(state: GroupState, settings: DetectionSettings, live_since: int) -> int:
+Watched = list[tuple["Member", Deadline]]
+"""Members with the next deadline of each, as `watched` gives them."""
+
+
+def watched(state: GroupState, live_since: int) -> Watched:
+    """Give the members whose silence means something, each with its next deadline that was not told yet."""
+    found = [(member, upcoming(state, member, live_since)) for member in state.members]
+    return [(member, deadline) for member, deadline in found if deadline is not None]
+
+
+def due(state: GroupState, settings: DetectionSettings, ahead: Watched) -> int:
     """Earliest clock (ms) at which `on_clock` may have something to say; 2**63 - 1 if none."""
     earliest = storms.wake(state, settings.storm_quiet_ms, settings.grace_ms)
     if state.dirty:
         earliest = min(earliest, state.last_summary + settings.summary_interval_ms)
-    for member, deadline in _watched(state, live_since):
+    for member, deadline in ahead:
         # A summary that is due, or counts down already, comes again by itself.
         told = state.dirty or deadline.name != "session"
         after = settings.grace_ms if told else -(member.session_timeout // 2)
         earliest = min(earliest, deadline.at + after)
     if state.status == Status.EMPTY and not state.expiring_id and state.last_commit >= 0:
         earliest = min(earliest, kept_until(state, settings) - settings.offsets_expiring_ms)
-    earliest = min(earliest, barriers.due(state, settings, live_since), unsubscribed.due(state, settings))
+    earliest = min(earliest, unsubscribed.due(state, settings))
     return earliest if state.status != Status.EMPTY else min(earliest, _retirement(state, settings))
 
 
-def countdown(state: GroupState, now: int, live_since: int) -> dict[str, int]:
+def countdown(state: GroupState, now: int, ahead: Watched) -> dict[str, int]:
     """Member id -> deadline (ms) of the members that have used up half of their session timeout by `now`."""
     if not any(member.last_commit + member.session_timeout // 2 <= now for member in state.members):
         return {}
     return {
         member.member_id: deadline.at
-        for member, deadline in _watched(state, live_since)
+        for member, deadline in ahead
         if deadline.name == "session" and now >= deadline.at - member.session_timeout // 2
     }
 
@@ -79,11 +89,11 @@ def retired(state: GroupState, settings: DetectionSettings, now: int) -> bool:
     return state.status == Status.EMPTY and now >= _retirement(state, settings)
 
 
-def on_clock(state: GroupState, scene: Scene, now: int, live_since: int) -> list[Finding]:
+def on_clock(state: GroupState, scene: Scene, now: int, ahead: Watched) -> list[Finding]:
     """Say which deadlines of the group have passed at `now`."""
     found = storms.announce(state, scene, now)
     grace = scene.settings.grace_ms
-    late = [(member, end) for member, end in _watched(state, live_since) if end.at + grace <= now]
+    late = [(member, end) for member, end in ahead if end.at + grace <= now]
     alive = bool(late) and (len(state.members) == 1 or _some_alive(state, now))
     found += [_silent(state, scene, m, end) for m, end in late if alive or end.name == "rebalance"]
     return found + _expiring(state, scene, now) + unsubscribed.on_clock(state, scene, now)
@@ -129,11 +139,6 @@ def resolve_expiring(state: GroupState, scene: Scene, resolution: str) -> list[F
             details={"retention_ms": scene.settings.offsets_retention_ms},
         )
     ]
-
-
-def _watched(state: GroupState, live_since: int) -> list[tuple[Member, Deadline]]:
-    found = [(member, upcoming(state, member, live_since)) for member in state.members]
-    return [(member, deadline) for member, deadline in found if deadline is not None]
 
 
 def _some_alive(state: GroupState, now: int) -> bool:

@@ -49,13 +49,16 @@ def judge(
 
     `subscriptions`: member id -> topics. How many partitions there are is known from the generations before.
     """
-    members = subscribers(state, subscriptions)
-    if state.protocol not in _KNOWN or len(members) < len(state.members):
+    asked = [subscriptions.get(member.member_id, ()) for member in state.members]
+    if state.protocol not in _KNOWN or not all(asked):
         return []
-    counts = _counts(before, state, members)
-    withheld = sum(map(_load, state.members)) < sum(counts.values())
-    first = not before.members and state.protocol in COOPERATIVE
-    return [] if first or withheld else _turn(state, scene, verdict(members, counts))
+    counts = _counts(before, state, asked)
+    loads = [_load(member) for member in state.members]
+    if sum(loads) < sum(counts.values()) or (not before.members and state.protocol in COOPERATIVE):
+        return []
+    if all(topics == asked[0] for topics in asked):
+        return _turn(state, scene, _even(loads))
+    return _turn(state, scene, verdict(subscribers(state, subscriptions), counts))
 
 
 def judge_settled(state: GroupState, scene: Scene) -> list[Finding]:
@@ -95,9 +98,9 @@ def verdict(members: Sequence[Subscriber], counts: Mapping[str, int]) -> Verdict
     return Verdict("spread" if worse else "", best, most, least)
 
 
-def _counts(before: GroupState, state: GroupState, members: Sequence[Subscriber]) -> dict[str, int]:
+def _counts(before: GroupState, state: GroupState, asked: Sequence[Sequence[str]]) -> dict[str, int]:
     """Topic -> partitions; a subscribed topic of which nothing is handed out counts as before."""
-    subscribed = {topic for member in members for topic in member.topics}
+    subscribed = {topic for topics in asked for topic in topics}
     known = dict(zip(before.topics, before.totals, strict=True))
     kept = {topic: count for topic, count in known.items() if topic in subscribed}
     return kept | dict(zip(state.topics, state.totals, strict=True))

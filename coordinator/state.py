@@ -154,7 +154,8 @@ class GroupState:
         return GroupState(*_values(self))
 
 
-_values = attrgetter(*(item.name for item in fields(GroupState)))
+_NAMES = tuple(item.name for item in fields(GroupState))
+_values = attrgetter(*_NAMES)
 
 
 @dataclass(slots=True)
@@ -198,5 +199,5 @@ class ShardState:
 def begin_anew(state: GroupState, group_type: str) -> None:
     """Forget what was known of a group that turns out to be another one, or of another type."""
     fresh = GroupState(group_type=group_type, last_summary=state.last_summary, dirty=True)
-    for item in fields(GroupState):
-        setattr(state, item.name, getattr(fresh, item.name))
+    for name, value in zip(_NAMES, _values(fresh), strict=True):
+        setattr(state, name, value)

@@ -7,7 +7,7 @@ the batch's own. The numpy kernel takes the commits it is certain of, the readab
 """
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -19,7 +19,7 @@ from rebalance_monitor.decoders.columns import Cells, Ints, cells
 from rebalance_monitor.decoders.folding import Source, as_commit, fold, single
 from rebalance_monitor.decoders.hashing import bucket_of
 from rebalance_monitor.decoders.kernel import Commits, scan
-from rebalance_monitor.decoders.record import decode_record
+from rebalance_monitor.decoders.record import Decoded, Failure, decode_record
 from rebalance_monitor.decoders.rows import ROW_SCHEMA, Row
 from rebalance_monitor.decoders.runs import Runs, assemble, borders, unreadable_names
 
@@ -46,13 +46,17 @@ class _Records:
         return Source(*at, self.keys.cell(row), self.values.cell(row))
 
 
-def decode_batch(batch: pa.RecordBatch, buckets: int = 1) -> pa.RecordBatch:
+Read = Callable[[bytes | None, bytes | None], Decoded | Failure]
+"""What reads one record: `decode_record`, or a memory of it."""
+
+
+def decode_batch(batch: pa.RecordBatch, buckets: int = 1, read: Read = decode_record) -> pa.RecordBatch:
     """Turn a batch with the Kafka source's columns into rows of `ROW_SCHEMA`.
 
     Needs `key`, `value` (binary or large_binary), `partition` (int32), `offset` (int64) and `timestamp` (a
     timestamp of any unit, or int64 ms); other columns are ignored. `buckets` is the number of state keys per
-    partition. Raises `ValueError` for a batch (of well over 1 GiB) whose rows might not fit one Arrow batch:
-    `pieces` cuts it.
+    partition; `read` reads the records of a large batch that the numpy kernel does not. Raises `ValueError`
+    for a batch (of well over 1 GiB) whose rows might not fit one Arrow batch: `pieces` cuts it.
     """
     if not fits(batch):
         raise ValueError(f"{batch.num_rows} records are too many bytes for one batch: cut them with pieces()")
@@ -60,12 +64,13 @@ def decode_batch(batch: pa.RecordBatch, buckets: int = 1) -> pa.RecordBatch:
     if batch.num_rows < SMALL:
         return _to_batch(list(fold(map(records.source, range(batch.num_rows)), buckets)))
     found = scan(records.keys, records.values)
-    singles = _read_rest(records, found, np.flatnonzero(~found.is_commit), buckets)
+    rest = partial(_read_rest, records, found, buckets, read)
+    singles = rest(np.flatnonzero(~found.is_commit))
     cut = borders(records.keys, found, records.partition)
     wrong = unreadable_names(records.keys, found, cut)
     if len(wrong):
         found.is_commit[wrong] = False
-        singles |= _read_rest(records, found, wrong, buckets)
+        singles |= rest(wrong)
         cut = borders(records.keys, found, records.partition)
     runs = assemble(records.keys, records.values, found, cut)
     return _merge(records, found, runs, singles, buckets)
@@ -117,12 +122,12 @@ def _milliseconds(column: pa.Array) -> pa.Array:
     return column.cast(pa.timestamp("ms", tz=column.type.tz), safe=False).view(pa.int64())
 
 
-def _read_rest(records: _Records, found: Commits, which: Ints, buckets: int) -> dict[int, Row]:
+def _read_rest(records: _Records, found: Commits, buckets: int, read: Read, which: Ints) -> dict[int, Row]:
     """Read rows with the readable parser: commits are added to `found`, others returned by row."""
     singles: dict[int, Row] = {}
     for row in which.tolist():
         source = records.source(row)
-        decoded = decode_record(source.key, source.value)
+        decoded = read(source.key, source.value)
         commit = as_commit(decoded)
         if commit is None:
             singles[row] = single(source, decoded, buckets)

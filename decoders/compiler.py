@@ -13,6 +13,7 @@ from rebalance_monitor.decoders import wire
 from rebalance_monitor.decoders.errors import DecodeError, Run, locate
 from rebalance_monitor.decoders.schema import FIXED, Field, Wire, fields_of
 from rebalance_monitor.decoders.shapes import AlikeReader, codes, shape_at
+from rebalance_monitor.decoders.twins import open_twin
 from rebalance_monitor.decoders.wire import Reader
 
 
@@ -92,16 +93,6 @@ def _least(spec: Wire, version: int, *, flexible: bool) -> int:
     if flexible:
         return 1
     return 2 if spec.kind == "string" and not spec.array else 4
-
-
-@cache
-def open_twin(layout: type) -> type:
-    """Make a subclass of a frozen `layout` whose attributes can be set at the price of a local variable.
-
-    An object of it becomes one of `layout`, for good, by a change of its `__class__`.
-    """
-    own = {name: getattr(object, name) for name in ("__init__", "__setattr__", "__delattr__")}
-    return type(layout.__name__, (layout,), {"__slots__": (), **own})
 
 
 class _Compilation:

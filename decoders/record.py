@@ -7,7 +7,7 @@ Trailing bytes and unknown tagged fields are allowed and noted. Nothing here rai
 
 import struct
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, cast
+from typing import Literal, Protocol, cast
 
 from rebalance_monitor.decoders import compiler
 from rebalance_monitor.decoders.errors import (
@@ -19,6 +19,7 @@ from rebalance_monitor.decoders.errors import (
 )
 from rebalance_monitor.decoders.records.common import RetiredValue
 from rebalance_monitor.decoders.registry import RECORD_TYPES, RecordType
+from rebalance_monitor.decoders.twins import quickly_made
 from rebalance_monitor.decoders.wire import Reader, note
 
 Part = Literal["key", "value"]
@@ -32,6 +33,7 @@ class Key(Protocol):
         """The group id."""
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Decoded:
     """A record that could be read.
@@ -88,15 +90,7 @@ def decode_record(key: bytes | None, value: bytes | None) -> Decoded | Failure:
                 return _examine(key, value)
     except _UNUSUAL:
         return _examine(key, value)
-    # Made as compiled readers make their objects: the constructor would cost as much as a read.
-    made: Any = _Open()
-    made.type = kind
-    made.key = found
-    made.value = content
-    made.value_version = version
-    made.notes = tuple(notes) if notes else ()
-    made.__class__ = Decoded
-    return made  # type: ignore[no-any-return] # it is one now
+    return Decoded(kind, found, content, version, tuple(notes) if notes else ())
 
 
 def _examine(key: bytes, value: bytes | None) -> Decoded | Failure:
@@ -129,7 +123,6 @@ class _KeyReader(Protocol):
     def __call__(self, buffer: bytes, offset: int, notes: list[str], /) -> tuple[Key, int]: ...
 
 
-_Open = compiler.open_twin(Decoded)
 _INT16 = struct.Struct(">h").unpack_from
 # The readers that have been asked for: of keys by type, of values by type and version.
 _KNOWN: dict[int, tuple[_KeyReader, dict[int, Reader]]] = {}

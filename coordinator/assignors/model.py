@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from rebalance_monitor.decoders.twins import quickly_made
+
 Partition = tuple[str, int]
 """(topic, partition)"""
 
@@ -21,6 +23,7 @@ Racks = Mapping[str, Sequence[frozenset[str]]]
 """topic -> for each partition the racks of its replicas"""
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Subscriber:
     """One member: what it subscribes to and, for the sticky assignors, what it owns now."""

@@ -12,6 +12,7 @@ from rebalance_monitor.decoders.embedded.lenient import read_prefix
 from rebalance_monitor.decoders.errors import DecodeError
 from rebalance_monitor.decoders.record import Failure
 from rebalance_monitor.decoders.schema import array, wire
+from rebalance_monitor.decoders.twins import quickly_made
 
 TopicPartitions = tuple[tuple[str, tuple[int, ...]], ...]
 NEWEST = 3
@@ -38,6 +39,7 @@ class _Assignment:
     user_data: bytes | None = wire("bytes", null_since=0, default=None)
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Subscription:
     """What a member asked for: `owned_partitions` since v1, `generation_id` (else -1) v2, `rack_id` v3."""
@@ -51,6 +53,7 @@ class Subscription:
     notes: tuple[str, ...] = ()
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Assignment:
     """What a member was given; version -1 and no partitions where the leader gave it zero bytes."""

@@ -1,0 +1,54 @@
+"""Frozen dataclasses made at the price of open ones.
+
+The constructor that `dataclass(frozen=True)` writes sets each field by a call of `object.__setattr__`, so an
+object of forty fields costs as much as the reading of a record. Here an object is made as one of a subclass
+that may be written to, and becomes frozen, for good, by a change of its `__class__`.
+"""
+
+from dataclasses import MISSING, Field, fields
+from functools import cache
+from typing import Any, TypeVar
+
+_T = TypeVar("_T")
+
+
+@cache
+def open_twin(layout: type) -> type:
+    """Make a subclass of a frozen `layout` whose attributes can be set at the price of a local variable.
+
+    An object of it becomes one of `layout`, for good, by a change of its `__class__`.
+    """
+    own = {name: getattr(object, name) for name in ("__init__", "__setattr__", "__delattr__")}
+    return type(layout.__name__, (layout,), {"__slots__": (), **own})
+
+
+def quickly_made(layout: type[_T]) -> type[_T]:
+    """Give a frozen, slotted dataclass that is made by the ten thousand a quick constructor; stands above it.
+
+    It takes the same arguments. Raises TypeError for a class with `__post_init__`, or whose fields are not
+    all arguments, or are made by a factory; a subclass must not use it, its objects would be of `layout`.
+    """
+    plain: Any = layout
+    own = fields(plain)
+    if hasattr(layout, "__post_init__") or not all(map(_is_argument, own)):
+        raise TypeError(f"{layout.__name__} needs the constructor that its dataclass has")
+    names: dict[str, Any] = {"C": layout, "Open": open_twin(plain), "set": object.__setattr__}
+    exec(_source(own), names)  # noqa: S102 - the source comes from the names of the fields alone
+    made, usual = names["__init__"], plain.__init__
+    made.__defaults__, made.__kwdefaults__ = usual.__defaults__, usual.__kwdefaults__
+    made.__annotations__, made.__qualname__ = usual.__annotations__, usual.__qualname__
+    plain.__init__ = made
+    return layout
+
+
+def _is_argument(field: Field[Any]) -> bool:
+    return field.init and field.default_factory is MISSING
+
+
+def _source(own: tuple[Field[Any], ...]) -> str:
+    """Write the constructor, arguments in the order that the dataclass gives them."""
+    by_place = [field.name for field in own if not field.kw_only]
+    by_name = [field.name for field in own if field.kw_only]
+    arguments = ", ".join(["self", *by_place, *["*"][: len(by_name)], *by_name])
+    body = ["set(self, '__class__', Open)", *(f"self.{field.name} = {field.name}" for field in own)]
+    return "\n    ".join([f"def __init__({arguments}):", *body, "self.__class__ = C"])
