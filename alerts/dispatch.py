@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from rebalance_monitor.alerts.decision import Reason
 from rebalance_monitor.alerts.engine import Due, Engine
+from rebalance_monitor.alerts.failing import Refusals, ends_of_nobody, is_blind, sink_failing
 from rebalance_monitor.alerts.incidents import taken
 from rebalance_monitor.alerts.pacing import Pace
 from rebalance_monitor.alerts.plan import Memory, Outgoing, Plan, WayOut
@@ -19,9 +20,6 @@ from rebalance_monitor.alerts.sinks.base import Phase
 from rebalance_monitor.alerts.thread import message_of_thread
 from rebalance_monitor.alerts.threads import Thread, new_thread, phase_of
 from rebalance_monitor.alerts.watchdog import KEY, Watchdog, beat
-from rebalance_monitor.coordinator.causes import Cause
-from rebalance_monitor.coordinator.kinds import Kind
-from rebalance_monitor.coordinator.rollup import degraded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -47,13 +45,15 @@ class Dispatch:
         self._draw = draw
         self.engine = Engine(plan.rules, memory.engine)
         self.watchdog = Watchdog(plan.watchdog)
-        self._under_way: set[str] = set()
+        self._under_way: dict[str, int] = {}
+        self._refusals = Refusals()
         self._beats: dict[Way, Thread] = {}
         for way in [way for way in memory.threads if way[0] not in plan.ways]:
             del memory.threads[way]
         for name in memory.paces.keys() - plan.ways.keys():
             del memory.paces[name]
         self.engine.reroute(now)
+        self.take(ends_of_nobody(memory.engine.alerts.values(), plan.ways, plan.cluster, now), now)
 
     def take(self, findings: Iterable[Finding], now: int) -> None:
         """Take one batch's findings, in their order."""
@@ -73,18 +73,22 @@ class Dispatch:
     def hurry(self, now: int) -> None:
         """Let nothing wait that says that the monitor is blind, for it ends; its watchdog stays away."""
         self.watchdog.batch_at = -1
-        self.engine.hurry(
-            {name for name, alert in self.memory.engine.alerts.items() if _is_blind(alert)}, now
-        )
+        alerts = self.memory.engine.alerts
+        self.engine.hurry({name for name, alert in alerts.items() if is_blind(alert.finding)}, now)
 
     def look(self, now: int) -> None:
         """Let what is due at `now` become pending, and make failing ways alerts of their own."""
+        for name, since in self._under_way.items():
+            if now - since >= self.plan.sink_failing_ms:
+                self._pace(name).hang(since)
+        self._refusals.keep(self.memory.threads, self.memory.engine.pending)
         for name, pace in self.memory.paces.items():
-            if pace.alarmed < 0 and pace.is_failing(now, self.plan.sink_failing_ms):
+            refused = self._refusals.why(name)
+            if pace.alarmed < 0 and (refused or pace.is_failing(now, self.plan.sink_failing_ms)):
                 pace.alarmed = now
-                self.take([self._sink_failing(name, pace, now, "opened")], now)
-            elif pace.alarmed >= 0 and pace.failing_since < 0:
-                self.take([self._sink_failing(name, pace, now, "resolved")], now)
+                self.take([sink_failing(self.plan.cluster, name, pace, now, refused)], now)
+            elif pace.alarmed >= 0 and pace.failing_since < 0 and not refused:
+                self.take([sink_failing(self.plan.cluster, name, pace, now)], now)
                 pace.alarmed = -1
         self.engine.due(now)
         self._tidy()
@@ -97,15 +101,16 @@ class Dispatch:
                 continue
             outgoing = self._next(facts, now)
             if outgoing is not None:
-                self._under_way.add(facts.name)
+                self._under_way[facts.name] = now
                 self._pace(facts.name).take()
                 found.append(outgoing)
         return found
 
     def arrived(self, outgoing: Outgoing, state: dict[str, str], now: int) -> None:
         """Take a notification as told; `state` is what its sink returned."""
-        self._under_way.discard(outgoing.way[0])
+        self._under_way.pop(outgoing.way[0], None)
         self._pace(outgoing.way[0]).succeed()
+        self._refusals.known.pop(outgoing.way, None)
         due, thread = outgoing.due, self._threads_of(outgoing).get(outgoing.way)
         if thread is not None:
             thread.arrived(outgoing.notification, state, now)
@@ -116,8 +121,10 @@ class Dispatch:
 
     def failed(self, outgoing: Outgoing, error: SinkError, now: int) -> None:
         """Take a notification as not told, or not certainly so; it stays pending."""
-        self._under_way.discard(outgoing.way[0])
+        self._under_way.pop(outgoing.way[0], None)
         self._pace(outgoing.way[0]).fail(error, now, self._draw())
+        if error.permanent:
+            self._refusals.known[outgoing.way] = (now, error.why)
         thread = self._threads_of(outgoing).get(outgoing.way)
         if thread is not None:
             thread.attempts += 1
@@ -126,15 +133,16 @@ class Dispatch:
 
     def withdraw(self, outgoing: Outgoing) -> None:
         """Take back what was never handed to its sink."""
-        self._under_way.discard(outgoing.way[0])
+        self._under_way.pop(outgoing.way[0], None)
         thread = self._threads_of(outgoing).get(outgoing.way)
         if thread is not None:
             thread.uncertain = outgoing.notification.maybe_sent
 
     def wake(self, now: int) -> int | None:
         """Return the next time (ms) at which there may be something to do."""
-        waiting = {name for name, _ in self.memory.engine.pending} | self._beating(now)
-        facts = [way for name, way in self.plan.ways.items() if name in waiting - self._under_way]
+        pending = (way for way in self.memory.engine.pending if not self._refusals.waits(way, now))
+        waiting = {name for name, _ in pending} | self._beating(now)
+        facts = [way for name, way in self.plan.ways.items() if name in waiting - self._under_way.keys()]
         times = [self._pace(way.name).wake(now, way.per_minute) for way in facts]
         look = self.engine.next_look()
         return min(times if look is None else [look, *times], default=None)
@@ -223,15 +231,20 @@ class Dispatch:
     def _dues(self, facts: WayOut, now: int) -> Iterator[Due]:
         """Yield what is due on this way out, as things are now."""
         threads = self.memory.threads
-        pending = [way for way in self.memory.engine.pending if way[0] == facts.name]
-        for way in sorted(pending, key=lambda way: self._rank(threads.get(way), way)):
+        held = self._refusals.waits
+        pending = self.memory.engine.pending
+        mine = [way for way in pending if way[0] == facts.name and not held(way, now)]
+        for way in sorted(mine, key=lambda way: self._rank(threads.get(way), way)):
             due = self.engine.present(*way, now) or self._unclear(way, now)
             if due is None:
                 self.engine.dropped(*way)
             else:
                 yield due
-        for way, thread in list(threads.items()):
-            if way[0] == facts.name and (due := self._unasked(way, thread, facts, now)) is not None:
+        # Who was told longest ago comes first: with little room all are told again in turn.
+        for way, thread in sorted(threads.items(), key=lambda item: item[1].told_at):
+            if way[0] != facts.name or held(way, now):
+                continue
+            if (due := self._unasked(way, thread, facts, now)) is not None:
                 yield due
 
     @staticmethod
@@ -281,20 +294,3 @@ class Dispatch:
         phase = Phase.REPEATED if thread.is_told else Phase.OPENED
         made = thread.notification(way, phase, [alert], message)
         return Outgoing(way, Due(name, KEY, (alert,), (), Reason.WATCHDOG), made)
-
-    def _sink_failing(self, name: str, pace: Pace, now: int, phase: str) -> Finding:
-        lasting = "has failed for good" if pace.permanent else f"has failed {pace.failures} times in a row"
-        why = f"the receiver {name} {lasting}: {pace.why}" if phase == "opened" else ""
-        return degraded(
-            self.plan.cluster,
-            Cause.SINK_FAILING,
-            why,
-            opened_at=pace.alarmed,
-            at=now,
-            phase=phase,
-            details={"sink": name},
-        )
-
-
-def _is_blind(alert: Alert) -> bool:
-    return alert.finding.kind is Kind.MONITOR_DEGRADED and alert.finding.details.get("cause") == Cause.BLIND

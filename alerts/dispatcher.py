@@ -22,7 +22,7 @@ import structlog
 from rebalance_monitor.alerts.decision import Reason
 from rebalance_monitor.alerts.dispatch import Dispatch
 from rebalance_monitor.alerts.inbox import Inbox, relevant
-from rebalance_monitor.alerts.journal import Journal
+from rebalance_monitor.alerts.journal import Journal, incidents_of
 from rebalance_monitor.alerts.memory_file import MemoryFile
 from rebalance_monitor.alerts.silences import SilenceError, SilenceFiles, Silences
 from rebalance_monitor.alerts.sinks.base import SinkError
@@ -34,17 +34,17 @@ if TYPE_CHECKING:
     from rebalance_monitor.alerts.inbox import BatchName
     from rebalance_monitor.alerts.labels import Labels
     from rebalance_monitor.alerts.plan import Outgoing, Plan
-    from rebalance_monitor.alerts.sinks.base import Notification, Sent, Sink
+    from rebalance_monitor.alerts.sinks.base import Sent, Sink
     from rebalance_monitor.checkpoints.places import Place
     from rebalance_monitor.coordinator.findings import Finding
 
 log = structlog.get_logger()
-# A line of the log names so many incidents.
-INCIDENTS = 5
 LOOK_S = 0.25
 """Longest pause between two rounds: silences of other processes and the time itself are looked at."""
 TROUBLE_S = 5.0
 GRACE_S = 5.0
+HELD_UP_S = 60.0
+HELD_UP = "no alert can be told: the dispatcher is held up, the log says why"
 SAVE_S = 30.0
 """How long a memory that changed only by looking at groups may wait for its save."""
 
@@ -108,6 +108,8 @@ class Dispatcher:
         self._saved_at = 0.0
         self._pause = 0.0
         self._taken: list[BatchName] = []
+        self._rounded_at = time.monotonic()
+        self._refused = self._dispatch.memory.engine.refused
         self.status: Status = status_of(self._dispatch, clock())
 
     def open(self, committed: Mapping[str, int]) -> None:
@@ -125,6 +127,10 @@ class Dispatcher:
             self._dispatch.watchdog.batch_at = self._clock()
         self._committed.append(name)
         self._bell.set()
+
+    def failing(self) -> str:
+        """Say in one sentence why alerts are not told, or which receivers fail; "" where all is well."""
+        return HELD_UP if time.monotonic() - self._rounded_at > HELD_UP_S else self.status.failing()
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -171,26 +177,38 @@ class Dispatcher:
         changed = self._settle()
         self._taken += self._take(now)
         self._dispatch.look(now)
+        self._say_refused()
         outgoing = self._dispatch.ready(now)
         try:
             if outgoing or changed or self._taken or time.monotonic() - self._saved_at > SAVE_S:
                 self._save()
-        except OSError:
+        except Exception:
             # Without its save an attempt must not be made: the next process would not know of it.
             for one in outgoing:
                 self._dispatch.withdraw(one)
             raise
         for one in outgoing:
-            # A daemon: a service that hangs must not keep the process from ending.
-            name = one.way[0]
-            self._sending[name] = threading.Thread(
-                target=self._send, args=(one,), name=f"alerts-{name}", daemon=True
-            )
-            self._sending[name].start()
+            self._hand_over(one)
         self.status = status_of(self._dispatch, now)
+        self._rounded_at = time.monotonic()
         wake = self._dispatch.wake(now)
-        left = LOOK_S if wake is None else (wake - self._clock()) / 1_000
-        self._pause = min(max(left, 0.01), LOOK_S)
+        self._pause = LOOK_S if wake is None else min(max((wake - self._clock()) / 1_000, 0.01), LOOK_S)
+
+    def _say_refused(self) -> None:
+        before, self._refused = self._refused, self._dispatch.memory.engine.refused
+        if self._refused > before:
+            log.error("there are too many open alerts: new ones are not told", refused=self._refused)
+
+    def _hand_over(self, outgoing: Outgoing) -> None:
+        """Let the sink's own thread begin."""
+        name = outgoing.way[0]
+        # A daemon: a service that hangs must not keep the process from ending.
+        thread = threading.Thread(target=self._send, args=(outgoing,), name=f"alerts-{name}", daemon=True)
+        try:
+            thread.start()
+            self._sending[name] = thread
+        except RuntimeError:
+            self._outcomes.put((outgoing, SinkError("the machine has no thread left for it")))
 
     def _farewell(self) -> None:
         now = self._clock()
@@ -280,9 +298,3 @@ class Dispatcher:
             self._files.journal.write(outgoing, self._clock())
         except OSError as error:
             log.warning("the journal of notifications cannot be written", why=error.strerror)
-
-
-def incidents_of(told: Notification) -> list[str]:
-    """Return the incidents that a notification is about, for the log: a few."""
-    named = (alert.finding.incident or alert.finding.id for alert in told.alerts)
-    return list(dict.fromkeys(named))[:INCIDENTS]

@@ -15,6 +15,7 @@ from rebalance_monitor.alerts.board import AlertGroup, Due, Key, Rules, State, W
 from rebalance_monitor.alerts.decision import Entry, needs_update
 from rebalance_monitor.alerts.hush import Hush
 from rebalance_monitor.alerts.intervals import any_holds
+from rebalance_monitor.coordinator.kinds import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["Due", "Engine", "Key", "Rules", "State", "Way"]
 COLLECT_MS = 30_000
 MAX_ALERTS = 20_000
-"""Open alerts at most: beyond it new ones are counted in `State.refused` and not told."""
+"""Open alerts at most: beyond it new ones are counted in `State.refused` and not told. Of critical ones as
+many again are taken: what wakes people must not wait behind a flood of warnings."""
 
 
 class Engine:
@@ -51,7 +53,8 @@ class Engine:
         """Let a new or changed alert in, to the routes that it matches and `also`; return its groups."""
         state = self._state
         before = state.alerts.get(alert.fingerprint)
-        if before is None and len(state.alerts) >= MAX_ALERTS:
+        most = 2 * MAX_ALERTS if alert.finding.severity is Severity.CRITICAL else MAX_ALERTS
+        if before is None and len(state.alerts) >= most:
             state.refused += 1
             return []
         state.alerts[alert.fingerprint] = alert

@@ -49,7 +49,8 @@ class Interval:
         if not self.days_of_month:
             return True
         length = monthrange(at.year, at.month)[1]
-        return any(_day(start, length) <= at.day <= _day(end, length) for start, end in self.days_of_month)
+        days = ((_day(start, length), _day(end, length)) for start, end in self.days_of_month)
+        return any(start <= at.day <= end for start, end in days)
 
 
 def any_holds(intervals: Iterable[Interval], now: int) -> bool:
@@ -62,6 +63,5 @@ def _within(ranges: tuple[Range, ...], value: int) -> bool:
 
 
 def _day(day: int, length: int) -> int:
-    """Day of a month of `length` days; days beyond its ends are moved to them."""
-    counted = length + day + 1 if day < 0 else day
-    return min(max(counted, 1), length)
+    """Return the day as counted from the month's beginning; a month of `length` days may not have it."""
+    return length + day + 1 if day < 0 else day

@@ -16,12 +16,21 @@ from rebalance_monitor.checkpoints.places import is_remote
 
 if TYPE_CHECKING:
     from rebalance_monitor.alerts.plan import Outgoing
+    from rebalance_monitor.alerts.sinks.base import Notification
     from rebalance_monitor.checkpoints.places import Place
 
 MAX_BYTES = 5_000_000
 MAX_NAMED = 50
+INCIDENTS = 5
+"""A line of the job's own log names so many incidents."""
 PART_BYTES = 64_000
 """What one part holds: it is put anew with each notification."""
+
+
+def incidents_of(told: Notification) -> list[str]:
+    """Return the incidents that a notification is about, for the log: a few."""
+    named = (alert.finding.incident or alert.finding.id for alert in told.alerts)
+    return list(dict.fromkeys(named))[:INCIDENTS]
 
 
 class Pages(Protocol):

@@ -1,8 +1,9 @@
 """How often one way out is tried: a token bucket, and after a failure one attempt at a time. Pure.
 
 A failing way is probed with a single notification after a growing, jittered pause, never sooner than the
-service asked for; the others wait without being tried. What has never been tried has certainly not arrived,
-so an incident that came and went meanwhile need not be told: the way catches up with the present.
+service asked for; the others wait without being tried (but see alerts/failing.py for refusals). What has
+never been tried has certainly not arrived, so an incident that came and went meanwhile need not be told: the
+way catches up with the present.
 """
 
 from __future__ import annotations
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
 
 FIRST_PAUSE_MS = 1_000
 LONGEST_PAUSE_MS = 300_000
-PERMANENT_PAUSE_MS = 600_000
-"""A permanent failure is tried again so rarely only because somebody may have mended it."""
 MAX_RETRY_AFTER_MS = 3_600_000
 BURST = 10
 MINUTE_MS = 60_000
@@ -69,9 +68,13 @@ class Pace:
         self.failing_since = now if self.failing_since < 0 else self.failing_since
         self.permanent, self.why = error.permanent, error.why
         pause = min(FIRST_PAUSE_MS * 2 ** min(self.failures - 1, 20), LONGEST_PAUSE_MS)
-        pause = PERMANENT_PAUSE_MS if error.permanent else pause
         asked = min(round((error.retry_after_s or 0) * 1_000), MAX_RETRY_AFTER_MS)
         self.next_try = now + max(round(pause * (0.5 + draw / 2)), asked)
+
+    def hang(self, since: int) -> None:
+        """Take an attempt that nobody has answered since (ms) as a failure that goes on."""
+        if self.failing_since < 0:
+            self.failing_since, self.why = since, "it has taken an attempt and does not answer"
 
     def is_failing(self, now: int, after_ms: int) -> bool:
         """Whether it has failed for good, or for long enough to be an alert of its own."""

@@ -79,7 +79,8 @@ def write_table(rows: Sequence[Mapping[str, object]], columns: Sequence[str] | N
     for row_cells in cells:
         table.add_row(*row_cells)
     width = None if out.isatty() else _width([names, *cells])
-    Console(file=out, width=width, soft_wrap=not out.isatty(), markup=False).print(table)
+    # `:x:` in a name is no picture.
+    Console(file=out, width=width, soft_wrap=not out.isatty(), markup=False, emoji=False).print(table)
 
 
 def _width(lines: Sequence[Sequence[str]]) -> int:

@@ -11,7 +11,7 @@ from typing import Self
 from pydantic import ConfigDict, Field, model_validator
 
 from rebalance_monitor.config.detection import Section, Severity, Share
-from rebalance_monitor.config.durations import Duration
+from rebalance_monitor.config.durations import Duration, Lasting, TimeOfDay
 from rebalance_monitor.config.receivers import Receiver
 
 
@@ -69,8 +69,8 @@ class InhibitRule(Section):
 class TimeRange(Section):
     """Minutes of a day."""
 
-    start_time: str = Field(description="`HH:MM`, included.")
-    end_time: str = Field(description="`HH:MM`, not included; `24:00` is the day's end.")
+    start_time: TimeOfDay = Field(description="`HH:MM`, included.")
+    end_time: TimeOfDay = Field(description="`HH:MM`, not included; `24:00` is the day's end.")
 
 
 class TimeInterval(Section):
@@ -112,8 +112,8 @@ class Watchdog(Section):
     to: tuple[str, ...] = Field(
         default=(), description="Names of receivers; no route, silence or interval keeps it from them."
     )
-    interval: Duration = Field(default="1m", description="How often it is sent.")
-    silent_after: Duration = Field(
+    interval: Lasting = Field(default="1m", description="How often it is sent.")
+    silent_after: Lasting = Field(
         default="2m", description="It stays away when no batch has been finished for this long."
     )
 

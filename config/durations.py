@@ -6,7 +6,7 @@ Refuses a bare number but 0, units out of order, and fractions, as they do.
 import re
 from typing import Annotated
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, BeforeValidator
 
 _UNITS_MS = {
     "y": 31_536_000_000,
@@ -43,6 +43,19 @@ def minute_of_day(text: str) -> int:
     return minute
 
 
+def sexagesimal(value: object) -> object:
+    """Return a time of day that YAML has read as a number as it was written: `17:00` is 1020."""
+    if type(value) is int and 0 <= value <= _MINUTES_OF_DAY:
+        return f"{value // 60:02d}:{value % 60:02d}"
+    return value
+
+
+def _lasting(text: str) -> str:
+    if milliseconds(text) == 0:
+        raise ValueError("must be longer than 0")
+    return text
+
+
 def _checked(text: str) -> str:
     milliseconds(text)
     return text
@@ -50,3 +63,7 @@ def _checked(text: str) -> str:
 
 Duration = Annotated[str, AfterValidator(_checked)]
 """A field that holds a duration as it was written."""
+Lasting = Annotated[str, AfterValidator(_lasting)]
+"""The same, but for 0."""
+TimeOfDay = Annotated[str, BeforeValidator(sexagesimal)]
+"""A field that holds `HH:MM`."""

@@ -6,7 +6,7 @@ came from and what to do; an unknown key is answered with the nearest known one.
 
 import difflib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from pathlib import Path
 from typing import get_args
 
@@ -32,7 +32,23 @@ PLAIN = {
     "model_attributes_type": "must hold `key: value` lines",
 }
 
+_FOR_SECTIONS = frozenset({"model_type", "model_attributes_type"})
+
 Tree = dict[str, object]
+
+
+class OnceLoader(yaml.SafeLoader):
+    """Refuses a key that stands twice in one mapping, where YAML's loader would drop the first in silence."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, object]:  # noqa: FBT001, FBT002 - the signature is YAML's
+        """Return the mapping of a node. Raises ConstructorError."""
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.value in seen:
+                twice = f"the key {key.value!r} stands twice, the second time"
+                raise yaml.constructor.ConstructorError(None, None, twice, key.start_mark)
+            seen.add(str(key.value))
+        return super().construct_mapping(node, deep=deep)
 
 
 def load(path: Path | None = None, flags: Mapping[str, object] | None = None) -> Settings:
@@ -74,11 +90,11 @@ def nested(flat: Mapping[str, object]) -> Tree:
 def read_yaml(path: Path) -> Tree:
     """Return the mapping in a YAML file; raises `ConfigError` if it cannot be read or is something else."""
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        data = yaml.load(path.read_text(encoding="utf-8"), Loader=OnceLoader)  # noqa: S506 - a safe loader
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise ConfigError(f"the configuration file {path} cannot be read: {reason}") from error
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:
         raise ConfigError(f"the configuration file {path} is not valid YAML: {_place(error)}") from error
     if data is None:
         return {}
@@ -89,9 +105,10 @@ def read_yaml(path: Path) -> Tree:
     return {str(key): _filled(Settings, str(key), value) for key, value in data.items()}
 
 
-def _place(error: yaml.YAMLError) -> str:
+def _place(error: Exception) -> str:
     mark = getattr(error, "problem_mark", None)
-    problem = getattr(error, "problem", None) or "it cannot be parsed"
+    said = "it cannot be parsed" if isinstance(error, yaml.YAMLError) else str(error)
+    problem = getattr(error, "problem", None) or said
     return f"{problem} in line {mark.line + 1}" if mark else str(problem)
 
 
@@ -145,6 +162,8 @@ def _sentence(detail: ErrorDetails, layers: Mapping[str, Tree]) -> str:
     message = message[0].lower() + message[1:]
     value = detail["input"]
     hidden = is_secret(key) or is_secret_field(_section(path[:-1]), path[-1])
+    # A text where a section belongs may be the secret that belongs into it.
+    hidden = hidden or (detail["type"] in _FOR_SECTIONS and isinstance(value, str))
     found = isinstance(value, str | int | float) and not hidden and detail["type"] != "value_error"
     return f"`{key}` {where}: {message}" + (f", found {value!r}" if found else "")
 

@@ -13,7 +13,7 @@ from pydantic import ConfigDict, Field, SecretStr, model_validator
 
 from rebalance_monitor.config.clients import FreeForm
 from rebalance_monitor.config.detection import Section
-from rebalance_monitor.config.durations import Duration
+from rebalance_monitor.config.durations import Lasting
 from rebalance_monitor.config.secrets import read_secret
 
 
@@ -42,7 +42,7 @@ class WayOut(Section):
         " takes them without a new page (Slack threads do, incoming webhooks do not).",
     )
     per_minute: int = Field(default=30, ge=1, description="Notifications a minute at most; the rest waits.")
-    timeout: Duration = Field(default="10s", description="How long one call may take.")
+    timeout: Lasting = Field(default="10s", description="How long one call may take.")
     proxy: SecretStr | None = Field(default=None, description="HTTP proxy; its address may hold a password.")
     ca_file: Path | None = Field(
         default=None, description="PEM bundle of the authorities to trust; empty: the system's."
@@ -119,7 +119,12 @@ class Alertmanager(WayOut):
     addresses: ClassVar[tuple[str, ...]] = ("urls",)
 
     urls: tuple[str, ...] = Field(min_length=1, description="All its instances, as http://alertmanager:9093.")
-    resend_interval: Duration = Field(
+    per_minute: int = Field(
+        default=6_000,
+        ge=1,
+        description="Pushes a minute at most; what fires and cannot be pushed again in time ends there.",
+    )
+    resend_interval: Lasting = Field(
         default="1m",
         description="How often firing alerts are pushed again; it forgets after four times this.",
     )

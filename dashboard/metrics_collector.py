@@ -222,9 +222,10 @@ def _incidents(page: _Page, known: Known) -> None:
     kinds = Counter(incident.kind.value for incident in known.incidents.open.values())
     for kind in Kind:
         page.add("incidents_open", kinds[kind.value], kind.value)
-    for incident in known.incidents.open.values():
-        if incident.kind is Kind.MONITOR_DEGRADED and incident.latest.causes:
-            page.add("degraded", 1, incident.latest.causes[0].cause.value)
+    degraded = (one.latest for one in known.incidents.open.values() if one.kind is Kind.MONITOR_DEGRADED)
+    # Two incidents may have one cause, and two samples with one name are an error to Prometheus.
+    for cause in sorted({latest.causes[0].cause.value for latest in degraded if latest.causes}):
+        page.add("degraded", 1, cause)
 
 
 def _health(page: _Page, health: Health, now: float) -> None:

@@ -80,7 +80,7 @@ class Alerting:
         """Hand the batch over, and say which receivers fail."""
         if self.dispatcher is not None:
             self.dispatcher.committed(key, lives=key.query_id != MONITOR)
-            self._failing(self.dispatcher.status.failing())
+            self._failing(self.dispatcher.failing())
 
 
 def _is_own(finding: Finding) -> bool:

@@ -36,17 +36,14 @@ if TYPE_CHECKING:
     from rebalance_monitor.streaming.writer import BatchWriter
 
 log = structlog.get_logger()
-log = structlog.get_logger()
 POLL_S = 0.2
 LAST_BATCH_S = 60.0
+# Set back by less, the next batch is late by less.
+SET_BACK_S = 1.0
 
 
 class JobError(DependencyError):
     """The query failed again and again: brokers, disk or cluster; the message holds its last error."""
-
-
-# Set back by less, the next batch is late by less.
-SET_BACK_S = 1.0
 
 
 class End(StrEnum):

@@ -8,11 +8,14 @@ with the same id, but none promises to.
 from __future__ import annotations
 
 import smtplib
+from contextlib import suppress
 from dataclasses import dataclass
 from email.message import EmailMessage
 from email.utils import formatdate
 from enum import StrEnum
 from typing import TYPE_CHECKING
+
+import structlog
 
 from rebalance_monitor.alerts.render import html, plain
 from rebalance_monitor.alerts.sinks.base import Phase, Sent, SinkError
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
     from pydantic import SecretStr
 
     from rebalance_monitor.alerts.sinks.base import Notification
+
+log = structlog.get_logger()
 
 
 class Security(StrEnum):
@@ -74,12 +79,21 @@ class EmailSink:
         """Send one mail over a connection of its own."""
         mail = mail_of(notification, self._sender, self._recipients, now_ms)
         try:
-            with self._connected() as server:
-                server.send_message(mail, self._sender, list(self._recipients))
+            server = self._connected()
+            try:
+                refused = server.send_message(mail, self._sender, list(self._recipients))
+            except BaseException:
+                server.close()
+                raise
         except smtplib.SMTPException as error:
             raise _refused(error) from None
         except (OSError, ValueError) as error:
             raise SinkError(f"the mail server cannot be reached: {type(error).__name__}") from None
+        if refused:
+            # The others have it: to fail would mail them again and again.
+            codes = {address: code for address, (code, _) in refused.items()}
+            log.warning("the mail server refused some recipients", receiver=self.name, refused=codes)
+        _leave(server)
         return Sent()
 
     def close(self) -> None:
@@ -124,6 +138,13 @@ def mail_of(
     page = f'<!doctype html><html><body style="font-family:sans-serif">{html.render(notification.message)}'
     mail.add_alternative(page + "</body></html>", subtype="html")
     return mail
+
+
+def _leave(server: smtplib.SMTP) -> None:
+    """Take leave; the mail is on its way, whatever the server says to that."""
+    with suppress(smtplib.SMTPException, OSError):
+        server.quit()
+    server.close()
 
 
 def _refused(error: smtplib.SMTPException) -> SinkError:

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 MAX_ANSWER = 4_096
 """Bytes of an answer that are read; the rest is dropped with the connection."""
 MAX_RETRY_AFTER_S = 3_600.0
-_RETRYABLE = {408, 423, 425, 429}
+RETRYABLE = frozenset({408, 423, 425, 429})
+"""Refusals that pass: whatever else is below 500 stays until somebody changes something."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +111,7 @@ def _context(ca_file: str | None) -> ssl.SSLContext:
 
 def refusal(what: str, answer: Response, now_ms: int, said: str = "") -> SinkError:
     """Return the error for an answer that is no success: 429, 5xx and a few others may be tried again."""
-    permanent = answer.status < 500 and answer.status not in _RETRYABLE  # noqa: PLR2004 - fault of the server
+    permanent = answer.status < 500 and answer.status not in RETRYABLE  # noqa: PLR2004 - fault of the server
     why = f"{what} answered {answer.status}" + (f": {said}" if said else "")
     wait = retry_after(answer.headers.get("retry-after"), now_ms)
     return SinkError(why, permanent=permanent, retry_after_s=None if permanent else wait)

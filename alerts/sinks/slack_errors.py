@@ -11,7 +11,7 @@ import re
 from slack_sdk.errors import SlackApiError, SlackClientError
 
 from rebalance_monitor.alerts.sinks.base import SinkError
-from rebalance_monitor.alerts.sinks.http import retry_after
+from rebalance_monitor.alerts.sinks.http import RETRYABLE, retry_after
 
 UNEDITABLE = {"message_not_found", "edit_window_closed", "cant_update_message"}
 BAD_BLOCKS = {
@@ -54,7 +54,8 @@ def refused(error: SlackClientError) -> SinkError:
     headers = {name.lower(): value for name, value in dict(getattr(response, "headers", {})).items()}
     wait = retry_after(headers.get("retry-after"), 0)
     data = getattr(response, "data", response)
+    passes = status >= 500 or status in RETRYABLE  # noqa: PLR2004 - fault of the server
     said = data.get("error") if isinstance(data, dict) else None
     if isinstance(said, str) and _CODE.fullmatch(said):
-        return RefusedError(said, permanent=said not in TRANSIENT and status < 500, retry_after_s=wait)  # noqa: PLR2004
-    return SinkError(f"Slack answered {status}", permanent=400 <= status < 500, retry_after_s=wait)  # noqa: PLR2004
+        return RefusedError(said, permanent=said not in TRANSIENT and not passes, retry_after_s=wait)
+    return SinkError(f"Slack answered {status}", permanent=status >= 400 and not passes, retry_after_s=wait)  # noqa: PLR2004

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -40,7 +42,10 @@ ONLY_SLACK: dict[str, Any] = {**BASE, "route": {"receiver": "sre"}}
 
 @dataclass
 class Play:
-    """Runs a dispatcher by simulated seconds. `broken`: way -> the error that its sink answers with."""
+    """Runs a dispatcher by simulated seconds.
+
+    `broken`: way -> the error that its sink answers with. `refused`: a group that no service takes.
+    """
 
     section: dict[str, Any] = field(default_factory=lambda: ONLY_SLACK)
     now: int = AT
@@ -49,6 +54,7 @@ class Play:
     tried: int = 0
     silenced: Callable[[Labels, int], bool] = lambda _labels, _now: False
     memory: Memory = field(default_factory=Memory)
+    refused: str = ""
 
     def __post_init__(self) -> None:
         self.start()
@@ -78,6 +84,8 @@ class Play:
     def _answer(self, outgoing: Outgoing) -> bool:
         self.tried += 1
         error = self.broken.get(outgoing.way[0])
+        if self.refused and outgoing.notification.labels.get("group") == self.refused:
+            error = SinkError("the service answered 413", permanent=True)
         if error is None:
             self.dispatch.arrived(outgoing, {"ts": outgoing.notification.thread}, self.now)
         else:
@@ -429,3 +437,83 @@ def test_a_memory_of_another_format_is_refused_with_what_to_do(tmp_path: Path) -
     path.write_text('{"format": 99}\n')
     with pytest.raises(MemoryFileError, match="move it away"):
         MemoryFile(path).load()
+
+
+def test_every_alert_that_fires_is_pushed_to_an_alertmanager_before_it_forgets() -> None:
+    manager = {"urls": ["http://127.0.0.1:1"], "resend_interval": "1m"}
+    play = Play({"receivers": [{"name": "am", "alertmanager": manager}], "route": {"receiver": "am"}})
+    play.happens(*(storm(group=f"g{number}") for number in range(150)))
+    for _ in range(60):
+        play.run(10 * SECOND)
+    pushed: dict[str, list[int]] = {}
+    for at, one in play.told:
+        pushed.setdefault(one.notification.labels["group"], []).append(at)
+    assert len(pushed) == 150
+    assert all(later - before < 4 * MINUTE for times in pushed.values() for before, later in pairwise(times))
+    assert all(play.now - times[-1] < 4 * MINUTE for times in pushed.values())
+
+
+def test_with_little_room_all_that_fires_is_told_again_in_turn() -> None:
+    manager = {"urls": ["http://127.0.0.1:1"], "resend_interval": "1m", "per_minute": 30}
+    play = Play({"receivers": [{"name": "am", "alertmanager": manager}], "route": {"receiver": "am"}})
+    play.happens(*(storm(group=f"g{number}") for number in range(60)))
+    play.run(20 * MINUTE)
+    counts = Counter(one.notification.labels["group"] for _, one in play.told)
+    assert len(counts) == 60
+    assert min(counts.values()) >= 8
+
+
+def test_a_receiver_that_never_answers_is_an_alert_to_the_others_until_it_does() -> None:
+    play = Play(ONLY_SLACK)
+    play.happens(storm())
+    play.now += 15 * SECOND
+    play.dispatch.look(play.now)
+    (hanging,) = play.dispatch.ready(play.now)
+    assert play.run(4 * MINUTE) == []
+    assert play.run(3 * MINUTE) == [("pager", Phase.OPENED, Reason.FIRST)]
+    assert "the receiver sre hangs" in play.last.notification.alerts[0].finding.causes[0].why
+    play.dispatch.arrived(hanging, {}, play.now)
+    assert ("pager", Phase.RESOLVED, Reason.ALL_RESOLVED) in play.run(3 * MINUTE)
+
+
+def test_the_alarm_of_a_receiver_that_was_taken_out_of_the_configuration_ends() -> None:
+    play = Play(ONLY_SLACK, broken={"sre": SinkError("invalid_auth", permanent=True)})
+    play.happens(storm())
+    assert play.run(2 * MINUTE) == [("pager", Phase.OPENED, Reason.FIRST)]
+    play.section = {"receivers": BASE["receivers"][1:], "route": {"receiver": "pager"}}
+    play.start()
+    play.run(10 * MINUTE)
+    alarms = [alert for alert in play.memory.engine.alerts.values() if "sink" in alert.finding.details]
+    assert all(alert.resolved(play.now) for alert in alarms)
+    told = [one.notification for _, one in play.told if "sink" in one.notification.alerts[0].finding.details]
+    assert told[-1].phase is Phase.RESOLVED
+
+
+def test_a_notification_that_is_refused_for_good_holds_up_no_other_and_stays_an_alarm() -> None:
+    hook = {"name": "hook", "webhook": {"url": "http://127.0.0.1:1"}}
+    play = Play({"receivers": [hook], "route": {"receiver": "hook"}})
+    play.refused = "poison"
+    play.happens(storm(group="poison"))
+    play.run(MINUTE)
+    for number in range(10):
+        play.happens(storm(group=f"g{number}"))
+        play.run(MINUTE)
+        assert play.last.notification.labels["group"] == f"g{number}"
+    (alarm,) = [told for told in play.heard("hook") if "group" not in told.notification.labels]
+    assert "413" in alarm.notification.alerts[0].finding.causes[0].why
+    assert play.tried < 25
+    play.happens(storm("resolved", group="poison"))
+    play.run(12 * MINUTE)
+    play.happens(storm(group="last"))
+    play.run(3 * MINUTE)
+    alarms = [one.notification.phase for one in play.heard("hook") if "group" not in one.notification.labels]
+    assert alarms == [Phase.OPENED, Phase.RESOLVED]
+
+
+def test_a_flood_of_warnings_keeps_no_critical_alert_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rebalance_monitor.alerts.engine.MAX_ALERTS", 3)
+    play = Play(BASE)
+    play.happens(*(finding(Kind.SESSION_TIMEOUT, group=f"g{number}") for number in range(6)))
+    assert play.memory.engine.refused == 3
+    play.happens(storm(group="worst"))
+    assert ("pager", Phase.OPENED, Reason.FIRST) in play.run(MINUTE)

@@ -366,3 +366,52 @@ def test_the_watchdog_beats_on_a_real_clock_while_batches_end_and_stays_away_aft
         assert late - beats <= 3
         time.sleep(1.0)
         assert len(sink.told) == late
+
+
+def test_whatever_keeps_the_memory_from_being_saved_sends_nothing_and_goes_on_when_it_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from rebalance_monitor.alerts import dispatcher as module
+    from rebalance_monitor.alerts import memory_file
+
+    broken, real = threading.Event(), memory_file.replace_file
+    broken.set()
+
+    def replace_file(path: Path, content: bytes) -> None:
+        if broken.is_set():
+            raise ConfigError("somebody else has the folder")
+        real(path, content)
+
+    monkeypatch.setattr(memory_file, "replace_file", replace_file)
+    monkeypatch.setattr(module, "TROUBLE_S", 0.05)
+    monkeypatch.setattr(module, "HELD_UP_S", 0.2)
+    sink = Memo()
+    with dispatching(tmp_path, sink) as dispatcher:
+        dispatcher.put(("q", 0), [storm("opened")])
+        dispatcher.committed(("q", 0))
+        assert eventually(lambda: "held up" in dispatcher.failing())
+        assert sink.told == []
+        broken.clear()
+        assert eventually(lambda: sink.phases() == ["opened"])
+        assert eventually(lambda: dispatcher.failing() == "")
+
+
+def test_a_machine_without_threads_for_a_while_delays_what_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, full = threading.Thread.start, threading.Event()
+    full.set()
+
+    def start(thread: threading.Thread) -> None:
+        if full.is_set() and thread.name == "alerts-sre":
+            raise RuntimeError("can't start new thread")
+        real(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    sink = Memo()
+    with dispatching(tmp_path, sink) as dispatcher:
+        dispatcher.put(("q", 0), [storm("opened")])
+        dispatcher.committed(("q", 0))
+        time.sleep(0.5)
+        full.clear()
+        assert eventually(lambda: sink.phases() == ["opened"])

@@ -69,3 +69,9 @@ def test_a_terminal_folds_a_long_name_and_loses_no_character() -> None:
 
 def test_a_name_longer_than_any_terminal_is_whole_off_a_terminal() -> None:
     assert "x" * 32_000 in written([{"group": "x" * 32_000}], Form.TABLE)
+
+
+def test_a_name_with_colons_stays_the_name_it_is() -> None:
+    out = io.StringIO()
+    write_rows([{"group": "orders:x:eu"}], Form.TABLE, stream=out)
+    assert "orders:x:eu" in out.getvalue()

@@ -150,3 +150,40 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 def test_a_misspelt_address_is_refused_instead_of_watching_another_cluster(typo: str) -> None:
     with pytest.raises(ConfigError, match=r"did you mean `bootstrap_servers`"):
         load(flags={f"kafka.{typo}": "kafka-1:9092"})
+
+
+def test_a_key_that_stands_twice_is_refused_with_its_line(tmp_path: Path) -> None:
+    text = "alerts:\n  minimum_severity: info\nbuckets: 2\nalerts:\n  hold: 1m\n"
+    said = problems(written(tmp_path, text))
+    assert "'alerts' stands twice" in said
+    assert "line 4" in said
+
+
+def test_what_yaml_merges_is_not_twice(tmp_path: Path) -> None:
+    text = "detection: &usual {grace_ms: 7, slow_sync_ms: 8}\nsource: {}\n"
+    assert load(written(tmp_path, text + "buckets: 3\n")).buckets == 3
+    merged = "a: &a {x: 1}\nb: {<<: *a, x: 2}\n"
+    assert "unknown key" in problems(written(tmp_path, merged))
+
+
+def test_a_date_that_is_none_is_a_problem_of_the_file(tmp_path: Path) -> None:
+    assert "is not valid YAML" in problems(written(tmp_path, "cluster_name: 2026-13-45\n"))
+
+
+def test_a_secret_in_the_place_of_its_section_is_not_told(tmp_path: Path) -> None:
+    text = "alerts: {receivers: [{name: sre, pagerduty: r0utingkey}], route: {receiver: sre}}\n"
+    said = problems(written(tmp_path, text))
+    assert "alerts.receivers.0.pagerduty" in said
+    assert "r0utingkey" not in said
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        "alertmanager: {urls: ['http://a:1'], resend_interval: 0s}",
+        "webhook: {url: 'http://a:1', timeout: '0'}",
+    ],
+)
+def test_what_must_take_time_may_not_take_none(tmp_path: Path, way: str) -> None:
+    text = f"alerts: {{receivers: [{{name: sre, {way}}}], route: {{receiver: sre}}}}\n"
+    assert "must be longer than 0" in problems(written(tmp_path, text))

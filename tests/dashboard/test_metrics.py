@@ -15,6 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families as prometheu
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import CauseEntry
 from rebalance_monitor.coordinator.kinds import Kind
+from rebalance_monitor.coordinator.rollup import degraded
 from rebalance_monitor.dashboard.metrics import METRICS, OTHER, PREFIX, MetricType
 from rebalance_monitor.dashboard.metrics_collector import (
     RECORD_TYPES,
@@ -315,3 +316,13 @@ def test_records_are_called_as_their_type_is() -> None:
     snake = {n: re.sub(r"(?<!^)(?=[A-Z])", "_", record.name).lower() for n, record in KNOWN_TYPES.items()}
     # The label came before the name.
     assert snake | {0: "offset_commit_v0"} == RECORD_TYPES
+
+
+def test_two_incidents_of_one_cause_are_one_sample() -> None:
+    page = Page()
+    why = {"at": 5, "phase": "opened", "details": {}}
+    found = [degraded("c", Cause.BEHIND, "slow", opened_at=opened, **why) for opened in (3, 4)]
+    page.snapshot.apply(Update(findings=found, now=5, wall=5, batch=1))
+    assert len(page.snapshot.known.incidents.open) == 2
+    text = exposition(page.registry, "")[0].decode()
+    assert text.count("rebalance_monitor_degraded{") == 1

@@ -39,14 +39,19 @@ class Mailbox:
         self.mails: list[bytes] = []
         self.says: list[str] = []
         self.refuses_recipients = ""
+        self.refuses_one = ""
+        self.parting = ""
 
     async def handle_RCPT(  # noqa: N802 - the name that aiosmtpd calls
         self, _: SMTP, __: Session, envelope: Envelope, address: str, ___: list[str]
     ) -> str:
-        if self.refuses_recipients:
-            return self.refuses_recipients
+        if self.refuses_recipients or address == self.refuses_one:
+            return self.refuses_recipients or "550 no such user"
         envelope.rcpt_tos.append(address)
         return "250 OK"
+
+    async def handle_QUIT(self, _: SMTP, __: Session, ___: Envelope) -> str:  # noqa: N802 - as above
+        return self.parting or "221 bye"
 
     async def handle_DATA(self, _: SMTP, __: Session, envelope: Envelope) -> str:  # noqa: N802 - as above
         if self.says:
@@ -178,6 +183,25 @@ def test_refused_recipients_are_told_apart(
     with pytest.raises(SinkError, match=said[:3]) as raised:
         sink.send(note(), NOW)
     assert raised.value.permanent is permanent
+
+
+def test_a_recipient_that_is_refused_is_said_and_keeps_the_mail_from_nobody(
+    mailbox: Mailbox, sink: EmailSink, capfd: pytest.CaptureFixture[str]
+) -> None:
+    mailbox.refuses_one = TO[0]
+    sink.send(note(), NOW)
+    assert len(mailbox.mails) == 1
+    said = "".join(capfd.readouterr())
+    assert TO[0] in said
+    assert "550" in said
+
+
+def test_a_mail_that_was_taken_counts_as_sent_whatever_the_server_says_at_parting(
+    mailbox: Mailbox, sink: EmailSink
+) -> None:
+    mailbox.parting = "421 too many"
+    sink.send(note(), NOW)
+    assert len(mailbox.mails) == 1
 
 
 def test_a_server_that_is_not_there_is_retryable() -> None:

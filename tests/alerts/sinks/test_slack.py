@@ -191,3 +191,13 @@ def test_slack_takes_any_group_name(fake: SlackFake, sink: SlackSink, group: str
     state = sink.send(note(group=group), NOW).state
     sink.send(note(Phase.UPDATED, group=group, state=state), NOW)
     assert fake.refused == []
+
+
+@pytest.mark.parametrize(("status", "permanent"), [(429, False), (408, False), (502, False), (404, True)])
+def test_a_status_without_slacks_own_words_is_judged_as_of_any_service(
+    fake: SlackFake, sink: SlackSink, status: int, *, permanent: bool
+) -> None:
+    fake.script.append(Answer(status, b"no words of Slack"))
+    with pytest.raises(SinkError, match=str(status)) as raised:
+        sink.send(note(), NOW)
+    assert raised.value.permanent is permanent
