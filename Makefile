@@ -62,6 +62,7 @@ accuracy-full: setup ## As accuracy, with every broker and family, for hours; go
 bench: setup ## Records per second and CPU of every stage, steady traffic, against the floors of this machine.
 	@$(VENV)/python tools/jars.py
 	@$(VENV)/python bench/decoders_bench.py
+	@$(VENV)/python bench/replay.py
 	@$(VENV)/python bench/web.py
 	@$(VENV)/python bench/pipeline.py $(ARGS)
 	@$(VENV)/python bench/steady.py
