@@ -6,17 +6,13 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.cli.replaying import Replay, read_sightings
-from rebalance_monitor.cli.timeline import Lane, timeline
-from rebalance_monitor.cluster.capture import read_capture
+from rebalance_monitor.cli.replaying import replay_capture
 from rebalance_monitor.coordinator.outputs import GroupOut, Output, RemovedOut, StatOut
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.dashboard.snapshot import Update
-from rebalance_monitor.decoders import decode_batch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any
 
     from rebalance_monitor.coordinator.findings import Finding
 
@@ -25,15 +21,14 @@ CAPTURES = ("java-4.1.1", "python-3.9.1", "python-4.1.1")
 SMALLEST = "python-3.9.1"
 
 
-class _Updates(Replay):
-    """The replay, noting what each batch put out."""
+@cache
+def updates(name: str) -> tuple[Update, ...]:
+    """The batches of one capture, by the name of its folder."""
+    found: list[Update] = []
 
-    __slots__ = ("updates",)
-
-    def _told(self, now: int, outputs: list[Output], *parts: Any) -> list[Finding]:  # noqa: ANN401 - the replay's own
-        findings = super()._told(now, outputs, *parts)
+    def take(now: int, outputs: list[Output], findings: list[Finding]) -> None:
         stats = [out for out in outputs if isinstance(out, StatOut)]
-        self.updates.append(
+        found.append(
             Update(
                 findings=findings,
                 groups={out.group: out.summary for out in outputs if isinstance(out, GroupOut)},
@@ -42,25 +37,15 @@ class _Updates(Replay):
                 types={1: sum(int(stat.data["commits"]) for stat in stats if stat.kind == "shard")},
                 now=now,
                 wall=now,
-                batch=len(self.updates),
+                batch=len(found),
                 rows=sum(int(stat.data["rows"]) for stat in stats if stat.kind == "shard"),
                 state_bytes=1_000,
             )
         )
-        return findings
 
-
-@cache
-def updates(name: str) -> tuple[Update, ...]:
-    """The batches of one capture, by the name of its folder."""
-    capture = read_capture(SCENARIOS / name / "capture")
-    replay = _Updates(DetectionSettings(), capture.metadata.cluster_id)
-    replay.updates: list[Update] = []
-    with capture.by_partition(8_192) as streams:
-        lanes = [Lane(shard, map(decode_batch, stream)) for shard, stream in streams.items()]
-        for _ in replay.run(timeline(lanes), read_sightings(capture)):
-            pass
-    return tuple(replay.updates)
+    for _ in replay_capture(SCENARIOS / name / "capture", DetectionSettings(), watch=take):
+        pass
+    return tuple(found)
 
 
 def all_updates() -> Iterator[Update]:
