@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings import Finding
 
 _GENERATIONS = frozenset({Kind.REBALANCE, Kind.GROUP_EMPTY})
-_BEFORE = frozenset({"generation", "state"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,4 +60,14 @@ def _patched(summary: Mapping[str, Any], finding: Finding) -> Mapping[str, Any]:
         "protocol_type": finding.protocol_type,
         "members": finding.members_total,
     }
-    return {**summary, **{name: value for name, value in said.items() if value is not None}, "at": finding.at}
+    known = {name: value for name, value in said.items() if value is not None}
+    return {**summary, **known, **_still_there(summary, finding), "at": finding.at}
+
+
+def _still_there(summary: Mapping[str, Any], finding: Finding) -> Mapping[str, Any]:
+    """Give the listed members without those that the finding says are gone, and never more than there are."""
+    if "member_list" not in summary or finding.members_total is None:
+        return {}
+    gone = {member.member_id for member in finding.members if member.role == "left"}
+    kept = [member for member in summary["member_list"] if member["member_id"] not in gone]
+    return {"member_list": kept[: finding.members_total]}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 import pytest
 
-from rebalance_monitor.coordinator.findings import Finding
+from rebalance_monitor.coordinator.findings import Finding, MemberEntry
 from rebalance_monitor.coordinator.kinds import KINDS, Kind
 from rebalance_monitor.dashboard import snapshot as module
 from rebalance_monitor.dashboard.findings_table import read_newest, write_findings
@@ -88,6 +88,19 @@ def test_a_generation_is_known_before_its_summary_comes() -> None:
     }
     late = replace(said, at=4, generation=1)
     assert known.after(Update(findings=[late])).groups["g"].summary["generation"] == 1
+
+
+def test_a_member_that_left_is_not_listed_until_the_next_summary() -> None:
+    listed = [{"member_id": name} for name in ("a", "b", "c")]
+    known = Known().after(
+        Update(groups={"g": {"generation": 1, "at": 5, "members": 3, "member_list": listed}})
+    )
+    left = MemberEntry("b", None, "client", "/10.0.0.1", host_is_stale=False, role="left")
+    smaller = about(Kind.REBALANCE, 9, generation=2, members_total=2, members=(left,))
+    summary = known.after(Update(findings=[smaller])).groups["g"].summary
+    assert [member["member_id"] for member in summary["member_list"]] == ["a", "c"]
+    empty = about(Kind.GROUP_EMPTY, 10, generation=3, members_total=0)
+    assert known.after(Update(findings=[empty])).groups["g"].summary["member_list"] == []
 
 
 def test_findings_are_bounded_per_group_and_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
