@@ -15,11 +15,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bench.feeding import feeding
 from rebalance_monitor.cluster.java import find_java
 from rebalance_monitor.lab.broker import LabBroker
 from tests.chaos.rig import Rig, children, command_line
@@ -44,22 +45,6 @@ class Sample:
     disk: float
 
 
-@contextmanager
-def feeding(bootstrap: str, chosen: argparse.Namespace) -> Iterator[subprocess.Popen[str]]:
-    """Feed `bootstrap` (feed.py) until the block ends; begins once every group is there."""
-    command = [sys.executable, str(Path(__file__).with_name("feed.py")), "--bootstrap", bootstrap]
-    command += ["--groups", str(chosen.groups), "--per-s", str(chosen.rate)]
-    command += ["--rebalances", str(chosen.rebalances), "--seconds", str((chosen.minutes + 30) * 60)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    try:
-        if process.stdout is not None:
-            process.stdout.readline()
-        yield process
-    finally:
-        process.terminate()
-        process.wait()
-
-
 def main(arguments: list[str]) -> int:
     """Run the soak and print its table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -77,7 +62,8 @@ def main(arguments: list[str]) -> int:
     ):
         rig = Rig(broker.bootstrap, Path(folder))
         rig.pulse("begins")
-        with rig.job, feeding(broker.bootstrap, chosen) as feed:
+        load = {"groups": chosen.groups, "per_s": chosen.rate, "rebalances": chosen.rebalances}
+        with rig.job, feeding(broker.bootstrap, (chosen.minutes + 30) * 60, **load) as feed:
             rig.job.wait_ready()
             samples = list(_samples(rig, chosen.minutes, chosen.every))
             rig.job.require()

@@ -23,17 +23,17 @@ import sys
 import tempfile
 import threading
 import time
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from feeding import feeding
 from trees import Meter
 
 from rebalance_monitor.lab.broker import LabBroker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from rebalance_monitor.checkpoints.ledger import Snapshot
     from rebalance_monitor.streaming.batches import BatchKey
@@ -153,26 +153,15 @@ def quantile(values: Sequence[int], share: float) -> int:
     return round(statistics.quantiles(values, n=100, method="inclusive")[round(share * 100) - 1])
 
 
-@contextmanager
-def feeding(options: argparse.Namespace, bootstrap: str) -> Iterator[subprocess.Popen[str]]:
-    """Feed `bootstrap` from another process, once the beginning is there, until the block ends."""
-    seconds = LIVE_S + options.warm + options.seconds
-    command = [sys.executable, str(Path(__file__).with_name("feed.py")), "--bootstrap", bootstrap]
-    command += ["--groups", str(options.groups), "--per-s", str(options.per_s), "--seconds", str(seconds)]
-    command += ["--rebalances", str(options.rebalances), "--hot", str(options.hot)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    try:
-        if process.stdout is not None:
-            process.stdout.readline()
-        yield process
-    finally:
-        process.terminate()
-        process.wait()
-
-
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     """Run broker, feed and job; return the job's figures. RuntimeError where the job fails."""
-    with LabBroker() as broker, feeding(options, broker.bootstrap), tempfile.TemporaryDirectory() as folder:
+    seconds = LIVE_S + options.warm + options.seconds
+    load = {name: getattr(options, name) for name in ("groups", "per_s", "rebalances", "hot")}
+    with (
+        LabBroker() as broker,
+        feeding(broker.bootstrap, seconds, **load),
+        tempfile.TemporaryDirectory() as folder,
+    ):
         command = [sys.executable, __file__, "--child", *sys.argv[1:]]
         command += ["--bootstrap", broker.bootstrap, "--folder", folder]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
