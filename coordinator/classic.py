@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from rebalance_monitor.decoders import GroupMetadataValue
 
 CLASSIC = "classic"
+GROUP_METADATA = 2
+"""The type of its records."""
+
 _MAX_FAILED = 32
 _MAX_AT_START = 3
 _MAX_NEW = 4

@@ -36,7 +36,10 @@ _DEAF, _DEAF_OR_STALLED = 0.8, 0.5
 
 def note_departure(state: GroupState, member: Member, scene: Scene) -> None:
     """Judge a member at its tombstone and keep the verdict until the group has converged."""
-    gone = _fenced(member, scene) or _deaf(state, member, scene) or _judge(state, member, scene)
+    gone = _fenced(member, scene)
+    if gone is None:
+        usual = _judge(state, member, scene)
+        gone = _deaf(state, member, scene, usual.seen) or usual
     seen = gone.seen
     if member.member_id in state.newcomers:
         state.newcomers.remove(member.member_id)
@@ -80,7 +83,7 @@ def _judge(state: GroupState, member: Member, scene: Scene) -> Departure:
     return judged(member, seen)
 
 
-def _deaf(state: GroupState, member: Member, scene: Scene) -> Departure | None:
+def _deaf(state: GroupState, member: Member, scene: Scene, seen: Silence) -> Departure | None:
     """Whether its heartbeats had ended before it went: it never acknowledged an epoch that others had.
 
     A live member hears of a new epoch in the answer to its next heartbeat, and a record says so at once. That
@@ -89,17 +92,16 @@ def _deaf(state: GroupState, member: Member, scene: Scene) -> Departure | None:
     rest = [other for other in state.members if other is not member and other.acked_at > member.acked_at]
     told = [other.acked_at for other in rest if other.epoch >= state.target_epoch > member.epoch >= 0]
     late = scene.ts - min(told, default=scene.ts)
-    judged_so = _judge(state, member, scene)
     beat = member.session_timeout // _HEARTBEATS + _WAIT_MS
-    if late < beat or judged_so.seen.means or member.instance_id is not None:
+    if late < beat or seen.means or member.instance_id is not None:
         return None
     why = (
         f"for {seconds(late)} it did not acknowledge epoch {state.target_epoch}, as others did and one does "
         f"with the next heartbeat; session timeout {seconds(member.session_timeout)}"
     )
-    stalls = judged_so.seen.poll_held and state.group_type == "consumer"
+    stalls = seen.poll_held and state.group_type == "consumer"
     entry = CauseEntry(Cause.SESSION_TIMEOUT, _DEAF_OR_STALLED if stalls else _DEAF, why, *who(member))
-    return Departure(member, judged_so.seen, (entry,))
+    return Departure(member, seen, (entry,))
 
 
 def _family(member: Member, members: list[Member]) -> str:

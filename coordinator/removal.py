@@ -27,7 +27,6 @@ CLOSES_AFTER_MS = 2_000
 """A run of records is complete once nothing followed it for this long."""
 
 _SWEEP_MS = 600_000
-_GROUP_METADATA = 2
 
 
 def migrates_to(row: Row) -> str:
@@ -38,7 +37,7 @@ def migrates_to(row: Row) -> str:
     kind = int.from_bytes(key[:2], "big", signed=True)
     if value is None:
         return ""
-    return classic.CLASSIC if kind == _GROUP_METADATA else epochs.GROUP_TYPES.get(kind, "")
+    return classic.CLASSIC if kind == classic.GROUP_METADATA else epochs.GROUP_TYPES.get(kind, "")
 
 
 def removed(state: GroupState, scene: Scene) -> list[Finding]:

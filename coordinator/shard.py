@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 _QUIET_CLOCKS = 10
 # The end offset may never be read: markers of transactions and compaction leave offsets without a record.
 _RECHECK_MS = 1_000
-_GROUP_METADATA = 2
 _COMMITTING = frozenset({classic.CLASSIC, epochs.CONSUMER, epochs.STREAMS})
 _COMMIT_TYPES = frozenset({b"\0\0", b"\0\1"})
 
@@ -181,7 +180,7 @@ class ShardCoordinator:
         self._owners.pop(row.group, None)
         if found.value is None and row.group not in self.state.groups:
             return []
-        if found.type == _GROUP_METADATA:
+        if found.type == classic.GROUP_METADATA:
             return self._on_classic(row, found, scene, len(value or b""))
         return self._on_epochs(row, found, scene) if found.type in epochs.GROUP_TYPES else []
 
