@@ -72,7 +72,8 @@ class Node:
 
     def _format(self, cluster_id: str, features: tuple[str, ...]) -> None:
         config = str(self.folder / "server.properties")
-        command = self._java("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", config)
+        # One word with its value: an id may begin with "-".
+        command = self._java("kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "-c", config)
         command += [text for feature in features for text in ("--feature", feature)]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
         if done.returncode:

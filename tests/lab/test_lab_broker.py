@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from rebalance_monitor.cluster.errors import DependencyError
-from rebalance_monitor.lab.broker import STATE_FILE, LabBroker, down, running, up
+from rebalance_monitor.cluster.jars import release
+from rebalance_monitor.lab.broker import DEFAULT_VERSION, STATE_FILE, LabBroker, down, running, up
 from rebalance_monitor.lab.families import FAMILIES, why_not
-from rebalance_monitor.lab.node import free_ports, is_free
+from rebalance_monitor.lab.node import Node, free_ports, is_free
 from rebalance_monitor.lab.properties import Address, Shape, server_properties
 from rebalance_monitor.lab.runner import Run, Together
 from rebalance_monitor.lab.scenario import parse
@@ -117,3 +118,11 @@ def test_a_killed_member_is_expired_and_the_log_says_so(lab_broker: LabBroker, t
     assert [event.members for event in expired] == [kill.member_ids]
     journal = [json.loads(line) for line in (tmp_path / "lab.killed" / "a.jsonl").read_text().splitlines()]
     assert [entry["event"] for entry in journal][-1] == "closed"
+
+
+@pytest.mark.broker
+def test_a_cluster_id_may_begin_with_a_dash(tmp_path: Path) -> None:
+    me = Address(1, *free_ports(2))
+    node = Node(tmp_path, DEFAULT_VERSION, me)
+    node.prepare(Shape(release(DEFAULT_VERSION)), [me], "-UuMHlexQBCNOnGmwr4Ckw")
+    assert "cluster.id=-UuMHlexQBCNOnGmwr4Ckw" in (node.data / "meta.properties").read_text()

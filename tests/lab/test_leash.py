@@ -48,10 +48,12 @@ def test_a_start_that_is_cut_short_leaves_nothing_that_down_does_not_know(
     tmp_path: Path, number: signal.Signals
 ) -> None:
     main = "from rebalance_monitor.cli.main import main; main()"
-    starting = subprocess.Popen(
-        [sys.executable, "-c", main, "lab", "up", "--folder", str(tmp_path)], stderr=subprocess.DEVNULL
-    )
-    assert wait_until((tmp_path / STATE_FILE).exists, 60)
+    said = tmp_path / "said"
+    with said.open("w") as out:
+        starting = subprocess.Popen(
+            [sys.executable, "-c", main, "lab", "up", "--folder", str(tmp_path)], stderr=out
+        )
+    assert wait_until((tmp_path / STATE_FILE).exists, 60), said.read_text()
     pid = json.loads((tmp_path / STATE_FILE).read_text())["nodes"][0]["pid"]
     os.kill(starting.pid, number)
     starting.wait(60)
