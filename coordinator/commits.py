@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 IDLE_TRAIT = 2
 """Commits without any progress from which a member counts as one that commits when idle."""
 
+STEADY_COMMITS = 10
+"""Commits in its generation from which a member's traffic counts as steady."""
+
 _SMOOTHING = 4
 _MAX_IDLE_FAMILIES = 8
 _MAX_PLANS = 64
@@ -202,7 +205,7 @@ def _take_each(member: Member, each: Iterable[tuple[int, int]], values: Sequence
 def _begin(state: GroupState, member: Member, at: int) -> None:
     """Begin the member's commit at `at`, and judge the one before, which is complete now.
 
-    A commit moves deadlines away, so the group need not be looked at for it, unless the member is watched
+    A commit moves deadlines away, so the group need not be looked at for it, unless the member may be watched
     from now on or commits so much faster than before that its deadline comes nearer.
     """
     if member.commits:
@@ -212,6 +215,10 @@ def _begin(state: GroupState, member: Member, at: int) -> None:
         change = (gap - cadence) // _SMOOTHING
         if gap >= member.rebalance_timeout > 0:
             member.stalled_at = at
+        slow = max(gap, cadence) > member.session_timeout // 2
+        if slow or member.fresh or member.commits + 1 == STEADY_COMMITS:
+            # Its traffic may have become steady, or be so again after a lull.
+            state.wake = 0
         if cadence < 0:
             member.cadence = gap
         else:

@@ -1,18 +1,20 @@
 """Deadlines of single members: by when each should have shown life, and by which of its timeouts.
 
-Judged only where silence means something: for members that commit when idle. The session deadline is the last
-sign of life plus one cadence plus the session timeout. Who passes it may be dead, or have a client whose
-heartbeats go on while the application no longer polls; so where the client enforces max.poll.interval a poll
-deadline follows. A member of an epoch-based group that has to give up partitions or tasks has its rebalance
-timeout from the moment it was told (its unrevoked state); nothing needs to be silent for that. All start anew
-when the monitor does.
+Judged only where silence means something: for members that commit when idle, and for members with steady
+traffic on several partitions as long as siblings go on moving offsets of the same topics (`moving`): one
+whose producer stopped, too, looks like them otherwise. The session deadline is the last sign of life plus
+one cadence plus the session timeout, under traffic at least so many cadences that no lull is meant. Who
+passes it may be dead, or have a client whose heartbeats go on while the application no longer polls; so
+where the client enforces max.poll.interval a poll deadline follows. A member of an epoch-based group that
+has to give up partitions or tasks has its rebalance timeout from the moment it was told (its unrevoked
+state); nothing needs to be silent for that. All start anew when the monitor does.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from rebalance_monitor.coordinator.commits import commits_when_idle
+from rebalance_monitor.coordinator.commits import STEADY_COMMITS, commits_when_idle
 from rebalance_monitor.coordinator.families import FAMILIES
 from rebalance_monitor.coordinator.transitions import Status
 
@@ -21,27 +23,58 @@ if TYPE_CHECKING:
 
 _SILENT_TYPES = frozenset({"classic", "consumer"})
 _UNREVOKED = 1
+# One partition may fall idle while its topic goes on, several hardly do at once.
+_PARTITIONS = 2
+_CADENCES = 10
 
 
 class Deadline(NamedTuple):
-    """When a member's next deadline passes (ms), and which: session, poll or rebalance."""
+    """When a member's next deadline passes (ms), and which: session, poll or rebalance.
+
+    `basis`: what makes the silence mean something: idle (it commits when idle), traffic, or unrevoked.
+    """
 
     at: int
     name: str
+    basis: str = "idle"
 
 
 def upcoming(state: GroupState, member: Member, live_since: int) -> Deadline | None:
     """Return the member's next deadline that was not told yet, None where silence means nothing."""
     if member.epoch_state == _UNREVOKED:
         since = max(member.acked_at, live_since)
-        return None if member.silent_id else Deadline(since + member.rebalance_timeout, "rebalance")
+        return (
+            None if member.silent_id else Deadline(since + member.rebalance_timeout, "rebalance", "unrevoked")
+        )
     if state.status != Status.STABLE or state.group_type not in _SILENT_TYPES:
         return None
-    if not member.commits or not member.offsets or not commits_when_idle(state, member):
+    if not member.commits or not member.offsets:
+        return None
+    idle = commits_when_idle(state, member)
+    if not idle and not under_traffic(member):
         return None
     usual = life(state, member, live_since) + max(member.cadence, 0)
-    session = Deadline(usual + member.session_timeout, "session")
-    return session if not member.silent_id else _poll(member, usual, session.at)
+    timeout = member.session_timeout if idle else max(member.session_timeout, _CADENCES * member.cadence)
+    session = Deadline(usual + timeout, "session", "idle" if idle else "traffic")
+    return session if not member.silent_id else _poll(member, usual, session)
+
+
+def under_traffic(member: Member) -> bool:
+    """Whether it commits steadily, and for several partitions."""
+    steady = member.commits >= STEADY_COMMITS and 0 < member.cadence <= member.session_timeout // 2
+    return steady and sum(offset >= 0 for offset in member.offsets) >= _PARTITIONS
+
+
+def moving(state: GroupState, now: int) -> set[int]:
+    """Return the places in the group's topics of those on which offsets of a member move until `now` (ms)."""
+    return {
+        topic
+        for member in state.members
+        if member.commits >= STEADY_COMMITS
+        and member.last_commit + 2 * max(member.cadence, 1_000) + 1_000 >= now
+        and (member.moved or member.fresh or not commits_when_idle(state, member))
+        for topic, *_ in member.assigned
+    }
 
 
 def life(state: GroupState, member: Member, live_since: int) -> int:
@@ -49,8 +82,9 @@ def life(state: GroupState, member: Member, live_since: int) -> int:
     return max(member.last_commit, state.cst, live_since)
 
 
-def _poll(member: Member, usual: int, session: int) -> Deadline | None:
+def _poll(member: Member, usual: int, session: Deadline) -> Deadline | None:
     family = FAMILIES[member.family]
     at = usual + member.rebalance_timeout + family.poll_late_ms
-    told = member.silent_count > 1 or member.silent_at > session
-    return None if told or family.enforces_poll is False or at <= session else Deadline(at, "poll")
+    told = member.silent_count > 1 or member.silent_at > session.at
+    hidden = told or family.enforces_poll is False or at <= session.at
+    return None if hidden else Deadline(at, "poll", session.basis)

@@ -170,13 +170,21 @@ is joining), for protocols it does not know, and for groups too large to try.
 and the session timeout plus `grace_ms`, while another member of the group still commits. Where its client
 enforces max.poll.interval and the session holds (heartbeats have a thread of their own) the poll deadline
 follows as an update. It is confirmed when the next record drops the member, withdrawn when it commits or
-rejoins. When the whole group is silent nobody is named. Members seen only under traffic have no deadline:
-the end offsets of their topics are not read, so that a producer stopped looks the same. In KIP-848 groups
-commits do not extend the session and the timeout is in no record (`assumed`); a member that has to give
-up partitions passes its rebalance deadline from the moment it was told; so does a member of a streams
-group that has to give up tasks. Members of share groups commit nothing here, those of streams groups only
-what is new: no other deadline is judged. Deadlines start anew after a coordinator move and after the
-start of the monitor.
+rejoins. When the whole group is silent nobody is named.
+
+A member that commits only what is new (librdkafka's, or one whose application commits by hand) has a
+deadline, too, while its silence means something: it has committed ten times in its generation, steadily and
+for two partitions at least, and others of its group still move offsets of the same topics. It then has ten
+of its cadences, the session timeout at least. A producer that stops for all of its partitions, and for no
+other, looks the same, for the end offsets of topics are not read: so its confidence is 0.4, none of its
+causes is above one half, and the finding says `basis: traffic`. Where the others' offsets stand still as
+well nothing is said, and a single member has nobody to be compared with.
+
+In KIP-848 groups commits do not extend the session and the timeout is in no record (`assumed`); a member
+that has to give up partitions passes its rebalance deadline from the moment it was told; so does a member
+of a streams group that has to give up tasks. Members of share groups commit nothing here, those of streams
+groups only what is new: no other deadline is judged. Deadlines start anew after a coordinator move and
+after the start of the monitor.
 
 ## In progress and stuck
 

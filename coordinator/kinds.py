@@ -153,9 +153,11 @@ KINDS: dict[Kind, KindSpec] = {
         Scope.GROUP,
         Severity.INFO,
         DrivenBy.CLOCK,
-        "a member that commits when idle passed a deadline and the broker has not confirmed it yet",
+        "a member that should have committed passed a deadline and the broker has not confirmed it yet",
         {
             "deadline": "session, poll (an update), or rebalance (of a member that must give up partitions)",
+            "basis": "why its silence means something: idle (it commits when idle), traffic (its offsets and "
+            "others' on its topics moved steadily, the others' still do), unrevoked (partitions to give up)",
             "assumed": "1 where nobody told the session timeout (of epoch-based groups it is in no record)",
             "deadline_at": "when the deadline passed, ms since epoch",
             "silence_ms": "last commit to the deadline, ms",

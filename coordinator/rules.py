@@ -65,7 +65,8 @@ RULES: tuple[Rule, ...] = (
         Kind.MEMBER_SILENT,
         "suspected",
         "the clock passes a member's deadline while others of its group still commit",
-        "only members seen to commit when idle; session timeouts of epoch-based groups are assumed",
+        "members seen to commit when idle; members with steady traffic on several partitions, less surely, "
+        "while others go on with the same topics",
     ),
     Rule(
         Kind.STORM,

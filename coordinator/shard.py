@@ -274,7 +274,7 @@ class ShardCoordinator:
             if self._summaries:
                 said = summary.summarise(group, state, settings.summary_members, ends)
                 out.append(GroupOut(group, said | {"offsets_expire_at": silence.expiry(state, settings)}))
-        due = min(barrier, silence.due(state, settings, ahead))
+        due = min(barrier, silence.due(state, settings, now, ahead))
         state.wake = due if due > now else now + _RECHECK_MS
         return out
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator import storms, unsubscribed
 from rebalance_monitor.coordinator.causes import Cause
-from rebalance_monitor.coordinator.deadlines import Deadline, upcoming
+from rebalance_monitor.coordinator.deadlines import Deadline, moving, upcoming
 from rebalance_monitor.coordinator.families import FAMILIES
 from rebalance_monitor.coordinator.findings import CauseEntry, deadline_anchor
 from rebalance_monitor.coordinator.kinds import Kind
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.state import GroupState, Member
 
 _CONFIDENCE = 0.6
-
+_UNDER_TRAFFIC = 0.4
 
 Watched = list[tuple["Member", Deadline]]
 """Members with the next deadline of each, as `watched` gives them."""
@@ -40,14 +40,19 @@ def watched(state: GroupState, live_since: int) -> Watched:
     return [(member, deadline) for member, deadline in found if deadline is not None]
 
 
-def due(state: GroupState, settings: DetectionSettings, ahead: Watched) -> int:
-    """Earliest clock (ms) at which `on_clock` may have something to say; 2**63 - 1 if none."""
+def due(state: GroupState, settings: DetectionSettings, now: int, ahead: Watched) -> int:
+    """Earliest clock (ms) at which `on_clock` may have something to say; 2**63 - 1 if none.
+
+    A deadline under traffic that passed while nobody's offsets moved is over: the next commit begins another.
+    """
     earliest = storms.wake(state, settings.storm_quiet_ms, settings.grace_ms)
     if state.dirty:
         earliest = min(earliest, state.last_summary + settings.summary_interval_ms)
     for member, deadline in ahead:
+        if deadline.basis == "traffic" and deadline.at + settings.grace_ms <= now:
+            continue
         # A summary that is due, or counts down already, comes again by itself.
-        told = state.dirty or deadline.name != "session"
+        told = state.dirty or not _counts_down(deadline)
         after = settings.grace_ms if told else -(member.session_timeout // 2)
         earliest = min(earliest, deadline.at + after)
     if state.status == Status.EMPTY and not state.expiring_id and state.last_commit >= 0:
@@ -63,8 +68,13 @@ def countdown(state: GroupState, now: int, ahead: Watched) -> dict[str, int]:
     return {
         member.member_id: deadline.at
         for member, deadline in ahead
-        if deadline.name == "session" and now >= deadline.at - member.session_timeout // 2
+        if _counts_down(deadline) and now >= deadline.at - member.session_timeout // 2
     }
+
+
+def _counts_down(deadline: Deadline) -> bool:
+    """Whether summaries show it: a lull in traffic is no countdown."""
+    return deadline.name == "session" and deadline.basis == "idle"
 
 
 def expiry(state: GroupState, settings: DetectionSettings) -> int:
@@ -94,8 +104,7 @@ def on_clock(state: GroupState, scene: Scene, now: int, ahead: Watched) -> list[
     found = storms.announce(state, scene, now)
     grace = scene.settings.grace_ms
     late = [(member, end) for member, end in ahead if end.at + grace <= now]
-    alive = bool(late) and (len(state.members) == 1 or _some_alive(state, now))
-    found += [_silent(state, scene, m, end) for m, end in late if alive or end.name == "rebalance"]
+    found += [_silent(state, scene, member, end) for member, end in _telling(state, late, now)]
     return found + _expiring(state, scene, now) + unsubscribed.on_clock(state, scene, now)
 
 
@@ -141,6 +150,21 @@ def resolve_expiring(state: GroupState, scene: Scene, resolution: str) -> list[F
     ]
 
 
+def _telling(state: GroupState, late: Watched, now: int) -> Watched:
+    """Those of the deadlines passed at `now` (ms) that tell something: others of the group are alive."""
+    if not late:
+        return []
+    alive = len(state.members) == 1 or _some_alive(state, now)
+    moved = moving(state, now)
+    return [
+        (member, end)
+        for member, end in late
+        if end.basis == "unrevoked"
+        or (end.basis == "idle" and alive)
+        or (end.basis == "traffic" and any(topic in moved for topic, *_ in member.assigned))
+    ]
+
+
 def _some_alive(state: GroupState, now: int) -> bool:
     """Whether some member of the group has committed as usual until now."""
     return any(m.commits and m.last_commit + 2 * max(m.cadence, 1_000) + 1_000 >= now for m in state.members)
@@ -156,7 +180,7 @@ def _silent(state: GroupState, scene: Scene, member: Member, end: Deadline) -> F
         state,
         at=deadline,
         evidence="suspected",
-        confidence=_CONFIDENCE,
+        confidence=_UNDER_TRAFFIC if end.basis == "traffic" else _CONFIDENCE,
         anchor=anchor,
         member=member.member_id,
         phase=phase,
@@ -165,9 +189,10 @@ def _silent(state: GroupState, scene: Scene, member: Member, end: Deadline) -> F
         members_affected=1,
         partitions_affected=len(member.offsets),
         members=(member_entry(member, "kept", silence),),
-        causes=_suspicion(member, silence, end.name),
+        causes=_suspicion(member, silence, end),
         details={
             "deadline": end.name,
+            "basis": end.basis,
             "deadline_at": deadline,
             "silence_ms": silence,
             "session_timeout_ms": member.session_timeout,
@@ -186,28 +211,30 @@ def _assumed(state: GroupState, scene: Scene) -> bool:
     return state.group_type != "classic" and scene.settings.session_timeout(scene.group, state.group_type)[1]
 
 
-def _suspicion(member: Member, silence: int, deadline: str) -> tuple[CauseEntry, ...]:
+def _suspicion(member: Member, silence: int, end: Deadline) -> tuple[CauseEntry, ...]:
     """Dead, or alive with an application that no longer polls: both are silent until the broker acts."""
-    if deadline == "rebalance":
+    if end.name == "rebalance":
         why = (
             f"it has not given up partitions for its rebalance timeout of {seconds(member.rebalance_timeout)}"
         )
         return (CauseEntry(Cause.JOIN_DEADLINE_MISSED, 0.8, why, *who(member)),)
-    timeout = member.rebalance_timeout if deadline == "poll" else member.session_timeout
+    timeout = member.rebalance_timeout if end.name == "poll" else member.session_timeout
     why = (
-        f"silent {seconds(silence)} at its {deadline} deadline; timeout {seconds(timeout)}; "
+        f"silent {seconds(silence)} at its {end.name} deadline; timeout {seconds(timeout)}; "
         f"commits every {seconds(member.cadence)} until then"
     )
-    if deadline == "poll":
+    traffic = end.basis == "traffic"
+    if traffic:
+        why += "; offsets of other members move on the same topics"
+    if end.name == "poll":
+        sure = 0.5 if traffic else 0.7
         return (
-            CauseEntry(Cause.POLL_INTERVAL_EXCEEDED, 0.7, why + "; its session still holds", *who(member)),
+            CauseEntry(Cause.POLL_INTERVAL_EXCEEDED, sure, why + "; its session still holds", *who(member)),
         )
-    poll = 0.0 if FAMILIES[member.family].enforces_poll is False else 0.4
-    found = (
-        CauseEntry(Cause.SESSION_TIMEOUT, 0.5, why, *who(member)),
-        CauseEntry(Cause.POLL_INTERVAL_EXCEEDED, poll, why, *who(member)),
-    )
-    return found if poll else found[:1]
+    shares = [(Cause.SESSION_TIMEOUT, 0.3 if traffic else 0.5)]
+    if FAMILIES[member.family].enforces_poll is not False:
+        shares.append((Cause.POLL_INTERVAL_EXCEEDED, 0.3 if traffic else 0.4))
+    return tuple(CauseEntry(cause, share, why, *who(member)) for cause, share in shares)
 
 
 def _resolve(state: GroupState, scene: Scene, member: Member, resolution: str, at: int) -> Finding:

@@ -6,6 +6,7 @@ from struct import pack
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.settings import DetectionSettings
+from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
 from tests.coordinator.test_classic import BOTH, A, B, of, two_members
 from tests.coordinator.test_epochs import A as EPOCHS_A
 from tests.coordinator.test_epochs import Epochs
@@ -114,3 +115,52 @@ def test_an_epoch_based_group_that_was_long_idle_is_about_to_lose_its_offsets_on
     (gone,) = of(findings(topic, settings, until=5_000), Kind.GROUP_REMOVED)
     assert gone.causes[0].cause is Cause.GROUP_EXPIRED
     assert "901.0 s before" in gone.causes[0].why
+
+
+def under_traffic(end_b: int, end_a: int = 60_000, partitions: tuple[int, ...] = (2, 3)) -> Topic:
+    """A and B commit progress only, twice a second; B stops after `end_b`, A after `end_a`."""
+    topic, b = Topic(), replace(B, client_id="rdkafka", partitions=partitions)
+    a = replace(A, client_id="rdkafka")
+    topic.generation(0, 1, [a, b])
+    topic.commits(500, end_a, a, every=500, moving=1)
+    topic.commits(700, end_b, b, every=500, moving=1)
+    return topic
+
+
+def test_under_traffic_a_member_is_suspected_while_others_move_the_same_topic() -> None:
+    topic = under_traffic(20_700)
+    topic.commit(60_500, {2: 500, 3: 500})
+    opened, updated, resolved = of(findings(topic.sorted()), Kind.MEMBER_SILENT)
+    assert [found.details["basis"] for found in (opened, updated)] == ["traffic", "traffic"]
+    assert opened.at == T0 + 20_700 + 500 + S
+    assert all(found.confidence < 0.5 for found in (opened, updated))
+    assert all(cause.confidence <= 0.5 for found in (opened, updated) for cause in found.causes)
+    assert (resolved.resolution, resolved.incident) == ("withdrawn", opened.id)
+
+
+def test_a_lull_of_the_whole_group_says_nothing_and_the_next_one_is_judged_anew() -> None:
+    topic = under_traffic(20_700, 21_500)
+    assert not of(findings(topic.sorted(), until=600_000), Kind.MEMBER_SILENT)
+    a, b = (replace(one, client_id="rdkafka") for one in (A, B))
+    topic.commits(300_500, 360_500, a, every=500, moving=1)
+    topic.commits(300_700, 330_700, b, every=500, moving=1)
+    found = of(findings(topic.sorted()), Kind.MEMBER_SILENT)
+    assert [one.members[0].member_id for one in found if one.phase == "opened"] == ["b-1"]
+    assert found[0].at > T0 + 330_700
+
+
+def test_under_traffic_a_member_with_one_partition_has_no_deadline() -> None:
+    topic = under_traffic(20_700, partitions=(2,))
+    assert not of(findings(topic.sorted(), until=60_000), Kind.MEMBER_SILENT)
+
+
+def test_a_group_whose_traffic_stopped_costs_no_more_looks() -> None:
+    topic = under_traffic(20_700, 21_500).sorted()
+    shard = ShardCoordinator(new_shard_state(topic.shard, 0, None), DetectionSettings(), "c1")
+    for row in topic.rows:
+        shard.on_row(row)
+    looks = 0
+    for now in range(T0 + 22_000, T0 + 600_000, 1_000):
+        looks += len(shard.due())
+        shard.on_clock(now)
+    assert looks <= 5
