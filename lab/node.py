@@ -7,12 +7,14 @@ folder in its command line, so that a process number used again is never mistake
 from __future__ import annotations
 
 import os
+import random
 import signal
 import socket
 import subprocess
 import time
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,6 +37,9 @@ JVM_OPTIONS = (
     "-Djava.awt.headless=true",
 )
 STOP_S = 20.0
+# Below those that systems lend to outgoing connections (Linux from 32768 on): such a one may be lent to
+# anybody before its broker listens, or while it restarts.
+PORTS = range(20_000, 30_000)
 
 
 @dataclass(slots=True)
@@ -170,13 +175,9 @@ def wait_until(condition: Callable[[], bool], timeout_s: float, every_s: float =
 
 
 def free_ports(count: int) -> list[int]:
-    """Give `count` different loopback ports that nobody listens on now."""
-    with ExitStack() as stack:
-        # All are held until the last is known, so that they differ.
-        held = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in held:
-            one.bind((HOST, 0))
-        return [one.getsockname()[1] for one in held]
+    """Give `count` different loopback ports that nobody listens on now, and that no connection is lent."""
+    shuffled = random.SystemRandom().sample(PORTS, len(PORTS))
+    return list(islice((port for port in shuffled if is_free(port)), count))
 
 
 def is_free(port: int) -> bool:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
-import socket
 import sys
 import tempfile
 import time
@@ -34,6 +33,7 @@ from rebalance_monitor.dashboard.web.past import MemoryPast
 from rebalance_monitor.dashboard.web.server import Server
 from rebalance_monitor.lab.broker import LabBroker
 from rebalance_monitor.lab.demo import stage
+from rebalance_monitor.lab.node import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -116,9 +116,7 @@ def replayed() -> Iterator[Scene]:
 @contextmanager
 def played() -> Iterator[Scene]:
     """Run the demo until its storm is on."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        os.environ["REBALANCE_MONITOR_WEB__PORT"] = str(free.getsockname()[1])
+    os.environ["REBALANCE_MONITOR_WEB__PORT"] = str(free_ports(1)[0])
     with ExitStack() as stack:
         home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rebalance-monitor-")))
         broker = stack.enter_context(LabBroker(KAFKA, home / "broker", initial_delay_ms=3_000))

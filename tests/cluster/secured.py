@@ -101,10 +101,9 @@ class SecuredBroker(LabBroker):
 
     def __init__(self, folder: Path) -> None:
         self.certificates = Certificates(folder / "pem")
-        plain, sasl, ssl = free_ports(3)
+        plain, sasl, ssl, controller = free_ports(4)
         self.sasl, self.ssl = f"127.0.0.1:{sasl}", f"127.0.0.1:{ssl}"
         client_listeners = f"PLAINTEXT://127.0.0.1:{plain},SASL_SSL://127.0.0.1:{sasl},SSL://127.0.0.1:{ssl}"
-        controller = free_ports(1)[0]
         self._controller = controller
         settings = {
             "listeners": f"{client_listeners},CONTROLLER://127.0.0.1:{controller}",

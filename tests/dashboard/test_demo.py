@@ -6,7 +6,6 @@ One run of real brokers, clients, faults and Spark, scraped by a real Prometheus
 from __future__ import annotations
 
 import json
-import socket
 import statistics
 import threading
 import time
@@ -25,6 +24,7 @@ pytest.importorskip("pyspark")
 from rebalance_monitor.dashboard import queries
 from rebalance_monitor.lab.broker import LabBroker
 from rebalance_monitor.lab.demo import stage
+from rebalance_monitor.lab.node import free_ports
 from rebalance_monitor.streaming.storage import storage_at
 from tests.deploy.test_prometheus import all_zero, answer, panels, prometheus, wait_until_ready
 from tests.programs import installed
@@ -140,9 +140,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
     installed("prometheus")
     home = tmp_path_factory.mktemp("demo")
     (home / "prometheus").mkdir()
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    (port,) = free_ports(1)
     found, began = Seen(home), time.time()
     with (
         prometheus(home / "prometheus", f"127.0.0.1:{port}") as url,

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import time
 from contextlib import contextmanager
@@ -30,6 +29,7 @@ from rebalance_monitor.dashboard.web.api import Api
 from rebalance_monitor.dashboard.web.app import make_app
 from rebalance_monitor.dashboard.web.past import MemoryPast
 from rebalance_monitor.dashboard.web.server import Server
+from rebalance_monitor.lab.node import free_ports
 from tests.dashboard.played import all_updates
 from tests.dashboard.test_snapshot import about
 from tests.programs import installed
@@ -175,9 +175,7 @@ class Run:
 @contextmanager
 def prometheus(folder: Path, target: str) -> Iterator[str]:
     """A Prometheus of its own over the committed rules, scraping `target` every second."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+    address = f"127.0.0.1:{free_ports(1)[0]}"
     config = yaml.safe_load((RULES / "prometheus.yml").read_text(encoding="utf-8"))
     config["global"].update(scrape_interval="1s", evaluation_interval="1s")
     config["scrape_configs"][0]["static_configs"] = [{"targets": [target]}]

@@ -64,7 +64,13 @@ def test_a_port_in_use_is_named_before_anything_is_started(tmp_path: Path) -> No
         assert not is_free(port)
         with pytest.raises(DependencyError, match=f"Port {port} is in use"):
             LabBroker(folder=tmp_path, port=port)._addresses()
-    assert len(set(free_ports(5))) == 5
+
+
+def test_free_ports_differ_and_are_none_that_an_outgoing_connection_may_be_lent() -> None:
+    found = free_ports(200)
+    assert len(set(found)) == 200
+    assert max(found) < 32_768
+    assert all(map(is_free, found))
 
 
 def test_a_state_file_of_a_dead_broker_blocks_nothing(tmp_path: Path) -> None:
