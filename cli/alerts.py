@@ -77,7 +77,7 @@ def _tried(sink: "Sink", settings: "Settings", *, leave_open: bool) -> bool:
 
 @command.group()
 def silence() -> None:
-    """Hold alerts back: a running job honours a silence within a second, without a restart."""
+    """Hold alerts back: a running job honours a silence within a second, on a URI within five."""
 
 
 @silence.command("add")

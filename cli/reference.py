@@ -34,12 +34,16 @@ def cli_markdown() -> str:
 def _verb(name: str) -> Iterator[str]:
     command = importlib.import_module(f"rebalance_monitor.cli.{name}").command
     yield f"## `{name}`\n\n{VERBS[name]}\n"
-    if isinstance(command, click.Group):
-        for each, sub in sorted(command.commands.items()):
-            yield f"### `{name} {each}`\n\n{_what(sub)}\n"
-            yield from _options(sub)
-    else:
+    yield from _below(name, command)
+
+
+def _below(name: str, command: click.Command) -> Iterator[str]:
+    if not isinstance(command, click.Group):
         yield from _options(command)
+        return
+    for each, sub in sorted(command.commands.items()):
+        yield f"### `{name} {each}`\n\n{_what(sub)}\n"
+        yield from _below(f"{name} {each}", sub)
 
 
 def _what(command: click.Command) -> str:

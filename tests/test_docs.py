@@ -1,10 +1,14 @@
 """The hand-written pages agree with the code and with each other."""
 
+import importlib
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 
+from rebalance_monitor.cli.reference import cli_markdown
 from rebalance_monitor.cli.verbs import VERBS
 from rebalance_monitor.config.load import load
 from tools import docs
@@ -24,6 +28,25 @@ def test_the_readme_lists_every_verb() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     listed = re.findall(r"^\| `([a-z]+)[ `]", readme.partition("## Verbs")[2], re.MULTILINE)
     assert listed == list(VERBS)
+
+
+def test_the_page_of_verbs_has_every_command_however_deep_it_lies_with_all_its_options() -> None:
+    sections = dict(
+        re.findall(r"^##+ `([a-z ]+)`\n(.*?)(?=^##|\Z)", cli_markdown(), re.MULTILINE | re.DOTALL)
+    )
+    for name in VERBS:
+        command = importlib.import_module(f"rebalance_monitor.cli.{name}").command
+        for words, leaf in _leaves(name, command):
+            named = [one for parameter in leaf.params for one in parameter.opts if one.startswith("--")]
+            assert [one for one in named if not re.search(rf"{one}[ `]", sections[words])] == []
+
+
+def _leaves(words: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
+    if not isinstance(command, click.Group):
+        yield words, command
+    else:
+        for name, each in command.commands.items():
+            yield from _leaves(f"{words} {name}", each)
 
 
 def test_the_configuration_in_the_readme_is_valid(tmp_path: Path) -> None:
