@@ -58,7 +58,7 @@ class Cluster:
 def test_brokers_that_fail_or_hang_are_said_and_the_others_still_answer() -> None:
     cluster = Cluster()
     with ThreadPoolExecutor(4) as pool:
-        sighting = look(cluster, pool, 17, timeout_s=0.3)
+        sighting = look(cluster, pool, 17, timeout_s=2.0)
         cluster.release.set()
     assert sighting.at == 17
     assert sighting.brokers == ((1, True), (2, False), (3, False))

@@ -1,6 +1,6 @@
 import json
 from dataclasses import replace
-from time import perf_counter
+from time import process_time
 
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import Finding
@@ -62,9 +62,9 @@ def test_members_of_many_groups_that_expire_at_once_share_a_host() -> None:
 
 
 def test_a_burst_of_all_groups_costs_as_much_as_they_are_many_and_no_more() -> None:
-    rollup, burst, began = RollUp(SETTINGS, "c1"), same_members_again(20_000), perf_counter()
+    rollup, burst, began = RollUp(SETTINGS, "c1"), same_members_again(20_000), process_time()
     rollup.on_batch(burst, [], T0 + 60_000)
-    assert perf_counter() - began < 5
+    assert process_time() - began < 5
     (found,) = rollup.on_batch([], [], T0 + 70_000)
     assert found.groups_total == 20_000
 

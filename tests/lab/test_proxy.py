@@ -49,8 +49,8 @@ def _connected(port: int, client_id: str) -> socket.socket:
     return one
 
 
-def _answers(one: socket.socket, size: int) -> bool:
-    one.settimeout(0.5)
+def _answers(one: socket.socket, size: int, within_s: float = 20) -> bool:
+    one.settimeout(within_s)
     try:
         return len(one.recv(size)) == size
     except OSError:
@@ -70,10 +70,10 @@ def test_a_stalled_client_hears_nothing_until_mended_and_others_do(proxy: tuple[
         lines.stall("a")
         for each in (one, other):
             each.sendall(b"hello")
-        assert not _answers(one, 5)
+        assert not _answers(one, 5, 0.5)
         assert _answers(other, 5)
         lines.mend("a")
-        assert wait_until(lambda: _answers(one, 5), 5)
+        assert _answers(one, 5)
 
 
 def test_a_cut_client_loses_its_connections_and_gets_no_new_ones(proxy: tuple[Proxy, int]) -> None:
@@ -82,9 +82,9 @@ def test_a_cut_client_loses_its_connections_and_gets_no_new_ones(proxy: tuple[Pr
         assert _answers(one, SIZE)
         assert _answers(other, SIZE)
         lines.cut("a")
-        assert wait_until(lambda: _gone(one), 5)
+        assert wait_until(lambda: _gone(one), 20)
         with _connected(port, "a") as again:
-            assert wait_until(lambda: _gone(again), 5)
+            assert wait_until(lambda: _gone(again), 20)
         other.sendall(b"hello")
         assert _answers(other, 5)
         lines.mend("a")

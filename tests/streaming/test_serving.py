@@ -148,6 +148,9 @@ def test_sparks_report_gives_stages_and_lag(tmp_path: Path) -> None:
     )
 
 
+PATIENCE_S = 20.0
+
+
 class Audited:
     """An auditor whose process is a function of the test."""
 
@@ -158,10 +161,15 @@ class Audited:
         settings = QUIET.model_copy(update={"audit": Audit(every_batches=3)})
         self.auditor = Auditor(settings, Storage(path), self.tallies, self.notices)
 
-    def after(self, batches: int) -> str | None:
+    def after(self, batches: int, wait_s: float = 0.1) -> str | None:
         with self.auditor:
             self.tallies.batches = batches
-            time.sleep(0.1)
+            deadline = time.monotonic() + wait_s
+            while self._told() is None and time.monotonic() < deadline:
+                time.sleep(0.01)
+        return self._told()
+
+    def _told(self) -> str | None:
         return self.notices.condition(Cause.CONTRACT_BROKEN)
 
 
@@ -174,10 +182,10 @@ def test_an_audit_comes_after_so_many_batches_and_is_told(
     one = Audited(tmp_path, monkeypatch, BROKEN)
     assert one.after(2) is None
     two = Audited(tmp_path, monkeypatch, BROKEN)
-    assert "ids are unique" in (two.after(3) or "")
+    assert "ids are unique" in (two.after(3, PATIENCE_S) or "")
     assert two.tallies.audits == {"findings": 1}
     fine = [Outcome("findings", "ids are unique", holds=True, rows=9, breaking=0)]
-    assert Audited(tmp_path, monkeypatch, fine).after(3) == ""
+    assert Audited(tmp_path, monkeypatch, fine).after(3, PATIENCE_S) == ""
 
 
 def test_an_audit_that_fails_says_nothing_about_contracts(
