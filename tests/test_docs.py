@@ -41,6 +41,36 @@ def test_the_page_of_verbs_has_every_command_however_deep_it_lies_with_all_its_o
             assert [one for one in named if not re.search(rf"{one}[ `]", sections[words])] == []
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_every_command_on_a_page_is_one_that_there_is(page: Path) -> None:
+    """Verbs, their parts and options; what stands for a value (`GROUP`, `…`) is not looked at."""
+    text = page.read_text(encoding="utf-8")
+    fenced = "\n".join(re.findall(r"^```(?:sh|console)\n(.*?)^```", text, re.MULTILINE | re.DOTALL))
+    lines = re.findall(r"^(?:\$ )?rebalance-monitor (.*)$", fenced, re.MULTILINE)
+    for line in [*lines, *re.findall(r"`rebalance-monitor ([^`]*)`", text)]:
+        wrong = _unknown(line)
+        assert not wrong, (line, wrong)
+
+
+def _unknown(line: str) -> list[str]:
+    """Words of a command line (without the program) that click would not take."""
+    words = re.split(r" +[#|>]| {2,}", line)[0].split()
+    if not words or words[0].startswith(("-", "VERB", "[", "…")) or "|" in words[0]:
+        return []
+    verb, *rest = words
+    if verb not in VERBS:
+        return [verb]
+    command = importlib.import_module(f"rebalance_monitor.cli.{verb}").command
+    while isinstance(command, click.Group) and rest:
+        part, *rest = rest
+        if part not in command.commands and "|" not in part:
+            return [part]
+        command = command.commands.get(part, click.Command("several"))
+    known = {one for parameter in command.params for one in parameter.opts}
+    options = [word.partition("=")[0] for word in rest if re.match(r"--?[a-z]", word)]
+    return [one for one in options if one not in known] if known else []
+
+
 def _leaves(words: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
     if not isinstance(command, click.Group):
         yield words, command

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
 import yaml
 
 from rebalance_monitor.coordinator.causes import Cause
@@ -18,6 +19,15 @@ RULES = ROOT / "deploy" / "prometheus" / "alerting.rules.yml"
 def test_every_kind_of_finding_has_its_section_and_no_section_is_of_no_kind() -> None:
     assert re.findall(r"^## (\S+)$", PAGE, re.MULTILINE) == [kind.value for kind in _in_page_order()]
     assert set(_in_page_order()) == set(Kind)
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_every_section_says_what_to_look_at_first_and_what_would_prove_it_wrong(kind: Kind) -> None:
+    section = PAGE.partition(f"## {kind.value}\n")[2].partition("\n## ")[0]
+    first, found, wrong = section.partition("- **First:** ")[2].partition("- **Wrong if:** ")
+    assert len(first) > 20
+    assert found
+    assert len(wrong) > 20
 
 
 def test_every_cause_of_a_degraded_monitor_has_its_row() -> None:
