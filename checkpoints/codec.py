@@ -97,7 +97,10 @@ def decode_state(blob: bytes) -> ShardState:
         (length,) = _LENGTH.unpack_from(body)
         end = _LENGTH.size + length
         return _state(json.loads(body[_LENGTH.size : end]), dict(_thawable(body, end)))
-    except (error, IndexError, OSError, pa.ArrowException) as found:
+    except StateVersionError:
+        raise
+    # Bytes that were changed may still unpack, and be no text, no JSON or no fields of ours after that.
+    except (error, ValueError, TypeError, LookupError, AttributeError, OSError, pa.ArrowException) as found:
         raise StateCorruptError(f"the state of {len(blob)} bytes cannot be read: {found}") from found
 
 

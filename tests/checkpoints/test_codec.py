@@ -94,6 +94,20 @@ def test_bytes_that_are_no_state_are_refused_by_name(raw: bytes) -> None:
         decode_state(raw)
 
 
+def test_a_state_of_which_a_byte_was_changed_is_read_or_refused_by_name() -> None:
+    state = new_shard_state(3, 0, 17)
+    state.groups.update({f"group-{number}": GroupState(topics=["orders"]) for number in range(5)})
+    state.pending = PendingRemoval("gone", 5, 1, True, GroupState())  # noqa: FBT003 -- field order of the record
+    blob, refused = encode_state(state), 0
+    for at in range(len(blob)):
+        for bits in (1, 8, 128, 255):
+            try:
+                decode_state(blob[:at] + bytes([blob[at] ^ bits]) + blob[at + 1 :])
+            except (StateVersionError, StateCorruptError):
+                refused += 1
+    assert refused > 2 * len(blob)
+
+
 def test_a_group_of_many_members_stays_small() -> None:
     """At most 1 KB, 200 B a member and 24 B an assigned partition, before compression."""
     count, each = 50, 20
