@@ -49,21 +49,56 @@ def test_a_single_member_that_keeps_crashing_is_a_storm() -> None:
     assert of(findings(topic), Kind.STORM)
 
 
+def replace_each(topic: Topic, places: tuple[int, ...]) -> list[Client]:
+    """Take one member after the other out and back in, 20 s apart; two generations each, from 2 on."""
+    members, number = list(STEADY), 1
+    topic.generation(0, number, members)
+    for turn, index in enumerate(places):
+        left = [member for place, member in enumerate(members) if place != index]
+        topic.generation(60_000 + turn * 20_000, number + 1, left)
+        members[index] = Client(f"m{index}-{turn + 2}", (index,), f"consumer-{index}", f"/10.0.0.{index}")
+        number += 2
+        topic.generation(65_000 + turn * 20_000, number, members)
+    return members
+
+
 def test_a_rolling_restart_is_information_and_no_storm() -> None:
     topic = Topic()
-    members = list(STEADY)
-    number = 1
-    topic.generation(0, number, members)
-    for index in range(3):
-        number += 1
-        left = [member for place, member in enumerate(members) if place != index]
-        topic.generation(60_000 + index * 20_000, number, left)
-        number += 1
-        members[index] = Client(f"m{index}-2", (index,), f"consumer-{index}", f"/10.0.0.{index}")
-        topic.generation(65_000 + index * 20_000, number, members)
+    members = replace_each(topic, (0, 1, 2))
+    topic.generation(120_000, 8, [*members, Client("m3-1", (), "consumer-3", "/10.0.0.3")])
     found = findings(topic)
     assert not of(found, Kind.STORM)
-    assert len(of(found, Kind.ROLLING_RESTART)) == 1
+    (restart,) = of(found, Kind.ROLLING_RESTART)
+    assert restart.at - int(restart.details["window_ms"]) == T0 + 60_000 - 20  # the end of that join phase
+    assert restart.evidence == "suspected"
+    assert restart.confidence < 1
+
+
+def test_a_restart_that_leaves_one_out_or_takes_one_twice_is_no_rolling_restart() -> None:
+    for places in ((0, 1), (0, 1, 1, 2)):
+        topic = Topic()
+        replace_each(topic, places)
+        assert not of(findings(topic), Kind.ROLLING_RESTART), places
+
+
+def test_a_group_that_is_replaced_at_once_is_no_rolling_restart() -> None:
+    topic = Topic()
+    topic.generation(0, 1, STEADY)
+    topic.generation(60_000, 2, [Client(f"m{i}-2", (i,), f"consumer-{i}", f"/10.0.0.{i}") for i in range(3)])
+    topic.generation(70_000, 3, [Client(f"m{i}-2", (i,), f"consumer-{i}", f"/10.0.0.{i}") for i in range(3)])
+    assert not of(findings(topic), Kind.ROLLING_RESTART)
+
+
+def test_generations_among_the_same_members_are_a_storm_unless_the_group_is_still_starting() -> None:
+    def again_from(first: int) -> Topic:
+        topic = Topic()
+        topic.generation(0, 1, STEADY)
+        for number in range(6):
+            topic.generation(first + number * 3_000, 2 + number, STEADY)
+        return topic
+
+    assert not of(findings(again_from(1_000)), Kind.STORM)
+    assert of(findings(again_from(60_000)), Kind.STORM)
 
 
 def test_a_scale_out_is_no_storm() -> None:
