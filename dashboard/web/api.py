@@ -39,6 +39,10 @@ class NotFound(Exception):  # noqa: N818 - the name that HTTP gives it
     """What was asked for is not known (any more)."""
 
 
+# For so many changes of the snapshot, about one a second.
+_KEPT_FOR = 300
+
+
 def _wall_ms() -> int:
     return time.time_ns() // 1_000_000
 
@@ -53,11 +57,18 @@ class Api:
         self._past = past
         self._moments = Moments(past)
         self._boards = Boards()
+        self._asked = 0
         self._live = live
         self._wall_ms = wall_ms
         self._seen: tuple[Board, Overview] | None = None
         # As with boards: readers that come at once wait for one.
         self._overview_lock = Lock()
+        snapshot.listen(self._on_change)
+
+    def _on_change(self, known: Known, _update: Update) -> None:
+        """Let go of what nobody looks at any more: a board holds all that was known at its moment."""
+        if known.version > self._asked + _KEPT_FOR:
+            self._boards, self._moments, self._seen = Boards(), Moments(self._past), None
 
     def cluster(self, values: Values) -> Overview:
         """Answer `/cluster`."""
@@ -144,9 +155,11 @@ class Api:
 
     def board_of(self, known: Known) -> Board:
         """Return the board of one moment of the snapshot."""
+        self._asked = self.snapshot.known.version
         return self._boards.of(known)
 
     def _board(self, values: Values) -> Board:
+        self._asked = self.snapshot.known.version
         if values.get("at") is None:
             return self.board_of(self.snapshot.known)
         return self._moments.at(values["at"], self.snapshot.known.cluster)

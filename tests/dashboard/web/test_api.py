@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
@@ -353,3 +354,30 @@ def test_a_crowd_of_groups_is_paged() -> None:
         assert ask(client, "/groups", trouble="storm")["matched"] == 20
         page = ask(client, "/groups", limit=500)
     assert (page["total"], len(page["rows"])) == (2_000, 500)
+
+
+class CountedPast(MemoryPast):
+    """Counts how often it was searched."""
+
+    searches = 0
+
+    def find(self, wanted: Wanted) -> list[Finding]:
+        self.searches += 1
+        return super().find(wanted)
+
+
+def test_boards_are_kept_while_somebody_looks_and_let_go_when_nobody_does_any_more() -> None:
+    snapshot = Snapshot("c")
+    past = CountedPast(snapshot)
+    api, then = Api(snapshot, past), {"at": known.T0}
+    board = weakref.ref(api.board_of(snapshot.known))
+    for _ in range(2):
+        api.cluster(then)
+    for _ in range(300):
+        assert board() is not None
+        snapshot.apply(Update(now=known.T0, wall=known.T0))
+    assert past.searches == 1
+    snapshot.apply(Update(now=known.T0, wall=known.T0))
+    assert board() is None
+    api.cluster(then)
+    assert past.searches == 2
