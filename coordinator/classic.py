@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator import (
     barriers,
+    endings,
     membership,
     reasons,
     report,
@@ -24,7 +25,6 @@ from rebalance_monitor.coordinator import (
 )
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.kinds import Kind, Severity
-from rebalance_monitor.coordinator.state import begin_anew
 from rebalance_monitor.coordinator.transitions import Event, transition
 
 if TYPE_CHECKING:
@@ -49,18 +49,19 @@ def on_value(state: GroupState, value: GroupMetadataValue, scene: Scene, size: i
     """Take one GroupMetadata value of `size` bytes into `state`; returns findings in a fixed order."""
     event = _event(state, value)
     edge = transition(state.status, event)
+    found: list[Finding] = []
     if state.group_type != CLASSIC or edge is None:
-        begin_anew(state, CLASSIC)
+        found = endings.begin_anew(state, scene, CLASSIC)
         edge = transition(state.status, event)
     status = state.status if edge is None else edge.after
     before = copy(state)
     after = membership.read(state, value)
     _store(state, value, after, scene, status)
     if event is Event.PLACEHOLDER:
-        return []
+        return found
     if event is Event.STATIC_REWRITE:
         return _rewritten(before, state, after, scene)
-    found = barriers.settle(state, scene, "completed") + _gap(before, state, scene)
+    found += barriers.settle(state, scene, "completed") + _gap(before, state, scene)
     if event is Event.EMPTIED:
         return found + _emptied(before, state, scene)
     return found + _completed(before, state, after, scene) + _size(state, scene, size)

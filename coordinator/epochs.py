@@ -15,8 +15,8 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
-from rebalance_monitor.coordinator import convergence, families, fences, silence
-from rebalance_monitor.coordinator.state import Member, begin_anew
+from rebalance_monitor.coordinator import convergence, endings, families, fences, silence
+from rebalance_monitor.coordinator.state import Member
 from rebalance_monitor.coordinator.transitions import Status
 
 if TYPE_CHECKING:
@@ -46,6 +46,8 @@ _PATTERN_RECORD, _TOPOLOGY_RECORD = 16, 23
 PATTERN = "~"
 """Stands in `resubscribed` before the time (ms) at which a pattern was resolved."""
 _MAX_NAMES = 20
+_OF_GROUP, _OF_MEMBER = -1, 0
+"""`version` of a member: whose its session timeout is."""
 
 
 def says_gone(found: Decoded) -> bool:
@@ -56,21 +58,21 @@ def says_gone(found: Decoded) -> bool:
 def on_record(state: GroupState, found: Decoded, scene: Scene) -> list[Finding]:
     """Take one record (no group's tombstone) into `state`; returns what it completes."""
     kind = GROUP_TYPES[found.type]
+    told: list[Finding] = []
     if state.group_type != kind:
-        begin_anew(state, kind)
+        told = endings.begin_anew(state, scene, kind)
         state.protocol_type = kind
         state.status = Status.EMPTY
     state.ts, state.offset, state.live = scene.ts, scene.offset, not scene.history
     state.asked, state.asked_at = [], -1
-    told: list[Finding] = []
     if found.type in _GROUP_RECORDS:
         _bumped(state, found.value, scene)
     elif found.type == _PATTERN_RECORD and found.value is not None:
         state.resubscribed = [*_members_only(state), f"{PATTERN}{scene.ts}"]
     elif found.type in _MEMBER_RECORDS:
-        told = _member(state, found.key, found.value, scene)
+        told += _member(state, found.key, found.value, scene)
     elif found.type in _CURRENT_RECORDS and found.value is not None:
-        told = _acknowledged(state, found.key, found.value, scene)
+        told += _acknowledged(state, found.key, found.value, scene)
     elif found.type == _TOPOLOGY_RECORD:
         state.aliases = _sources(found.value)
     elif found.type in _TARGET_RECORDS and found.value is not None:
@@ -79,6 +81,14 @@ def on_record(state: GroupState, found: Decoded, scene: Scene) -> list[Finding]:
     if found.value is None or found.type not in _CLOSING_RECORDS:
         return told
     return told + convergence.on_status(state, before, scene)
+
+
+def retime(state: GroupState, scene: Scene) -> None:
+    """Give the members the session timeout that holds by now; of the classic protocol they have their own."""
+    usual, _ = scene.settings.session_timeout(scene.group, state.group_type)
+    for member in state.members:
+        if member.version == _OF_GROUP and member.session_timeout != usual:
+            member.session_timeout, state.dirty = usual, True
 
 
 def settled(state: GroupState) -> Status:
@@ -139,17 +149,17 @@ def _described(
     """Return the member as its metadata record describes it, if it was read, with the trace it had."""
     classic: Any = getattr(value, "classic_member_metadata", None)
     usual, _ = scene.settings.session_timeout(scene.group, state.group_type)
-    session = getattr(classic, "session_timeout_ms", 0) or usual
+    session = getattr(classic, "session_timeout_ms", 0)
     fresh = Member(
         member_id=member_id,
         instance_id=_optional(value, "instance_id"),
         client_id=_text(value, "client_id"),
         host=_text(value, "client_host"),
         host_stale=False,
-        session_timeout=session,
+        session_timeout=session or usual,
         rebalance_timeout=_number(value, "rebalance_timeout_ms"),
         family=_family(state, member_id),
-        version=-1,
+        version=_OF_MEMBER if session else _OF_GROUP,
         subscribed="" if value is None else _digest(value),
         joined_at=scene.ts,
     )
@@ -177,6 +187,7 @@ _DESCRIBED = frozenset(
         "family",
         "member_id",
         "subscribed",
+        "version",
     }
 )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator import barriers, classic, epochs, silence, storms, unsubscribed
+from rebalance_monitor.coordinator import classic, endings, epochs, silence
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import CauseEntry
 from rebalance_monitor.coordinator.kinds import Kind
@@ -45,7 +45,7 @@ def removed(state: GroupState, scene: Scene) -> list[Finding]:
     since = state.empty_at if state.empty_at >= 0 else state.cst
     empty_ms = max(0, scene.ts - since) if since >= 0 else 0
     causes = _causes(state, scene, empty_ms)
-    found = ended(state, scene, "expired")
+    found = endings.ended(state, scene, "expired")
     state.status = Status.DEAD
     removal = scene.find(
         Kind.GROUP_REMOVED, state, at=scene.ts, causes=causes, details={"empty_ms": empty_ms}
@@ -55,48 +55,11 @@ def removed(state: GroupState, scene: Scene) -> list[Finding]:
 
 def migrated(state: GroupState, scene: Scene, to: str) -> list[Finding]:
     """Report that the group lives on as group type `to`."""
-    found = ended(state, scene, "withdrawn")
+    found = endings.ended(state, scene, "withdrawn")
     why = f"the tombstone of the {state.group_type} group and the {to} group's records are one write"
     cause = CauseEntry(Cause.GROUP_MIGRATED, 1.0, why)
     details: Details = {"from": state.group_type, "to": to}
     return [scene.find(Kind.GROUP_MIGRATED, state, at=scene.ts, causes=(cause,), details=details), *found]
-
-
-def ended(state: GroupState, scene: Scene, resolution: str) -> list[Finding]:
-    """Close all that the group has open, before its state is forgotten."""
-    found = silence.resolve_expiring(state, scene, resolution) + barriers.settle(state, scene, "withdrawn")
-    found += unsubscribed.close(state, scene, resolution)
-    found += silence.resolve_departed(state, state, scene, [])
-    rule, _, skewed = state.skew_id.partition("/")
-    storm = state.storm.incident if storms.is_open(state.storm) else ""
-    held: list[tuple[Kind, str, int | None, Details]] = [
-        (Kind.GROUP_EMPTY, state.empty_id, state.empty_at, {"empty_ms": max(0, scene.ts - state.empty_at)}),
-        (Kind.STORM, storm, state.storm.opened_at, {"total": state.storm.total}),
-        (Kind.ASSIGNMENT_SKEWED, skewed, None, {"rule": rule}),
-        (Kind.GROUP_TOO_LARGE, state.large_id, None, {}),
-    ]
-    return found + [_closed(state, scene, *one, resolution) for one in held if one[1]]
-
-
-def _closed(
-    state: GroupState,
-    scene: Scene,
-    kind: Kind,
-    incident: str,
-    opened_at: int | None,
-    details: Details,
-    resolution: str,
-) -> Finding:
-    return scene.find(
-        kind,
-        state,
-        at=scene.ts,
-        phase="resolved",
-        incident=incident,
-        opened_at=opened_at,
-        resolution=resolution,
-        details=details,
-    )
 
 
 def _causes(state: GroupState, scene: Scene, empty_ms: int) -> tuple[CauseEntry, ...]:

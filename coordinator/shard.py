@@ -1,8 +1,8 @@
 """The coordinator of one state key: rows in offset order, then a clock row; findings and summaries out.
 
 Every record is taken once, by offset. A row below the end offset found at start is history: it rebuilds
-state and its findings say so. The clock never goes back, and nothing that only time decides happens while
-catching up.
+state and its findings say so. Clocks never go back, and nothing that only time decides happens while
+catching up. Only where the driver's clock itself was set back does the state's go back with it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from rebalance_monitor.coordinator import (
     barriers,
     classic,
     commits,
+    endings,
     epochs,
     removal,
     silence,
@@ -109,6 +110,15 @@ class ShardCoordinator:
         if state.catching_up_until is not None and state.idle_clocks >= _QUIET_CLOCKS:
             self._go_live(state.now)
         return out
+
+    def set_back(self, now: int) -> list[Output]:
+        """Go on from `now` (ms) where the clock was ahead of it: deadlines start anew, as after a start."""
+        state = self.state
+        if now < state.now:
+            state.now = state.live_since = now
+            for group in state.groups.values():
+                group.wake, group.last_summary = 0, min(group.last_summary, now)
+        return []
 
     def due(self) -> list[str]:
         """Return the groups that the clock has something to do for: none while catching up."""
@@ -254,6 +264,8 @@ class ShardCoordinator:
         """Evaluate the deadlines of one group at the clock; summarise it if it changed, or counts down."""
         state, now, live_since = self.state.groups[group], self.state.now, self.state.live_since
         scene = self._scene(group, -1, now, history=False)
+        if state.group_type != classic.CLASSIC:
+            epochs.retime(state, scene)
         settings, ahead = scene.settings, silence.watched(state, live_since)
         found = silence.on_clock(state, scene, now, ahead)
         barrier = barriers.due(state, settings, live_since)
@@ -265,7 +277,7 @@ class ShardCoordinator:
         out = _out(found)
         if silence.retired(state, settings, now):
             del self.state.groups[group]
-            return [*out, *_out(removal.ended(state, scene, "expired")), RemovedOut(group)]
+            return [*out, *_out(endings.ended(state, scene, "expired")), RemovedOut(group)]
         ends = silence.countdown(state, now, ahead)
         state.dirty = state.dirty or bool(ends)
         if state.dirty and now >= state.last_summary + settings.summary_interval_ms:

@@ -70,7 +70,7 @@ class StormState:
 
     `events` are [at, code, generations, offender, its member id, its instance id], the last two only where
     one is known (codes in `storms.py`), oldest first. `announced`: the clock has told that the incident is
-    over; a record may still belong to it.
+    over, and nothing since has said otherwise; a record may still belong to it.
     """
 
     events: list[list[int | str]] = field(default_factory=list)
@@ -173,10 +173,10 @@ class PendingRemoval:
 class ShardState:
     """One state key: a shard's bucket.
 
-    `catching_up_until` is the end offset found at start, None once live. `now` is the newest clock (ms, never
-    goes back), `complete` says that the shard was read from its beginning, `live_since` is the clock at which
-    catching up ended: no deadline is counted from before it. `failures` is reason -> [count, first offset,
-    newest record time, sample].
+    `catching_up_until` is the end offset found at start, None once live. `now` is the newest clock (ms, goes
+    back only with the driver's), `complete` says that the shard was read from its beginning, `live_since` is
+    the clock at which catching up ended: no deadline is counted from before it. `failures` is reason ->
+    [count, first offset, newest record time, sample].
     """
 
     shard: int
@@ -196,7 +196,7 @@ class ShardState:
     complete: bool = False
 
 
-def begin_anew(state: GroupState, group_type: str) -> None:
+def forget(state: GroupState, group_type: str) -> None:
     """Forget what was known of a group that turns out to be another one, or of another type."""
     fresh = GroupState(group_type=group_type, last_summary=state.last_summary, dirty=True)
     for name, value in zip(_NAMES, _values(fresh), strict=True):

@@ -8,7 +8,8 @@ storm, nor is stopping the group after it. An Empty counts with the generation i
 starts, scale-outs, cooperative follow-ups and the rebalances that Kafka Streams announces are never noted. A
 storm resolves after the quiet time, counted between the times of records: records alone decide which storm a
 generation belongs to, the clock only tells the end sooner. A record that comes late for its own time
-therefore goes on with the storm that it belongs to.
+therefore goes on with the storm that it belongs to; one that was told as over stays so until it has grown by
+the threshold, which is told as an update.
 """
 
 from __future__ import annotations
@@ -185,11 +186,12 @@ def _judge(state: GroupState, scene: Scene, at: int, causes: tuple[CauseEntry, .
     storm, settings = state.storm, scene.settings
     completed, failed = counted(storm)
     if storm.incident:
-        storm.last_at, storm.announced = scene.ts, False
+        storm.last_at = scene.ts
         storm.total += 1
         if storm.total < settings.storm_threshold * (storm.sequence + 2):
             return []
         storm.sequence += 1
+        storm.announced = False
         return [_report(state, scene, at, "updated", (completed, failed), causes)]
     if completed + failed < settings.storm_threshold:
         return []

@@ -307,6 +307,22 @@ def test_an_empty_group_that_comes_back_under_the_new_protocol_is_empty_no_more(
     assert open_incidents(found) == set()
 
 
+@pytest.mark.parametrize("turn", ["another type", "no such transition"])
+def test_what_a_group_has_open_ends_when_it_turns_out_to_be_another_one(turn: str) -> None:
+    topic = Topic()
+    for number in range(1, 22):
+        topic.generation(number * 5_000, number, [A, Client("b-1", ())])
+    settings = DetectionSettings(max_message_bytes=200)
+    if turn == "another type":
+        # Its tombstone was compacted away.
+        topic.record(120_000, b"\0\3" + b"\0\1g", b"\0\0" + b"\0\0\0\2" + b"\0")
+    else:
+        topic.generation(120_000, 0, [])
+    found = findings(topic, settings, until=5_000)
+    assert {Kind.STORM, Kind.ASSIGNMENT_SKEWED, Kind.GROUP_TOO_LARGE} <= {one.kind for one in found}
+    assert open_incidents(found) == set()
+
+
 @pytest.mark.parametrize("end", ["migrated", "removed"])
 def test_what_a_group_has_open_ends_with_it(end: str) -> None:
     topic = Topic()

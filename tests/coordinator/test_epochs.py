@@ -9,6 +9,7 @@ from rebalance_monitor.coordinator.findings import CauseEntry, Finding
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.outputs import GroupOut
 from rebalance_monitor.coordinator.settings import DetectionSettings
+from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
 from tests.coordinator.timeline import T0, P, S, Topic, findings, in_batches, outputs, text
 
 SETTINGS = DetectionSettings(session_timeout_848_ms=S)
@@ -266,6 +267,23 @@ def test_the_session_deadline_of_an_epoch_based_group_is_marked_as_assumed() -> 
     assert [found.details["deadline"] for found in silent] == ["session", "poll"]
     assert [found.details["assumed"] for found in silent] == [1, 0]
     assert silent[0].members[0].member_id == B
+
+
+def test_members_get_the_session_timeout_that_is_known_by_now_but_for_those_with_their_own() -> None:
+    topic = pair()
+    own = b"\1" + pack(">i", 12_000) + b"\1\0"
+    value = b"\0\0" + compact(None) + b"\0" + compact("c") + compact("/10.0.0.1") + b"\2" + compact("orders")
+    topic.put(5_000, 5, value + b"\0" + pack(">i", P) + b"\0" + b"\1\0" + bytes([len(own)]) + own, C)
+    state = new_shard_state(7, 0, None)
+    before = ShardCoordinator(state, SETTINGS, "c1")
+    for row in topic.rows:
+        before.on_row(row)
+    before.on_clock(T0 + 6_000)
+    after = ShardCoordinator(state, replace(SETTINGS, session_timeouts=(("g", 4_000),)), "c1")
+    state.groups["g"].wake = 0
+    (out,) = [one for one in after.on_clock(T0 + 12_000) if isinstance(one, GroupOut)]
+    sessions = {one["member_id"]: one["session_timeout_ms"] for one in out.summary["member_list"]}
+    assert sessions == {A: 4_000, B: 4_000, C: 12_000}
 
 
 def hashed(topic: Epochs, at: int, epoch: int, digest: int) -> None:

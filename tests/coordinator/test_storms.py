@@ -1,3 +1,7 @@
+from itertools import pairwise
+
+import pytest
+
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import Finding
 from rebalance_monitor.coordinator.kinds import Kind
@@ -166,3 +170,27 @@ def test_a_clock_that_runs_ahead_tells_the_end_of_a_storm_and_changes_no_id_of_w
     assert [found.phase for found in early].count("resolved") == 1
     assert [found.phase for found in without].count("resolved") == 0
     assert [found.id for found in early if found.phase != "resolved"] == [found.id for found in without]
+
+
+@pytest.mark.parametrize("late", [1, 2, 6])
+def test_a_storm_that_the_clock_has_ended_ends_again_only_after_an_update(late: int) -> None:
+    topic = crash_loop(8)
+    last, quiet = topic.rows[-1].record_ts, DetectionSettings().storm_quiet_ms
+    storming = len(topic.rows)
+    again = Client("m2-10", (2,), "consumer-2", "/10.0.0.2")
+    for number in range(late):
+        at = last - T0 + quiet - 20_000 + number * 1_000
+        topic.generation(at, 18 + 2 * number, STEADY[:2])
+        topic.generation(at + 400, 19 + 2 * number, [*STEADY[:2], again])
+    shard = ShardCoordinator(new_shard_state(7, 0, None), DetectionSettings(), "c1")
+    out: list[Output] = []
+    for index, row in enumerate(topic.rows):
+        if index == storming:
+            out += shard.on_clock(last + quiet + 10_000)
+        out += shard.on_row(row)
+    out += shard.on_clock(last + 3 * quiet)
+    told = of([found.finding for found in out if isinstance(found, FindingOut)], Kind.STORM)
+    phases = [finding.phase for finding in told]
+    assert "resolved" in phases
+    assert phases[-1] == "resolved"
+    assert not [pair for pair in pairwise(phases) if pair == ("resolved", "resolved")]
