@@ -26,6 +26,8 @@ class GroupOverride(Section):
     storm_threshold: int | None = Field(default=None, ge=2)
     storm_window_ms: int | None = Field(default=None, ge=1)
     storm_quiet_ms: int | None = Field(default=None, ge=1)
+    storm_sightings_share: Share | None = None
+    storm_sightings_window_ms: int | None = Field(default=None, ge=1)
     stuck_after_ms: int | None = Field(default=None, ge=1)
     slow_sync_ms: int | None = Field(default=None, ge=1)
     session_timeout_ms: int | None = Field(default=None, ge=1)

@@ -15,14 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.coordinator import looks, outages, refinement, waiting
 from rebalance_monitor.coordinator.causes import Cause
-from rebalance_monitor.coordinator.findings import (
-    CauseEntry,
-    Coordinator,
-    Finding,
-    finding_id,
-    probe_anchor,
-)
+from rebalance_monitor.coordinator.findings import CauseEntry, Finding, finding_id, probe_anchor
 from rebalance_monitor.coordinator.kinds import KINDS, Kind, Scope
+from rebalance_monitor.coordinator.moves import Moves
 from rebalance_monitor.coordinator.onestorm import OneStorm
 from rebalance_monitor.coordinator.outages import Reach
 from rebalance_monitor.coordinator.reasons import seconds
@@ -50,13 +45,14 @@ class Live:
     ) -> None:
         self._settings = settings
         self._cluster = cluster
+        self._window = settings.longest_sightings_window_ms
         memory = state or {}
         self._looks: list[int] = list(memory.get("looks", ()))
         self._whole: int = int(memory.get("whole", -1))
+        self._answered: dict[str, int] = dict(memory.get("answered", {}))
         self._reach = Reach(memory.get("reach"))
         self._groups: dict[str, dict[str, Any]] = dict(memory.get("groups", {}))
-        self._leaders: dict[str, list[int]] = dict(memory.get("leaders", {}))
-        self._moved: dict[str, int] = dict(memory.get("moved", {}))
+        self._moves = Moves(cluster, memory)
         self._storms: list[str] = list(memory.get("storms", ()))
         self._one_storm = OneStorm(memory.get("joined"))
         self._visibility = Visibility(cluster, memory.get("visibility"))
@@ -66,14 +62,24 @@ class Live:
         return {
             "looks": self._looks,
             "whole": self._whole,
+            "answered": self._answered,
             "reach": self._reach.snapshot(),
             "groups": self._groups,
-            "leaders": self._leaders,
-            "moved": self._moved,
+            **self._moves.snapshot(),
             "storms": self._storms,
             "joined": self._one_storm.snapshot(),
             "visibility": self._visibility.snapshot(),
         }
+
+    @property
+    def opened(self) -> frozenset[str]:
+        """Incidents that the probe has opened and will resolve."""
+        names = (memory[slot] for memory in self._groups.values() for slot in ("open", "stuck", "storm"))
+        return frozenset(name for name in names if name)
+
+    def forget_records(self) -> None:
+        """Forget the storms that records told: their state is begun anew and will not end them."""
+        self._storms, self._one_storm = [], OneStorm()
 
     def on_sightings(
         self, sightings: Iterable[Sighting], summaries: Mapping[str, Mapping[str, Any]] | None = None
@@ -89,8 +95,8 @@ class Live:
 
     def _set_back(self, at: int) -> None:
         """Forget the looks of a clock that was ahead, and let what is open go on from `at` (ms)."""
-        self._looks, self._reach, self._whole = [], Reach(), -1
-        self._moved = {partition: min(moved, at) for partition, moved in self._moved.items()}
+        self._looks, self._reach, self._whole, self._answered = [], Reach(), -1, {}
+        self._moves.set_back(at)
         for memory in self._groups.values():
             looks.set_back(memory, at)
 
@@ -103,25 +109,21 @@ class Live:
                 continue
             finding = self._one_storm.take(found, self._groups.get(found.group or ""))
             seen = self._groups.get(finding.group or "", {})
-            moved_at = self._moved.get(str(finding.shard), -1)
+            moved_at = self._moves.at(finding.shard)
             told = outages.excuse(finding, self._reach.away, moved_at)
             if told is not None:
                 told = refinement.refine(told, seen.get("sightings", ()), self._looks, moved_at)
             if told is not None:
-                out.append(self._placed(told))
+                out.append(self._moves.placed(told))
         return out
 
     def _overruled(self, finding: Finding) -> bool:
         """Whether commits suggest a barrier of a group that the probe watches: it knows better."""
         suspected = finding.evidence == "suspected" and finding.kind in _PROBED
-        fresh = abs(finding.at - self._whole) <= _FRESH_MS
+        leader = self._moves.leader(finding.shard)
+        asked = self._whole if leader is None else self._answered.get(str(leader), -1)
+        fresh = abs(finding.at - asked) <= _FRESH_MS
         return suspected and fresh and self._visibility.sees(finding.group or "")
-
-    def _placed(self, finding: Finding) -> Finding:
-        leader = self._leaders.get(str(finding.shard))
-        if leader is None or finding.coordinator is not None:
-            return finding
-        return replace(finding, coordinator=Coordinator(leader[0], leader[1]))
 
     def _learn(self, finding: Finding) -> None:
         """End one barrier with each completed generation; a storm that records opened is not opened twice."""
@@ -134,10 +136,11 @@ class Live:
             self._storms.remove(group)
 
     def _look(self, sighting: Sighting, summaries: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
-        since = sighting.at - self._settings.storm_sightings_window_ms
+        since = sighting.at - self._window
+        self._answered |= {str(broker): sighting.at for broker, answered in sighting.brokers if answered}
         self._looks = [at for at in self._looks if at > since] + [sighting.at]
         self._reach.on_look(sighting, since)
-        found = self._moves(sighting) + self._visibility.on_look(sighting, summaries)
+        found = self._moves.on_look(sighting) + self._visibility.on_look(sighting, summaries)
         seen = {group.group: group for group in sighting.groups}
         for name, group in seen.items():
             listed = sighting.members.get(name)
@@ -147,32 +150,6 @@ class Live:
         for name in [name for name in self._groups if name not in seen and judged.knows(name)]:
             found += self._not_seen(name, sighting.at, since)
         return found
-
-    def _moves(self, sighting: Sighting) -> list[Finding]:
-        found = []
-        for partition, broker, epoch in sighting.leaders:
-            before = self._leaders.get(str(partition))
-            self._leaders[str(partition)] = [broker, epoch]
-            if before is not None and before != [broker, epoch]:
-                self._moved[str(partition)] = sighting.at
-                found.append(self._moved_finding(partition, broker, epoch, before, sighting.at))
-        return found
-
-    def _moved_finding(self, partition: int, broker: int, epoch: int, before: list[int], at: int) -> Finding:
-        kind = Kind.COORDINATOR_MOVED
-        anchor = f"epoch/{partition}/{broker}/{epoch}"
-        return Finding(
-            id=finding_id(self._cluster, kind, "shard", anchor),
-            kind=kind,
-            scope=Scope.SHARD,
-            severity=KINDS[kind].severity,
-            evidence="read",
-            cluster=self._cluster,
-            shard=partition,
-            coordinator=Coordinator(broker, epoch),
-            at=at,
-            details={"previous_broker": before[0], "previous_epoch": before[1]},
-        )
 
     def _seen(
         self,
@@ -226,7 +203,8 @@ class Live:
             memory["open"] = memory["stuck"] = ""
         memory["sightings"] = [seen for seen in memory["sightings"] if seen > since]
         memory["runs"] = [seen for seen in memory["runs"] if seen > since]
-        if memory["storm"] and not memory["sightings"]:
+        window = self._settings.for_group(name).storm_sightings_window_ms
+        if memory["storm"] and not looks.after(memory["sightings"], at - window):
             found.append(self._storm(name, memory, at, "resolved"))
             memory["storm"] = ""
         if not memory["sightings"]:
@@ -235,12 +213,15 @@ class Live:
 
     def _storming(self, name: str, memory: dict[str, Any], at: int) -> list[Finding]:
         """Open by rule two: seen rebalancing in many looks, in several separate runs, whatever completed."""
-        share = self._settings.storm_sightings_share
-        often = len(memory["sightings"]) >= max(_MIN_LOOKS, share * len(self._looks))
-        if memory["storm"] or name in self._storms or not often or len(memory["runs"]) < _SEPARATE:
+        if memory["storm"] or name in self._storms or len(memory["runs"]) < _SEPARATE:
             return []
-        covered = self._looks[-1] - self._looks[0] >= self._settings.storm_sightings_window_ms / 2
-        return [self._storm(name, memory, at, "opened")] if covered else []
+        settings = self._settings.for_group(name)
+        window = settings.storm_sightings_window_ms
+        times = (self._looks, memory["sightings"], memory["runs"])
+        looked, seen, runs = (looks.after(one, at - window) for one in times)
+        often = seen >= max(_MIN_LOOKS, settings.storm_sightings_share * looked)
+        covered = at - self._looks[-looked] >= window / 2
+        return [self._storm(name, memory, at, "opened")] if often and covered and runs >= _SEPARATE else []
 
     def _progress(self, name: str, memory: dict[str, Any], at: int, phase: str, state: str) -> Finding:
         found = self._find(Kind.REBALANCE_IN_PROGRESS, name, memory, at, phase, "open", state)
@@ -262,7 +243,7 @@ class Live:
         found = self._find(Kind.STORM, name, memory, at, phase, "storm", "PreparingRebalance")
         details: Details = {
             "count": len(memory["sightings"]),
-            "window_ms": self._settings.storm_sightings_window_ms,
+            "window_ms": self._settings.for_group(name).storm_sightings_window_ms,
             "rule": "sightings",
         }
         return replace(found, details=details)

@@ -6,6 +6,7 @@ when it was first seen, `since` when its barrier began, `trimmed` how many sight
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.decoders import coordinator_partition
@@ -34,6 +35,11 @@ class Judged:
         if self.whole or not self._leaders:
             return self.whole
         return self._leaders.get(coordinator_partition(group, len(self._leaders))) in self._answered
+
+
+def after(times: Sequence[int], since: int) -> int:
+    """How many of `times` (ascending, ms) are after `since`."""
+    return len(times) - bisect_right(times, since)
 
 
 def is_another(memory: Mapping[str, Any], at: int, fresh_ms: int) -> bool:

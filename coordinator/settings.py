@@ -5,7 +5,7 @@ Patterns are shell patterns over group names (`orders-*`). Durations are millise
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,8 @@ class GroupOverride:
     storm_threshold: int | None = None
     storm_window_ms: int | None = None
     storm_quiet_ms: int | None = None
+    storm_sightings_share: float | None = None
+    storm_sightings_window_ms: int | None = None
     stuck_after_ms: int | None = None
     slow_sync_ms: int | None = None
     session_timeout_ms: int | None = None
@@ -76,6 +78,12 @@ class DetectionSettings:
     known: tuple[str, ...] = ()
     session_timeouts: tuple[tuple[str, int], ...] = ()
 
+    @property
+    def longest_sightings_window_ms(self) -> int:
+        """The longest window of the probe's storm rule, of any group."""
+        own = [override.storm_sightings_window_ms or 0 for override in self.group_overrides]
+        return max([self.storm_sightings_window_ms, *own])
+
     def for_group(self, group: str) -> DetectionSettings:
         """Return these settings with the first override whose pattern matches `group` applied."""
         for override in self.group_overrides:
@@ -107,13 +115,16 @@ class DetectionSettings:
         return (self.session_timeout_848_ms if given is None else given), name not in self.known
 
     def _with(self, group: str, override: GroupOverride) -> DetectionSettings:
-        names = ("storm_threshold", "storm_window_ms", "storm_quiet_ms", "stuck_after_ms", "slow_sync_ms")
-        given: dict[str, Any] = {name: getattr(override, name) for name in names}
+        given: dict[str, Any] = {name: getattr(override, name) for name in _OVERRIDDEN}
         given = {name: value for name, value in given.items() if value is not None}
         if override.session_timeout_ms is not None:
             given["session_timeouts"] = ((group, override.session_timeout_ms), *self.session_timeouts)
         return replace(self, **given)
 
+
+_OVERRIDDEN = tuple(
+    one.name for one in fields(GroupOverride) if one.name not in {"pattern", "session_timeout_ms"}
+)
 
 UNCONFIGURED = frozenset({"known", "session_timeouts"})
 """Fields of the settings that the job fills in."""

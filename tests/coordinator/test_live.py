@@ -5,7 +5,7 @@ from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import Finding
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.live import Live
-from rebalance_monitor.coordinator.settings import DetectionSettings
+from rebalance_monitor.coordinator.settings import DetectionSettings, GroupOverride
 from rebalance_monitor.coordinator.sightings import SeenGroup, Sighting, from_json, to_json
 from tests.coordinator.timeline import T0, Client, S, Topic, findings
 
@@ -291,3 +291,48 @@ def test_a_listing_before_any_group_is_known_says_nothing_about_what_an_earlier_
     after = Live(SETTINGS, "c1", live.snapshot())
     assert after.on_sightings([replace(listing, at=listing.at + 1_000)], {}) == []
     assert after.snapshot()["visibility"] == live.snapshot()["visibility"]
+
+
+def test_commits_are_overruled_where_the_groups_own_coordinator_answered() -> None:
+    """One broker that is away for good must not have every suspected barrier told beside the probe's."""
+    suspected = replace(
+        _recorded("opened", 1),
+        kind=Kind.REBALANCE_IN_PROGRESS,
+        evidence="suspected",
+        shard=7,
+        at=T0 + 3_000,
+    )
+    for coordinator, answered in ((1, True), (2, False)):
+        live = Live(SETTINGS, "c1")
+        brokers = ((1, True), (2, False))
+        live.on_sightings([Sighting(T0 + 2_000, (), ((7, coordinator, 1),), brokers)])
+        assert (live.refine([suspected]) == []) is answered
+
+
+def test_groups_have_thresholds_of_their_own_for_what_the_probe_sees() -> None:
+    """Half of half a minute is a storm of the groups that the override names, of the others it is none."""
+    own = GroupOverride("g*", storm_sightings_share=0.3, storm_sightings_window_ms=60_000)
+    found = {}
+    for name in ("g", "other"):
+        live = Live(DetectionSettings(group_overrides=(own,)), "c1")
+        seen = (SeenGroup(name, "PreparingRebalance", "classic", "consumer"),)
+        looks = [
+            Sighting(T0 + at, seen if at % 10_000 < 4_000 else (), ((7, 1, 1),), ((1, True),))
+            for at in range(0, 240_000, 1_000)
+        ]
+        found[name] = [one for one in live.on_sightings(looks) if one.kind is Kind.STORM]
+    assert [one.phase for one in found["g"]] == ["opened"]
+    assert found["g"][0].at <= T0 + 40_000
+    assert found["g"][0].details["window_ms"] == 60_000
+    assert found["other"] == []
+
+
+def test_a_storm_by_the_probe_ends_after_the_groups_own_window() -> None:
+    own = GroupOverride("g", storm_sightings_window_ms=30_000)
+    live = Live(DetectionSettings(group_overrides=(own,)), "c1")
+    found = live.on_sightings(
+        [look(at, seen=at < 60_000 and at % 10_000 != 0) for at in range(0, 180_000, 1_000)]
+    )
+    storm = [one for one in found if one.kind is Kind.STORM]
+    assert [one.phase for one in storm] == ["opened", "resolved"]
+    assert T0 + 85_000 <= storm[1].at <= T0 + 92_000
