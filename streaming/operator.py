@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 STATE_DDL = "now long, blob binary"
 OUTPUT_DDL = "row_kind string, shard int, `group` string, body string"
-ALL_SHARDS = -1
 
 
 def operate(
@@ -40,14 +39,19 @@ def operate(
 ) -> Iterator[pd.DataFrame]:
     """Spark's state function: one call per lane and batch. Free of side effects: a task may run twice."""
     packs = [bytes(pack) for frame in frames for pack in frame["rows"].tolist()]
-    stored, lost = _stored(state)
+    members = lanes.members(lanes.keys.index(int(key[0])))
+    stored, damage = _stored(state)
+    lost = [out_row(shard, StatOut("state_lost", {"error": damage})) for shard, _ in members if damage]
     # A lane that cannot be read has no history left: what comes is live.
     plan = replace(plan, catching_up={}) if lost else plan
     rows, ticks, now = _by_place(packs), CLOCK in packs, state.getCurrentProcessingTimeMs()
-    places = {*rows, *lanes.members(lanes.keys.index(int(key[0])))} if ticks else set(rows)
+    places = {*rows, *members} if ticks else set(rows)
     outputs = lost
+    newest = max((row.record_ts for one in rows.values() for row in one), default=-1)
     for place in sorted(places):
-        stored[place], told = step(plan, *place, rows.get(place, ()), now, stored.get(place), ticks=ticks)
+        stored[place], told = step(
+            plan, *place, rows.get(place, ()), now, stored.get(place), ticks=ticks, newest=newest
+        )
         outputs += told
     state.update((now, encode_lane(stored)))
     yield pd.DataFrame(outputs, columns=list(OutRow._fields))
@@ -76,12 +80,12 @@ def _by_place(packs: Iterable[bytes]) -> dict[tuple[int, int], list[Row]]:
     return found
 
 
-def _stored(state: GroupState) -> tuple[dict[tuple[int, int], Stored], list[OutRow]]:
-    """Return what the lane keeps; nothing, and a stat that says so, where it is damaged."""
+def _stored(state: GroupState) -> tuple[dict[tuple[int, int], Stored], str]:
+    """Return what the lane keeps, and ""; nothing, and why, where it is damaged."""
     if not state.exists:
-        return {}, []
+        return {}, ""
     _, lane = state.get
     try:
-        return decode_lane(bytes(lane)), []
+        return decode_lane(bytes(lane)), ""
     except StateCorruptError as error:
-        return {}, [out_row(ALL_SHARDS, StatOut("state_lost", {"error": str(error)[:500]}))]
+        return {}, str(error)[:500]

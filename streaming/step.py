@@ -9,6 +9,9 @@ The time the coordinator is told is bounded by what has been read: Spark takes a
 has fixed the offsets to read, so a record older than the timestamp may still be unread. Everything older than
 the timestamp of the batch *before* has been read, therefore now = min(timestamp, timestamp before + grace).
 Of limited batches not even that is true: while they last, time goes on with the records of the shard alone.
+
+That also shows a driver's clock that is ahead: records are newer than the batch before theirs. Where they
+seem much older, time goes on with them; when the clock is set back the state does not stay in the future.
 """
 
 from __future__ import annotations
@@ -34,6 +37,9 @@ if TYPE_CHECKING:
     from rebalance_monitor.decoders import Row
 
 MAX_ERRORS = 20
+AHEAD_MS = 10_000
+"""What a clock is ahead, or set back, by that matters."""
+
 QUARANTINE_BYTES = 256 * 1024
 # A record's body begins with a version byte and the key's length; the key begins with its type.
 _KEY_TYPE = slice(5, 7)
@@ -104,10 +110,11 @@ def step(
     stored: Stored | None,
     *,
     ticks: bool,
+    newest: int = -1,
 ) -> tuple[Stored, list[OutRow]]:
     """Apply one batch's `rows` at its timestamp `now` (ms); `ticks`: deadlines are judged after them.
 
-    Raises StateVersionError only.
+    `newest`: time (ms) of the newest record of the whole lane. Raises StateVersionError only.
     """
     work = _Work()
     state = _state(plan, shard, bucket, stored, work)
@@ -115,15 +122,26 @@ def step(
     records = sorted(rows, key=attrgetter("first_offset"))
     work.take(records, coordinator.on_row)
     before = stored.now if stored else now
+    if now < before - AHEAD_MS:
+        work.run("", lambda: coordinator.set_back(now))
+        before = now
     if ticks:
-        sure = min(now, before + plan.settings.grace_ms)
-        if plan.limited and state.catching_up_until is None:
-            sure = min(sure, max(state.last_ts, state.now))
-        _clock(coordinator, sure, work)
+        _clock(coordinator, _sure(plan, state, now, before, newest), work)
     blob = _blob(state, stored, work)
     work.outputs.append(_summary(records, now, blob, is_live=state.catching_up_until is None))
     work.outputs.extend(_quarantine(records))
     return Stored(max(now, before), blob), [out_row(shard, o) for o in work.outputs]
+
+
+def _sure(plan: Plan, state: ShardState, now: int, before: int, newest: int) -> int:
+    """Return the time (ms) up to which everything has been read, by clocks that can be trusted."""
+    grace = plan.settings.grace_ms
+    sure = min(now, before + grace)
+    if state.catching_up_until is not None:
+        return sure
+    if plan.limited:
+        return min(sure, max(state.last_ts, state.now))
+    return min(sure, newest + grace) if 0 <= newest < before - AHEAD_MS else sure
 
 
 def _clock(coordinator: ShardCoordinator, now: int, work: _Work) -> None:

@@ -99,10 +99,11 @@ def test_the_coordinator_is_told_only_of_time_that_has_been_read() -> None:
     assert clocks == [T0, T0 + 500, T0 + 500 + grace, T0 + 61_000]
 
 
-def test_time_does_not_go_back_when_the_drivers_clock_does() -> None:
+@pytest.mark.parametrize(("back", "now"), [(5_000, T0), (3_600_000, T0 - 3_600_000)])
+def test_time_goes_back_only_where_the_drivers_clock_was_ahead_by_much(back: int, now: int) -> None:
     stored, _ = step(PLAN, 0, 0, [], T0, None, ticks=True)
-    stored, _ = step(PLAN, 0, 0, [], T0 - 3_600_000, stored, ticks=True)
-    assert stored.now == decode_state(stored.blob).now == T0
+    stored, _ = step(PLAN, 0, 0, [], T0 - back, stored, ticks=True)
+    assert stored.now == decode_state(stored.blob).now == now
 
 
 def test_a_row_that_breaks_the_coordinator_is_counted_and_hurts_nothing_else() -> None:
@@ -193,3 +194,45 @@ def test_limited_batches_find_no_silence_in_what_they_have_not_read() -> None:
         plan = Plan(DetectionSettings(), "c1", {0: 600}, limited=limited)
         kinds.append({found.kind for found in found_in(run(batches, plan, nows)) if not found.history})
     assert kinds == [{"member_silent"}, set()]
+
+
+def hour_ahead(*, shared: bool, ahead: range = range(60, 90)) -> tuple[list[Finding], list[int]]:
+    """A lone member that commits each second for two minutes; findings, and when it was summarised.
+
+    A batch a second; in those of `ahead` the driver's clock is an hour ahead. `shared`: other shards of the
+    lane have records too, and show the time.
+    """
+    topic, member = Topic(), Client("a-1", (0,))
+    topic.generation(0, 1, [member])
+    topic.commits(1_000, 120_000, member)
+    stored: Stored | None = None
+    found, summarised = [], []
+    for second in range(180):
+        # Not every batch has records of this shard.
+        due = [row for row in topic.rows if row.record_ts <= T0 + second * 1_000] if second % 2 else []
+        topic.rows = topic.rows[len(due) :]
+        now = T0 + second * 1_000 + (3_600_000 if second in ahead else 0)
+        newest = T0 + second * 1_000 if shared else -1
+        stored, out = step(PLAN, 7, 0, due, now, stored, ticks=True, newest=newest)
+        found += found_in(out)
+        summarised += [second for row in out if row.row_kind == "group"]
+    return found, summarised
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_clock_that_was_an_hour_ahead_leaves_nothing_of_it_behind(*, shared: bool) -> None:
+    silent = [one for one in hour_ahead(shared=shared)[0] if one.kind == "member_silent"]
+    early = [one for one in silent if one.at < T0 + 118_000]
+    # Where nothing but the clock tells the time it is believed, and the next commit withdraws what it said.
+    told = {phase: {one.incident for one in early if one.phase == phase} for phase in ("opened", "resolved")}
+    assert told["opened"] == told["resolved"]
+    assert bool(early) is not shared
+    late = [one for one in silent if one not in early]
+    steady = [one for one in hour_ahead(shared=shared, ahead=range(0))[0] if one.kind == "member_silent"]
+    assert [(one.id, one.phase, one.at) for one in late] == [(one.id, one.phase, one.at) for one in steady]
+    assert late[0].phase == "opened"
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_groups_are_summarised_on_after_a_clock_was_ahead(*, shared: bool) -> None:
+    assert max(hour_ahead(shared=shared)[1]) >= 120
