@@ -105,10 +105,10 @@ class Dispatcher:
         self._stop = threading.Event()
         self._sending: dict[str, threading.Thread] = {}
         self._thread = threading.Thread(target=self._run, name="alerts", daemon=True)
-        self._saved_at = 0.0
-        self._pause = 0.0
+        self._saved_at = self._pause = 0.0
         self._taken: list[BatchName] = []
         self._rounded_at = time.monotonic()
+        self.alerts = self._dispatch.memory.engine.alerts
         self._refused = self._dispatch.memory.engine.refused
         self.status: Status = status_of(self._dispatch, clock())
 

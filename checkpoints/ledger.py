@@ -10,7 +10,7 @@ Refuses a snapshot of another format: guessing what has been told would lose or 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.checkpoints.files import replace_file
@@ -36,7 +36,7 @@ class Snapshot:
     batches: query id -> last batch applied. positions: shard -> last offset whose findings have been told,
     of the topic `topic_id` (a recreated topic counts its offsets anew) of the cluster `cluster_id`.
     jsonl_bytes: committed length of findings.jsonl. now: the last batch's timestamp (ms). rollup, live,
-    health: states of the driver's parts.
+    health: states of the driver's parts. rebuilt: what is held over a rebuild of the state.
     """
 
     batches: dict[str, int] = field(default_factory=dict)
@@ -48,6 +48,7 @@ class Snapshot:
     rollup: JsonState = field(default_factory=dict)
     live: JsonState = field(default_factory=dict)
     health: JsonState = field(default_factory=dict)
+    rebuilt: JsonState = field(default_factory=dict)
 
     def has(self, query_id: str, batch_id: int) -> bool:
         """Whether this batch has been told already."""
@@ -68,7 +69,7 @@ class Snapshot:
             return replace(self, cluster_id=cluster_id)
         health = self.health if before == cluster_id else {}
         moved = replace(self, topic_id=topic_id, cluster_id=cluster_id, positions={}, health=health)
-        return replace(moved, rollup={}, live={})
+        return replace(moved, rollup={}, live={}, rebuilt={})
 
     def after(self, query_id: str, batch_id: int, now: int, positions: Mapping[int, int]) -> Snapshot:
         """Return the snapshot in which this batch has been applied; `positions`: last offset per shard."""
@@ -76,7 +77,7 @@ class Snapshot:
         for shard, offset in positions.items():
             furthest[shard] = max(offset, furthest.get(shard, -1))
         batches = {**self.batches, query_id: batch_id}
-        return replace(self, batches=batches, positions=furthest, now=max(now, self.now))
+        return replace(self, batches=batches, positions=furthest, now=now if now >= 0 else self.now)
 
 
 class Ledger:
@@ -84,6 +85,7 @@ class Ledger:
 
     def __init__(self, folder: Place) -> None:
         self._path = folder / "snapshot.json"
+        self._body = b""
         folder.mkdir(parents=True, exist_ok=True)
 
     def load(self) -> Snapshot:
@@ -101,9 +103,21 @@ class Ledger:
             ) from error
 
     def commit(self, snapshot: Snapshot) -> None:
-        """Make `snapshot` the last one, durably. Blocks for the disk; raises OSError."""
-        body = {"format": FORMAT, **asdict(snapshot)}
-        replace_file(self._path, json.dumps(body, separators=(",", ":")).encode())
+        """Make `snapshot` the last one, durably. Blocks for the disk; raises OSError.
+
+        It is copied nowhere but into the file: its parts' states may be changed afterwards.
+        """
+        body = {"format": FORMAT} | {name: getattr(snapshot, name) for name in _NAMES}
+        encoded = json.dumps(body, separators=(",", ":")).encode()
+        replace_file(self._path, encoded)
+        self._body = encoded
+
+    def committed(self) -> Snapshot | None:
+        """Return the snapshot committed last, as it was then; None before the first. Reads no disk."""
+        return _from_json(json.loads(self._body)) if self._body else None
+
+
+_NAMES = tuple(one.name for one in fields(Snapshot))
 
 
 def _from_json(body: dict[str, Any]) -> Snapshot:

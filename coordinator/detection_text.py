@@ -194,11 +194,12 @@ finds the join phase over (CompletingRebalance) before one that finds it begun a
 generation failed, which no record will say. Members that have not rejoined are those still listed which
 fell silent long before the others did, or still commit.
 
-Without the probe, or for groups that it may not see, commits say it later and less surely: when at least
-two idle committers of an eager group stop within a heartbeat of each other, nobody of the group commits any
+Without the probe, or for groups that it may not see, commits say it later and less surely: when at least two
+idle committers of an eager group stop within a heartbeat of each other, nobody of the group commits any
 more, and others in the shard go on. ListGroups leaves out, without an error, what may not be seen; so every
 five minutes all groups are listed and compared with those alive by the topic: missing ones open
-`monitor_degraded` (`probe_partial`) and fall back on commits. What the probe sees overrules commits.
+`monitor_degraded` (`probe_partial`) and fall back on commits. What the probe sees overrules commits of a
+group whose own coordinator answered it.
 
 An epoch-based group's records say themselves that it has not converged, and who has not acknowledged.
 
@@ -206,18 +207,30 @@ An epoch-based group's records say themselves that it has not converged, and who
 
 Counted in a sliding window: losing a member that itself came after the first loss of the window, taking a
 member back after that, a rebalance among the same members, and failed generations. Losing and replacing
-older members counts only for a client that lost a new member twice. An empty generation counts with the
-one it ends. A group storms at `storm_threshold`; or, by the probe, when it was seen rebalancing in half
-of the looks, in three separate runs: that finds the storm that never completes a generation. First
-starts, scale-outs, cooperative follow-ups and Kafka Streams' probing do not count. When every member was
-replaced once, cleanly, it is a `rolling_restart`. A convergence of an epoch-based group counts its
-departures and returns, never plain joins. The worst offender is the client id and host in most of the
-counted generations, with its newest member and instance id.
+older members counts only for a client that lost a new member twice. An empty generation counts with the one
+it ends. A group storms at `storm_threshold`; or, by the probe, when it was seen rebalancing in half of the
+looks of two minutes, in three separate runs: that finds the storm that never completes a generation.
+`group_overrides` change either rule for the groups of a pattern. First starts, scale- outs, cooperative
+follow-ups and Kafka Streams' probing do not count. When every member was replaced once, cleanly, it is a
+`rolling_restart`. A convergence of an epoch-based group counts its departures and returns, never plain
+joins. The worst offender is the client id and host in most of the counted generations, with its newest
+member and instance id.
 
 ## The end of a group
 
 A tombstone is `group_migrated` where the next record is the other protocol's and of the same write, else
-`group_removed`: by an administrator when it came before the offsets could expire.
+`group_removed`: by an administrator when it came before the offsets could expire. What a group has open
+ends with its state, also where a record shows without a tombstone that it is of another type, or takes a
+step that no group takes.
+
+## State that is begun anew
+
+A rebuild (`--rebuild-state`, a lost checkpoint, the damaged state of a shard) makes state that knows of no
+incident. The driver holds what is open and compares once history has been read: what the new state finds
+again about the same group (and member, or topic) goes on under its incident; the rest is resolved,
+`expired`, with a `why` that says so: a storm after its quiet time, a silent member after as long a silence,
+a suspected barrier after `stuck_after_ms`, others after five seconds. A group that is still empty stays so
+until it has members. Groups of which the topic has no record any more are `group_removed`.
 
 ## What only the probe adds to a rebalance
 
@@ -263,9 +276,11 @@ coordinator resolved anew in the same write (`subscription_changed`). librdkafka
 with the application and leaves only when it polls again: a departure right after a commit that came after a
 silence of the rebalance timeout is a poll breach.
 
-The session timeout is in no record. When the job starts it reads those of consumer, share and streams
-groups from the brokers where it may, and those of groups that have one of their own; a setting wins, also
-per pattern of groups (`session_timeout_ms`). What nobody told is assumed, and a silence says so.
+The session timeout is in no record. When the job starts, every five minutes and soon after such a group is
+new it reads those of consumer, share and streams groups from the brokers where it may, and those of groups
+that have one of their own; one that has changed begins the query again, for a batch that runs again must
+have the same. A setting wins, also per pattern of groups (`session_timeout_ms`). What nobody told is
+assumed, and a silence says so.
 
 Commits name topics and assignments topic ids; with several topics the names are learned from
 which partitions one request commits together, and until then, or for subscriptions by pattern, members get

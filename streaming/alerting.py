@@ -9,6 +9,7 @@ from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
+from rebalance_monitor.alerts.alert import NEVER
 from rebalance_monitor.alerts.dispatcher import Dispatcher
 from rebalance_monitor.alerts.setup import checked
 from rebalance_monitor.alerts.ways import plan_of, sinks_of
@@ -65,6 +66,11 @@ class Alerting:
 
     def __exit__(self, *_: object) -> None:
         self._running.__exit__(None, None, None)
+
+    def opened(self) -> list[Finding]:
+        """Return the newest finding of every incident that still fires."""
+        alerts = list(self.dispatcher.alerts.values()) if self.dispatcher else []
+        return [alert.finding for alert in alerts if alert.ends_at == NEVER and alert.finding.incident]
 
     def start(self, committed: Snapshot) -> None:
         """Forget batches that were never committed; take those that no dispatcher has taken."""

@@ -19,6 +19,7 @@ from rebalance_monitor.cluster.admin import ClusterAdmin
 from rebalance_monitor.cluster.errors import AccessDeniedError, DependencyError
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.coordinator.causes import Cause
+from rebalance_monitor.streaming.broker_values import BrokerValues
 from rebalance_monitor.streaming.delta import early_session
 from rebalance_monitor.streaming.guard import (
     SightCheck,
@@ -109,7 +110,8 @@ def _tell_of_start(outputs: Outputs, state: StatePlan) -> None:
         outputs.notices.happened(Cause.STATE_REBUILT, f"state was rebuilt from the topic: {state.rebuilt}")
     if state.lost:
         outputs.notices.happened(Cause.DATA_LOST, lost_sentence(state.lost), sum(state.lost.values()))
-    if state.rebuilt or state.lost:
+    held = state.is_new and outputs.begin_anew(complete=bool(state.manifest.catching_up))
+    if state.rebuilt or state.lost or held:
         outputs.writer.speak()
 
 
@@ -150,15 +152,18 @@ class _Job:
         source = self.settings.source
         properties = self.settings.kafka.client_properties()
         asked: TopicFacts | None = facts
-        with TopicWatch(properties, source.topic, source.refresh_seconds) as watching:
+        values = BrokerValues(properties, self.settings.detection, self.plan.settings)
+        with TopicWatch(properties, source.topic, source.refresh_seconds) as watching, values:
             while asked is not None:
                 watching.begin()
-                end, error = self._run_query(asked, watching)
+                end, error = self._run_query(asked, watching, values)
                 if end in {End.STOPPED, End.FINISHED} or (error is not None and self._gives_up(error)):
                     return
                 asked = self._ask_again(asked)
 
-    def _run_query(self, facts: TopicFacts, watching: TopicWatch) -> tuple[End, Exception | None]:
+    def _run_query(
+        self, facts: TopicFacts, watching: TopicWatch, values: BrokerValues
+    ) -> tuple[End, Exception | None]:
         writer, told = self.outputs.writer, self.outputs.writer.told.batches
         sight = SightCheck(facts, limited=self.limit is not None)
         self.progressed = time.monotonic()
@@ -169,7 +174,7 @@ class _Job:
 
         def on_turn() -> bool:
             self._mind_silence()
-            return self._compare(sight, facts, watching)
+            return self._compare(sight, facts, watching) or self._retold(values)
 
         try:
             query = start_query(self.session, self._shape(facts), writer)
@@ -235,6 +240,16 @@ class _Job:
             self.outputs.notices.happened(Cause.DATA_LOST, lost_sentence(lost), sum(lost.values()))
         self.lost = lost
         return look.facts.partitions > facts.partitions
+
+    def _retold(self, values: BrokerValues) -> bool:
+        """Take what the brokers have said anew; true when it differs, for a query keeps its settings."""
+        if self.outputs.has_new_groups():
+            values.hurry()
+        settings = values.take()
+        if settings is None:
+            return False
+        self.plan = replace(self.plan, settings=settings)
+        return True
 
     def _gives_up(self, error: Exception) -> bool:
         """Wait before the next try; true when asked to stop meanwhile. Raises what will not pass."""

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from rebalance_monitor.config.model import Settings
+    from rebalance_monitor.coordinator.findings import Finding
     from rebalance_monitor.coordinator.settings import DetectionSettings
     from rebalance_monitor.streaming.sinks import Sink
     from rebalance_monitor.streaming.storage import Storage
@@ -66,7 +67,9 @@ class Outputs:
         )
         usual_age_ms = round(settings.trigger_seconds * 1000) + BATCH_MS
         probe_ms = round(settings.probe.interval_seconds * 1000) if self._probe else None
-        self._parts = Parts(detection, facts.cluster_id, drain, self.notices, usual_age_ms, probe_ms)
+        self._parts = Parts(
+            detection, facts.cluster_id, drain, self.notices, usual_age_ms, probe_ms, self._opened
+        )
         self.writer = BatchWriter(
             ledger,
             ledger.load().on_topic(facts.id, facts.cluster_id),
@@ -87,6 +90,21 @@ class Outputs:
                 for name, view in known.items()
             }
         )
+
+    def has_new_groups(self) -> bool:
+        """Whether epoch-based groups were seen for the first time since the last call."""
+        return self._parts.has_new_groups()
+
+    def begin_anew(self, *, complete: bool) -> bool:
+        """Hold what is open over a rebuild; true if there is anything. `complete`: all history is read."""
+        return self._parts.begin_anew(self.serving.snapshot.known.groups if complete else ())
+
+    def _opened(self) -> list[Finding]:
+        """Return the newest finding of every open incident; without tables the alerts know more of them."""
+        shown = self.serving.snapshot.known.incidents.open
+        found = {finding.incident: finding for finding in self.alerting.opened()}
+        found |= {name: incident.latest for name, incident in shown.items()}
+        return list(found.values())
 
     def __enter__(self) -> Self:
         if self._probe:

@@ -41,7 +41,7 @@ class StatePlan:
 
     rebuilt: why an earlier state was given up, "" where none was. lost: partition -> offsets that were
     removed from the topic after the last batch and before this start. read: partition -> next offset, as far
-    as it is known.
+    as it is known. is_new: no batch of it was begun.
     """
 
     manifest: Manifest
@@ -50,6 +50,7 @@ class StatePlan:
     rebuilt: str = ""
     lost: dict[int, int] = field(default_factory=dict)
     read: dict[int, int] = field(default_factory=dict)
+    is_new: bool = True
 
 
 def identity_of(facts: TopicFacts, buckets: int, lanes: int) -> Identity:
@@ -91,13 +92,16 @@ def plan_state(storage: Storage, facts: TopicFacts, settings: Settings, *, rebui
 def _resumed(storage: Storage, stored: Manifest, found: Identity, facts: TopicFacts) -> StatePlan:
     require_match(stored.identity, found)
     checkpoint = storage.checkpoint(stored.generation)
-    read = read_spark_log(checkpoint).read(facts.name)
+    spark_log = read_spark_log(checkpoint)
+    read = spark_log.read(facts.name)
     # The ledger knows it too, for a checkpoint that lies elsewhere.
     told = Ledger(storage.ledger).load().on_topic(facts.id, facts.cluster_id).positions
     furthest = {**{p: last + 1 for p, last in told.items()}, **read}
     require_uncut(furthest, facts.ends, facts.name)
     location, lost = storage.location(stored.generation), removed_unread(read, facts.begins)
-    return StatePlan(stored.grown(found), checkpoint, location, lost=lost, read=furthest)
+    return StatePlan(
+        stored.grown(found), checkpoint, location, lost=lost, read=furthest, is_new=spark_log.begun < 0
+    )
 
 
 def _history(facts: TopicFacts, settings: Settings) -> dict[int, int]:

@@ -71,6 +71,16 @@ def detection_settings(
     return settings if brokers is None else replace(settings, **_told(section, brokers))
 
 
+def told_again(
+    settings: DetectionSettings, section: detection.Detection, brokers: KnowsBrokers
+) -> DetectionSettings:
+    """Return `settings` with what `brokers` say by now; what they do not say stays as they said it before."""
+    told = _told(section, brokers)
+    told["known"] = tuple(sorted({*settings.known, *told["known"]}))
+    told["session_timeouts"] = told["session_timeouts"] or settings.session_timeouts
+    return replace(settings, **told)
+
+
 def _severity(override: detection.SeverityOverride) -> SeverityOverride:
     try:
         kind = Kind(override.kind)

@@ -22,12 +22,13 @@ from rebalance_monitor.streaming.identities import Identities
 from rebalance_monitor.streaming.sinks import JsonLines, Telling
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from pyspark.sql import DataFrame
 
     from rebalance_monitor.checkpoints.ledger import Ledger, Snapshot
     from rebalance_monitor.coordinator.findings import Finding
+    from rebalance_monitor.coordinator.rebuilt import Outcome
     from rebalance_monitor.streaming.sinks import Sink
 
 log = structlog.get_logger()
@@ -47,6 +48,9 @@ class DriverParts(Protocol):
 
     def findings(self, batch: Batch, wall: int) -> list[Finding]:
         """Return the batch's findings, refined, with those of the driver's own; `wall` in ms."""
+
+    def carried(self, told: list[Finding], again: Sequence[Finding], batch: Batch) -> Outcome:
+        """Return what becomes of final findings where the state was begun anew; `again` were told before."""
 
     def into(self, snapshot: Snapshot) -> Snapshot:
         """Return `snapshot` with the states of the parts."""
@@ -100,6 +104,7 @@ class BatchWriter:
         """Forget what was not committed: the query has ended, perhaps half-way through a batch."""
         self._has_id.clear()
         with self._telling:
+            self._snapshot = self._ledger.committed() or self._snapshot
             self._parts.restore(self._snapshot)
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
@@ -141,20 +146,34 @@ class BatchWriter:
 
     def _tell_locked(self, key: BatchKey, batch: Batch) -> None:
         wall = self._wall_ms()
-        fresh = replace(batch, findings=[f for f in batch.findings if not self._is_known(f)])
-        told = self._parts.findings(fresh, wall)
-        findings = [self._identities.finding(self._named(stamp(finding, wall))) for finding in told]
-        telling = Telling(findings, self._identities.batch(batch), wall)
+        again, news = self._sorted(batch.findings)
+        fresh = replace(batch, findings=news)
+        told = self._final(self._parts.findings(fresh, wall), wall)
+        outcome = self._parts.carried(told, again, fresh)
+        findings = outcome.findings + self._final(outcome.ended, wall)
+        fresh = replace(fresh, removed=[*fresh.removed, *outcome.gone])
+        telling = Telling(findings, self._identities.batch(fresh), wall)
         for sink in self._sinks:
             sink.write(key, telling)
         self._commit(key, batch)
         self.told.findings += len(findings)
         self._say(key, batch, findings, wall)
 
-    def _is_known(self, finding: Finding) -> bool:
-        # After a rebuild the topic is read from its beginning: its history has been told by an earlier query.
-        decided = finding.history and finding.shard is not None and finding.offset is not None
-        return decided and self._snapshot.told(finding.shard or 0, finding.offset or 0)
+    def _final(self, findings: Sequence[Finding], wall: int) -> list[Finding]:
+        return [self._identities.finding(self._named(stamp(finding, wall))) for finding in findings]
+
+    def _sorted(self, findings: Iterable[Finding]) -> tuple[list[Finding], list[Finding]]:
+        """Return those that an earlier query has told, and the others.
+
+        After a rebuild the topic is read from its beginning.
+        """
+        again: list[Finding] = []
+        news: list[Finding] = []
+        for finding in findings:
+            decided = finding.history and finding.shard is not None and finding.offset is not None
+            known = decided and self._snapshot.told(finding.shard or 0, finding.offset or 0)
+            (again if known else news).append(finding)
+        return again, news
 
     def _named(self, finding: Finding) -> Finding:
         return replace(finding, cluster=self._cluster_name) if self._cluster_name else finding

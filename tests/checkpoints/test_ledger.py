@@ -140,3 +140,12 @@ def test_memory_of_groups_stays_with_its_topic_and_incidents_with_their_cluster(
 def test_a_snapshot_that_never_knew_its_cluster_keeps_its_memory() -> None:
     old = replace(Snapshot().on_topic("one", ""), live={"b": 2})
     assert old.on_topic("one", "c1").live == {"b": 2}
+
+
+def test_what_was_committed_stays_as_it_was_whatever_its_parts_become(tmp_path: Path) -> None:
+    ledger, live = Ledger(tmp_path), {"groups": {"g": [1]}}
+    assert ledger.committed() is None
+    ledger.commit(Snapshot(batches={"q": 1}, positions={3: 4}, live=live))
+    live["groups"]["g"].append(2)
+    again = ledger.committed()
+    assert again == ledger.load() == Snapshot(batches={"q": 1}, positions={3: 4}, live={"groups": {"g": [1]}})

@@ -15,7 +15,7 @@ from rebalance_monitor.coordinator.settings import (
     GroupOverride,
     SeverityOverride,
 )
-from rebalance_monitor.streaming.settings import detection_settings
+from rebalance_monitor.streaming.settings import detection_settings, told_again
 
 
 @dataclass
@@ -93,3 +93,14 @@ def test_a_session_timeout_is_the_groups_own_or_its_types_and_assumed_where_nobo
     assert session("any", "streams") == (45_000, True)
     assert session("own", "consumer") == (60_000, False)
     assert session("slow-own", "share") == (9_000, False)
+
+
+def test_what_the_brokers_say_anew_is_taken_and_what_they_do_not_say_stays() -> None:
+    section = Detection(offsets_retention_ms=7)
+    settings = detection_settings(section, Brokers(session=30_000, own={"g": 9_000}))
+    again = told_again(settings, section, Brokers(session=40_000))
+    assert again == replace(settings, session_timeout_848_ms=40_000)
+    assert again.offsets_retention_ms == 7
+    assert told_again(again, section, Brokers(retention=None, largest=None)) == again
+    other = told_again(again, section, Brokers(session=40_000, own={"h": 8_000}))
+    assert other.session_timeouts == (("h", 8_000),)
