@@ -181,18 +181,18 @@ causes is above one half, and the finding says `basis: traffic`. Where the other
 well nothing is said, and a single member has nobody to be compared with.
 
 In KIP-848 groups commits do not extend the session and the timeout is in no record (`assumed`); a member
-that has to give up partitions passes its rebalance deadline from the moment it was told; so does a member
-of a streams group that has to give up tasks. Members of share groups commit nothing here, those of streams
-groups only what is new: no other deadline is judged. Deadlines start anew after a coordinator move and
-after the start of the monitor.
+that has to give up partitions passes its rebalance deadline from the moment it was told; so does a member of
+a streams group that has to give up tasks. Members of share groups commit nothing here, those of streams
+groups only what is new: no other deadline is judged. Deadlines start anew after a coordinator move and after
+the start of the monitor.
 
 ## In progress and stuck
 
-The probe lists the groups that rebalance, once a second: `rebalance_in_progress` is opened and resolved
-with a measured duration, `rebalance_stuck` once one unbroken barrier is past `stuck_after_ms`. A look that
-finds the join phase over (CompletingRebalance) before one that finds it begun again breaks it: that
-generation failed, which no record will say. Members that have not rejoined are those still listed which
-fell silent long before the others did, or still commit.
+The probe lists the groups that rebalance, once a second: `rebalance_in_progress` is opened and resolved with
+a measured duration, `rebalance_stuck` once one unbroken barrier is past `stuck_after_ms`. A look that finds
+the join phase over (CompletingRebalance) before one that finds it begun again breaks it: that generation
+failed, which no record will say. Members that have not rejoined are those still listed which fell silent
+long before the others did, or still commit.
 
 Without the probe, or for groups that it may not see, commits say it later and less surely: when at least two
 idle committers of an eager group stop within a heartbeat of each other, nobody of the group commits any
@@ -210,27 +210,25 @@ member back after that, a rebalance among the same members, and failed generatio
 older members counts only for a client that lost a new member twice. An empty generation counts with the one
 it ends. A group storms at `storm_threshold`; or, by the probe, when it was seen rebalancing in half of the
 looks of two minutes, in three separate runs: that finds the storm that never completes a generation.
-`group_overrides` change either rule for the groups of a pattern. First starts, scale- outs, cooperative
+`group_overrides` change either rule for the groups of a pattern. First starts, scale-outs, cooperative
 follow-ups and Kafka Streams' probing do not count. When every member was replaced once, cleanly, it is a
-`rolling_restart`. A convergence of an epoch-based group counts its departures and returns, never plain
-joins. The worst offender is the client id and host in most of the counted generations, with its newest
-member and instance id.
+`rolling_restart`. Convergences of epoch-based groups count departures and returns, never plain joins. The
+worst offender is the client id and host in most counted generations, with its newest member.
 
 ## The end of a group
 
 A tombstone is `group_migrated` where the next record is the other protocol's and of the same write, else
-`group_removed`: by an administrator when it came before the offsets could expire. What a group has open
-ends with its state, also where a record shows without a tombstone that it is of another type, or takes a
-step that no group takes.
+`group_removed`: by an administrator when it came before the offsets could expire. What a group has open ends
+with its state, also where that is dropped without a tombstone.
 
 ## State that is begun anew
 
 A rebuild (`--rebuild-state`, a lost checkpoint, the damaged state of a shard) makes state that knows of no
 incident. The driver holds what is open and compares once history has been read: what the new state finds
-again about the same group (and member, or topic) goes on under its incident; the rest is resolved,
-`expired`, with a `why` that says so: a storm after its quiet time, a silent member after as long a silence,
-a suspected barrier after `stuck_after_ms`, others after five seconds. A group that is still empty stays so
-until it has members. Groups of which the topic has no record any more are `group_removed`.
+again about the same goes on under its incident; the rest is resolved, `expired`, with a `why` that says so:
+a storm after its quiet time, a silent member after as long a silence, a suspected barrier after
+`stuck_after_ms`, others after five seconds. A group that is still empty stays so until it has members.
+Groups of which the topic has no record any more are `group_removed`.
 
 ## What only the probe adds to a rebalance
 
