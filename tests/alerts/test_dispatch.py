@@ -220,6 +220,29 @@ def test_what_may_have_arrived_is_brought_to_its_end_even_if_over_by_then() -> N
     assert play.last.notification.maybe_sent
 
 
+def test_what_was_refused_for_good_and_is_over_by_then_is_not_told_at_all() -> None:
+    play = Play(broken={"sre": SinkError("the service answered 413", permanent=True)})
+    play.happens(storm())
+    play.run(12 * SECOND)
+    assert play.tried >= 1
+    play.happens(storm("resolved"))
+    play.broken = {}
+    play.run(30 * MINUTE)
+    assert [one for one in play.heard("sre") if "group" in one.notification.labels] == []
+
+
+def test_what_may_have_arrived_is_not_ended_while_some_of_it_fires_unseen() -> None:
+    play = Play(broken={"sre": SinkError("cut")})
+    play.happens(storm(), finding(Kind.REBALANCE_STUCK, phase="opened", incident="i-stuck", id="stuck"))
+    play.run(12 * SECOND)
+    play.silenced = lambda _labels, _now: True
+    play.happens(storm("resolved"))
+    play.broken = {}
+    assert play.run(5 * MINUTE) == []
+    play.silenced = lambda _labels, _now: False
+    assert play.run(5 * MINUTE)[0][:2] == ("sre", Phase.OPENED)
+
+
 def test_a_receiver_that_fails_for_good_is_an_alert_to_the_others() -> None:
     play = Play(ONLY_SLACK, broken={"sre": SinkError("invalid_auth", permanent=True)})
     play.happens(storm())
