@@ -201,3 +201,23 @@ def test_a_poll_interval_that_no_record_holds_takes_what_the_session_hardly_expl
     assert fits[Cause.SESSION_TIMEOUT] >= 0.9
     late = dict(attribute(silence(10_760, elapsed=31_000, hidden=True, **client)))
     assert max(late.values()) < 0.6
+
+
+# In epoch-based groups heartbeats keep the session: it ends up to one of them sooner after the last commit.
+BEAT_KEPT = {"session_early": 5_000, "wait": 0}
+
+
+@pytest.mark.parametrize("after", [40_500, 43_000, 45_000])
+def test_a_session_that_heartbeats_keep_expires_up_to_one_sooner_after_the_last_commit(after: int) -> None:
+    assert attribute(silence(after, **BEAT_KEPT))[0][0] is Cause.SESSION_TIMEOUT
+    assert attribute(silence(after, static=True, **BEAT_KEPT))[0][0] is Cause.STATIC_MEMBER_EXPIRED
+    assert Cause.SESSION_TIMEOUT not in dict(attribute(silence(after - 6_000, **BEAT_KEPT)))
+
+
+def test_a_client_that_is_held_up_by_its_application_leaves_at_its_interval_or_expires_a_session_later() -> (
+    None
+):
+    held = {"poll_held": True, "cadence": 1_000, **BEAT_KEPT}
+    near = [300_000, 300_500, 341_000, 343_000, 345_000]
+    assert all(attribute(silence(at, **held))[0][0] is Cause.POLL_INTERVAL_EXCEEDED for at in near)
+    assert Cause.POLL_INTERVAL_EXCEEDED not in dict(attribute(silence(352_000, **held)))
