@@ -21,6 +21,9 @@ def test_a_silent_member_is_opened_by_the_clock_and_withdrawn_by_a_commit() -> N
     assert (opened.details["deadline"], updated.details["deadline"]) == ("session", "poll")
     assert (updated.phase, updated.incident) == ("updated", opened.id)
     assert (resolved.phase, resolved.resolution, resolved.incident) == ("resolved", "withdrawn", opened.id)
+    assert {found.members_affected for found in (opened, updated, resolved)} == {1}
+    for found, deadline, timeout in ((opened, "session", "6.0 s"), (updated, "poll", "8.0 s")):
+        assert f" at its {deadline} deadline; timeout {timeout};" in found.causes[0].why
 
 
 def test_a_silent_member_that_is_dropped_is_confirmed() -> None:
