@@ -274,7 +274,7 @@ coordinator resolved anew in the same write (`subscription_changed`). librdkafka
 with the application and leaves only when it polls again: a departure right after a commit that came after a
 silence of the rebalance timeout is a poll breach.
 
-The session timeout is in no record. When the job starts, every five minutes and soon after such a group is
+The session timeout is in no record. When the job starts, every five minutes and within a minute after one is
 new it reads those of consumer, share and streams groups from the brokers where it may, and those of groups
 that have one of their own; one that has changed begins the query again, for a batch that runs again must
 have the same. A setting wins, also per pattern of groups (`session_timeout_ms`). What nobody told is

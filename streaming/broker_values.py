@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 EVERY_S = 300.0
-SOON_S = 10.0
-"""After a group is new: others that come with it are asked for at once."""
+SOON_S = 60.0
+"""After a group is new: however many come and go, all are asked for at most once in this time."""
 
 
 class BrokerValues:

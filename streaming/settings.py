@@ -74,10 +74,15 @@ def detection_settings(
 def told_again(
     settings: DetectionSettings, section: detection.Detection, brokers: KnowsBrokers
 ) -> DetectionSettings:
-    """Return `settings` with what `brokers` say by now; what they do not say stays as they said it before."""
+    """Return `settings` with what `brokers` say by now; what they do not say stays as they said it before.
+
+    So does the session timeout of a group that is gone, for each change begins a query again.
+    """
     told = _told(section, brokers)
     told["known"] = tuple(sorted({*settings.known, *told["known"]}))
-    told["session_timeouts"] = told["session_timeouts"] or settings.session_timeouts
+    told["session_timeouts"] = tuple(
+        sorted({**dict(settings.session_timeouts), **dict(told["session_timeouts"])}.items())
+    )
     return replace(settings, **told)
 
 

@@ -103,4 +103,5 @@ def test_what_the_brokers_say_anew_is_taken_and_what_they_do_not_say_stays() -> 
     assert again.offsets_retention_ms == 7
     assert told_again(again, section, Brokers(retention=None, largest=None)) == again
     other = told_again(again, section, Brokers(session=40_000, own={"h": 8_000}))
-    assert other.session_timeouts == (("h", 8_000),)
+    assert other.session_timeouts == (("g", 9_000), ("h", 8_000))
+    assert told_again(other, section, Brokers(session=40_000, own={"g": 9_000})) == other
