@@ -15,7 +15,6 @@ import re
 from http.client import HTTPException
 from typing import TYPE_CHECKING, Any
 
-from slack_sdk import WebClient
 from slack_sdk.errors import SlackClientError
 
 from rebalance_monitor.alerts.render import slack as blocks
@@ -23,6 +22,7 @@ from rebalance_monitor.alerts.sinks import slack_errors
 from rebalance_monitor.alerts.sinks.base import Phase, Sent, SinkError
 from rebalance_monitor.alerts.sinks.http import Net
 from rebalance_monitor.alerts.sinks.quiet import SILENT, short
+from rebalance_monitor.alerts.sinks.slack_client import SlackClient
 from rebalance_monitor.alerts.thread import news_of
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class SlackSink:
         net = Net() if net is None else net
         self.name = name
         self._channel = channel
-        self._client = WebClient(
+        self._client = SlackClient(
             token.get_secret_value(),
             base_url=base_url,
             timeout=max(1, round(net.timeout_s)),

@@ -58,4 +58,4 @@ def refused(error: SlackClientError) -> SinkError:
     said = data.get("error") if isinstance(data, dict) else None
     if isinstance(said, str) and _CODE.fullmatch(said):
         return RefusedError(said, permanent=said not in TRANSIENT and not passes, retry_after_s=wait)
-    return SinkError(f"Slack answered {status}", permanent=status >= 400 and not passes, retry_after_s=wait)  # noqa: PLR2004
+    return SinkError(f"Slack answered {status}", permanent=status >= 300 and not passes, retry_after_s=wait)  # noqa: PLR2004

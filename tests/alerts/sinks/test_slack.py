@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -201,3 +202,19 @@ def test_a_status_without_slacks_own_words_is_judged_as_of_any_service(
     with pytest.raises(SinkError, match=str(status)) as raised:
         sink.send(note(), NOW)
     assert raised.value.permanent is permanent
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("proxied", [False, True])
+def test_the_token_goes_to_no_other_host_whatever_slack_or_a_proxy_answers(
+    fake: SlackFake, status: int, *, proxied: bool
+) -> None:
+    with SlackFake() as other:
+        net = replace(NET, proxy=SecretStr(fake.url)) if proxied else NET
+        sink = SlackSink("team", SecretStr(TOKEN), CHANNEL, base_url=fake.api, net=net)
+        fake.script.append(Answer(status, b"", {"Location": f"{other.api}chat.postMessage"}))
+        with pytest.raises(SinkError, match=f"^Slack answered {status}$") as raised:
+            sink.send(note(), NOW)
+        assert other.calls == []
+    assert raised.value.permanent
+    assert len(fake.calls) == 1
