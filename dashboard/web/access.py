@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from rebalance_monitor.config.web import Web
 
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
-OPEN_PATHS = frozenset({"/", "/healthz", "/readyz"})
+HEALTH_PATHS = frozenset({"/healthz", "/readyz"})
+OPEN_PATHS = HEALTH_PATHS | {"/"}
 OPEN_PREFIX = "/static/"
 HEADERS = {
     "content-security-policy": (

@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Any, Self
 
 import uvicorn
 
+from rebalance_monitor.dashboard.web.connection import Bounded, Connection
+
 if TYPE_CHECKING:
     from rebalance_monitor.dashboard.web.stream import Stream
 
 STOPS_S = 5.0
-CONNECTIONS = 256
+BACKLOG = 128
+"""Clients that may wait to be taken in; so many descriptors at most are opened in one go."""
 
 
 class Server:
@@ -28,14 +31,16 @@ class Server:
         self.port: int = self._socket.getsockname()[1]
         self._server = uvicorn.Server(
             uvicorn.Config(
-                app,
+                Bounded(app),
+                http=Connection,
+                ws="none",
+                backlog=BACKLOG,
                 log_config=None,
                 # Whoever sends rubbish, or too much, does not write the log.
                 log_level="error",
                 access_log=False,
                 lifespan="off",
                 server_header=False,
-                limit_concurrency=CONNECTIONS,
                 timeout_graceful_shutdown=2,
                 # A proxy's own headers are judged by access.py alone.
                 proxy_headers=False,
@@ -71,7 +76,7 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         found.bind(address)
-        found.listen(128)
+        found.listen(BACKLOG)
     except OSError:
         found.close()
         raise
