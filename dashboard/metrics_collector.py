@@ -72,7 +72,7 @@ class _Page:
     """The families of one scrape."""
 
     def __init__(self, cluster: str) -> None:
-        self._cluster = cluster
+        self._cluster = _text(cluster)
         self.families = {
             name: Family(metric.family, metric.what, metric.type.value) for name, metric in METRICS.items()
         }
@@ -99,7 +99,13 @@ class _Page:
         family.add_sample(f"{sample}_count", given, seen)
 
     def _labels(self, name: str, values: Sequence[str]) -> dict[str, str]:
-        return {"cluster": self._cluster, **dict(zip(METRICS[name].labels, values, strict=True))}
+        given = zip(METRICS[name].labels, map(_text, values), strict=True)
+        return {"cluster": self._cluster, **dict(given)}
+
+
+def _text(value: str) -> str:
+    """Return a label's value; a lone surrogate is escaped, or no page would come out."""
+    return value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()
 
 
 class SnapshotCollector(Collector):

@@ -101,4 +101,6 @@ class Stream:
 
 
 def _text(data: Any) -> str:  # noqa: ANN401 - anything JSON
-    return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    """Return JSON; what is no text of Unicode (a lone surrogate) is escaped."""
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    return text.encode("utf-8", "backslashreplace").decode()

@@ -98,3 +98,13 @@ def _read(url: str, seen: threading.Event) -> None:
         for _ in events(answer):
             seen.set()
     seen.set()
+
+
+def test_a_name_that_is_no_text_of_unicode_ends_no_stream() -> None:
+    snapshot = Snapshot("lab")
+    with served(snapshot) as client, client.stream("GET", "/api/v1/events") as answer:
+        told = events(answer)
+        next(told)
+        snapshot.apply(Update(groups={"a\ud800b": known.summary("a\ud800b")}, now=known.T0, wall=known.T0))
+        event, data = next(told)
+        assert (event, [row["group"] for row in data["rows"]]) == ("change", ["a\ud800b"])
