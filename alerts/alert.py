@@ -11,8 +11,11 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rebalance_monitor.alerts.labels import Labels
     from rebalance_monitor.coordinator.findings import Finding
+    from rebalance_monitor.coordinator.kinds import Kind
 
 NEVER = 2**63 - 1
 """`ends_at` of an alert that nothing has ended yet."""
@@ -41,8 +44,16 @@ class Alert:
 
 def fingerprint(finding: Finding) -> str:
     """Return the identity of the alert that this finding belongs to: 16 hex digits."""
-    parts = [finding.cluster, finding.kind.value, finding.group or finding.scope.value]
-    if finding.group is None:
-        parts.append(str(finding.shard))
-        parts += [str(finding.details.get(name, "")) for name in _DISTINGUISHING]
+    if finding.group is not None:
+        return group_fingerprint(finding.cluster, finding.kind, finding.group)
+    parts = [finding.cluster, finding.kind.value, finding.scope.value, str(finding.shard)]
+    return _digest([*parts, *(str(finding.details.get(name, "")) for name in _DISTINGUISHING)])
+
+
+def group_fingerprint(cluster: str, kind: Kind, group: str) -> str:
+    """Return the identity of a group's alert of this kind: there is one at most."""
+    return _digest([cluster, kind.value, group])
+
+
+def _digest(parts: Sequence[str]) -> str:
     return sha256("\0".join(parts).encode(errors="surrogatepass")).hexdigest()[:16]

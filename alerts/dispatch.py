@@ -157,7 +157,10 @@ class Dispatch:
         keys = self.engine.take(alert, now, also)
         ways = [(name, key) for key in keys for name in self.engine.ways_of(key)]
         for way in ways:
-            self._thread(way, [alert]).concern(alert)
+            thread = self._thread(way, [alert])
+            thread.concern(alert)
+            if len(thread.groups) > thread.room:
+                thread.trim(self.engine.alerts_of(way[1]))
         return ways
 
     def _rescue(self, alert: Alert, now: int) -> list[Route]:

@@ -40,6 +40,10 @@ class Engine:
         self._routes = {route.path: route for route in (*rules.root.walk(), *rules.fallback)}
         for key in [key for key in state.groups if key[0] not in self._routes]:
             del state.groups[key]
+        self._keys: dict[str, set[Key]] = {}
+        for key, group in state.groups.items():
+            for name in group.alerts:
+                self._keys.setdefault(name, set()).add(key)
         known = {(way, key) for key in state.groups for way in self.ways_of(key)}
         state.pending &= known
 
@@ -122,6 +126,10 @@ class Engine:
         hush = self._hush(now)
         return hush.mutes(alert) or hush.swallows(alert)
 
+    def alerts_of(self, key: Key) -> list[Alert]:
+        """Return the alerts of a group, those included that are over and still to be told."""
+        return [self._state.alerts[name] for name in self._state.groups[key].alerts]
+
     def silenced(self, way: str, key: Key, now: int) -> tuple[Alert, ...]:
         """Return what this way out knows as firing, if silences cover all of it by now."""
         group, entry = self._state.groups.get(key), self._state.log.get((way, key))
@@ -156,6 +164,7 @@ class Engine:
             if group is None:
                 group = self._state.groups[key] = AlertGroup(now + route.group_wait)
             group.alerts.add(alert.fingerprint)
+            self._keys.setdefault(alert.fingerprint, set()).add(key)
             group.former.discard(alert.fingerprint)
             if not group.looked and alert.starts_at + route.group_wait < now:
                 group.next_look = min(group.next_look, now)
@@ -163,9 +172,8 @@ class Engine:
         return keys
 
     def _leave(self, alert: Alert) -> None:
-        for group in self._state.groups.values():
-            if alert.fingerprint in group.alerts:
-                group.former.add(alert.fingerprint)
+        for key in self._keys.get(alert.fingerprint, ()):
+            self._state.groups[key].former.add(alert.fingerprint)
 
     def _look(self, key: Key, hush: Hush, now: int) -> list[Due]:
         found = []
@@ -178,8 +186,7 @@ class Engine:
                 found.append(due)
             else:
                 self.sent(due, now)
-        alerts = [self._state.alerts[name] for name in self._state.groups[key].alerts]
-        self._forget(key, [alert for alert in alerts if alert.resolved(now)])
+        self._forget(key, [alert for alert in self.alerts_of(key) if alert.resolved(now)])
         return found
 
     def _judge(self, way: str, key: Key, hush: Hush, now: int) -> Due | None:
@@ -243,6 +250,7 @@ class Engine:
             if self._state.alerts.get(alert.fingerprint) == alert:
                 group.alerts.discard(alert.fingerprint)
                 group.former.discard(alert.fingerprint)
+                self._keys.get(alert.fingerprint, set()).discard(key)
 
     def _collect(self, now: int) -> None:
         """Forget empty groups, alerts of no group, and log entries too old to matter."""
@@ -250,8 +258,8 @@ class Engine:
         state.collected_at = now
         for key in [key for key, group in state.groups.items() if not group.alerts]:
             del state.groups[key]
-        used = {name for group in state.groups.values() for name in group.alerts}
-        for name in [name for name, a in state.alerts.items() if name not in used and a.resolved(now)]:
+        self._keys = {name: keys for name, keys in self._keys.items() if keys}
+        for name in [name for name, a in state.alerts.items() if name not in self._keys and a.resolved(now)]:
             del state.alerts[name]
         for way in [way for way, entry in state.log.items() if self._stale(way[1], entry, now)]:
             del state.log[way]

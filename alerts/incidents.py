@@ -16,10 +16,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.alerts.alert import NEVER, Alert, fingerprint
+from rebalance_monitor.alerts.alert import NEVER, Alert, fingerprint, group_fingerprint
 from rebalance_monitor.alerts.labels import labels_of
 from rebalance_monitor.alerts.swallowing import EXPLAINED, SINGLES
-from rebalance_monitor.coordinator.kinds import Kind, Scope, Severity
+from rebalance_monitor.coordinator.kinds import Kind, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -50,7 +50,7 @@ class Policy:
 
 def taken(alerts: Mapping[str, Alert], finding: Finding, policy: Policy) -> list[Alert]:
     """Return the alerts that are new or changed after this finding; `alerts` by fingerprint, as before."""
-    changed = [] if finding.history else _around(alerts.values(), finding, policy)
+    changed = [] if finding.history else _around(alerts, finding, policy)
     changed += [] if finding.history else _refilled(alerts, finding)
     before = alerts.get(fingerprint(finding))
     after = apply(before, _explained(alerts, finding), policy)
@@ -108,45 +108,36 @@ def _ended(alert: Alert | None, finding: Finding) -> Alert | None:
     return replace(alert, ends_at=min(alert.ends_at, began(finding)), finding=summed)
 
 
-def _around(alerts: Iterable[Alert], finding: Finding, policy: Policy) -> list[Alert]:
+def _around(alerts: Mapping[str, Alert], finding: Finding, policy: Policy) -> list[Alert]:
     """Return the other alerts of the group that this finding changes."""
-    if finding.kind is Kind.ROLLING_RESTART and finding.scope is Scope.GROUP:
+    if finding.kind is Kind.ROLLING_RESTART:
         window = int(finding.details.get("window_ms", 0)) + RESTART_SLACK_MS
-        return [
-            _lowered(alert, policy)
-            for alert in alerts
-            if _is_of(alert, finding, EXPLAINED[Kind.ROLLING_RESTART])
-            and alert.starts_at >= began(finding) - window
-        ]
+        lost = _of_group(alerts, finding, EXPLAINED[Kind.ROLLING_RESTART])
+        return [_lowered(alert, policy) for alert in lost if alert.starts_at >= began(finding) - window]
     if finding.kind is Kind.STORM and finding.phase == "resolved":
-        return [
-            replace(alert, ends_at=min(alert.ends_at, began(finding)))
-            for alert in alerts
-            if _is_of(alert, finding, SINGLES) and alert.finding.phase is None
-        ]
-    if finding.kind is Kind.GROUP_REMOVED:
-        return [
-            replace(alert, ends_at=min(alert.ends_at, began(finding)))
-            for alert in alerts
-            if _is_of(alert, finding, None) and alert.ends_at == NEVER
-        ]
-    return []
+        ended = [alert for alert in _of_group(alerts, finding, SINGLES) if alert.finding.phase is None]
+    elif finding.kind is Kind.GROUP_REMOVED:
+        ended = [alert for alert in _of_group(alerts, finding, Kind) if alert.ends_at == NEVER]
+    else:
+        return []
+    return [replace(alert, ends_at=min(alert.ends_at, began(finding))) for alert in ended]
 
 
 def _refilled(alerts: Mapping[str, Alert], finding: Finding) -> list[Alert]:
     """Return the alerts that a completed generation ends."""
     if finding.kind is not Kind.REBALANCE:
         return []
-    found = [alerts.get(fingerprint(replace(finding, kind=kind))) for kind in _OF_EMPTY]
     ends_at = began(finding)
-    return [
-        replace(a, ends_at=ends_at) for a in found if a is not None and a.ends_at > ends_at >= a.starts_at
-    ]
+    found = _of_group(alerts, finding, _OF_EMPTY)
+    return [replace(alert, ends_at=ends_at) for alert in found if alert.ends_at > ends_at >= alert.starts_at]
 
 
-def _is_of(alert: Alert, finding: Finding, kinds: frozenset[Kind] | None) -> bool:
-    same = alert.finding.group == finding.group and alert.finding.cluster == finding.cluster
-    return same and (kinds is None or alert.finding.kind in kinds)
+def _of_group(alerts: Mapping[str, Alert], finding: Finding, kinds: Iterable[Kind]) -> list[Alert]:
+    """Return the alerts of these kinds that the finding's group has; none where it is of no group."""
+    if finding.group is None:
+        return []
+    names = [group_fingerprint(finding.cluster, kind, finding.group) for kind in sorted(kinds)]
+    return [alert for alert in map(alerts.get, names) if alert is not None]
 
 
 def _lowered(alert: Alert, policy: Policy) -> Alert:
@@ -160,10 +151,9 @@ def _lowered(alert: Alert, policy: Policy) -> Alert:
 
 def _explained(alerts: Mapping[str, Alert], finding: Finding) -> Finding:
     """Return the finding, lowered while its group goes through a rolling restart."""
-    if finding.kind not in EXPLAINED[Kind.ROLLING_RESTART] or finding.group is None:
+    if finding.kind not in EXPLAINED[Kind.ROLLING_RESTART]:
         return finding
-    restart = alerts.get(fingerprint(replace(finding, kind=Kind.ROLLING_RESTART)))
-    at = began(finding)
-    if restart is None or restart.resolved(at):
+    restarts = _of_group(alerts, finding, (Kind.ROLLING_RESTART,))
+    if all(restart.resolved(began(finding)) for restart in restarts):
         return finding
     return replace(finding, severity=Severity.INFO)

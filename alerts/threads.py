@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings import Finding
 
 MAX_TOLD = 20
+ROOM = 1_000
+"""Names of groups that a thread keeps at least before it looks which of them still have alerts."""
 
 
 @dataclass(slots=True)
@@ -32,7 +34,8 @@ class Thread:
     `told_at`: when it was last told, -1 before. `sequence`: notifications that arrived. `uncertain`: an
     attempt since then may have arrived. `attempts` that failed since then. `state`: what the sink keeps.
     `news`: findings since it was last told. `told`: alerts as last told, for an end that nobody saw.
-    `acknowledged`: it has been told that somebody silenced it.
+    `acknowledged`: it has been told that somebody silenced it. `groups`: whose rebalances count; more than
+    `room` of them are to be trimmed, for a thread over many groups may stay open for months.
     """
 
     id: str
@@ -47,6 +50,7 @@ class Thread:
     news: list[Finding] = field(default_factory=list)
     groups: set[str] = field(default_factory=set)
     told: list[Alert] = field(default_factory=list)
+    room: int = field(default=ROOM, compare=False)
 
     @property
     def is_told(self) -> bool:
@@ -62,6 +66,13 @@ class Thread:
         self.groups.update(alert.finding.groups)
         if alert.finding.group is not None:
             self.groups.add(alert.finding.group)
+
+    def trim(self, alerts: Iterable[Alert]) -> None:
+        """Keep the groups of these alerts only, those that are still open or to be told."""
+        self.groups.clear()
+        for alert in alerts:
+            self.concern(alert)
+        self.room = max(ROOM, 2 * len(self.groups))
 
     def arrived(self, notification: Notification, state: dict[str, str], now: int) -> None:
         """Take a notification as told; `state` is what its sink returned."""
