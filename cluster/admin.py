@@ -8,11 +8,11 @@ Needs Describe on the topic and the cluster; DescribeConfigs for the configurati
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from rebalance_monitor.cluster.errors import AccessDeniedError, BrokerUnreachableError, DependencyError
+from rebalance_monitor.cluster.connection import opened, sentence
+from rebalance_monitor.cluster.errors import AccessDeniedError, DependencyError
 from rebalance_monitor.cluster.properties import admin_arguments
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class ClusterAdmin:
         self.servers = properties.get("bootstrap.servers", "localhost:9092")
         arguments = {"client_id": CLIENT_ID, "request_timeout_ms": timeout_ms, **admin_arguments(properties)}
         arguments["bootstrap_servers"] = [part.strip() for part in self.servers.split(",")]
-        self._client = self._told(lambda: _opened({"bootstrap_timeout_ms": timeout_ms, **arguments}))
+        self._client = self._told(lambda: opened({"bootstrap_timeout_ms": timeout_ms, **arguments}))
 
     def __enter__(self) -> Self:
         return self
@@ -174,23 +174,30 @@ class ClusterAdmin:
         Empty where that may not be asked: what the brokers tell for all is all that is known then.
         """
         try:
-            groups = [group for broker in self.brokers() for group in self.list_groups(broker.id)]
-            typed = {str(g["group_id"]): str(g.get("group_type") or "").lower() for g in groups}
-            return self._own_timeouts({name: kind for name, kind in typed.items() if kind in EPOCH_TYPES})
+            typed = self.epoch_based_groups()
+            usual = {kind: self._session_timeout(kind) for kind in set(typed.values())}
+            told = self.session_timeouts_of(typed)
         except DependencyError:
             return {}
+        return {group: own for group, own in told.items() if own is not None and own != usual[typed[group]]}
 
-    def _own_timeouts(self, typed: Mapping[str, str]) -> dict[str, int]:
-        found: dict[str, int] = {}
-        usual = {kind: self._session_timeout(kind) for kind in set(typed.values())}
-        names, keys = sorted(typed), [f"{kind}.session.timeout.ms" for kind in sorted(usual)]
+    def epoch_based_groups(self) -> dict[str, str]:
+        """Give the type (consumer, share, streams) of each epoch-based group that we may list."""
+        groups = [group for broker in self.brokers() for group in self.list_groups(broker.id)]
+        typed = {str(group["group_id"]): str(group.get("group_type") or "").lower() for group in groups}
+        return {name: kind for name, kind in typed.items() if kind in EPOCH_TYPES}
+
+    def session_timeouts_of(self, typed: Mapping[str, str]) -> dict[str, int | None]:
+        """Give the session timeout (ms) that holds for each of these groups (name to type, Kafka 4.0+).
+
+        None where it is not told: without DescribeConfigs on the group, which need not exist.
+        """
+        found: dict[str, int | None] = {}
+        names, keys = sorted(typed), [f"{kind}.session.timeout.ms" for kind in sorted(set(typed.values()))]
         for first in range(0, len(names), GROUPS_ASKED):
             answers = self._described_configs("GROUP", names[first : first + GROUPS_ASKED], keys)
             for group, values in answers.items():
-                kind = typed[group]
-                own = _number(values.get(f"{kind}.session.timeout.ms"))
-                if own is not None and own != usual[kind]:
-                    found[group] = own
+                found[group] = _number(values.get(f"{typed[group]}.session.timeout.ms"))
         return found
 
     def _session_timeout(self, kind: str) -> int | None:
@@ -274,59 +281,7 @@ class ClusterAdmin:
         try:
             return ask()
         except (KafkaError, OSError) as error:
-            raise _sentence(error, self.servers) from error
-
-
-def _opened(arguments: Mapping[str, Any]) -> Any:  # noqa: ANN401 - the library has no types
-    """Open the client; one that finds no broker would leave its thread and sockets behind."""
-    from kafka.admin import KafkaAdminClient  # noqa: PLC0415 - 0.15 s that `--help` need not wait for
-    from kafka.net.compat import KafkaNetClient  # noqa: PLC0415
-
-    # Connections that fail and slow turns are its own affair: what matters is raised, and told once.
-    logging.getLogger("kafka.net").setLevel(logging.CRITICAL)
-    made: list[Any] = []
-
-    def kept(**settings: Any) -> Any:  # noqa: ANN401 - the library has no types
-        made.append(KafkaNetClient(**settings))
-        return made[0]
-
-    try:
-        return KafkaAdminClient(kafka_client=kept, **arguments)
-    except BaseException:
-        for client in made:
-            client.close()
-            client._manager._net.stop()  # noqa: SLF001 - nothing public ends the thread
-        raise
-
-
-def _sentence(error: Exception, servers: str) -> DependencyError:
-    from kafka.errors import (  # noqa: PLC0415
-        AuthorizationError,
-        IncompatibleBrokerVersion,
-        RetriableError,
-        SaslAuthenticationFailedError,
-    )
-
-    if isinstance(error, SaslAuthenticationFailedError):
-        return AccessDeniedError(
-            f"The brokers at {servers} refuse our credentials: {error}.",
-            "Correct `sasl.*` under `kafka:` in the configuration.",
-        )
-    if isinstance(error, AuthorizationError):
-        return AccessDeniedError(
-            f"The brokers at {servers} do not allow it: {error}.",
-            "`rebalance-monitor doctor` names the missing permissions.",
-        )
-    if isinstance(error, IncompatibleBrokerVersion):
-        return DependencyError(
-            f"The brokers at {servers} are too old: {error}.", "Kafka 2.6 is the oldest known."
-        )
-    if isinstance(error, RetriableError | OSError):
-        return BrokerUnreachableError(
-            f"No Kafka broker answers at {servers} ({error}).",
-            "Check `kafka.bootstrap_servers`, the network, and `security.protocol`.",
-        )
-    return DependencyError(f"The brokers at {servers} answer with an error: {error}.", "")
+            raise sentence(error, self.servers) from error
 
 
 def _number(text: str | None) -> int | None:

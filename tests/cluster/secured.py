@@ -66,6 +66,7 @@ LEAST = {
     "cluster": Grant(AclOperation.DESCRIBE, ResourceType.BROKER, CLUSTER),
     "cluster configs": Grant(AclOperation.DESCRIBE_CONFIGS, ResourceType.BROKER, CLUSTER),
     "topic configs": Grant(AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC, TOPIC),
+    "group configs": Grant(AclOperation.DESCRIBE_CONFIGS, ResourceType.GROUP, "*"),
 }
 
 

@@ -17,8 +17,8 @@ from rebalance_monitor.cluster.admin import (
     ClusterAdmin,
     PartitionLeader,
     Topic,
-    _sentence,
 )
+from rebalance_monitor.cluster.connection import sentence
 from rebalance_monitor.cluster.errors import BrokerUnreachableError
 from rebalance_monitor.cluster.probe import METADATA, REBALANCING, ProbeThread, look
 from rebalance_monitor.config.errors import ConfigError
@@ -77,7 +77,7 @@ def test_a_broker_that_knows_no_filter_of_states_is_said_to_be_too_old() -> None
     class Old(Cluster):
         def list_groups(self, broker: int, states: Sequence[str] = ()) -> list[dict[str, Any]]:
             assert states
-            raise _sentence(IncompatibleBrokerVersion("no ListGroups v4"), f"broker {broker}")
+            raise sentence(IncompatibleBrokerVersion("no ListGroups v4"), f"broker {broker}")
 
     with ThreadPoolExecutor(4) as pool:
         sighting = look(Old(), pool, 1)

@@ -13,9 +13,9 @@ import yaml
 pytest.importorskip("cryptography", reason="cryptography is not installed")
 
 from confluent_kafka import Consumer, TopicPartition
-from confluent_kafka.admin import NewTopic
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 
-from rebalance_monitor.cli.checks import REMOTE
+from rebalance_monitor.cli.broker_checks import REMOTE, group_values
 from rebalance_monitor.cluster.admin import ClusterAdmin
 from rebalance_monitor.cluster.errors import DependencyError
 from rebalance_monitor.cluster.probe import ProbeThread
@@ -90,6 +90,7 @@ def test_the_least_permissions_are_enough_for_every_check(broker: SecuredBroker,
         ("cluster", "probe access", "note", "Describe on the cluster"),
         ("cluster configs", "broker values", "note", "DescribeConfigs on the cluster"),
         ("topic configs", "broker values", "note", "DescribeConfigs on the cluster and the topic"),
+        ("group configs", "group values", "note", "no DescribeConfigs on 1 of 1 group(s) asked"),
     ],
 )
 def test_one_missing_permission_is_named(
@@ -133,3 +134,34 @@ def test_doctor_with_the_least_permissions_has_nothing_to_say(broker: SecuredBro
     assert set(lines.values()) == {"ok"}, done.stdout
     assert lines["through Spark"] == "ok"
     assert done.returncode == 0
+
+
+def test_a_group_whose_own_session_timeout_may_not_be_read_is_named(broker: SecuredBroker) -> None:
+    own = {"consumer.session.timeout.ms": "50000"}
+    member = Consumer(
+        {"bootstrap.servers": broker.bootstrap, "group.id": "own", "group.protocol": "consumer"}
+    )
+    member.subscribe(["orders"])
+    assert wait_until(lambda: bool(member.poll(0.1) or member.assignment()), 60)
+    change = ConfigResource(ConfigResource.Type.GROUP, "own", incremental_configs=_set(own))
+    admin = broker.admin()
+    for future in admin.incremental_alter_configs([change]).values():
+        future.result()
+    settings = load(flags={f"kafka.{name}": value for name, value in broker.scram().items()})
+    try:
+        broker.allow(*LEAST)
+        with ClusterAdmin(settings.kafka.client_properties()) as monitor:
+            assert wait_until(lambda: monitor.group_session_timeouts() == {"own": 50_000}, 30)
+            assert group_values(monitor, settings).ok
+        broker.allow(*(name for name in LEAST if name != "group configs"))
+        with ClusterAdmin(settings.kafka.client_properties()) as monitor:
+            assert monitor.group_session_timeouts() == {}
+            said = group_values(monitor, settings)
+        assert (said.ok, said.optional, "such as own:" in said.found) == (False, True, True), said
+    finally:
+        member.close()
+
+
+def _set(values: dict[str, str]) -> list[ConfigEntry]:
+    how = AlterConfigOpType.SET
+    return [ConfigEntry(name, value, incremental_operation=how) for name, value in values.items()]

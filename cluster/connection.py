@@ -1,0 +1,64 @@
+"""Opening kafka-python's admin client, and what its errors mean to whoever reads them."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from rebalance_monitor.cluster.errors import AccessDeniedError, BrokerUnreachableError, DependencyError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def opened(arguments: Mapping[str, Any]) -> Any:  # noqa: ANN401 - the library has no types
+    """Open the client; one that finds no broker would leave its thread and sockets behind."""
+    from kafka.admin import KafkaAdminClient  # noqa: PLC0415 - 0.15 s that `--help` need not wait for
+    from kafka.net.compat import KafkaNetClient  # noqa: PLC0415
+
+    # Connections that fail and slow turns are its own affair: what matters is raised, and told once.
+    logging.getLogger("kafka.net").setLevel(logging.CRITICAL)
+    made: list[Any] = []
+
+    def kept(**settings: Any) -> Any:  # noqa: ANN401 - the library has no types
+        made.append(KafkaNetClient(**settings))
+        return made[0]
+
+    try:
+        return KafkaAdminClient(kafka_client=kept, **arguments)
+    except BaseException:
+        for client in made:
+            client.close()
+            client._manager._net.stop()  # noqa: SLF001 - nothing public ends the thread
+        raise
+
+
+def sentence(error: Exception, servers: str) -> DependencyError:
+    """Return the error with what to do about it, by who must act."""
+    from kafka.errors import (  # noqa: PLC0415
+        AuthorizationError,
+        IncompatibleBrokerVersion,
+        RetriableError,
+        SaslAuthenticationFailedError,
+    )
+
+    if isinstance(error, SaslAuthenticationFailedError):
+        return AccessDeniedError(
+            f"The brokers at {servers} refuse our credentials: {error}.",
+            "Correct `sasl.*` under `kafka:` in the configuration.",
+        )
+    if isinstance(error, AuthorizationError):
+        return AccessDeniedError(
+            f"The brokers at {servers} do not allow it: {error}.",
+            "`rebalance-monitor doctor` names the missing permissions.",
+        )
+    if isinstance(error, IncompatibleBrokerVersion):
+        return DependencyError(
+            f"The brokers at {servers} are too old: {error}.", "Kafka 2.6 is the oldest known."
+        )
+    if isinstance(error, RetriableError | OSError):
+        return BrokerUnreachableError(
+            f"No Kafka broker answers at {servers} ({error}).",
+            "Check `kafka.bootstrap_servers`, the network, and `security.protocol`.",
+        )
+    return DependencyError(f"The brokers at {servers} answer with an error: {error}.", "")
