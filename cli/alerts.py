@@ -44,11 +44,13 @@ def test(receiver: str, config: Path | None, assignments: tuple[str, ...], *, le
 
     settings = load_settings(config, assignments)
     sinks = sinks_of(settings)
-    names = names_of(settings.alerts).get(receiver, (receiver,))
+    receivers = names_of(settings.alerts)
     try:
-        wanted = [sinks[name] for name in names if name in sinks]
+        wanted = [sinks[name] for name in receivers.get(receiver, (receiver,)) if name in sinks]
+        if not wanted and receiver in receivers:
+            raise click.BadParameter(f"the receiver {receiver!r} has no way out: whatever it gets is dropped")
         if not wanted:
-            known = ", ".join(sinks) or "none"
+            known = ", ".join(receivers) or "none"
             raise click.BadParameter(f"there is no receiver {receiver!r}; there are: {known}")
         arrived = [_tried(sink, settings, leave_open=leave_open) for sink in wanted]
     finally:

@@ -26,7 +26,13 @@ PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Aler
 @click.command("preview")
 @click.argument("what", metavar="FINDING|CAPTURE")
 @click.option("--html", "page", type=click.Path(path_type=Path, dir_okay=False), help="Write a page, too.")
-@click.option("--limit", default=20, show_default=True, help="At most so many messages.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1, sys.maxsize),
+    default=20,
+    show_default=True,
+    help="At most so many messages.",
+)
 @config_options
 def preview(
     what: str, page: Path | None, limit: int, config: Path | None, assignments: tuple[str, ...]
@@ -42,7 +48,7 @@ def preview(
     settings = load_settings(config, assignments)
     shown = list(islice(_messages(what, settings), limit))
     if not shown:
-        click.echo("Nobody would have been told anything.", err=True)
+        click.echo(f"There is nothing to be told in {what}.", err=True)
     for heading, message in shown:
         click.secho(heading, dim=True)
         click.echo(plain.render(message) + "\n")
@@ -73,7 +79,7 @@ def _findings(what: str, settings: "Settings") -> Iterator["Finding"]:
     stored = storage_at(settings.storage.path).jsonl
     path = Path(what)
     if what == "-" or path.exists():
-        lines = (sys.stdin.read() if what == "-" else path.read_text(encoding="utf-8")).split("\n")
+        lines = _text(what).split("\n")
     elif stored.exists():
         lines = [line for line in read_lines(stored) if f'"id":"{what}"' in line]
         if not lines:
@@ -85,6 +91,14 @@ def _findings(what: str, settings: "Settings") -> Iterator["Finding"]:
             yield from_json(line)
         except (ValueError, KeyError, TypeError) as error:
             raise click.BadParameter(f"line {number} of {what} is no finding: {error}") from error
+
+
+def _text(what: str) -> str:
+    read = sys.stdin.buffer.read() if what == "-" else Path(what).read_bytes()
+    try:
+        return read.decode()
+    except UnicodeDecodeError as error:
+        raise click.BadParameter(f"{what} holds no findings: it is no text") from error
 
 
 def _of_capture(path: Path, settings: "Settings") -> Iterator[tuple[str, "Message"]]:

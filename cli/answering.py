@@ -15,11 +15,12 @@ from rebalance_monitor.cli.options import config_options, load_settings
 
 if TYPE_CHECKING:
     from rebalance_monitor.config.model import Settings
-    from rebalance_monitor.dashboard.answers import Answers
+    from rebalance_monitor.dashboard.answers import Answers, Unanswered
 
 P = ParamSpec("P")
 R = TypeVar("R")
 RESTORED = 20_000
+ADVICE = "Start the monitor, or name --url, --tables or --capture."
 
 
 def answer_options(function: Callable[P, R]) -> Callable[P, R]:
@@ -68,6 +69,14 @@ def answers_of(
             yield answers
 
 
+def problem_of(error: "Unanswered") -> Exception:
+    """Return the error to raise for a question that got no answer: it was wrong, or nobody could answer."""
+    from rebalance_monitor.cluster.errors import DependencyError
+
+    wrong = 400 <= error.status < 500  # noqa: PLR2004 - HTTP's own numbers
+    return click.UsageError(str(error)) if wrong else DependencyError(f"{error}.", ADVICE)
+
+
 def from_tables(settings: "Settings", folder: str) -> "Answers":
     """Return what a job's tables say. Raises DependencyError where there are none."""
     from rebalance_monitor.cluster.errors import DependencyError
@@ -113,8 +122,7 @@ def _running(settings: "Settings", url: str | None) -> Iterator["Answers"]:
             if url is None and error.status == 0 and place_at(settings.storage.path).is_dir():
                 yield from_tables(settings, settings.storage.path)
                 return
-            advice = "Start the monitor, or name --url, --tables or --capture."
-            raise DependencyError(f"{error}.", advice) from error
+            raise DependencyError(f"{error}.", ADVICE) from error
         yield answers
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from rebalance_monitor.cli.exit_codes import ExitCode
-from rebalance_monitor.cli.options import config_options, load_settings
+from rebalance_monitor.cli.options import config_options, load_settings, storage_of
 from rebalance_monitor.cli.output import Form, output_option, write_rows
 
 
@@ -34,7 +34,7 @@ def command(
     from rebalance_monitor.streaming.auditing import audit, of_capture, of_topic
     from rebalance_monitor.streaming.storage import storage_at
 
-    storage = storage_at(settings.storage.path)
+    storage = storage_of(settings) if tables_only else storage_at(settings.storage.path)
     sampled = None if tables_only else of_capture(capture) if capture else of_topic(settings)
     outcomes = audit(settings, storage, sampled)
     rows = [

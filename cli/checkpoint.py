@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rebalance_monitor.cli.exit_codes import ExitCode
-from rebalance_monitor.cli.options import config_options, load_settings
+from rebalance_monitor.cli.options import config_options, load_settings, storage_of
 from rebalance_monitor.cli.output import Form, output_option, write_rows
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def inspect(config: Path | None, assignments: tuple[str, ...], output: Form) -> 
     """Say what the state was made of and how far it has read; exit code 1 where something is wrong."""
     from rebalance_monitor.checkpoints.inspection import inspect as look
 
-    storage = _storage(load_settings(config, assignments))
+    storage = storage_of(load_settings(config, assignments))
     found = look(storage.manifest, storage.states, _elsewhere(storage))
     if output is Form.TABLE and found.manifest:
         identity = found.manifest.identity
@@ -44,9 +44,13 @@ def inspect(config: Path | None, assignments: tuple[str, ...], output: Form) -> 
         click.echo(f"{identity.shards} partitions, {identity.buckets} bucket(s) each")
         click.echo(f"state format {identity.codec_version}, last run by {identity.product_version}\n")
     write_rows([_row(generation, found) for generation in found.generations], output)
-    for problem in found.problems:
+    nothing = not found.manifest and not found.generations
+    problems = found.problems or (
+        (f"{storage.root} holds no state: no job has run on it.",) if nothing else ()
+    )
+    for problem in problems:
         click.echo(problem, err=True)
-    return ExitCode.PROBLEMS if found.problems else ExitCode.FINE
+    return ExitCode.PROBLEMS if problems else ExitCode.FINE
 
 
 @command.command()
@@ -103,7 +107,7 @@ def prune(*, config: Path | None, assignments: tuple[str, ...], yes: bool) -> in
     from rebalance_monitor.checkpoints.inspection import inspect as look
     from rebalance_monitor.checkpoints.inspection import remove, superseded
 
-    storage = _storage(load_settings(config, assignments))
+    storage = storage_of(load_settings(config, assignments))
     with locked(storage.root):
         elsewhere = _elsewhere(storage)
         found = look(storage.manifest, storage.states, elsewhere)
@@ -117,16 +121,6 @@ def prune(*, config: Path | None, assignments: tuple[str, ...], yes: bool) -> in
             if yes:
                 remove(storage.states, generation, elsewhere)
     return ExitCode.FINE
-
-
-def _storage(settings: "Settings") -> "Storage":
-    from rebalance_monitor.config.errors import ConfigError
-    from rebalance_monitor.streaming.storage import storage_at
-
-    storage = storage_at(settings.storage.path, settings.storage.checkpoint)
-    if not storage.root.is_dir():
-        raise ConfigError(f"{storage.root} does not exist: `storage.path` names no job's folder.")
-    return storage
 
 
 def _elsewhere(storage: "Storage") -> "Place | None":
@@ -170,7 +164,7 @@ def _keys(settings: "Settings") -> "Iterator[Iterator[StoredShard]]":
     from rebalance_monitor.streaming.session import start_session
     from rebalance_monitor.streaming.stored_state import stored_shards
 
-    storage = _storage(settings)
+    storage = storage_of(settings)
     found = look(storage.manifest, storage.states)
     if found.manifest is None:
         said = " ".join(found.problems) or "no job has run on it."

@@ -25,7 +25,13 @@ LOOK_S = 0.3
 
 
 @click.command()
-@click.option("--duration", default=150.0, show_default=True, help="Give up after so many seconds of faults.")
+@click.option(
+    "--duration",
+    type=click.FloatRange(0, min_open=True),
+    default=150.0,
+    show_default=True,
+    help="Give up after so many seconds of faults.",
+)
 @click.option("--keep", is_flag=True, help="Leave the broker up (`rebalance-monitor lab down` stops it).")
 @click.option("--kafka-version", default="4.1.1", show_default=True, help="The broker's release.")
 @click.option(

@@ -1,7 +1,9 @@
 """What the process says by its exit code, and which error means which.
 
 0 fine · 1 found problems · 2 usage or configuration · 3 a dependency cannot be reached · 130 interrupted.
-Errors are known here by name: looking them up must not import the parts that define them.
+Errors are known here by name: looking them up must not import the parts that define them. A file or folder
+that is not there, or not ours, was named on the command line or in the configuration; any other error of the
+system is a disk or a network that fails.
 """
 
 from enum import IntEnum
@@ -21,6 +23,12 @@ BY_ERROR = {
     "rebalance_monitor.config.errors.ConfigError": ExitCode.USAGE,
     "rebalance_monitor.cluster.errors.DependencyError": ExitCode.UNREACHABLE,
     "rebalance_monitor.checkpoints.errors.StoreError": ExitCode.UNREACHABLE,
+    "builtins.FileExistsError": ExitCode.USAGE,
+    "builtins.FileNotFoundError": ExitCode.USAGE,
+    "builtins.IsADirectoryError": ExitCode.USAGE,
+    "builtins.NotADirectoryError": ExitCode.USAGE,
+    "builtins.PermissionError": ExitCode.USAGE,
+    "builtins.OSError": ExitCode.UNREACHABLE,
     "builtins.KeyboardInterrupt": ExitCode.INTERRUPTED,
     "click.exceptions.Abort": ExitCode.INTERRUPTED,
 }

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rebalance_monitor.cli.answering import answer_options, answers_of
+from rebalance_monitor.cli.answering import answer_options, answers_of, problem_of
 from rebalance_monitor.cli.exit_codes import ExitCode
 from rebalance_monitor.cli.output import Form, output_option, write_rows
 
@@ -65,7 +65,7 @@ def command(
                 order="desc" if reverse else "asc",
             )
         except Unanswered as error:
-            raise click.UsageError(str(error)) from error
+            raise problem_of(error) from error
     if output is not Form.TABLE:
         write_rows(rows, output)
         return ExitCode.FINE

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rebalance_monitor.cli.answering import answer_options, answers_of
+from rebalance_monitor.cli.answering import answer_options, answers_of, problem_of
 from rebalance_monitor.cli.exit_codes import ExitCode
 from rebalance_monitor.cli.groups import cause_text, moment, printable
 from rebalance_monitor.cli.output import Form, output_option, write_rows
@@ -49,7 +49,7 @@ def command(
                 answers, limit, group=group, since=since, until=until, kind=kind, cause=cause
             )
         except Unanswered as error:
-            raise click.UsageError(str(error)) from error
+            raise problem_of(error) from error
     write_rows(found if output is not Form.TABLE else [table_row(one) for one in found], output, COLUMNS)
     if not found:
         click.echo(f"nothing is known of {printable(group)} at {answers.where}", err=True)

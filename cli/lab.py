@@ -49,7 +49,13 @@ def command() -> None:
     type=click.IntRange(1),
     help="Partitions of __consumer_offsets.",
 )
-@click.option("--initial-delay-ms", default=0, show_default=True, help="group.initial.rebalance.delay.ms.")
+@click.option(
+    "--initial-delay-ms",
+    default=0,
+    type=click.IntRange(0),
+    show_default=True,
+    help="group.initial.rebalance.delay.ms.",
+)
 @click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Any broker property.")
 @output_option(Form.TABLE)
 def up(

@@ -46,6 +46,8 @@ def run(arguments: Sequence[str]) -> int:
 
 def _tell(error: BaseException, code: ExitCode) -> None:
     text = "interrupted" if code is ExitCode.INTERRUPTED else str(error)
+    if isinstance(error, OSError):
+        text = f"{error.filename or 'a file or a connection'} cannot be used: {error.strerror or error}"
     click.secho(f"{PROGRAM}: {text}", err=True, fg="red" if sys.stderr.isatty() else None)
 
 

@@ -11,6 +11,7 @@ import click
 
 if TYPE_CHECKING:
     from rebalance_monitor.config.model import Settings
+    from rebalance_monitor.streaming.storage import Storage
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -44,6 +45,18 @@ def load_settings(
     from rebalance_monitor.config.load import load
 
     return load(config, {**(flags or {}), **dict(_assignment(text) for text in assignments)})
+
+
+def storage_of(settings: "Settings") -> "Storage":
+    """Return the storage of a job that has run. Raises ConfigError where no folder is."""
+    from rebalance_monitor.config.errors import ConfigError
+    from rebalance_monitor.streaming.storage import storage_at
+
+    storage = storage_at(settings.storage.path, settings.storage.checkpoint)
+    if not storage.root.is_dir():
+        wrong = "is no folder" if storage.root.exists() else "does not exist"
+        raise ConfigError(f"{storage.root} {wrong}: `storage.path` names no job's folder.")
+    return storage
 
 
 def _assignment(text: str) -> tuple[str, object]:

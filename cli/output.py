@@ -9,11 +9,14 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import ParamSpec, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TextIO, TypeVar
 
 import click
 
 from rebalance_monitor.streaming.console import plain, safe_json
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -67,7 +70,6 @@ def to_line(row: Mapping[str, object]) -> str:
 
 def write_table(rows: Sequence[Mapping[str, object]], columns: Sequence[str] | None, out: TextIO) -> None:
     """Write a table as wide as the terminal; off a terminal cells are never cut."""
-    from rich.console import Console
     from rich.table import Table
 
     names = list(columns or (rows[0] if rows else ()))
@@ -80,7 +82,18 @@ def write_table(rows: Sequence[Mapping[str, object]], columns: Sequence[str] | N
         table.add_row(*row_cells)
     width = None if out.isatty() else _width([names, *cells])
     # `:x:` in a name is no picture.
-    Console(file=out, width=width, soft_wrap=not out.isatty(), markup=False, emoji=False).print(table)
+    console(out, width=width, soft_wrap=not out.isatty(), markup=False, emoji=False).print(table)
+
+
+def console(out: TextIO, **settings: Any) -> "Console":  # noqa: ANN401 - rich's own
+    """Return rich's console on `out`; a reader that has had enough is told as everywhere else."""
+    from rich.console import Console
+
+    class Plain(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
+    return Plain(file=out, **settings)
 
 
 def _width(lines: Sequence[Sequence[str]]) -> int:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rebalance_monitor.cli.exit_codes import ExitCode
-from rebalance_monitor.cli.options import config_options, load_settings
+from rebalance_monitor.cli.options import config_options, load_settings, storage_of
 from rebalance_monitor.cli.output import Form, output_option, write_rows
 
 if TYPE_CHECKING:
@@ -51,10 +51,9 @@ def optimize(
 def _kept(settings: "Settings", now: datetime) -> "Report":
     from rebalance_monitor.dashboard.delta_log import is_delta
     from rebalance_monitor.streaming.delta import keep_alone
-    from rebalance_monitor.streaming.storage import storage_at
     from rebalance_monitor.streaming.upkeep import keep_findings
 
-    storage = storage_at(settings.storage.path)
+    storage = storage_of(settings)
     if is_delta(storage.findings):
         return keep_alone(settings, storage, settings.tables.keep_days, now)
     return keep_findings(storage, settings.tables.keep_days, now)

@@ -7,7 +7,9 @@ import importlib
 import os
 import select
 import sys
-from typing import cast
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, cast
 
 import click
 
@@ -42,6 +44,17 @@ def reader_is_gone() -> bool:
     return True
 
 
+@contextmanager
+def patient() -> Iterator[None]:
+    """End well where a reader of stdout has had enough (`decode | head`): click itself would end with 1."""
+    try:
+        yield
+    except BrokenPipeError:
+        if not reader_is_gone():
+            raise
+        raise click.exceptions.Exit(0) from None
+
+
 class LazyGroup(click.Group):
     """A group whose commands are the table above."""
 
@@ -56,15 +69,15 @@ class LazyGroup(click.Group):
         module = importlib.import_module(f"rebalance_monitor.cli.{cmd_name}")
         return cast("click.Command", module.command)
 
+    def make_context(self, *given: Any, **more: Any) -> click.Context:  # noqa: ANN401 - click's own
+        """Read the command line, and print help if it asks for it."""
+        with patient():
+            return super().make_context(*given, **more)
+
     def invoke(self, ctx: click.Context) -> object:
-        """Run the verb; a reader of stdout that has had enough (`decode | head`) is no error."""
-        # click itself would end with 1, so this cannot wait until `main`.
-        try:
+        """Run the verb."""
+        with patient():
             return super().invoke(ctx)
-        except BrokenPipeError:
-            if not reader_is_gone():
-                raise
-            return 0
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """Write the table without importing any verb."""

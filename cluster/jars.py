@@ -165,19 +165,20 @@ def _packages(wanted: Sequence[Coordinate], say: Callable[[str], None] | None) -
 
 def broker_coordinates(version: str) -> list[Coordinate]:
     """Give the coordinates of a Kafka broker of this version, with the logging binding it needs."""
-    if not re.fullmatch(r"\d+\.\d+\.\d+", version):
-        raise DependencyError(f"`{version}` is not a Kafka version.", "Write three numbers, such as 4.1.1.")
+    number = release(version)
     broker = Coordinate("org.apache.kafka", "kafka_2.13", version)
     minor = version.rpartition(".")[0]
-    if release(version) >= LOG4J2_SINCE:
+    if number >= LOG4J2_SINCE:
         log4j = LOG4J_VERSIONS.get(minor, LOG4J_VERSIONS[max(LOG4J_VERSIONS)])
         names = ("log4j-slf4j-impl", "log4j-core", "log4j-api")
         return [broker, *(Coordinate("org.apache.logging.log4j", name, log4j) for name in names)]
-    return [broker, RELOAD4J_BINDING if release(version) >= RELOAD4J_SINCE else LOG4J12_BINDING]
+    return [broker, RELOAD4J_BINDING if number >= RELOAD4J_SINCE else LOG4J12_BINDING]
 
 
 def release(version: str) -> tuple[int, ...]:
-    """Give (3, 9, 1) for "3.9.1"."""
+    """Give (3, 9, 1) for "3.9.1". Raises ConfigError for what is no release."""
+    if not re.fullmatch(r"\d{1,6}\.\d{1,6}\.\d{1,6}", version, re.ASCII):
+        raise ConfigError(f"{version!r} is not a Kafka version: write three numbers, such as 4.1.1.")
     return tuple(map(int, version.split(".")))
 
 

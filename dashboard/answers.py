@@ -83,7 +83,8 @@ class HttpAnswers:
             answer: httpx.Response = self._client.get(openapi.PREFIX + path, params=given)
             body = answer.json()
         except (self._errors, ValueError) as error:
-            raise Unanswered(f"no monitor answers at {self.where}: {error}", 0) from error
+            why = str(error).rstrip(".")
+            raise Unanswered(f"no monitor answers at {self.where}: {why}", 0) from error
         if answer.status_code != 200:  # noqa: PLR2004 - HTTP's own number
             raise Unanswered(str(body.get("error", answer.reason_phrase)), answer.status_code)
         return body

@@ -6,6 +6,7 @@ import pytest
 from rebalance_monitor.cluster import ivy, jars
 from rebalance_monitor.cluster.errors import DependencyError, DownloadError
 from rebalance_monitor.cluster.ivy import Coordinate, unresolved
+from rebalance_monitor.config.errors import ConfigError
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ def test_a_malformed_coordinate_is_refused_by_name(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["4", "latest", "4.1", "4.1.1-rc1", ""])
 def test_a_malformed_broker_version_is_refused(text: str) -> None:
-    with pytest.raises(DependencyError, match="not a Kafka version"):
+    with pytest.raises(ConfigError, match="not a Kafka version"):
         jars.broker_coordinates(text)
 
 
