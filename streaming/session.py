@@ -53,7 +53,10 @@ QUERY: dict[str, str] = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
     "spark.sql.adaptive.enabled": "false",
 }
-OPEN_SOURCE: dict[str, str] = {"spark.sql.streaming.stateStore.providerClass": ROCKSDB}
+# Beyond a limit Spark fails the batch, and runs it again with the same rows, for ever. What a batch gives is
+# bounded by the groups that there are, and the driver's memory is sized for it (docs/sizing.md).
+RESULT_LIMIT = {"spark.driver.maxResultSize": "0"}
+OPEN_SOURCE: dict[str, str] = {"spark.sql.streaming.stateStore.providerClass": ROCKSDB, **RESULT_LIMIT}
 LOCAL: dict[str, str] = {
     "spark.master": "local[2]",
     # On two cores the second task costs a fifth more CPU a batch and shortens none.

@@ -21,7 +21,8 @@ procs = pathlib.Path("/proc").glob("[0-9]*/cmdline")
 others = [path for path in procs if path.parent.name != str(os.getpid())]
 ours = [line for line in (path.read_bytes() for path in others if path.exists()) if b"spark.app.note" in line]
 read = session.sparkContext._jsc.hadoopConfiguration().get("fs.s3a.secret.key")
-print(json.dumps([len(ours) > 0, any(b"s3cr3t" in line for line in ours), read == secret]))
+limit = session.sparkContext.getConf().get("spark.driver.maxResultSize")
+print(json.dumps([limit, len(ours) > 0, any(b"s3cr3t" in line for line in ours), read == secret]))
 session.stop()
 """
 
@@ -44,7 +45,7 @@ def test_the_file_of_secrets_is_ours_alone_and_goes_with_the_context() -> None:
 
 @pytest.mark.spark
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="command lines are read from /proc")
-def test_secrets_reach_spark_whole_but_no_command_line() -> None:
+def test_secrets_reach_spark_whole_but_no_command_line_and_results_have_no_limit() -> None:
     done = subprocess.run(
         [sys.executable, "-c", STARTS_SPARK],
         input=SECRET,
@@ -53,4 +54,4 @@ def test_secrets_reach_spark_whole_but_no_command_line() -> None:
         check=False,
         timeout=300,
     )
-    assert done.stdout.splitlines()[-1:] == ["[true, false, true]"], done.stderr[-2000:]
+    assert done.stdout.splitlines()[-1:] == ['["0", true, false, true]'], done.stderr[-2000:]
