@@ -10,7 +10,7 @@ QUICK := not slow and not chaos
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-demo demo test check test-slow chaos soak test-matrix fuzz oracle accuracy accuracy-full bench bench-scale sbom deps-ci lint typecheck format site docs golden lock clean
+.PHONY: help setup setup-demo demo test check test-slow chaos soak test-matrix fuzz oracle accuracy accuracy-full bench bench-scale sbom pip-audit deps-ci lint typecheck format site docs golden lock clean
 
 help: ## Say what there is.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -79,6 +79,11 @@ bench-scale: setup ## Growth with groups and members, a hot shard, rebuild of a 
 
 sbom: setup ## Write build/sbom.json (CycloneDX) from the hash-pinned requirements.
 	@$(VENV)/python tools/sbom.py
+
+pip-audit: setup ## Check the pinned requirements against PyPI's advisories; what cannot be looked up is a failure.
+	@$(VENV)/python -m venv build/pip-audit
+	@build/pip-audit/bin/pip install --quiet pip-audit
+	@build/pip-audit/bin/pip-audit --strict --require-hashes --disable-pip $(addprefix -r ,$(wildcard requirements/*.txt))
 
 deps-ci: ## Install the system packages that test-slow uses (Debian, Ubuntu).
 	@sh tools/deps-ci.sh

@@ -142,33 +142,6 @@ def test_the_spark_application_runs_the_images_spark_and_is_scraped(tmp_path: Pa
     assert spec["driver"]["serviceAccount"] == found["ServiceAccount"]["metadata"]["name"]
 
 
-def test_the_image_runs_as_nobody_special_and_names_what_exists() -> None:
-    text = (KUBERNETES / "Dockerfile").read_text()
-    assert re.findall(r"^USER (.*)$", text, re.MULTILINE)[-1] == "10001:10001"
-    named = [*re.findall(r"-r (\S+)", text), *re.findall(r"\bdeploy/\S+(?= /|$)", text, re.MULTILINE)]
-    assert len(named) == 4
-    left_out = (ROOT / ".dockerignore").read_text().splitlines()
-    for name in named:
-        assert (ROOT / name).exists()
-        assert name.partition("/")[0] not in left_out
-    # The interpreter of the first line makes the folder that SPARK_HOME names.
-    python = re.findall(r"^FROM python:([\d.]+)-", text, re.MULTILINE)
-    homes = re.findall(r"SPARK_HOME=/opt/monitor/lib/python([\d.]+)/", text)
-    assert set(python) == set(homes)
-
-
-def packed_modules() -> set[str]:
-    """The folders that the build of the package reads."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    return set(project["tool"]["setuptools"]["package-dir"].values())
-
-
-def test_the_images_context_leaves_out_no_part_of_the_package() -> None:
-    left_out = set((ROOT / ".dockerignore").read_text().splitlines())
-    assert left_out & {*packed_modules(), "requirements", "deploy", "pyproject.toml", "README.md"} == set()
-    assert {".git", ".venv"} <= left_out
-
-
 def entrypoint(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run the image's entry point with this machine's Spark and Java."""
     java = find_java()
