@@ -51,9 +51,9 @@ def last_before(capture: "Capture", limits: Mapping[int, int], *, others: bool =
 
 def parse_time(text: str) -> int:
     """Return ms since epoch."""
-    if text.isdigit():
-        return int(text)
     try:
+        if text.isdigit():
+            return int(text)
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise ConfigError(

@@ -48,6 +48,8 @@ STORED = "storage.path=none"
             ["alerts", "test", "other", "-c", "ok.yaml"],
             "no receiver 'other'; there are: nobody, all",
         ),
+        (["replay", "--capture", str(CAPTURE), "--history-until", "²"], "'²' is neither offsets"),
+        (["replay", "--capture", str(CAPTURE), "--history-until", "9" * 5_000], "is neither offsets"),
         (["lab", "up", "--kafka-version", "nope"], "'nope' is not a Kafka version"),
         (["lab", "up", "--kafka-version", "../x"], "'../x' is not a Kafka version"),
         (["lab", "up", "--initial-delay-ms", "-1"], "-1 is not in the range"),
