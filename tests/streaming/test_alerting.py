@@ -16,6 +16,7 @@ from rebalance_monitor.config.model import Probe, Settings
 from rebalance_monitor.config.web import Web
 from rebalance_monitor.coordinator.findings import Finding, from_json
 from rebalance_monitor.coordinator.kinds import Kind
+from rebalance_monitor.coordinator.outputs import StatOut
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.lab.job import Job
 from rebalance_monitor.streaming.batches import Batch, BatchKey
@@ -79,6 +80,24 @@ def test_what_the_job_finds_reaches_slack_and_the_metrics(tmp_path: Path) -> Non
             assert eventually(
                 lambda: sends(generate_latest(outputs.serving.metrics).decode()) == [("sre", "ok", 2)]
             )
+
+
+def test_a_rebuild_ends_what_only_the_memory_of_the_alerts_knows(tmp_path: Path) -> None:
+    """Without tables nothing else is left of the storm that was told."""
+    live = StatOut("shard", {"shard": 0, "groups": 0, "last_ts": 0, "catching_up": 0})
+    with SlackFake() as slack:
+        made = Settings(**{**settings(TOKEN, slack.api).model_dump(), "outputs": {"parquet": False}})
+        detection = DetectionSettings(storm_quiet_ms=1)
+        with Outputs(made, Storage(tmp_path), FACTS, detection) as outputs:
+            outputs.writer.apply(BatchKey(QUERY, 0), Batch(findings=[storm("opened")], now=now()))
+            assert eventually(lambda: len(slack.parents()) == 1)
+        with Outputs(made, Storage(tmp_path), FACTS, detection) as outputs:
+            assert outputs.begin_anew(complete=True)
+            outputs.writer.speak()
+            for number, later in enumerate((0, 10_000)):
+                outputs.writer.apply(BatchKey("again", number), Batch(stats=[(0, live)], now=now() + later))
+            assert eventually(lambda: "is over" in slack.parents()[0].content["text"])
+        assert len(slack.parents()) == 1
 
 
 def test_a_receiver_that_fails_for_good_is_a_finding_and_an_alert_to_the_others(tmp_path: Path) -> None:

@@ -55,6 +55,17 @@ def test_a_rebuild_begins_a_new_folder_with_the_history_of_now(tmp_path: Path) -
     assert plan(tmp_path).checkpoint == found.checkpoint
 
 
+def test_a_state_is_new_until_its_first_batch_was_begun(tmp_path: Path) -> None:
+    """A process that died before that has left nothing that holds what was open."""
+    first = plan(tmp_path)
+    assert (first.is_new, plan(tmp_path).is_new) == (True, True)
+    offsets = first.checkpoint / "offsets"
+    offsets.mkdir()
+    (offsets / "0").write_text("v1\n{}\n{}\n")
+    assert not plan(tmp_path).is_new
+    assert plan(tmp_path, rebuild=True).is_new
+
+
 def test_a_checkpoint_that_was_deleted_is_rebuilt_with_the_history_of_now(tmp_path: Path) -> None:
     plan(tmp_path).checkpoint.rmdir()
     found = plan(tmp_path, replace(FACTS, ends={0: 20, 1: 7, 2: 3}))

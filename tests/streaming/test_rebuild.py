@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rebalance_monitor.checkpoints.codec import Stored
 from rebalance_monitor.config.model import Settings
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.settings import DetectionSettings
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from rebalance_monitor.checkpoints.codec import Stored
     from rebalance_monitor.coordinator.findings import Finding
     from rebalance_monitor.decoders import Row
 
@@ -192,3 +192,15 @@ def test_groups_that_are_in_the_topic_no_more_leave_the_groups_table(job: Job) -
     assert set(job.outputs.serving.snapshot.known.groups) == {"g"}
     (removed,) = job.findings(Kind.GROUP_REMOVED)
     assert removed.group == "gone"
+
+
+def test_what_a_shard_had_open_whose_state_was_damaged_goes_on_or_ends(job: Job) -> None:
+    topic = crash_loop(6)
+    job.play(topic, 150_000)
+    incident = job.open["storm"]
+    assert job.stored is not None
+    job.stored = Stored(T0 + job.now, job.stored.blob[:9])
+    job.play(topic, 400_000)
+    assert job.open == {"storm": incident}
+    job.play(topic, 500_000)
+    assert job.open == {}
