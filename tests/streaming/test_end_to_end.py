@@ -21,6 +21,7 @@ from rebalance_monitor.coordinator.findings import Finding, from_json
 from rebalance_monitor.dashboard.table_files import files
 from rebalance_monitor.lab.families import FAMILIES
 from rebalance_monitor.lab.job import Job
+from rebalance_monitor.lab.node import wait_until
 from rebalance_monitor.lab.processes import WorkerProcess
 from rebalance_monitor.lab.traffic import Traffic
 from rebalance_monitor.lab.workers.flags import Flags
@@ -133,10 +134,17 @@ def run_verb(folder: Path, settings: dict[str, object], *flags: str) -> subproce
 
 
 def some_group(lab_broker: LabBroker, tmp_path: Path, stack: ExitStack, group: str) -> None:
-    """Leave a few records of a group in the topic."""
+    """Leave records of a group in the topic, a generation among them."""
     members = Members(lab_broker.bootstrap, group, tmp_path / "workers", stack)
     members.start("one")
-    time.sleep(6)
+    assert wait_until(
+        lambda: bool(record_driven(findings_of_topic(lab_broker.bootstrap), {group})), PATIENCE_S, 1.0
+    )
+
+
+def steady(found: list[Finding]) -> list[Finding]:
+    """All but that the job fell behind: on a starved machine it does, and says so."""
+    return [finding for finding in found if finding.details.get("cause") != "behind"]
 
 
 def test_a_source_that_delivers_nothing_stops_the_job(
@@ -153,7 +161,7 @@ def test_a_source_that_delivers_nothing_stops_the_job(
     assert "would be blind" in done.stderr
     assert "useDeprecatedOffsetFetching" in done.stderr
     lines = (tmp_path / "data" / "findings.jsonl").read_text().splitlines()
-    said = [f for f in map(from_json, lines) if f.kind == "monitor_degraded"]
+    said = [f for f in steady(list(map(from_json, lines))) if f.kind == "monitor_degraded"]
     assert [(f.details["cause"], f.phase, f.severity.value) for f in said] == [
         ("blind", "opened", "critical")
     ]
@@ -173,7 +181,7 @@ def test_backfill_ends_by_itself_and_a_rebuild_tells_nothing_twice(
     assert (done.returncode, done.stdout) == (0, "")
     lines = (tmp_path / "data" / "findings.jsonl").read_text().splitlines()
     history = [from_json(line) for line in lines]
-    assert all(finding.history for finding in history)
+    assert all(finding.history for finding in steady(history))
     expected = record_driven(findings_of_topic(lab_broker.bootstrap), {group})
     assert set(record_driven(history, {group})) <= set(expected)
     assert record_driven(history, {group})
@@ -181,7 +189,7 @@ def test_backfill_ends_by_itself_and_a_rebuild_tells_nothing_twice(
     assert done.returncode == 0
     assert (tmp_path / "data" / "state" / "2").is_dir()
     found = [from_json(line) for line in (tmp_path / "data" / "findings.jsonl").read_text().splitlines()]
-    assert [f.details["cause"] for f in found if f.kind == "monitor_degraded"] == ["state_rebuilt"]
+    assert [f.details["cause"] for f in steady(found) if f.kind == "monitor_degraded"] == ["state_rebuilt"]
     ids = [finding.id for finding in found]
     assert len(set(ids)) == len(ids)
     assert found[: len(history)] == history
