@@ -26,7 +26,7 @@ from tests.coordinator.timeline import findings
 from tests.streaming.topics import eventful_topic, put_file, records
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -37,12 +37,15 @@ SETTINGS = DetectionSettings()
 TOPICS = [eventful_topic(0, "g"), eventful_topic(1, "other")]
 
 
-def put_topics(folder: Path) -> None:
-    """Both shards' records in four files, cut in the middle of commit runs too."""
+PARTS = range(4)
+
+
+def put_topics(folder: Path, parts: Iterable[int] = PARTS) -> None:
+    """Both shards' records in four files, cut in the middle of commit runs too; `parts` of these."""
     tables = [records(topic.rows) for topic in TOPICS]
-    for part in range(4):
+    for part in parts:
         for shard, table in enumerate(tables):
-            size = -(-table.num_rows // 4)
+            size = -(-table.num_rows // len(PARTS))
             put_file(folder, f"{part}-{shard}", table.slice(part * size, size))
             time.sleep(0.01)
 
@@ -98,10 +101,11 @@ def test_backfill_finds_what_the_coordinator_finds_and_ends(spark: SparkSession,
 
 
 def test_the_clock_runs_without_any_record_and_a_restart_goes_on(spark: SparkSession, tmp_path: Path) -> None:
-    put_topics(tmp_path / "in")
+    put_topics(tmp_path / "in", PARTS[:2])
     end = run(spark, tmp_path, 0.3, lambda progress, _: progress["batchId"] >= 2)
     assert end == (End.REPLACED, None)
     assert len(by_records(told(tmp_path))) < len(EXPECTED)
+    put_topics(tmp_path / "in", PARTS[2:])
     # A live trigger runs batches although there is nothing to read: the clock ticks.
     end = run(spark, tmp_path, 0.3, lambda progress, _: progress["batchId"] >= 12)
     assert end == (End.REPLACED, None)
