@@ -178,10 +178,12 @@ def test_backfill_ends_by_itself_and_a_rebuild_tells_nothing_twice(
         "probe": {"enabled": False},
     }
     done = run_verb(tmp_path, settings, "--available-now", "-o", "jsonl")
-    assert (done.returncode, done.stdout) == (0, "")
+    assert done.returncode == 0
+    # Nothing of history is printed; of the broker's other groups something may happen meanwhile.
+    assert not [found for found in map(from_json, done.stdout.splitlines()) if found.group == group]
     lines = (tmp_path / "data" / "findings.jsonl").read_text().splitlines()
     history = [from_json(line) for line in lines]
-    assert all(finding.history for finding in steady(history))
+    assert all(finding.history for finding in history if finding.group == group)
     expected = record_driven(findings_of_topic(lab_broker.bootstrap), {group})
     assert set(record_driven(history, {group})) <= set(expected)
     assert record_driven(history, {group})
