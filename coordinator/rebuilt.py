@@ -196,7 +196,10 @@ class Rebuilt:
             if group in gone:
                 self._end(name, _GONE, outcome, now)
             elif held["as"]:
-                self._drop(name)
+                # A removal that waited for the next record when the state was lost ends nothing anew: its
+                # findings are of a record that was read before.
+                if now >= self._live_at + _SETTLED_MS:
+                    self._drop(name)
             elif kind == Kind.GROUP_EMPTY:
                 if not held["empty"]:
                     self._end(name, _REFILLED, outcome, now)

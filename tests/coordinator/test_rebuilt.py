@@ -117,6 +117,20 @@ def test_what_was_open_goes_on_under_its_incident_or_ends(topic: Topic, cut: int
     assert driver.rebuilt.snapshot() == {}
 
 
+def test_a_removal_that_was_not_decided_before_the_rebuild_ends_what_is_open() -> None:
+    topic = Topic()
+    topic.generation(0, 1, [Client("a-1", (0,))])
+    topic.generation(0, 2, [])
+    topic.tombstone(0)
+    driver = Driver()
+    driver.live(topic.rows, 0)
+    assert [one.kind for one in driver.open.values()] == [Kind.GROUP_EMPTY]
+    driver.rebuild(topic.rows)
+    driver.live([], driver.now + 20_000)
+    assert driver.open == {}
+    assert driver.groups == set()
+
+
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 20))
 def test_a_rebuild_of_a_topic_that_was_not_compacted_changes_no_incident(keep: int) -> None:
