@@ -45,9 +45,17 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _tell(error: BaseException, code: ExitCode) -> None:
+    from socket import gaierror
+
+    import structlog
+
     text = "interrupted" if code is ExitCode.INTERRUPTED else str(error)
-    if isinstance(error, OSError):
+    if isinstance(error, gaierror):
+        text = f"a host's name is not known: {error.strerror}; check those configured, and `localhost`"
+    elif isinstance(error, OSError):
         text = f"{error.filename or 'a file or a connection'} cannot be used: {error.strerror or error}"
+    if structlog.is_configured():
+        structlog.get_logger().debug("where it came from", exc_info=error)
     click.secho(f"{PROGRAM}: {text}", err=True, fg="red" if sys.stderr.isatty() else None)
 
 

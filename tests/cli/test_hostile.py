@@ -6,12 +6,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from socket import gaierror
 
 import pytest
 from click.testing import CliRunner
 
 from rebalance_monitor.cli.exit_codes import ExitCode
-from rebalance_monitor.cli.main import run
+from rebalance_monitor.cli.main import cli, run
 from tests.alerts.sinks.fakes import Answer, Call, Fake, json_answer
 
 MAIN = "from rebalance_monitor.cli.main import main; main()"
@@ -145,3 +146,25 @@ def test_a_disk_that_is_full_is_one_sentence_and_exit_code_three() -> None:
     assert done.returncode == ExitCode.UNREACHABLE, done.stderr
     assert b"No space left on device" in done.stderr
     assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("level", ["info", "debug"])
+def test_where_an_error_comes_from_is_said_at_level_debug(
+    level: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["--log-level", level, "alerts", "preview", "empty", "--html", "none/page"]) == ExitCode.USAGE
+    said = capsys.readouterr().err
+    assert ("Traceback" in said) == (level == "debug")
+    assert "none/page cannot be used" in said
+
+
+def test_an_unknown_host_is_no_file(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise gaierror(-2, "Name or service not known")
+
+    monkeypatch.setattr(cli, "main", fails)
+    assert run(["doctor"]) == ExitCode.UNREACHABLE
+    assert "a host's name is not known" in capsys.readouterr().err
