@@ -173,6 +173,16 @@ def commits_when_idle(state: GroupState, member: Member) -> bool:
     return member.idle >= IDLE_TRAIT or member.family in state.idle_families
 
 
+def is_steady(member: Member, commits: int) -> bool:
+    """Whether it has committed so often in its generation, and usually twice in a session timeout."""
+    return member.commits >= commits and 0 < member.cadence <= member.session_timeout // 2
+
+
+def goes_on(member: Member, now: int) -> bool:
+    """Whether it has committed as usual until `now` (ms)."""
+    return member.commits > 0 and member.last_commit + 2 * max(member.cadence, 1_000) + 1_000 >= now
+
+
 def _take(member: Member, share: _Places, values: list[int], at: int) -> None:
     """Take a member's share of the offsets of a run."""
     _, run, own, width, each = share

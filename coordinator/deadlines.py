@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from rebalance_monitor.coordinator.commits import STEADY_COMMITS, commits_when_idle
+from rebalance_monitor.coordinator.commits import STEADY_COMMITS, commits_when_idle, goes_on, is_steady
 from rebalance_monitor.coordinator.families import FAMILIES
 from rebalance_monitor.coordinator.transitions import Status
 
@@ -61,8 +61,7 @@ def upcoming(state: GroupState, member: Member, live_since: int) -> Deadline | N
 
 def under_traffic(member: Member) -> bool:
     """Whether it commits steadily, and for several partitions."""
-    steady = member.commits >= STEADY_COMMITS and 0 < member.cadence <= member.session_timeout // 2
-    return steady and sum(offset >= 0 for offset in member.offsets) >= _PARTITIONS
+    return is_steady(member, STEADY_COMMITS) and sum(offset >= 0 for offset in member.offsets) >= _PARTITIONS
 
 
 def moving(state: GroupState, now: int) -> set[int]:
@@ -71,7 +70,7 @@ def moving(state: GroupState, now: int) -> set[int]:
         topic
         for member in state.members
         if member.commits >= STEADY_COMMITS
-        and member.last_commit + 2 * max(member.cadence, 1_000) + 1_000 >= now
+        and goes_on(member, now)
         and (member.moved or member.fresh or not commits_when_idle(state, member))
         for topic, *_ in member.assigned
     }

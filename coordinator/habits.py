@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator import lulls, membership
-from rebalance_monitor.coordinator.commits import commits_when_idle
+from rebalance_monitor.coordinator.commits import commits_when_idle, is_steady
 from rebalance_monitor.coordinator.families import FAMILIES
 from rebalance_monitor.coordinator.measured import MAX_HEARTBEAT_MS, Rejoined
 
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.state import GroupState, Member
 
-_STEADY_COMMITS = 3
+_LEAST_COMMITS = 3
 _QUIET_STEADY = 0.05
 _QUIET_SIBLINGS = 0.15
 _QUIET_UNSEEN = 0.4
@@ -43,7 +43,7 @@ def quietness(state: GroupState, member: Member, kept: list[Member], life: int) 
         return 0.0
     active = [other for other in kept if _is_steady(other)]
     went_on = any(other.last_commit > life + max(member.cadence, other.cadence) for other in active)
-    if member.commits >= _STEADY_COMMITS:
+    if member.commits >= _LEAST_COMMITS:
         return _QUIET_STEADY if _is_steady(member) and (went_on or not active) else 1.0
     if not went_on:
         return 1.0
@@ -51,11 +51,7 @@ def quietness(state: GroupState, member: Member, kept: list[Member], life: int) 
 
 
 def _is_steady(member: Member) -> bool:
-    return (
-        bool(member.offsets)
-        and member.commits >= _STEADY_COMMITS
-        and 0 < member.cadence <= member.session_timeout // 2
-    )
+    return bool(member.offsets) and is_steady(member, _LEAST_COMMITS)
 
 
 def held(state: GroupState, kept: list[Member], cst: int) -> int:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator import storms, unsubscribed
 from rebalance_monitor.coordinator.causes import Cause
+from rebalance_monitor.coordinator.commits import goes_on
 from rebalance_monitor.coordinator.deadlines import Deadline, moving, upcoming
 from rebalance_monitor.coordinator.families import FAMILIES
 from rebalance_monitor.coordinator.findings import CauseEntry, deadline_anchor
@@ -154,7 +155,7 @@ def _telling(state: GroupState, late: Watched, now: int) -> Watched:
     """Those of the deadlines passed at `now` (ms) that tell something: others of the group are alive."""
     if not late:
         return []
-    alive = len(state.members) == 1 or _some_alive(state, now)
+    alive = len(state.members) == 1 or any(goes_on(member, now) for member in state.members)
     moved = moving(state, now)
     return [
         (member, end)
@@ -163,11 +164,6 @@ def _telling(state: GroupState, late: Watched, now: int) -> Watched:
         or (end.basis == "idle" and alive)
         or (end.basis == "traffic" and any(topic in moved for topic, *_ in member.assigned))
     ]
-
-
-def _some_alive(state: GroupState, now: int) -> bool:
-    """Whether some member of the group has committed as usual until now."""
-    return any(m.commits and m.last_commit + 2 * max(m.cadence, 1_000) + 1_000 >= now for m in state.members)
 
 
 def _silent(state: GroupState, scene: Scene, member: Member, end: Deadline) -> Finding:
