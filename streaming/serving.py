@@ -24,6 +24,7 @@ from rebalance_monitor.dashboard.metrics_tallies import Limits, Tallies
 from rebalance_monitor.dashboard.snapshot import Snapshot, Update
 from rebalance_monitor.dashboard.table_upkeep import mend
 from rebalance_monitor.streaming.auditor import Auditor
+from rebalance_monitor.streaming.memory import give_back, use_system_pool
 from rebalance_monitor.streaming.page import page_of
 from rebalance_monitor.streaming.upkeep import keep_findings
 
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 RESTORED = 5_000
+GIVE_BACK_S = 60
 
 
 class Serving:
@@ -75,12 +77,14 @@ class Serving:
         self.metrics = registry_of(SnapshotCollector(self.snapshot, self.tallies, build, time.time))
         self._running = ExitStack()
         self._keep_days = settings.tables.keep_days
-        self._keeper = Keeper(self._chores(settings.tables) if settings.outputs.parquet else [])
+        tables = self._chores(settings.tables) if settings.outputs.parquet else []
+        self._keeper = Keeper([*tables, Chore("memory", GIVE_BACK_S, give_back)])
         self._auditor = Auditor(settings, storage, self.tallies, notices)
         self._page = page_of(settings, storage, self.snapshot, self.metrics)
         self.url: str | None = None
 
     def __enter__(self) -> Self:
+        use_system_pool()
         self._running.enter_context(self._keeper)
         self._running.enter_context(self._auditor)
         server = self._page()
