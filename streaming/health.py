@@ -70,6 +70,8 @@ class Health:
         self._until: dict[str, int] = dict(memory.get("until", {}))
         self._told: int = memory.get("told", -1)
         self._is_first = True
+        # When the newest batch of Spark's began, which is up to when the topic is known; -1 before the first.
+        self._knows_until = -1
         self._probe_ms = probe_ms
         self._looked_at = -1
 
@@ -85,6 +87,7 @@ class Health:
     def on_batch(self, batch: Batch, sightings: Sequence[Sighting], wall: int) -> list[Finding]:
         """Judge one batch that is being written at `wall` (ms)."""
         self._skew.learn(sightings)
+        self._knows_until = batch.now if batch.now >= 0 else self._knows_until
         found: list[Finding] = []
         for cause in CONDITIONS:
             why = self._judged(cause, batch, sightings, wall)
@@ -114,6 +117,8 @@ class Health:
     def _open(self, cause: Cause, why: str, wall: int, records: int = 0) -> Finding:
         self._opened[cause] = wall
         details: Details = {"records": records} if records else {}
+        if cause is Cause.BEHIND and self._knows_until >= 0:
+            details["lag_ms"] = max(wall - self._knows_until, 0)
         return degraded(self._cluster, cause, why, opened_at=wall, at=wall, phase="opened", details=details)
 
     def _resolve(self, cause: Cause, wall: int) -> Finding:

@@ -37,6 +37,19 @@ def test_lag_is_opened_once_and_resolved_once() -> None:
     assert [said(health, lag) for lag in lags] == [[], ["behind opened"], [], ["behind resolved"], []]
 
 
+def test_lag_is_told_with_its_length_by_a_batch_and_without_one() -> None:
+    by_batch = Health(SETTINGS, "c")
+    said(by_batch, 0)
+    (found,) = by_batch.on_batch(Batch(now=T0), (), T0 + 11_000)
+    assert found.details["lag_ms"] == 11_000
+    notices = Notices()
+    without = Health(SETTINGS, "c", notices=notices)
+    said(without, 0)
+    notices.hold(Cause.BEHIND, "no batch was finished for 12 s")
+    (found,) = without.on_batch(Batch(), (), T0 + 12_500)
+    assert found.details["lag_ms"] == 12_500
+
+
 def test_an_open_finding_survives_a_restart_with_its_incident() -> None:
     before = Health(SETTINGS, "c")
     said(before, 0)
