@@ -2,6 +2,9 @@ import json
 from dataclasses import replace
 from time import process_time
 
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import Finding
 from rebalance_monitor.coordinator.kinds import Kind, Scope, Severity
@@ -116,3 +119,104 @@ def test_many_shards_and_batches_of_one_second_are_one_entry_of_memory() -> None
     for millisecond in range(0, 1_000, 10):
         rollup.on_batch([], [unreadable(T0 + millisecond, 1)], T0 + 1_000)
     assert len(rollup.snapshot()["reasons"]["truncated"]["counts"]) == 1
+
+
+def move(group: str, at: int) -> Finding:
+    """A rebalance among the same members of `group`, which a coordinator move would explain."""
+    (one,) = same_members_again(1)
+    return replace(one, group=group, id=f"{group}/{at}", at=T0 + at)
+
+
+def told(batches: list[tuple[int, list[Finding]]]) -> list[Finding]:
+    """What is rolled up of these batches, and when all is quiet again."""
+    rollup = RollUp(SETTINGS, "c1")
+    found = [one for now, batch in batches for one in rollup.on_batch(batch, [], T0 + now)]
+    end = max((now for now, _ in batches), default=0) + 60_000
+    found += rollup.on_batch([], [], T0 + end)
+    assert rollup.snapshot()["bursts"] == {}
+    return found
+
+
+def test_a_group_that_rebalances_on_its_own_does_not_hide_the_move_that_follows() -> None:
+    own, moved = move("own", 0), [move(f"g{n}", 5_000) for n in range(6)]
+    (one_batch,) = told([(6_000, [own, *moved])])
+    (by_and_by,) = told([(500, [own]), (4_000, []), (5_500, moved)])
+    assert one_batch == by_and_by
+    assert one_batch.groups_total == 7
+
+
+def test_a_batch_over_half_a_minute_tells_the_move_in_its_middle_without_the_groups_long_before() -> None:
+    before = [move(f"b{n}", 0) for n in range(4)]
+    (found,) = told([(30_000, [*before, *(move(f"g{n}", 15_000) for n in range(6))])])
+    assert found.groups == tuple(f"g{n}" for n in range(6))
+    assert found.at == T0 + 15_000
+
+
+def test_groups_of_the_last_ten_seconds_count_however_long_single_ones_went_before() -> None:
+    """What is counted slides: nine groups, two seconds apart, are never five at once."""
+    assert told([(30_000, [move(f"g{n}", 2_600 * n) for n in range(9)])]) == []
+    (found,) = told([(30_000, [move(f"g{n}", 2_500 * n) for n in range(9)])])
+    assert found.groups_total == 5
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.data())
+def test_neither_batches_nor_the_order_in_them_decide_what_is_rolled_up(data: st.DataObject) -> None:
+    times = data.draw(st.lists(st.integers(0, 300).map(lambda n: 100 * n), unique=True, max_size=30))
+    moves = [move(f"g{n % 9}", at) for n, at in enumerate(sorted(times))]
+    one_by_one = told([(one.at - T0, [one]) for one in moves])
+    together = data.draw(st.permutations(moves))
+    assert told([(max(times, default=0), together)]) == one_by_one
+
+
+def test_a_burst_is_told_once_and_another_one_after_its_window_again() -> None:
+    first, late = [move(f"g{n}", 0) for n in range(6)], [move(f"h{n}", 9_000) for n in range(6)]
+    again = [move(f"g{n}", 15_000) for n in range(6)]
+    found = told([(0, first), (4_000, []), (9_000, late), (13_000, []), (15_000, again), (19_000, [])])
+    assert [one.at - T0 for one in found] == [0, 15_000]
+    assert found[0].id != found[1].id
+
+
+def test_what_was_told_is_no_longer_remembered_by_group() -> None:
+    rollup = RollUp(SETTINGS, "c1")
+    rollup.on_batch(same_members_again(1_000), [], T0 + 60_000)
+    assert len(rollup.on_batch([], [], T0 + 64_000)) == 1
+    assert len(json.dumps(rollup.snapshot())) < 200
+
+
+def test_a_burst_of_an_earlier_version_is_read_and_not_told_again() -> None:
+    one = {"first": T0, "last": T0, "anchor": "x", "groups": ["a", "b"], "hosts": [], "told": True}
+    rollup = RollUp(
+        SETTINGS, "c1", {"bursts": {"coordinator_moved": one, "session_timeout": {**one, "told": False}}}
+    )
+    late = [move(f"g{n}", 5_000) for n in range(6)]
+    assert rollup.on_batch(late, [], T0 + 5_000) == []
+    assert rollup.on_batch([], [], T0 + 9_000) == []
+
+
+def test_a_clock_that_was_ahead_holds_nothing_back_when_it_is_set_right() -> None:
+    ahead = 3_600_000
+    rollup = RollUp(SETTINGS, "c1")
+    (opened,) = rollup.on_batch([move("a", ahead)], [unreadable(T0 + ahead, 20)], T0 + ahead)
+    assert rollup.on_batch([move(f"g{n}", 0) for n in range(6)], [], T0) == []
+    (moved,) = rollup.on_batch([], [], T0 + 4_000)
+    assert moved.kind is Kind.COORDINATOR_MOVED
+    (resolved,) = rollup.on_batch([], [], T0 + 60_000)
+    assert (resolved.phase, resolved.incident, resolved.at) == ("resolved", opened.id, T0 + 60_000)
+
+
+def test_a_rejoin_that_the_probe_is_sure_of_and_history_are_no_move() -> None:
+    (one,) = same_members_again(1)
+    sure = replace(one.causes[0], cause=Cause.LEADER_REJOINED, confidence=0.85)
+    asked = [replace(move(f"g{n}", 0), causes=(sure,)) for n in range(6)]
+    history = [replace(move(f"h{n}", 0), history=True) for n in range(6)]
+    assert told([(0, asked), (0, history)]) == []
+
+
+def test_the_host_of_most_expired_members_is_named_and_none_where_no_most_share_one() -> None:
+    shared = named(Kind.SESSION_TIMEOUT, 6, 100)
+    apart = [
+        replace(one, members=(replace(one.members[0], host=f"/h{n % 2}"),)) for n, one in enumerate(shared)
+    ]
+    assert [one.causes[0].host for one in told([(1_000, shared)])] == ["/10.9.9.9"]
+    assert [one.causes[0].host for one in told([(1_000, apart)])] == [None]

@@ -1,0 +1,154 @@
+"""Many groups with one cause at once: they share a coordinator, a deployment or a host.
+
+What is counted slides: groups within the window of the newest one. Once there are enough of them, and none
+has followed for a while or the window is over, the burst is told, and what follows within its window belongs
+to it. A few groups are no burst, nor do they keep a later one from being told. Findings count by their own
+time, in its order: neither the batch that brought them nor their order in it matters.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from rebalance_monitor.coordinator.causes import Cause
+from rebalance_monitor.coordinator.findings import MAX_GROUPS, CauseEntry, Finding, finding_id
+from rebalance_monitor.coordinator.kinds import KINDS, Kind, Scope
+from rebalance_monitor.coordinator.reasons import MAJORITY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from rebalance_monitor.coordinator.settings import DetectionSettings
+
+_SAME_MEMBERS = frozenset({Cause.LEADER_REJOINED, Cause.COORDINATOR_MOVED})
+_SETTLE_MS = {Kind.ROLLING_RESTART: 60_000}
+_USUAL_SETTLE_MS = 3_000
+_WHY = {
+    Kind.COORDINATOR_MOVED: "{n} groups rebalanced among the same members at once: their coordinator moved",
+    Kind.ROLLING_RESTART: "{n} groups replaced their members one by one at the same time: a deployment",
+    Kind.SESSION_TIMEOUT: "members of {n} groups expired at once: a host, network or broker they share",
+}
+_CAUSES = {
+    Kind.COORDINATOR_MOVED: Cause.COORDINATOR_MOVED,
+    Kind.ROLLING_RESTART: Cause.MEMBER_LEFT,
+    Kind.SESSION_TIMEOUT: Cause.SESSION_TIMEOUT,
+}
+
+
+class Bursts:
+    """One burst a kind at most; `state` is what `snapshot` returned, None for a new start."""
+
+    def __init__(
+        self, settings: DetectionSettings, cluster: str, state: Mapping[str, Any] | None = None
+    ) -> None:
+        self._settings = settings
+        self._cluster = cluster
+        # Kind -> first and last (ms) of what is counted, whether it was told, and while it was not:
+        # group -> [at, id of its finding, host of the member that it is about]. Earlier versions had a list.
+        self._bursts: dict[str, dict[str, Any]] = {
+            kind: {**burst, "groups": {} if burst["told"] else dict(burst["groups"])}
+            for kind, burst in (state or {}).items()
+            if burst["told"] or isinstance(burst["groups"], dict)
+        }
+
+    def snapshot(self) -> dict[str, Any]:
+        """JSON-able memory for the ledger."""
+        return {kind: {**burst, "groups": dict(burst["groups"])} for kind, burst in self._bursts.items()}
+
+    def on_batch(self, findings: Iterable[Finding], now: int) -> list[Finding]:
+        """Take one batch's findings at `now` (ms); returns the bursts that are told."""
+        for burst in self._bursts.values():
+            _set_back(burst, now)
+        found: list[Finding] = []
+        for at, _, kind, finding in sorted(_counting(findings, now), key=lambda one: one[:2]):
+            found += self._settle(kind, at - 1)
+            self._collect(kind, finding, at)
+        return found + [one for kind in list(self._bursts) for one in self._settle(Kind(kind), now)]
+
+    def _collect(self, kind: Kind, finding: Finding, at: int) -> None:
+        burst, window = self._bursts.get(kind), self._window(kind)
+        if burst is None or (burst["told"] and at > burst["first"] + window):
+            burst = self._bursts[kind] = {"first": at, "last": at, "groups": {}, "told": False}
+        if burst["told"]:
+            return
+        groups = burst["groups"]
+        host = finding.members[0].host if finding.members else None
+        groups.setdefault(finding.group, [at, finding.id, host])
+        burst["last"] = max(burst["last"], at)
+        burst["first"] = min(burst["first"], at)
+        if burst["first"] < burst["last"] - window:
+            kept = {name: one for name, one in groups.items() if one[0] >= burst["last"] - window}
+            burst["groups"], burst["first"] = kept, min(one[0] for one in kept.values())
+
+    def _settle(self, kind: Kind, now: int) -> list[Finding]:
+        """Tell a burst once it has settled by `now` (ms); forget it once it is over."""
+        burst, window = self._bursts.get(kind), self._window(kind)
+        if burst is None:
+            return []
+        found: list[Finding] = []
+        quiet = burst["last"] + _SETTLE_MS.get(kind, _USUAL_SETTLE_MS)
+        enough = len(burst["groups"]) >= self._settings.roll_up_groups
+        if enough and now >= min(quiet, burst["first"] + window):
+            found = [self._told(kind, burst)]
+            burst["groups"], burst["told"] = {}, True
+        if now > burst["last"] + 2 * window:
+            del self._bursts[kind]
+        return found
+
+    def _window(self, kind: Kind) -> int:
+        """Return what counts as at once (ms); a deployment takes its time over the groups."""
+        settings = self._settings
+        return settings.storm_window_ms if kind is Kind.ROLLING_RESTART else settings.roll_up_window_ms
+
+    def _told(self, kind: Kind, burst: Mapping[str, Any]) -> Finding:
+        groups = sorted(burst["groups"])
+        at, anchor, _ = min(burst["groups"].values(), key=lambda one: (one[0], one[1]))
+        why = _WHY[kind].format(n=len(groups))
+        hosts = [host for _, _, host in burst["groups"].values() if host is not None]
+        host = _common(hosts) if kind is Kind.SESSION_TIMEOUT else None
+        return Finding(
+            id=finding_id(self._cluster, kind, "cluster", anchor),
+            kind=kind,
+            scope=Scope.CLUSTER,
+            severity=KINDS[kind].severity,
+            evidence="suspected",
+            confidence=0.8,
+            cluster=self._cluster,
+            groups=tuple(groups[:MAX_GROUPS]),
+            groups_total=len(groups),
+            at=at,
+            causes=(CauseEntry(_CAUSES[kind], 0.8, why, host=host),),
+            details={},
+        )
+
+
+def _set_back(burst: dict[str, Any], now: int) -> None:
+    """Go on from `now` (ms) where the clock that saw the rest was ahead of it."""
+    if burst["last"] > now:
+        burst["first"], burst["last"] = min(burst["first"], now), now
+        burst["groups"] = {name: [min(at, now), *rest] for name, (at, *rest) in burst["groups"].items()}
+
+
+def _counting(findings: Iterable[Finding], now: int) -> list[tuple[int, str, Kind, Finding]]:
+    """Return the findings that count, each with its time, id and the kind of burst that it counts for.
+
+    A time is never in the future: a record's own may be forged.
+    """
+    live = ((_kind(one), one) for one in findings if one.group is not None and not one.history)
+    return [(min(one.at, now), one.id, kind, one) for kind, one in live if kind is not None]
+
+
+def _kind(finding: Finding) -> Kind | None:
+    if finding.kind is Kind.REBALANCE and finding.causes and finding.causes[0].cause in _SAME_MEMBERS:
+        # Of a rejoin that is certain the probe has seen that no coordinator moved.
+        first = finding.causes[0]
+        asked = first.cause is Cause.LEADER_REJOINED and first.confidence >= MAJORITY
+        return None if asked else Kind.COORDINATOR_MOVED
+    return finding.kind if finding.kind in {Kind.ROLLING_RESTART, Kind.SESSION_TIMEOUT} else None
+
+
+def _common(hosts: list[str]) -> str | None:
+    """Return the host that most of them share, if most do."""
+    host, count = Counter(hosts).most_common(1)[0] if hosts else ("", 0)
+    return host if 2 * count > len(hosts) else None
