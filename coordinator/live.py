@@ -22,6 +22,7 @@ from rebalance_monitor.coordinator.onestorm import OneStorm
 from rebalance_monitor.coordinator.outages import Reach
 from rebalance_monitor.coordinator.reasons import seconds
 from rebalance_monitor.coordinator.transitions import Status
+from rebalance_monitor.coordinator.untold import Untold
 from rebalance_monitor.coordinator.visibility import Visibility
 
 if TYPE_CHECKING:
@@ -51,10 +52,12 @@ class Live:
         self._whole: int = int(memory.get("whole", -1))
         self._answered: dict[str, int] = dict(memory.get("answered", {}))
         self._reach = Reach(memory.get("reach"))
+        self._unanswered = looks.Unanswered(memory.get("unanswered", ()))
         self._groups: dict[str, dict[str, Any]] = dict(memory.get("groups", {}))
         self._moves = Moves(cluster, memory)
         self._storms: list[str] = list(memory.get("storms", ()))
         self._one_storm = OneStorm(memory.get("joined"))
+        self._untold = Untold(memory.get("untold", ()))
         self._visibility = Visibility(cluster, memory.get("visibility"))
 
     def snapshot(self) -> dict[str, Any]:
@@ -64,10 +67,12 @@ class Live:
             "whole": self._whole,
             "answered": self._answered,
             "reach": self._reach.snapshot(),
+            "unanswered": self._unanswered.snapshot(),
             "groups": self._groups,
             **self._moves.snapshot(),
             "storms": self._storms,
             "joined": self._one_storm.snapshot(),
+            "untold": self._untold.snapshot(),
             "visibility": self._visibility.snapshot(),
         }
 
@@ -78,8 +83,8 @@ class Live:
         return frozenset(name for name in names if name)
 
     def forget_records(self) -> None:
-        """Forget the storms that records told: their state is begun anew and will not end them."""
-        self._storms, self._one_storm = [], OneStorm()
+        """Forget what records told, or were not let tell: their state is begun anew and will not end it."""
+        self._storms, self._one_storm, self._untold = [], OneStorm(), Untold()
 
     def on_sightings(
         self, sightings: Iterable[Sighting], summaries: Mapping[str, Mapping[str, Any]] | None = None
@@ -96,6 +101,7 @@ class Live:
     def _set_back(self, at: int) -> None:
         """Forget the looks of a clock that was ahead, and let what is open go on from `at` (ms)."""
         self._looks, self._reach, self._whole, self._answered = [], Reach(), -1, {}
+        self._unanswered = looks.Unanswered()
         self._moves.set_back(at)
         for memory in self._groups.values():
             looks.set_back(memory, at)
@@ -105,21 +111,27 @@ class Live:
         out = []
         for found in findings:
             self._learn(found)
-            if self._overruled(found):
+            if self._untold.ends(found):
                 continue
-            finding = self._one_storm.take(found, self._groups.get(found.group or ""))
-            seen = self._groups.get(finding.group or "", {})
-            moved_at = self._moves.at(finding.shard)
-            told = outages.excuse(finding, self._reach.away, moved_at)
-            if told is not None:
-                told = refinement.refine(told, seen.get("sightings", ()), self._looks, moved_at)
-            if told is not None:
+            told = None if self._overruled(found) else self._refined(found)
+            if told is None:
+                self._untold.keep(found)
+            else:
                 out.append(self._moves.placed(told))
         return out
 
+    def _refined(self, found: Finding) -> Finding | None:
+        memory, moved_at = self._groups.get(found.group or ""), self._moves.at(found.shard)
+        finding = self._one_storm.take(found, memory)
+        told = outages.excuse(finding, self._reach.away, moved_at)
+        if told is None:
+            return None
+        answered = self._unanswered.without(self._looks, self._moves.leader(found.shard))
+        return refinement.refine(told, memory["sightings"] if memory else (), answered, moved_at)
+
     def _overruled(self, finding: Finding) -> bool:
         """Whether commits suggest a barrier of a group that the probe watches: it knows better."""
-        suspected = finding.evidence == "suspected" and finding.kind in _PROBED
+        suspected = finding.evidence == "suspected" and finding.kind in _PROBED and finding.phase == "opened"
         leader = self._moves.leader(finding.shard)
         asked = self._whole if leader is None else self._answered.get(str(leader), -1)
         fresh = abs(finding.at - asked) <= _FRESH_MS
@@ -130,7 +142,7 @@ class Live:
         group = finding.group or ""
         if finding.kind in {Kind.REBALANCE, Kind.GROUP_EMPTY} and group in self._groups:
             self._groups[group]["since"] = max(self._groups[group]["since"], finding.at)
-        if finding.kind is Kind.STORM and finding.phase == "opened" and group not in self._storms:
+        if finding.kind is Kind.STORM and finding.phase != "resolved" and group not in self._storms:
             self._storms.append(group)
         if finding.kind is Kind.STORM and finding.phase == "resolved" and group in self._storms:
             self._storms.remove(group)
@@ -140,6 +152,7 @@ class Live:
         self._answered |= {str(broker): sighting.at for broker, answered in sighting.brokers if answered}
         self._looks = [at for at in self._looks if at > since] + [sighting.at]
         self._reach.on_look(sighting, since)
+        self._unanswered.on_look(sighting, since)
         found = self._moves.on_look(sighting) + self._visibility.on_look(sighting, summaries)
         seen = {group.group: group for group in sighting.groups}
         for name, group in seen.items():
@@ -174,22 +187,26 @@ class Live:
                 "type": group.group_type,
                 "protocol_type": group.protocol_type,
                 "storm": memory["storm"] if memory else "",
+                "storm_at": memory.get("storm_at", at) if memory else at,
+                "count": 0,
             }
             self._groups[group.group] = memory
             memory["runs"].append(at)
-            found.append(self._progress(group.group, memory, at, "opened", group.state))
         elif memory.get("state") == Status.COMPLETING and group.state == Status.PREPARING:
             memory["since"] = at
             memory["runs"].append(at)
         elif looks.is_another(memory, at, _FRESH_MS):
             memory["since"] = at
-        memory["state"] = group.state
+        memory["state"], memory["count"] = group.state, looks.total(memory) + 1
+        if not memory["open"]:
+            found.append(self._progress(group.group, memory, at, "opened", group.state))
         memory["sightings"].append(at)
         looks.trim(memory, self._looks)
         limit = self._settings.for_group(group.group).stuck_after_ms
         if not memory["stuck"] and at - memory["since"] >= limit:
             who = waiting.from_summary(summary, None if listed is None else {one[0] for one in listed})
             waits = waiting.missing(who, memory["since"])
+            memory["stuck_since"] = memory["since"]
             found.append(waiting.named(self._stuck(group.group, memory, at, "opened", group.state), waits))
         return found + self._storming(group.group, memory, at)
 
@@ -230,7 +247,7 @@ class Live:
 
     def _stuck(self, name: str, memory: dict[str, Any], at: int, phase: str, state: str) -> Finding:
         found = self._find(Kind.REBALANCE_STUCK, name, memory, at, phase, "stuck", state)
-        duration = at - memory["since"]
+        duration = looks.stuck_for(memory, at)
         why = f"seen rebalancing without a completed generation for {seconds(duration)}"
         details: Details = {
             "sightings": looks.total(memory),
@@ -241,12 +258,15 @@ class Live:
 
     def _storm(self, name: str, memory: dict[str, Any], at: int, phase: str) -> Finding:
         found = self._find(Kind.STORM, name, memory, at, phase, "storm", "PreparingRebalance")
+        window = self._settings.for_group(name).storm_sightings_window_ms
         details: Details = {
-            "count": len(memory["sightings"]),
-            "window_ms": self._settings.for_group(name).storm_sightings_window_ms,
+            "count": looks.after(memory["sightings"], at - window),
+            "window_ms": window,
             "rule": "sightings",
         }
-        return replace(found, details=details)
+        if phase == "opened":
+            memory["storm_at"] = memory["opened"]
+        return replace(found, details=details, opened_at=memory.get("storm_at", memory["opened"]))
 
     def _find(
         self, kind: Kind, name: str, memory: dict[str, Any], at: int, phase: str, slot: str, state: str

@@ -1,7 +1,8 @@
 """What is remembered of the looks at one rebalancing group, and of which groups a look says anything.
 
 The memory of a group is a JSON-able dict of `Live`: `sightings` and `runs` are times of looks, `opened` is
-when it was first seen, `since` when its barrier began, `trimmed` how many sightings were forgotten.
+when it was first seen, `count` in how many looks since then, `since` when its barrier began; `stuck_since`
+and `storm_at` are those of what is told of it.
 """
 
 from __future__ import annotations
@@ -37,6 +38,31 @@ class Judged:
         return self._leaders.get(coordinator_partition(group, len(self._leaders))) in self._answered
 
 
+class Unanswered:
+    """Looks that some coordinator did not answer, or that saw none; `state` is what `snapshot` returned."""
+
+    def __init__(self, state: Sequence[Any] = ()) -> None:
+        # Time of the look -> the coordinators that answered it.
+        self._answered: dict[int, list[int]] = {int(at): list(brokers) for at, brokers in state}
+
+    def snapshot(self) -> list[list[Any]]:
+        """JSON-able memory for the ledger."""
+        return [[at, brokers] for at, brokers in self._answered.items()]
+
+    def on_look(self, look: Sighting, since: int) -> None:
+        """Take a look; what is not after `since` (ms) is forgotten."""
+        self._answered = {at: brokers for at, brokers in self._answered.items() if at > since}
+        if not look.leaders or not all(answered for _, answered in look.brokers):
+            told = [broker for broker, answered in look.brokers if answered]
+            self._answered[look.at] = told if look.leaders else []
+
+    def without(self, times: Sequence[int], leader: int | None) -> Sequence[int]:
+        """Return those of the looks at `times` that the coordinator `leader` answered."""
+        if not self._answered:
+            return times
+        return [at for at in times if at not in self._answered or leader in self._answered[at]]
+
+
 def after(times: Sequence[int], since: int) -> int:
     """How many of `times` (ascending, ms) are after `since`."""
     return len(times) - bisect_right(times, since)
@@ -54,17 +80,24 @@ def trim(memory: dict[str, Any], looks: Sequence[int]) -> None:
     if len(sightings) <= 2 * len(looks) + _SPARE:
         return
     firsts = {next((at for at in sightings if at >= memory[mark]), -1) for mark in ("opened", "since")}
-    kept = [at for at in sightings if at >= looks[0] or at in firsts]
-    memory["trimmed"] = total(memory) - len(kept)
-    memory["sightings"] = kept
+    memory["sightings"] = [at for at in sightings if at >= looks[0] or at in firsts]
 
 
 def total(memory: Mapping[str, Any]) -> int:
-    """Return in how many looks the group was seen rebalancing."""
-    return len(memory["sightings"]) + int(memory.get("trimmed", 0))
+    """Return in how many looks the group was seen rebalancing since `opened`."""
+    # Earlier versions did not count.
+    return int(memory.get("count", len(memory["sightings"])))
+
+
+def stuck_for(memory: Mapping[str, Any], at: int) -> int:
+    """Return for how long (ms) the stuck barrier has lasted at `at`, or lasted until another one began."""
+    since = int(memory.get("stuck_since", memory["since"]))
+    return int(memory["since"] if memory["since"] > since else at) - since
 
 
 def set_back(memory: dict[str, Any], at: int) -> None:
     """Go on from `at` (ms): the clock that saw the rest was ahead."""
     memory["sightings"], memory["runs"] = [], []
-    memory["opened"], memory["since"] = min(memory["opened"], at), min(memory["since"], at)
+    for mark in ("opened", "since", "stuck_since", "storm_at"):
+        if mark in memory:
+            memory[mark] = min(memory[mark], at)

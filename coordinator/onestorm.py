@@ -21,11 +21,14 @@ if TYPE_CHECKING:
 class OneStorm:
     """Knows which storms of the records go on with the probe's; `state` is what `snapshot` returned."""
 
-    def __init__(self, state: Mapping[str, str] | None = None) -> None:
-        # The records' incident -> the probe's.
-        self._joined: dict[str, str] = dict(state or {})
+    def __init__(self, state: Mapping[str, Any] | None = None) -> None:
+        # The records' incident -> the probe's and when that opened (ms); earlier versions had its name alone.
+        self._joined: dict[str, list[Any]] = {
+            incident: [probed, None] if isinstance(probed, str) else list(probed)
+            for incident, probed in (state or {}).items()
+        }
 
-    def snapshot(self) -> dict[str, str]:
+    def snapshot(self) -> dict[str, list[Any]]:
         """JSON-able memory for the ledger."""
         return dict(self._joined)
 
@@ -34,11 +37,15 @@ class OneStorm:
         incident = finding.incident or ""
         if finding.kind is not Kind.STORM:
             return finding
-        if finding.phase == "opened" and memory is not None and memory["storm"]:
-            self._joined[incident] = memory["storm"]
+        if finding.phase != "resolved" and memory is not None and memory["storm"]:
+            self._joined[incident] = [memory["storm"], memory.get("storm_at")]
             memory["storm"] = ""
-            return replace(finding, phase="updated", incident=self._joined[incident])
-        probed = self._joined.get(incident, incident)
+            finding = replace(finding, phase="updated")
+        probed, opened_at = self._joined.get(incident, (incident, None))
         if finding.phase == "resolved":
             self._joined.pop(incident, None)
-        return replace(finding, incident=probed) if probed != incident else finding
+        if probed == incident:
+            return finding
+        return replace(
+            finding, incident=probed, opened_at=finding.opened_at if opened_at is None else opened_at
+        )

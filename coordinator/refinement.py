@@ -55,8 +55,10 @@ def _bounded(finding: Finding, sightings: Sequence[int], looks: Sequence[int]) -
     seen = [at for at in sightings if low < at <= ended]
     if not seen:
         return finding
-    first = seen[0]
-    before = max((at for at in looks if at < first), default=low)
+    # The last time only: the monitor's clock may be ahead, and then sees the barrier before this one too.
+    without = [at for at in looks if at < seen[-1] and at not in sightings]
+    before = max(without, default=low)
+    first = next(at for at in seen if at > before)
     low, high = max(low, before), min(high, first)
     return replace(
         finding,
@@ -107,9 +109,10 @@ def _moved(finding: Finding, moved_at: int, *, watched: bool) -> Finding:
     same = bool(finding.causes) and finding.causes[0].cause is Cause.LEADER_REJOINED
     if not same:
         return finding
-    if moved_at < 0 or not 0 <= apart <= AFTER_MOVE_MS:
+    # A look tells of a move some time after it: the record may come between.
+    if moved_at < 0 or not -LOOKED_MS <= apart <= AFTER_MOVE_MS:
         return _asked(finding) if watched else finding
-    why = f"same members {seconds(apart)} after their coordinator moved"
+    why = f"same members {seconds(max(0, apart))} after their coordinator moved"
     rest = tuple(
         replace(entry, confidence=0.1)
         for entry in finding.causes

@@ -1,0 +1,41 @@
+"""Incidents of records and the clock whose opening was not told, because the probe knew better.
+
+Nobody heard of them, so their end is not told either; what goes on with them is, and then its end. One that
+WAS told, while the probe saw nothing, ends whatever the probe sees by then.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rebalance_monitor.coordinator.findings import Finding
+
+MAX_UNTOLD = 10_000
+
+
+class Untold:
+    """Remembers them; `state` is what `snapshot` returned."""
+
+    def __init__(self, state: Iterable[str] = ()) -> None:
+        self._incidents = dict.fromkeys(state)
+
+    def snapshot(self) -> list[str]:
+        """JSON-able memory for the ledger."""
+        return list(self._incidents)
+
+    def keep(self, finding: Finding) -> None:
+        """Note a finding that is not told."""
+        if finding.phase == "opened" and finding.incident:
+            self._incidents[finding.incident] = None
+            while len(self._incidents) > MAX_UNTOLD:
+                del self._incidents[next(iter(self._incidents))]
+
+    def ends(self, finding: Finding) -> bool:
+        """Whether the finding only ends an incident that nobody heard of."""
+        known = finding.incident in self._incidents
+        if known and finding.phase in {"updated", "resolved"}:
+            del self._incidents[finding.incident or ""]
+        return known and finding.phase == "resolved"
