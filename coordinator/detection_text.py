@@ -261,8 +261,8 @@ Leaving, a session fence and a rebalance-timeout fence write the same tombstones
 
 - a member that still had to give up partitions for its whole rebalance timeout was fenced for that
   (`join_deadline_missed`), near-certainly;
-- a static member is removed by an expired session only; whether it announced its departure (epoch -2) is
-  on the topic and said;
+- a static member expired, or was removed where its session cannot have expired yet (0.5); whether it
+  announced its departure (epoch -2) is on the topic and said;
 - a member that never acknowledged an epoch that others had for more than a heartbeat was dead by then
   (`session_timeout`; asked where its commits tell nothing);
 - the rest is told by silence. No barrier stands between removal and record, so the windows are sharp;

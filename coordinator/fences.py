@@ -2,7 +2,8 @@
 
 Leaving, a session fence and a rebalance-timeout fence write the same tombstones. A member that still had to
 revoke (state UNREVOKED) for its whole rebalance timeout was fenced for that, near-certainly; a static member
-that announced its departure (epoch -2) is known; the rest is told by silence, which is sharp here because no
+that announced its departure (epoch -2) is known, and one that goes before its session can have expired was
+removed; the rest is told by silence, which is sharp here because no
 join barrier stands between the removal and its record. Commits do not extend these sessions, heartbeats do.
 """
 
@@ -28,6 +29,8 @@ AWAY = -2
 """The epoch of a static member that announced its departure."""
 
 _HEARTBEATS = 6
+# The longest interval that brokers allow is a third of the shortest session.
+_STATIC_HEARTBEATS = 3
 _MAX_DEPARTED = 50
 _STALL_MS = 5_000
 # Some clients' heartbeats end with a stall as well.
@@ -86,14 +89,16 @@ def _judge(state: GroupState, member: Member, scene: Scene) -> Departure:
 def _deaf(state: GroupState, member: Member, scene: Scene, seen: Silence) -> Departure | None:
     """Whether its heartbeats had ended before it went: it never acknowledged an epoch that others had.
 
-    A live member hears of a new epoch in the answer to its next heartbeat, and a record says so at once. That
-    is not asked where its commits tell more.
+    A live member hears of a new epoch in the answer to its next heartbeat, and a record says so at once, but
+    for one that still has to revoke: it stays in its epoch meanwhile. That is not asked where its commits
+    tell more.
     """
     rest = [other for other in state.members if other is not member and other.acked_at > member.acked_at]
     told = [other.acked_at for other in rest if other.epoch >= state.target_epoch > member.epoch >= 0]
     late = scene.ts - min(told, default=scene.ts)
     beat = member.session_timeout // _HEARTBEATS + _WAIT_MS
-    if late < beat or seen.means or member.instance_id is not None:
+    asked = member.instance_id is None and member.epoch_state != _UNREVOKED and not seen.means
+    if late < beat or not asked:
         return None
     why = (
         f"for {seconds(late)} it did not acknowledge epoch {state.target_epoch}, as others did and one does "
@@ -111,11 +116,20 @@ def _family(member: Member, members: list[Member]) -> str:
 
 
 def _static(member: Member, seen: Silence) -> Departure:
-    """Only an expired session removes a static member; whether it announced itself is on the topic."""
+    """Tell an expired session from a removal by hand: a static member that is closed only says that it goes.
+
+    Its last sign of life may be a heartbeat later than the one that its session runs from.
+    """
     said = "after it announced its departure" if member.epoch == AWAY else "without announcing it"
     why = f"silent {seconds(seen.silence)}, {said}; session timeout {seconds(seen.session)}"
-    entry = CauseEntry(Cause.STATIC_MEMBER_EXPIRED, 0.9, why, *who(member))
-    return Departure(member, seen, (entry,))
+    least = seen.session - seen.session // _STATIC_HEARTBEATS - _FENCE_SLACK_MS
+    if seen.silence >= least:
+        return Departure(member, seen, (CauseEntry(Cause.STATIC_MEMBER_EXPIRED, 0.9, why, *who(member)),))
+    # The session timeout is in no record: what is assumed may be too long.
+    shares = ((Cause.MEMBER_REMOVED_BY_ADMIN, 0.5), (Cause.STATIC_MEMBER_EXPIRED, 0.4))
+    return Departure(
+        member, seen, tuple(CauseEntry(cause, share, why, *who(member)) for cause, share in shares)
+    )
 
 
 def _fenced(member: Member, scene: Scene) -> Departure | None:
