@@ -16,6 +16,7 @@ from rebalance_monitor.coordinator.families import FAMILIES
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.membership import COOPERATIVE
 from rebalance_monitor.coordinator.reasons import seconds
+from rebalance_monitor.coordinator.skew import KNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -76,7 +77,7 @@ def _poll(facts: Facts) -> Iterable[Advice]:
         for m in facts.members
         if m.member_id in facts.gaps
         and FAMILIES[m.family].enforces_poll is not False
-        and facts.gaps[m.member_id].ms >= _NEAR * m.rebalance_timeout > 0
+        and may_be_a_poll(facts.gaps[m.member_id].ms, m)
     ]
     remedy = "or fewer records a poll (max.poll.records), so that each batch is done sooner"
     if near:
@@ -89,6 +90,12 @@ def _poll(facts: Facts) -> Iterable[Advice]:
     elif breached:
         reason = f"{breached} members lately stopped polling for max.poll.interval.ms"
         yield Advice("max.poll.interval.ms", f"raise it above the longest batch, {remedy}", reason)
+
+
+def may_be_a_poll(gap: int, member: Member) -> bool:
+    """Whether a gap of so many ms may be a long poll: over a longer one it polled, and committed nothing."""
+    limit = member.rebalance_timeout
+    return limit > 0 and _NEAR * limit <= gap < limit + max(member.cadence, 0)
 
 
 def _session(facts: Facts) -> Iterable[Advice]:
@@ -171,7 +178,7 @@ def _static(facts: Facts) -> Iterable[Advice]:
     if expired and any(m.instance_id for m in facts.members):
         session = max(m.session_timeout for m in facts.members)
         reason = f"{expired} static members expired lately; session timeout {seconds(session)}"
-        yield Advice("session.timeout.ms", "raise it above the time a restart takes", reason)
+        yield Advice(timeout, "raise it above the time a restart takes", reason)
 
 
 def _eager(facts: Facts) -> Iterable[Advice]:
@@ -186,8 +193,12 @@ def _eager(facts: Facts) -> Iterable[Advice]:
 
 def _spread(facts: Facts) -> Iterable[Advice]:
     """Name the assignor that would spread better, with its moves, and members beyond the partitions."""
-    now = facts.now
-    if now is None or not facts.options or (facts.state.protocol in COOPERATIVE and now.moves):
+    now, state = facts.now, facts.state
+    classic = state.group_type == "classic"
+    if now is None or not facts.options or (state.protocol in COOPERATIVE and now.moves):
+        return
+    if classic and state.protocol not in KNOWN:
+        # The assignor of Kafka Streams, for one, is not for its users to choose.
         return
     best = min(facts.options, key=lambda n: (facts.options[n].most, -facts.options[n].least, n != "sticky"))
     option = facts.options[best]
@@ -195,7 +206,8 @@ def _spread(facts: Facts) -> Iterable[Advice]:
         reason = f"now {now.most} against {now.least} partitions; {best} gives {option.most} against "
         reason += f"{option.least} for {option.moves} moves"
         wanted = "cooperative-sticky" if best == "sticky" else best
-        yield Advice("partition.assignment.strategy", f"change to {wanted}", reason)
+        setting = "partition.assignment.strategy" if classic else "group.remote.assignor"
+        yield Advice(setting, f"change to {wanted}", reason)
     elif now.idle and now.least == 0 and option.idle:
         reason = f"{now.idle} of {len(facts.members)} members have no partition, whatever the assignor"
         yield Advice("members", "run fewer of them, or give the topics more partitions", reason)

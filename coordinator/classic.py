@@ -63,7 +63,7 @@ def on_value(state: GroupState, value: GroupMetadataValue, scene: Scene, size: i
         return _rewritten(before, state, after, scene)
     found += barriers.settle(state, scene, "completed") + _gap(before, state, scene)
     if event is Event.EMPTIED:
-        return found + _emptied(before, state, scene)
+        return found + _emptied(before, state, scene) + _size(state, scene, size)
     return found + _completed(before, state, after, scene) + _size(state, scene, size)
 
 
@@ -170,7 +170,7 @@ def _emptied(before: GroupState, state: GroupState, scene: Scene) -> list[Findin
         details={"ended_by": report.ended_by(causes)},
     )
     state.empty_id, state.empty_at = empty.id, state.cst
-    found = [empty, *_beside(before, state, scene, gone, empty.id)]
+    found = [empty, *_beside(before, state, scene, gone, empty.id), *skew.close(state, scene)]
     return found + storms.note_generation(state, scene, change, state.cst, causes)
 
 

@@ -6,7 +6,8 @@ idlest member is always possible; for unequal subscriptions the assignors themse
 the usual case. Members without partitions because there are more members than partitions are named too, as
 information: no assignor can help. Silent where partitions are withheld, in the first phase of a cooperative
 rebalance and while a member is joining, for members whose subscription cannot be read, for groups too large
-to try, and for protocols it does not know.
+to try, and for protocols it does not know. What is open ends where nothing can be said any more, as it does
+where nobody is left.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.scene import Scene
     from rebalance_monitor.coordinator.state import GroupState, Member
 
-_KNOWN = frozenset({"range", "roundrobin", "sticky", "cooperative-sticky"})
+KNOWN = frozenset({"range", "roundrobin", "sticky", "cooperative-sticky"})
+"""Protocols whose assignments can be judged."""
+
 _MAX_TRIED = 10_000
 
 
@@ -50,8 +53,8 @@ def judge(
     `subscriptions`: member id -> topics. How many partitions there are is known from the generations before.
     """
     asked = [subscriptions.get(member.member_id, ()) for member in state.members]
-    if state.protocol not in _KNOWN or not all(asked):
-        return []
+    if state.protocol not in KNOWN or not all(asked):
+        return close(state, scene)
     counts = _counts(before, state, asked)
     loads = [_load(member) for member in state.members]
     if sum(loads) < sum(counts.values()) or (not before.members and state.protocol in COOPERATIVE):
@@ -66,8 +69,15 @@ def judge_settled(state: GroupState, scene: Scene) -> list[Finding]:
     loads = [_load(member) for member in state.members]
     subscribed = {member.subscribed for member in state.members}
     if len(subscribed) != 1 or "" in subscribed or not sum(loads):
-        return []
+        return close(state, scene)
     return _turn(state, scene, _even(loads))
+
+
+def close(state: GroupState, scene: Scene) -> list[Finding]:
+    """Withdraw what is open: the group has no members, or none whose spread can be judged."""
+    rule, _, incident = state.skew_id.partition("/")
+    state.skew_id = ""
+    return [_told(state, scene, Verdict(rule), "resolved", incident, "withdrawn")] if rule else []
 
 
 def subscribers(state: GroupState, subscriptions: Mapping[str, Sequence[str]]) -> list[Subscriber]:
@@ -119,7 +129,7 @@ def _turn(state: GroupState, scene: Scene, found: Verdict) -> list[Finding]:
     rule, _, incident = state.skew_id.partition("/")
     if rule == found.rule:
         return []
-    told = [_told(state, scene, Verdict(rule), "resolved", incident)] if rule else []
+    told = [_told(state, scene, Verdict(rule), "resolved", incident, "completed")] if rule else []
     state.skew_id = ""
     if found.rule:
         incident = scene.identify(Kind.ASSIGNMENT_SKEWED, phase="opened")
@@ -128,7 +138,14 @@ def _turn(state: GroupState, scene: Scene, found: Verdict) -> list[Finding]:
     return told
 
 
-def _told(state: GroupState, scene: Scene, found: Verdict, phase: str, incident: str) -> Finding:
+def _told(
+    state: GroupState,
+    scene: Scene,
+    found: Verdict,
+    phase: str,
+    incident: str,
+    resolution: str | None = None,
+) -> Finding:
     opened = phase == "opened"
     return scene.find(
         Kind.ASSIGNMENT_SKEWED,
@@ -138,7 +155,7 @@ def _told(state: GroupState, scene: Scene, found: Verdict, phase: str, incident:
         phase=phase,
         severity=None if found.rule == "spread" else Severity.INFO,
         incident=incident,
-        resolution=None if opened else "completed",
+        resolution=resolution,
         members=tuple(member_entry(member, "kept") for member in _named(state.members, found) if opened),
         details=_details(state, found, opened=opened),
     )
@@ -153,7 +170,8 @@ def _named(members: list[Member], found: Verdict) -> list[Member]:
 
 def _details(state: GroupState, found: Verdict, *, opened: bool) -> Details:
     loads = [_load(member) for member in state.members]
-    details: Details = {"most": max(loads), "least": min(loads), "idle": loads.count(0), "rule": found.rule}
+    most, least = max(loads, default=0), min(loads, default=0)
+    details: Details = {"most": most, "least": least, "idle": loads.count(0), "rule": found.rule}
     if opened:
         details |= {"best_most": found.most, "best_least": found.least}
     return details | ({"best": found.best} if found.best else {})

@@ -3,9 +3,14 @@
 from dataclasses import replace
 
 from rebalance_monitor.coordinator import advice
+from rebalance_monitor.coordinator.assignors.compare import Spread
 from rebalance_monitor.coordinator.dossier import open_dossier
 from rebalance_monitor.coordinator.explain import Place, explain
 from rebalance_monitor.coordinator.settings import DetectionSettings
+from rebalance_monitor.coordinator.state import GroupState
+from tests.coordinator.test_epochs import A as EPOCHS_A
+from tests.coordinator.test_epochs import B as EPOCHS_B
+from tests.coordinator.test_epochs import Epochs
 from tests.coordinator.timeline import Client, Topic
 
 SETTINGS = DetectionSettings()
@@ -47,6 +52,19 @@ def test_a_long_gap_between_commits_comes_with_both_remedies() -> None:
     assert "14.0 s" in told["advice"]
     assert "fewer records a poll" in told["advice"]
     assert "7.0 s between two commits" in told["reason"]
+
+
+def test_a_gap_over_which_a_member_stayed_although_it_is_longer_than_the_interval_is_a_lull() -> None:
+    for gap, near in ((4_999, False), (5_000, True), (10_500, True), (11_000, False), (60_000, False)):
+        topic, member = Topic(), usual(0, rebalance=10_000)
+        topic.generation(0, 1, [member])
+        topic.commits(1_000, 3_000, member, moving=1)
+        topic.commit(3_000 + gap, {0: 500})
+        # The cadence that it has by then counts the gap as well.
+        cadence = 1_000 + (gap - 1_000) // 8
+        assert bool(about(advised(topic), "max.poll.interval.ms")) is (
+            near or 10_000 <= gap < 10_000 + cadence
+        )
 
 
 def test_a_gap_across_a_rebalance_is_no_gap() -> None:
@@ -142,6 +160,45 @@ def test_a_record_near_the_limit_is_named() -> None:
     topic.generation(0, 1, [usual(0)])
     small = DetectionSettings(max_message_bytes=200)
     assert about(advised(topic, small), "max.message.bytes")
+
+
+def static_848(gone: int) -> Topic:
+    """Static B of a KIP-848 group is gone at `gone` ms."""
+    topic = Epochs()
+    topic.join(0, EPOCHS_A, 1, (0, 1), instance="a")
+    topic.join(1_000, EPOCHS_B, 2, (), instance="b")
+    topic.ack(2_000, EPOCHS_A, 2, (0,))
+    topic.ack(2_500, EPOCHS_B, 2, (1,))
+    topic.leave(gone, EPOCHS_B, 3)
+    topic.target(gone + 500, 3)
+    topic.ack(gone + 500, EPOCHS_A, 3, (0, 1))
+    return topic
+
+
+def test_members_of_the_new_protocol_are_told_of_the_session_timeout_that_is_theirs() -> None:
+    told = advised(static_848(60_000))
+    assert about(told, "session.timeout.ms") == []
+    assert "1 static members expired" in about(told, "consumer.session.timeout.ms")[0]["reason"]
+
+
+def spread(**values: object) -> list[advice.Advice]:
+    """Advice on three partitions against none, where an even spread is possible."""
+    state = GroupState(**{"group_type": "classic", "protocol": "range", **values})  # type: ignore[arg-type]
+    options = {"range": Spread(3, 0, 1, 0), "sticky": Spread(2, 1, 0, 1)}
+    facts = advice.Facts(state, (), {}, SETTINGS, Spread(3, 0, 1, 0), options)
+    return [one for one in advice.advise(facts) if "against" in one.reason]
+
+
+def test_a_better_spread_is_advised_by_the_setting_that_the_protocol_has() -> None:
+    assert [(one.about, one.advice) for one in spread()] == [
+        ("partition.assignment.strategy", "change to cooperative-sticky")
+    ]
+    assert [one.about for one in spread(group_type="consumer", protocol="")] == ["group.remote.assignor"]
+
+
+def test_no_assignor_is_advised_to_applications_that_bring_their_own() -> None:
+    assert spread(protocol="stream") == []
+    assert spread(protocol="my-own") == []
 
 
 def test_every_rule_is_in_the_table() -> None:

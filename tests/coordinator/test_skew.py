@@ -1,12 +1,17 @@
 from struct import pack
 
+import pytest
+
 from rebalance_monitor.coordinator.assignors.model import Subscriber
 from rebalance_monitor.coordinator.findings import Finding
 from rebalance_monitor.coordinator.kinds import Kind, Severity
+from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.skew import verdict
+from tests.coordinator.test_epochs import A, B, Epochs
 from tests.coordinator.timeline import T0, P, S, Topic, blob, findings, subscription, text
 
 Given = dict[str, tuple[int, ...]]
+LIMIT = DetectionSettings(max_message_bytes=200)
 
 
 def generation(
@@ -57,6 +62,65 @@ def test_it_is_resolved_when_the_spread_is_even_again() -> None:
     generation(topic, 9_000, 2, {"a": {"s": (0, 1, 2), "t": (0,)}, "b": {"s": (3, 4), "t": (1, 2)}}, "sticky")
     opened, resolved = skewed(topic)
     assert (resolved.phase, resolved.incident) == ("resolved", opened.id)
+
+
+UNEVEN: dict[str, Given] = {"a": {"s": (0, 1, 2), "t": (0, 1)}, "b": {"s": (3, 4), "t": (2,)}}
+
+
+@pytest.mark.parametrize("turn", ["empty", "another protocol", "nothing subscribed"])
+def test_what_is_open_ends_where_nothing_can_be_said_any_more(turn: str) -> None:
+    topic = Topic()
+    generation(topic, 0, 1, UNEVEN)
+    if turn == "empty":
+        topic.generation(9_000, 2, [])
+    elif turn == "another protocol":
+        generation(topic, 9_000, 2, UNEVEN, "my-own")
+    else:
+        generation(topic, 9_000, 2, UNEVEN, b=())
+    opened, resolved = skewed(topic)
+    assert (resolved.phase, resolved.incident) == ("resolved", opened.id)
+    assert (resolved.resolution, resolved.severity) == ("withdrawn", opened.severity)
+    generation(topic, 60_000, 3, UNEVEN)
+    again = skewed(topic)[2:]
+    assert [one.phase for one in again] == ["opened"]
+    assert again[0].id != opened.id
+
+
+def test_what_is_open_stays_so_while_partitions_are_withheld() -> None:
+    topic = Topic()
+    for number, protocol in enumerate(("range", "cooperative-sticky"), 1):
+        generation(topic, 9_000 * number, number, UNEVEN, protocol)
+    generation(topic, 27_000, 3, {**UNEVEN, "b": {"s": (3, 4)}}, "cooperative-sticky")
+    assert [one.phase for one in skewed(topic)] == ["opened"]
+
+
+def test_the_skew_of_an_epoch_based_group_ends_with_its_last_member_and_with_equal_subscriptions() -> None:
+    for turn in ("empty", "apart", "even"):
+        topic = Epochs()
+        topic.join(0, A, 1, (0, 1, 2))
+        topic.join(1_000, B, 2, ())
+        topic.ack(2_000, A, 2, (0, 1, 2))
+        topic.ack(2_500, B, 2, (3,))
+        if turn == "empty":
+            topic.leave(60_000, A, 3)
+            topic.leave(60_000, B, 4)
+        else:
+            topic.metadata(60_000, B, topic="orders" if turn == "even" else "bills")
+            topic.bump(60_000, 3)
+            topic.target(60_000, 3)
+            topic.ack(60_000, A, 3, (0, 1) if turn == "even" else (0, 1, 2))
+            topic.ack(60_000, B, 3, (2, 3) if turn == "even" else (3,))
+        told = skewed(topic)
+        assert [one.phase for one in told] == ["opened", "resolved"], turn
+        assert told[1].resolution == ("completed" if turn == "even" else "withdrawn")
+
+
+def test_a_group_that_is_empty_has_no_record_near_the_limit() -> None:
+    topic = Topic()
+    generation(topic, 0, 1, UNEVEN)
+    topic.generation(9_000, 2, [])
+    large = [one for one in findings(topic, LIMIT) if one.kind is Kind.GROUP_TOO_LARGE]
+    assert [(one.phase, one.resolution) for one in large] == [("opened", None), ("resolved", "withdrawn")]
 
 
 def test_members_beyond_the_number_of_partitions_are_named_as_information() -> None:
