@@ -126,8 +126,9 @@ class Live:
         told = outages.excuse(finding, self._reach.away, moved_at)
         if told is None:
             return None
-        answered = self._unanswered.without(self._looks, self._moves.leader(found.shard))
-        return refinement.refine(told, memory["sightings"] if memory else (), answered, moved_at)
+        answered = self._unanswered.by(self._moves.leader(found.shard), self._looks)
+        led = self._unanswered.led(self._looks)
+        return refinement.refine(told, memory["sightings"] if memory else (), answered, led, moved_at)
 
     def _overruled(self, finding: Finding) -> bool:
         """Whether commits suggest a barrier of a group that the probe watches: it knows better."""
@@ -156,8 +157,7 @@ class Live:
         found = self._moves.on_look(sighting) + self._visibility.on_look(sighting, summaries)
         seen = {group.group: group for group in sighting.groups}
         for name, group in seen.items():
-            listed = sighting.members.get(name)
-            found += self._seen(sighting.at, group, summaries.get(name, _NONE), listed)
+            found += self._seen(sighting.at, group, summaries.get(name, _NONE), sighting.members.get(name))
         judged = looks.Judged(sighting)
         self._whole = sighting.at if judged.whole else self._whole
         for name in [name for name in self._groups if name not in seen and judged.knows(name)]:

@@ -42,8 +42,8 @@ class Unanswered:
     """Looks that some coordinator did not answer, or that saw none; `state` is what `snapshot` returned."""
 
     def __init__(self, state: Sequence[Any] = ()) -> None:
-        # Time of the look -> the coordinators that answered it.
-        self._answered: dict[int, list[int]] = {int(at): list(brokers) for at, brokers in state}
+        # Time of the look -> the brokers that answered it, None where it saw no coordinators.
+        self._answered: dict[int, list[int] | None] = {int(at): brokers for at, brokers in state}
 
     def snapshot(self) -> list[list[Any]]:
         """JSON-able memory for the ledger."""
@@ -54,13 +54,17 @@ class Unanswered:
         self._answered = {at: brokers for at, brokers in self._answered.items() if at > since}
         if not look.leaders or not all(answered for _, answered in look.brokers):
             told = [broker for broker, answered in look.brokers if answered]
-            self._answered[look.at] = told if look.leaders else []
+            self._answered[look.at] = told if look.leaders else None
 
-    def without(self, times: Sequence[int], leader: int | None) -> Sequence[int]:
+    def by(self, leader: int | None, times: Sequence[int]) -> Sequence[int]:
         """Return those of the looks at `times` that the coordinator `leader` answered."""
         if not self._answered:
             return times
-        return [at for at in times if at not in self._answered or leader in self._answered[at]]
+        return [at for at in times if leader in (self._answered.get(at, [leader]) or ())]
+
+    def led(self, times: Sequence[int]) -> Sequence[int]:
+        """Return those of the looks at `times` that saw who coordinates."""
+        return [at for at in times if self._answered.get(at, []) is not None] if self._answered else times
 
 
 def after(times: Sequence[int], since: int) -> int:

@@ -27,9 +27,12 @@ class Moves:
         return {"leaders": self._leaders, "moved": self._moved}
 
     def on_look(self, sighting: Sighting) -> list[Finding]:
-        """Tell which partitions have another leader, or leader epoch, than in the look before."""
+        """Tell which partitions have another leader, or leader epoch, than in the look before.
+
+        Without a leader a partition has not moved yet: that it does is told when it has one.
+        """
         found = []
-        for partition, broker, epoch in sighting.leaders:
+        for partition, broker, epoch in (one for one in sighting.leaders if one[1] >= 0):
             before = self._leaders.get(str(partition))
             self._leaders[str(partition)] = [broker, epoch]
             if before is not None and before != [broker, epoch]:

@@ -28,14 +28,20 @@ AFTER_MOVE_MS = 30_000
 """A rebalance among the same members this soon after a move is most likely caused by it."""
 
 
-def refine(finding: Finding, sightings: Sequence[int], looks: Sequence[int], moved_at: int) -> Finding | None:
-    """Return the finding with what the looks add, or None where a coordinator move explains it away."""
+def refine(
+    finding: Finding, sightings: Sequence[int], looks: Sequence[int], led: Sequence[int], moved_at: int
+) -> Finding | None:
+    """Return the finding with what the looks add, or None where a coordinator move explains it away.
+
+    `looks`: those that the group's coordinator answered, `sightings` those that saw the group rebalancing,
+    `led` those that saw who coordinates; all in ms.
+    """
     if _excused(finding, moved_at):
         return None
     if finding.kind is not Kind.REBALANCE:
         return finding
     bounded = _bounded(finding, sightings, looks)
-    watched = any(abs(finding.at - at) <= LOOKED_MS for at in looks)
+    watched = any(abs(finding.at - at) <= LOOKED_MS for at in led)
     told = _over_capacity(_expired_barrier(bounded), moved_at)
     return _moved(told, moved_at, watched=watched)
 

@@ -2,7 +2,7 @@ import json
 from dataclasses import replace
 
 from rebalance_monitor.coordinator.causes import Cause
-from rebalance_monitor.coordinator.findings import Finding
+from rebalance_monitor.coordinator.findings import Coordinator, Finding
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.live import Live
 from rebalance_monitor.coordinator.settings import DetectionSettings, GroupOverride
@@ -85,6 +85,18 @@ def test_a_leader_epoch_that_steps_is_a_coordinator_move() -> None:
     live = Live(SETTINGS, "c1")
     found = live.on_sightings([look(0, seen=False), look(1_000, seen=False, epoch=3)])
     assert kinds(found) == [(Kind.COORDINATOR_MOVED, None)]
+
+
+def test_a_partition_without_a_leader_has_not_moved_until_it_has_one_again() -> None:
+    live = Live(SETTINGS, "c1")
+    led = [(0, 1, 1), (1_000, -1, 1), (2_000, -1, 2), (3_000, 1, 3), (4_000, 1, 3)]
+    looks = [replace(look(at, seen=False), leaders=((7, broker, epoch),)) for at, broker, epoch in led]
+    (moved,) = live.on_sightings(looks)
+    assert (moved.at, moved.coordinator, moved.details["previous_broker"]) == (
+        T0 + 3_000,
+        Coordinator(1, 3),
+        1,
+    )
 
 
 def rebalances() -> list[Finding]:

@@ -256,6 +256,13 @@ def test_looks_that_saw_no_coordinators_do_not_tell_that_none_moved() -> None:
         assert told.causes[0].confidence == (0.5 if blind else 0.85)
 
 
+def test_a_coordinator_that_answers_nothing_is_still_seen_not_to_have_moved() -> None:
+    live = Live(SETTINGS, "c1")
+    looks(live, 0, 62_000, answered=False)
+    (told,) = live.refine([rebalance(60_000)])
+    assert (told.causes[0].cause, told.causes[0].confidence) == (Cause.LEADER_REJOINED, 0.85)
+
+
 def test_a_rebalance_just_before_the_look_that_saw_the_move_is_the_moves() -> None:
     for at, cause in (
         (56_900, "leader_rejoined"),
