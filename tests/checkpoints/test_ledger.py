@@ -149,3 +149,21 @@ def test_what_was_committed_stays_as_it_was_whatever_its_parts_become(tmp_path: 
     live["groups"]["g"].append(2)
     again = ledger.committed()
     assert again == ledger.load() == Snapshot(batches={"q": 1}, positions={3: 4}, live={"groups": {"g": [1]}})
+
+
+def test_what_is_held_over_a_rebuild_is_of_one_topic() -> None:
+    held = replace(Snapshot().on_topic("one", "c1"), rebuilt={"held": {}})
+    assert held.on_topic("one", "c1").rebuilt == {"held": {}}
+    assert held.on_topic("two", "c1").rebuilt == held.on_topic("one", "c2").rebuilt == {}
+
+
+def test_a_snapshot_learns_its_cluster_and_knows_it_from_another_then() -> None:
+    old = replace(Snapshot().on_topic("one", ""), health={"blind": 1}).on_topic("one", "c1")
+    assert (old.cluster_id, old.health) == ("c1", {"blind": 1})
+    assert old.on_topic("one", "c2").health == {}
+
+
+def test_a_batch_without_a_time_leaves_the_time_of_the_one_before_and_other_queries_theirs() -> None:
+    snapshot = Snapshot().after("q", 3, now=0, positions={}).after("r", 5, now=-1, positions={})
+    assert snapshot.now == 0
+    assert snapshot.batches == {"q": 3, "r": 5}

@@ -220,3 +220,50 @@ def test_the_host_of_most_expired_members_is_named_and_none_where_no_most_share_
     ]
     assert [one.causes[0].host for one in told([(1_000, shared)])] == ["/10.9.9.9"]
     assert [one.causes[0].host for one in told([(1_000, apart)])] == [None]
+
+
+def phases(*steps: tuple[int, int]) -> list[tuple[str | None, int, int | None]]:
+    """Phase, time and opening of what is told of unreadable records: (at, count), then quiet."""
+    rollup, found = RollUp(SETTINGS, "c1"), []
+    for at, count in steps:
+        found += rollup.on_batch([], [unreadable(T0 + at, count)], T0 + at)
+    found += rollup.on_batch([], [], T0 + steps[-1][0] + 59_999)
+    assert all(one.phase == "opened" for one in found[-1:])
+    found += rollup.on_batch([], [], T0 + steps[-1][0] + 60_000)
+    assert rollup.snapshot()["reasons"] == {}
+    return [(one.phase, one.at - T0, (one.opened_at or 0) - T0) for one in found]
+
+
+def test_unreadable_records_are_told_from_the_threshold_on_within_the_window_and_once() -> None:
+    assert phases((0, 9)) == []
+    assert phases((0, 5), (59_000, 4)) == []
+    assert phases((0, 5), (61_000, 5)) == []
+    assert phases((0, 5), (30_000, 5), (31_000, 50)) == [
+        ("opened", 30_000, 30_000),
+        ("resolved", 91_000, 30_000),
+    ]
+
+
+def test_records_that_are_unreadable_for_two_reasons_are_two_incidents() -> None:
+    rollup, one = RollUp(SETTINGS, "c1"), unreadable(T0, 20)
+    other = StatOut("unreadable", {**one.data, "reason": "bad_text"})
+    found = rollup.on_batch([], [one, other, StatOut("shard", {})], T0)
+    assert [found.details["reason"] for found in found] == ["truncated", "bad_text"]
+    assert len({found.incident for found in found}) == 2
+
+
+def test_a_shard_that_lags_does_not_end_what_another_one_goes_on_with() -> None:
+    rollup = RollUp(SETTINGS, "c1")
+    (opened,) = rollup.on_batch([], [unreadable(T0 + 100_000, 20), unreadable(T0, 1)], T0 + 100_000)
+    assert rollup.on_batch([], [], T0 + 159_999) == []
+    (resolved,) = rollup.on_batch([], [], T0 + 160_000)
+    assert (resolved.incident, resolved.opened_at) == (opened.id, T0 + 100_000)
+
+
+def test_what_degrades_the_monitor_ends_under_the_incident_that_it_opened_and_is_a_warning() -> None:
+    opened, resolved = (
+        degraded("c1", Cause.BEHIND, "why", opened_at=T0, at=T0, phase=phase, details={})
+        for phase in ("opened", "resolved")
+    )
+    assert opened.id == opened.incident == resolved.incident != resolved.id
+    assert (opened.severity, opened.resolution, resolved.resolution) == (Severity.WARNING, None, "quiet")
