@@ -72,14 +72,16 @@ class Bursts:
             burst = self._bursts[kind] = {"first": at, "last": at, "groups": {}, "told": False}
         if burst["told"]:
             return
-        groups = burst["groups"]
-        host = finding.members[0].host if finding.members else None
-        groups.setdefault(finding.group, [at, finding.id, host])
         burst["last"] = max(burst["last"], at)
-        burst["first"] = min(burst["first"], at)
-        if burst["first"] < burst["last"] - window:
-            kept = {name: one for name, one in groups.items() if one[0] >= burst["last"] - window}
-            burst["groups"], burst["first"] = kept, min(one[0] for one in kept.values())
+        since = burst["last"] - window
+        if burst["first"] < since:
+            kept = {name: one for name, one in burst["groups"].items() if one[0] >= since}
+            burst["groups"] = kept
+            burst["first"] = min((one[0] for one in kept.values()), default=burst["last"])
+        if at >= since:
+            host = finding.members[0].host if finding.members else None
+            burst["groups"].setdefault(finding.group, [at, finding.id, host])
+            burst["first"] = min(burst["first"], at)
 
     def _settle(self, kind: Kind, now: int) -> list[Finding]:
         """Tell a burst once it has settled by `now` (ms); forget it once it is over."""

@@ -162,11 +162,19 @@ def test_groups_of_the_last_ten_seconds_count_however_long_single_ones_went_befo
 @settings(deadline=None, max_examples=60)
 @given(st.data())
 def test_neither_batches_nor_the_order_in_them_decide_what_is_rolled_up(data: st.DataObject) -> None:
+    groups = data.draw(st.sampled_from([1, 2, 6, 9]))
     times = data.draw(st.lists(st.integers(0, 300).map(lambda n: 100 * n), unique=True, max_size=30))
-    moves = [move(f"g{n % 9}", at) for n, at in enumerate(sorted(times))]
+    moves = [move(f"g{n % groups}", at) for n, at in enumerate(sorted(times))]
     one_by_one = told([(one.at - T0, [one]) for one in moves])
     together = data.draw(st.permutations(moves))
     assert told([(max(times, default=0), together)]) == one_by_one
+
+
+def test_one_group_that_goes_on_and_on_is_no_burst() -> None:
+    assert (
+        told([(20_000 * n, [move("g", 20_000 * n), move("g", 20_000 * n - 15_000)]) for n in range(1, 9)])
+        == []
+    )
 
 
 def test_a_burst_is_told_once_and_another_one_after_its_window_again() -> None:
