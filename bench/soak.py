@@ -1,9 +1,11 @@
 """Runs the job under steady load and says how its memory grows: `make soak ARGS="--minutes 120 …"`.
 
 The load is that of bench/steady.py (feed.py): every group commits every few seconds, some rebalance.
-Every sample is driver, Python workers and JVM (resident, MB), the JVM's heap after a full collection (where a
-JDK's jcmd is at hand), and the storage folder. The slope is a least-squares line over the samples after the
-warm-up, in per cent of the mean an hour. Exit code 1 where a slope is above `--most`, or the job has ended.
+Every sample is driver, Python workers and JVM (resident, MB), the JVM's heap after a full collection and what
+is resident outside its heap (RocksDB, Arrow, classes, threads; both where a JDK's jcmd is at hand), and the
+storage folder. The JVM as a whole may grow until all of its heap, whose size is fixed, has been touched. The
+slope is a least-squares line over the samples after the warm-up, in per cent of the mean an hour. Exit code 1
+where a slope is above `--most`, or the job has ended.
 """
 
 from __future__ import annotations
@@ -42,6 +44,7 @@ class Sample:
     workers: float
     jvm: float
     heap: float
+    off_heap: float
     disk: float
 
 
@@ -94,8 +97,8 @@ def _look(rig: Rig, minute: float) -> Sample:
     jvms = [pid for pid in below if command_line(pid).split(" ")[0].endswith("java")]
     workers = [pid for pid in below if pid != driver and pid not in jvms]
     disk = sum(path.stat().st_size for path in rig.job.storage.rglob("*") if path.is_file()) / MB
-    heap = _heap(jvms[0]) if jvms else -1
-    return Sample(minute, _resident([driver]), _resident(workers), _resident(jvms), heap, disk)
+    heap, off_heap = _heap(jvms[0]) if jvms else (-1.0, -1.0)
+    return Sample(minute, _resident([driver]), _resident(workers), _resident(jvms), heap, off_heap, disk)
 
 
 def _said(log: str) -> list[dict[str, Any]]:
@@ -129,18 +132,36 @@ def _resident(pids: list[int]) -> float:
     return total / MB
 
 
-def _heap(pid: int) -> float:
-    """Collect, and return what is left: the least of a few turns, for a batch under way holds its own."""
+def _heap(pid: int) -> tuple[float, float]:
+    """Collect; return what is left, and what the JVM has outside its heap, MB.
+
+    What is left is the least of a few turns, for a batch under way holds its own.
+    """
     jcmd = find_java().home / "bin" / "jcmd"
     if not jcmd.exists():
-        return -1
-    left = []
+        return -1, -1
+    left, said = [], ""
     for _ in range(COLLECTIONS):
         subprocess.run([jcmd, str(pid), "GC.run"], capture_output=True, check=False)
         done = subprocess.run([jcmd, str(pid), "GC.heap_info"], capture_output=True, text=True, check=False)
-        # Of young and old generation together; what follows is of the classes, outside the heap.
-        left.append(sum(int(kb) for kb in re.findall(r"used (\d+)K", done.stdout.split("Metaspace")[0])))
-    return min(left) / 1024
+        # Young and old generation; what follows is of the classes, outside the heap.
+        said = done.stdout.split("Metaspace")[0]
+        left.append(sum(int(kb) for kb in re.findall(r"used (\d+)K", said)))
+    return min(left) / 1024, _outside(pid, [int(at, 16) for at in re.findall(r"0x([0-9a-f]+)", said)])
+
+
+def _outside(pid: int, heap: list[int]) -> float:
+    """Give what is resident outside the addresses of the heap, MB."""
+    if not heap:
+        return -1
+    kb, counts = 0, False
+    for line in Path(f"/proc/{pid}/smaps").read_text().splitlines():
+        first, *rest = line.split()
+        if not first.endswith(":"):
+            counts = not min(heap) <= int(first.partition("-")[0], 16) < max(heap)
+        elif first == "Rss:" and counts:
+            kb += int(rest[0])
+    return kb / 1024
 
 
 def _report(samples: list[Sample], warm_up: float, most: float) -> int:
@@ -152,7 +173,7 @@ def _report(samples: list[Sample], warm_up: float, most: float) -> int:
         values = [astuple(sample)[index] for sample in steady]
         slope = _slope([sample.minute / 60 for sample in steady], values)
         print(f"| {field.name} | {sum(values) / max(1, len(values)):.1f} | {slope:+.2f} |")
-        bad += field.name in {"driver", "workers", "heap"} and slope > most
+        bad += field.name in {"driver", "workers", "heap", "off_heap"} and slope > most
     return 1 if bad else 0
 
 
