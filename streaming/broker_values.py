@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Self
 
 import structlog
 
-from rebalance_monitor.cluster.admin import ClusterAdmin
-from rebalance_monitor.cluster.errors import DependencyError
+from rebalance_monitor.streaming.asking import Asking
 from rebalance_monitor.streaming.settings import told_again
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from rebalance_monitor.cluster.admin import ClusterAdmin
     from rebalance_monitor.config.detection import Detection
     from rebalance_monitor.coordinator.settings import DetectionSettings
 
@@ -43,21 +43,21 @@ class BrokerValues:
         every_s: float = EVERY_S,
         soon_s: float = SOON_S,
     ) -> None:
-        self._properties = properties
         self._section = section
         self._settings = settings
-        self._every_s, self._soon_s = every_s, soon_s
+        self._every_s = every_s
         self._new: DetectionSettings | None = None
-        self._hurry, self._stop = threading.Event(), threading.Event()
-        self._thread = threading.Thread(target=self._run, name="rebalance-monitor-values", daemon=True)
+        self._hurry = threading.Event()
+        self._asking = Asking(properties, "values", soon_s, self._ask, self._is_due)
+        self._asked = time.monotonic()
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        self._asked = time.monotonic()
+        self._asking.__enter__()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        # Not waited for: a request under way ends by its own time limit, and the thread is a daemon.
-        self._stop.set()
+    def __exit__(self, *reason: object) -> None:
+        self._asking.__exit__(*reason)
 
     def hurry(self) -> None:
         """Ask soon: a group is new, and may have a session timeout of its own."""
@@ -68,20 +68,15 @@ class BrokerValues:
         new, self._new = self._new, None
         return new
 
-    def _run(self) -> None:
-        asked = time.monotonic()
-        while not self._stop.wait(self._soon_s):
-            if time.monotonic() - asked < self._every_s and not self._hurry.is_set():
-                continue
-            self._hurry.clear()
-            asked = time.monotonic()
-            try:
-                with ClusterAdmin(self._properties) as admin:
-                    found = told_again(self._settings, self._section, admin)
-            except Exception as error:  # noqa: BLE001 - a client's bug must not end the watching
-                why = str(error) if isinstance(error, DependencyError) else f"{type(error).__name__}: {error}"
-                log.warning("the brokers could not be asked for their values", why=why)
-                continue
-            if found != self._settings:
-                log.info("the brokers' values have changed: the query begins again")
-                self._settings = self._new = found
+    def _is_due(self) -> bool:
+        if time.monotonic() - self._asked < self._every_s and not self._hurry.is_set():
+            return False
+        self._hurry.clear()
+        self._asked = time.monotonic()
+        return True
+
+    def _ask(self, admin: ClusterAdmin) -> None:
+        found = told_again(self._settings, self._section, admin)
+        if found != self._settings:
+            log.info("the brokers' values have changed: the query begins again")
+            self._settings = self._new = found

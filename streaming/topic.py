@@ -5,17 +5,18 @@ The topic is created by the first consumer group: a cluster without one has none
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 import structlog
 
-from rebalance_monitor.cluster.admin import ClusterAdmin
-from rebalance_monitor.cluster.errors import DependencyError
+from rebalance_monitor.streaming.asking import Asking
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Mapping
+
+    from rebalance_monitor.cluster.admin import ClusterAdmin
 
 log = structlog.get_logger()
 WAIT_S = 2.0
@@ -87,21 +88,17 @@ class TopicWatch:
     """
 
     def __init__(self, properties: Mapping[str, str], name: str, every_s: float) -> None:
-        self._properties = properties
         self._name = name
-        self._every_s = every_s
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="rebalance-monitor-topic", daemon=True)
+        self._asking = Asking(properties, "topic", every_s, self._ask)
         self._reading = Reading({}, 0)
         self._look: Look | None = None
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        self._asking.__enter__()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        # Not waited for: a request under way ends by its own time limit, and the thread is a daemon.
-        self._stop.set()
+    def __exit__(self, *reason: object) -> None:
+        self._asking.__exit__(*reason)
 
     def begin(self) -> None:
         """Say that a query begins: what was seen of the one before it means nothing any more."""
@@ -117,15 +114,8 @@ class TopicWatch:
         look, self._look = self._look, None
         return look
 
-    def _run(self) -> None:
-        while not self._stop.wait(self._every_s):
-            before = self._reading
-            try:
-                with ClusterAdmin(self._properties) as admin:
-                    facts = ask(admin, self._name)
-            except Exception as error:  # noqa: BLE001 - a client's bug must not end the watching
-                why = str(error) if isinstance(error, DependencyError) else f"{type(error).__name__}: {error}"
-                log.warning("the brokers could not be asked about the topic", why=why)
-                continue
-            if facts is not None and before.batches:
-                self._look = Look(before, facts, self._reading)
+    def _ask(self, admin: ClusterAdmin) -> None:
+        before = self._reading
+        facts = ask(admin, self._name)
+        if facts is not None and before.batches:
+            self._look = Look(before, facts, self._reading)

@@ -10,7 +10,7 @@ import pytest
 from rebalance_monitor.cluster.errors import DependencyError
 from rebalance_monitor.config.detection import Detection
 from rebalance_monitor.coordinator.settings import DetectionSettings
-from rebalance_monitor.streaming import broker_values
+from rebalance_monitor.streaming import asking
 from rebalance_monitor.streaming.batches import Batch
 from rebalance_monitor.streaming.broker_values import BrokerValues
 from rebalance_monitor.streaming.parts import Parts
@@ -36,7 +36,7 @@ class Admin(Brokers):
 
 
 def asked(monkeypatch: pytest.MonkeyPatch, *answers: Brokers | None, hurry: bool) -> DetectionSettings | None:
-    monkeypatch.setattr(broker_values, "ClusterAdmin", Admin)
+    monkeypatch.setattr(asking, "ClusterAdmin", Admin)
     ANSWERS[:] = answers
     usual = DetectionSettings(offsets_retention_ms=1_000, max_message_bytes=2_000)
     every_s = 60.0 if hurry else 0.01

@@ -1,0 +1,55 @@
+"""A thread that asks the brokers something again and again while a query runs."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Self
+
+import structlog
+
+from rebalance_monitor.cluster.admin import ClusterAdmin
+from rebalance_monitor.cluster.errors import DependencyError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+log = structlog.get_logger()
+
+
+class Asking:
+    """Calls `ask` with a client of its own every `every_s` seconds, where it is `due`; a context manager.
+
+    `about` names the thread and what is asked for. Brokers that cannot be asked are asked again.
+    """
+
+    def __init__(
+        self,
+        properties: Mapping[str, str],
+        about: str,
+        every_s: float,
+        ask: Callable[[ClusterAdmin], None],
+        due: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._properties, self._about, self._every_s = properties, about, every_s
+        self._ask, self._due = ask, due
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"rebalance-monitor-{about}", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # Not waited for: a request under way ends by its own time limit, and the thread is a daemon.
+        self._stop.set()
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._every_s):
+            if not self._due():
+                continue
+            try:
+                with ClusterAdmin(self._properties) as admin:
+                    self._ask(admin)
+            except Exception as error:  # noqa: BLE001 - a client's bug must not end the asking
+                why = str(error) if isinstance(error, DependencyError) else f"{type(error).__name__}: {error}"
+                log.warning("the brokers could not be asked", about=self._about, why=why)
