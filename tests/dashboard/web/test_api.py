@@ -210,8 +210,9 @@ def found(client: httpx.Client, **values: str | int) -> Answer:
 
 def table(folder: Path) -> TablePast:
     """Write the replay's findings as a job does, in batches."""
-    views = known.replayed().groups.values()
-    told = sorted((f for view in views for f in view.recent), key=lambda finding: finding.at)
+    replayed = known.replayed()
+    of_groups = (finding for view in replayed.groups.values() for finding in view.recent)
+    told = sorted((*of_groups, *replayed.others), key=lambda finding: finding.at)
     for number in range(0, len(told), 60):
         write_findings(folder, told[number : number + 60], "0b31a4ad-56b8", number)
     return TablePast(folder)
