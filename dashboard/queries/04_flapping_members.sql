@@ -14,4 +14,4 @@ FROM finding_members
 WHERE kind = 'rebalance' AND role <> 'kept' AND NOT history
 GROUP BY group_name, client_id, instance_id
 HAVING count(*) > 1
-ORDER BY changes DESC, group_name, client_id, instance_id
+ORDER BY changes DESC, group_name, client_id NULLS LAST, instance_id NULLS LAST

@@ -10,7 +10,8 @@ SELECT c.kind,
        max(m.silence_ms) AS longest_silence_ms
 FROM (SELECT id, kind, group_name, client_id, host, confidence
       FROM finding_causes
-      WHERE kind IN ('session_timeout', 'poll_interval_exceeded') AND position = 1 AND NOT history) c
+      WHERE kind IN ('session_timeout', 'poll_interval_exceeded') AND position = 1 AND NOT history
+        AND group_name IS NOT NULL) c
 LEFT JOIN finding_members m ON m.id = c.id
 GROUP BY c.kind, c.group_name, c.client_id, c.host
-ORDER BY times DESC, group_name, c.client_id
+ORDER BY times DESC, group_name, c.client_id NULLS LAST, c.host NULLS LAST, c.kind
