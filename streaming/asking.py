@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Self
 
 import structlog
@@ -11,27 +12,19 @@ from rebalance_monitor.cluster.admin import ClusterAdmin
 from rebalance_monitor.cluster.errors import DependencyError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
 log = structlog.get_logger()
 
 
-class Asking:
-    """Calls `ask` with a client of its own every `every_s` seconds, where it is `due`; a context manager.
+class Asking(ABC):
+    """Asks with a client of its own every `every_s` seconds, where it is due; a context manager.
 
     `about` names the thread and what is asked for. Brokers that cannot be asked are asked again.
     """
 
-    def __init__(
-        self,
-        properties: Mapping[str, str],
-        about: str,
-        every_s: float,
-        ask: Callable[[ClusterAdmin], None],
-        due: Callable[[], bool] = lambda: True,
-    ) -> None:
+    def __init__(self, properties: Mapping[str, str], about: str, every_s: float) -> None:
         self._properties, self._about, self._every_s = properties, about, every_s
-        self._ask, self._due = ask, due
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"rebalance-monitor-{about}", daemon=True)
 
@@ -43,9 +36,16 @@ class Asking:
         # Not waited for: a request under way ends by its own time limit, and the thread is a daemon.
         self._stop.set()
 
+    def _is_due(self) -> bool:
+        return True
+
+    @abstractmethod
+    def _ask(self, admin: ClusterAdmin) -> None:
+        """Ask, and keep the answer."""
+
     def _run(self) -> None:
         while not self._stop.wait(self._every_s):
-            if not self._due():
+            if not self._is_due():
                 continue
             try:
                 with ClusterAdmin(self._properties) as admin:

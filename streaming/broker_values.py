@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -29,7 +29,7 @@ SOON_S = 60.0
 """After a group is new: however many come and go, all are asked for at most once in this time."""
 
 
-class BrokerValues:
+class BrokerValues(Asking):
     """Asks every `every_s` seconds, and `soon_s` after `hurry`, in a thread of its own; a context manager.
 
     `take` gives settings that differ from those before, once. Brokers that cannot be asked are asked again.
@@ -43,21 +43,13 @@ class BrokerValues:
         every_s: float = EVERY_S,
         soon_s: float = SOON_S,
     ) -> None:
+        super().__init__(properties, "values", soon_s)
         self._section = section
         self._settings = settings
-        self._every_s = every_s
+        self._at_least_s = every_s
         self._new: DetectionSettings | None = None
         self._hurry = threading.Event()
-        self._asking = Asking(properties, "values", soon_s, self._ask, self._is_due)
         self._asked = time.monotonic()
-
-    def __enter__(self) -> Self:
-        self._asked = time.monotonic()
-        self._asking.__enter__()
-        return self
-
-    def __exit__(self, *reason: object) -> None:
-        self._asking.__exit__(*reason)
 
     def hurry(self) -> None:
         """Ask soon: a group is new, and may have a session timeout of its own."""
@@ -69,7 +61,7 @@ class BrokerValues:
         return new
 
     def _is_due(self) -> bool:
-        if time.monotonic() - self._asked < self._every_s and not self._hurry.is_set():
+        if time.monotonic() - self._asked < self._at_least_s and not self._hurry.is_set():
             return False
         self._hurry.clear()
         self._asked = time.monotonic()

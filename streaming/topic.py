@@ -6,7 +6,7 @@ The topic is created by the first consumer group: a cluster without one has none
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -81,24 +81,17 @@ class Look:
     after: Reading
 
 
-class TopicWatch:
+class TopicWatch(Asking):
     """Asks the brokers every `every_s` seconds in a thread of its own; use as a context manager.
 
     `take` gives the newest answer once. Brokers that cannot be asked are asked again.
     """
 
     def __init__(self, properties: Mapping[str, str], name: str, every_s: float) -> None:
+        super().__init__(properties, "topic", every_s)
         self._name = name
-        self._asking = Asking(properties, "topic", every_s, self._ask)
         self._reading = Reading({}, 0)
         self._look: Look | None = None
-
-    def __enter__(self) -> Self:
-        self._asking.__enter__()
-        return self
-
-    def __exit__(self, *reason: object) -> None:
-        self._asking.__exit__(*reason)
 
     def begin(self) -> None:
         """Say that a query begins: what was seen of the one before it means nothing any more."""
