@@ -25,7 +25,7 @@ from mix import Group, Message, Mix, groups_of, new_generation, request
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.decoders import decode_batch
 from rebalance_monitor.streaming.lanes import Lanes
-from rebalance_monitor.streaming.packing import packed, unpacked
+from rebalance_monitor.streaming.packing import Unpacked, packed
 from rebalance_monitor.streaming.step import Plan, step
 
 if TYPE_CHECKING:
@@ -54,8 +54,9 @@ class World:
         self.now += BATCH_MS
         packs = self._decoded(messages)
         began = time.process_time()
+        found = Unpacked(packs.values())
         for shard in range(SHARDS):
-            rows = list(unpacked(packs[shard])) if shard in packs else []
+            rows = list(found.rows((shard, 0)))
             self.stored[shard], _ = step(PLAN, shard, 0, rows, self.now, self.stored[shard], ticks=True)
         return time.process_time() - began
 

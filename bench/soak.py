@@ -4,8 +4,8 @@ The load is that of bench/steady.py (feed.py): every group commits every few sec
 Every sample is driver, Python workers and JVM (resident, MB), the JVM's heap after a full collection and what
 is resident outside its heap (RocksDB, Arrow, classes, threads; both where a JDK's jcmd is at hand), and the
 storage folder. The JVM as a whole may grow until all of its heap, whose size is fixed, has been touched. The
-slope is a least-squares line over the samples after the warm-up, in per cent of the mean an hour. Exit code 1
-where a slope is above `--most`, or the job has ended.
+slope is a least-squares line over the samples after the warm-up, in per cent of the mean an hour, with its
+standard error. Exit code 1 where a slope is above `--most`, or the job has ended.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 PARTITIONS = 50
 MB = 1024 * 1024
 COLLECTIONS = 3
+# Fewer samples than this have no error.
+LEAST = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,22 +170,24 @@ def _report(samples: list[Sample], warm_up: float, most: float) -> int:
     steady = [sample for sample in samples if sample.minute >= warm_up]
     bad = 0
     print(f"\n{len(steady)} samples after {warm_up:.0f} min of warm-up")
-    print("| | mean, MB | slope, % an hour |\n|---|---|---|")
+    print("| | mean, MB | slope, % an hour | standard error |\n|---|---|---|---|")
     for index, field in enumerate(fields(Sample)[1:], 1):
         values = [astuple(sample)[index] for sample in steady]
-        slope = _slope([sample.minute / 60 for sample in steady], values)
-        print(f"| {field.name} | {sum(values) / max(1, len(values)):.1f} | {slope:+.2f} |")
+        slope, error = _slope([sample.minute / 60 for sample in steady], values)
+        print(f"| {field.name} | {sum(values) / max(1, len(values)):.1f} | {slope:+.2f} | {error:.2f} |")
         bad += field.name in {"driver", "workers", "heap", "off_heap"} and slope > most
     return 1 if bad else 0
 
 
-def _slope(hours: list[float], values: list[float]) -> float:
-    """Least squares, in per cent of the mean an hour."""
-    if len(values) <= 1 or not sum(values):
-        return 0.0
+def _slope(hours: list[float], values: list[float]) -> tuple[float, float]:
+    """Least squares, and the standard error of the slope, in per cent of the mean an hour."""
+    if len(values) < LEAST or not sum(values):
+        return 0.0, 0.0
     x, y = sum(hours) / len(hours), sum(values) / len(values)
     over = sum((a - x) ** 2 for a in hours)
-    return 100 * sum((a - x) * (b - y) for a, b in zip(hours, values, strict=True)) / over / y
+    slope = sum((a - x) * (b - y) for a, b in zip(hours, values, strict=True)) / over
+    left = sum((b - y - slope * (a - x)) ** 2 for a, b in zip(hours, values, strict=True))
+    return 100 * slope / y, 100 * (left / (len(values) - 2) / over) ** 0.5 / y
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ class Lines(Protocol):
     def cut(self, length: int) -> int:
         """Cut to at most `length` bytes and return the length that is left."""
 
-    def append(self, content: bytes, at: int) -> int:
+    def append(self, content: bytes | bytearray, at: int) -> int:
         """Let `content` follow the first `at` bytes, durably, and return the length then.
 
         What stood there is gone; a file that somebody shortened or moved goes on from where it ends.
@@ -47,7 +47,7 @@ class LineFile:
             file.truncate(left)
         return left
 
-    def append(self, content: bytes, at: int) -> int:
+    def append(self, content: bytes | bytearray, at: int) -> int:
         """Let `content` follow the first `at` bytes, or all where there are fewer."""
         with self._path.open("ab") as file:
             # Truncating to more than there is would fill the gap with zeros.
@@ -72,9 +72,9 @@ class LineParts:
                 part.unlink(missing_ok=True)
         return length
 
-    def append(self, content: bytes, at: int) -> int:
+    def append(self, content: bytes | bytearray, at: int) -> int:
         """Put the part that begins at `at`."""
-        replace_file(self._folder / f"part-{at:020d}.jsonl", content)
+        replace_file(self._folder / f"part-{at:020d}.jsonl", bytes(content))
         return at + len(content)
 
     def end(self) -> int:

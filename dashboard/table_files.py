@@ -19,7 +19,7 @@ import pyarrow as pa
 from rebalance_monitor.checkpoints.files import replace_file
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.dashboard.delta_log import is_delta, read_log
-from rebalance_monitor.dashboard.parquet import parquet_bytes
+from rebalance_monitor.dashboard.parquet import ROWS_OF_GROUP, parquet_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -46,10 +46,20 @@ def write_rows(
     folder: Place, schema: pa.Schema, rows: Iterable[tuple[int, dict[str, Any]]], name: str
 ) -> list[Place]:
     """Write rows, each with its time (ms), to one file `name` per date; return the files."""
-    by_date: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+    waiting: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+    tables: defaultdict[str, list[pa.Table]] = defaultdict(list)
     for at, row in rows:
-        by_date[date_of(at)].append(row)
-    return [_write(folder / f"date={date}", schema, found, name) for date, found in sorted(by_date.items())]
+        date = date_of(at)
+        waiting[date].append(row)
+        # Rows take several times what they take as a table, and a long history has many.
+        if len(waiting[date]) >= ROWS_OF_GROUP:
+            tables[date].append(table_of(waiting.pop(date), schema))
+    for date, left in waiting.items():
+        tables[date].append(table_of(left, schema))
+    return [
+        _write(folder / f"date={date}", pa.concat_tables(found), name)
+        for date, found in sorted(tables.items())
+    ]
 
 
 def forget_uncommitted(folder: Place, batches: Mapping[str, int]) -> list[Place]:
@@ -92,10 +102,10 @@ def is_committed(path: Place, batches: Mapping[str, int]) -> bool:
     return not batch.isdigit() or int(batch) <= batches.get(query_id, -1)
 
 
-def _write(folder: Place, schema: pa.Schema, rows: list[dict[str, Any]], name: str) -> Place:
+def _write(folder: Place, table: pa.Table, name: str) -> Place:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / name
-    replace_file(path, parquet_bytes(table_of(rows, schema)))
+    replace_file(path, parquet_bytes(table))
     return path
 
 

@@ -9,14 +9,11 @@ import base64
 import json
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from rebalance_monitor.coordinator.findings import Finding, from_json
 from rebalance_monitor.coordinator.outputs import StatOut
 from rebalance_monitor.dashboard.quarantine_table import Unreadable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 class BatchKey(NamedTuple):
@@ -53,11 +50,17 @@ class Batch:
 TROUBLES = frozenset({"operator_error", "state_lost", "state_not_kept"})
 
 
-def read_batch(rows: Iterable[tuple[str, int, str, str]]) -> Batch:
-    """Sort the operator's rows (`row_kind`, `shard`, `group`, `body`), in the order of their shards."""
+def read_batch(rows: list[tuple[str, int, str, str]]) -> Batch:
+    """Sort the operator's rows (`row_kind`, `shard`, `group`, `body`), in the order of their shards.
+
+    `rows` is emptied on the way: of a long history they and what is made of them would be too much.
+    """
     batch = Batch()
     # Tasks finish in any order; what is written must not depend on it.
-    for kind, shard, group, body in sorted(rows, key=lambda row: row[1]):
+    rows.sort(key=lambda row: row[1])
+    rows.reverse()
+    while rows:
+        kind, shard, group, body = rows.pop()
         match kind:
             case "finding":
                 batch.findings.append(from_json(body))

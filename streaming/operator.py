@@ -7,17 +7,15 @@ timeout mode would double the Python tasks of every batch.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import replace
 from functools import partial
-from itertools import chain
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from rebalance_monitor.checkpoints.codec import StateCorruptError, decode_lane, encode_lane
 from rebalance_monitor.coordinator.outputs import StatOut
-from rebalance_monitor.streaming.packing import CLOCK, unpacked
+from rebalance_monitor.streaming.packing import Unpacked
 from rebalance_monitor.streaming.step import OutRow, Plan, out_row, step
 
 if TYPE_CHECKING:
@@ -27,34 +25,34 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.state import GroupState
 
     from rebalance_monitor.checkpoints.codec import Stored
-    from rebalance_monitor.decoders import Row
     from rebalance_monitor.streaming.lanes import Lanes
 
 STATE_DDL = "now long, blob binary"
 OUTPUT_DDL = "row_kind string, shard int, `group` string, body string"
+# What a long history tells leaves in parts of about so many rows.
+FRAME_ROWS = 10_000
 
 
 def operate(
     key: tuple[int], frames: Iterable[pd.DataFrame], state: GroupState, *, plan: Plan, lanes: Lanes
 ) -> Iterator[pd.DataFrame]:
     """Spark's state function: one call per lane and batch. Free of side effects: a task may run twice."""
-    packs = [bytes(pack) for frame in frames for pack in frame["rows"].tolist()]
+    found = Unpacked(bytes(pack) for frame in frames for pack in frame["rows"].tolist())
     members = lanes.members(lanes.keys.index(int(key[0])))
     stored, damage = _stored(state)
     lost = [out_row(shard, StatOut("state_lost", {"error": damage})) for shard, _ in members if damage]
     # A lane that cannot be read has no history left: what comes is live.
     plan = replace(plan, catching_up={}) if lost else plan
-    rows, ticks, now = _by_place(packs), CLOCK in packs, state.getCurrentProcessingTimeMs()
-    places = {*rows, *members} if ticks else set(rows)
-    outputs = lost
-    newest = max((row.record_ts for one in rows.values() for row in one), default=-1)
-    for place in sorted(places):
-        stored[place], told = step(
-            plan, *place, rows.get(place, ()), now, stored.get(place), ticks=ticks, newest=newest
-        )
+    now, outputs = state.getCurrentProcessingTimeMs(), lost
+    for place in sorted(found.places.union(members if found.ticks else ())):
+        rows, before = list(found.rows(place)), stored.get(place)
+        stored[place], told = step(plan, *place, rows, now, before, ticks=found.ticks, newest=found.newest)
         outputs += told
+        if len(outputs) >= FRAME_ROWS:
+            yield _frame(outputs)
+            outputs = []
     state.update((now, encode_lane(stored)))
-    yield pd.DataFrame(outputs, columns=list(OutRow._fields))
+    yield _frame(outputs)
 
 
 def operated(packs: DataFrame, clock: DataFrame, plan: Plan, lanes: Lanes) -> DataFrame:
@@ -73,11 +71,8 @@ def operated(packs: DataFrame, clock: DataFrame, plan: Plan, lanes: Lanes) -> Da
     )
 
 
-def _by_place(packs: Iterable[bytes]) -> dict[tuple[int, int], list[Row]]:
-    found: defaultdict[tuple[int, int], list[Row]] = defaultdict(list)
-    for row in chain.from_iterable(map(unpacked, packs)):
-        found[row.shard, row.bucket].append(row)
-    return found
+def _frame(outputs: list[OutRow]) -> pd.DataFrame:
+    return pd.DataFrame(outputs, columns=list(OutRow._fields))
 
 
 def _stored(state: GroupState) -> tuple[dict[tuple[int, int], Stored], str]:

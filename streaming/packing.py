@@ -7,6 +7,8 @@ Arrow record batch in its IPC form, without the schema, which both ends know. Th
 
 from __future__ import annotations
 
+from collections import defaultdict
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +18,7 @@ from rebalance_monitor.decoders import ROW_SCHEMA
 from rebalance_monitor.decoders.rows import made_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from rebalance_monitor.decoders import Row
     from rebalance_monitor.streaming.lanes import Lanes
@@ -42,13 +44,54 @@ def packed(rows: pa.RecordBatch, lanes: Lanes) -> pa.RecordBatch:
     )
 
 
-def unpacked(pack: bytes) -> Iterator[Row]:
-    """Yield the rows of a pack; none for the clock's."""
-    if pack == CLOCK:
-        return iter(())
-    batch = pa.ipc.read_record_batch(pa.py_buffer(pack), ROW_SCHEMA)
+class Unpacked:
+    """The rows of a lane's packs, by coordinator: shard and bucket.
+
+    Rows take several times the bytes of their pack, so those of a coordinator are made when asked for:
+    of a long history that is read in one batch only one coordinator's are there at a time.
+
+    ticks: whether the clock's pack is among them. newest: time (ms) of the newest record, -1 for none.
+    """
+
+    def __init__(self, packs: Iterable[bytes]) -> None:
+        self.ticks = False
+        self.newest = -1
+        self._parts: defaultdict[tuple[int, int], list[pa.RecordBatch]] = defaultdict(list)
+        for pack in packs:
+            if pack == CLOCK:
+                self.ticks = True
+            else:
+                self._add(pa.ipc.read_record_batch(pa.py_buffer(pack), ROW_SCHEMA))
+
+    @property
+    def places(self) -> set[tuple[int, int]]:
+        """The coordinators that have rows."""
+        return set(self._parts)
+
+    def rows(self, place: tuple[int, int]) -> Iterator[Row]:
+        """Yield the rows of one coordinator, those of each pack in order."""
+        return chain.from_iterable(map(_rows, self._parts.get(place, ())))
+
+    def _add(self, rows: pa.RecordBatch) -> None:
+        place = _column(rows, "shard").astype(np.int64) << 32 | _column(rows, "bucket")
+        if np.any(place[1:] < place[:-1]):
+            order = np.argsort(place, kind="stable")
+            rows, place = rows.take(pa.array(order)), place[order]
+        found, begins = np.unique(place, return_index=True)
+        ends = [*begins[1:].tolist(), len(place)]
+        for at, begin, end in zip(found.tolist(), begins.tolist(), ends, strict=True):
+            self._parts[at >> 32, at & 0xFFFF_FFFF].append(rows.slice(begin, end - begin))
+        self.newest = max(self.newest, int(_column(rows, "record_ts").max()))
+
+
+def _rows(part: pa.RecordBatch) -> Iterator[Row]:
     # Through numpy: values of Python's own, made in C.
-    return made_rows(column.to_numpy(zero_copy_only=False).tolist() for column in batch.columns)
+    return made_rows(column.to_numpy(zero_copy_only=False).tolist() for column in part.columns)
+
+
+def _column(rows: pa.RecordBatch, name: str) -> np.ndarray:
+    values: np.ndarray = rows.column(name).to_numpy()
+    return values
 
 
 def _shares(rows: pa.RecordBatch, lanes: Lanes) -> Iterator[tuple[int, pa.RecordBatch]]:
@@ -56,7 +99,7 @@ def _shares(rows: pa.RecordBatch, lanes: Lanes) -> Iterator[tuple[int, pa.Record
     if lanes.count == 1:
         yield keys[0], rows
         return
-    lane = lanes.lane(rows.column("shard").to_numpy(), rows.column("bucket").to_numpy())
+    lane = lanes.lane(_column(rows, "shard"), _column(rows, "bucket"))
     for number in np.unique(lane).tolist():
         yield keys[number], rows.take(pa.array(np.flatnonzero(lane == number)))
 

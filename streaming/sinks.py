@@ -65,7 +65,9 @@ class JsonLines:
         self.written = self.length
         if not telling.findings:
             return
-        text = "".join(to_json(finding) + "\n" for finding in telling.findings).encode()
+        text = bytearray()
+        for finding in telling.findings:
+            text += f"{to_json(finding)}\n".encode()
         # An earlier attempt of this batch in the same process may have failed half-way.
         self.written = self._lines.append(text, self.length)
 

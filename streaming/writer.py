@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import structlog
 
@@ -110,7 +110,8 @@ class BatchWriter:
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         """Apply one batch; Spark's `foreachBatch` function."""
         self._has_id.wait()
-        rows = [tuple(row) for row in frame.select(*OUTPUT_COLUMNS).collect()]
+        # Spark's rows are tuples.
+        rows: list[Any] = frame.select(*OUTPUT_COLUMNS).collect()
         # Whatever is logged on the way, by sinks too, says which batch it belongs to.
         with structlog.contextvars.bound_contextvars(batch=batch_id):
             self.apply(BatchKey(self._query_id, batch_id), read_batch(rows))

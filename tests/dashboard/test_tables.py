@@ -22,6 +22,7 @@ from rebalance_monitor.coordinator.findings import (
 )
 from rebalance_monitor.coordinator.kinds import Kind, Scope, Severity
 from rebalance_monitor.dashboard.findings_table import FINDINGS_SCHEMA, write_findings
+from rebalance_monitor.dashboard.parquet import ROWS_OF_GROUP
 from rebalance_monitor.dashboard.quarantine_table import QUARANTINE_SCHEMA, Unreadable, write_quarantine
 from rebalance_monitor.dashboard.table_files import date_of, files, forget_uncommitted
 
@@ -108,6 +109,13 @@ def test_the_table_has_the_findings_fields_in_their_order() -> None:
 def test_rows_lie_in_the_folder_of_their_own_date(tmp_path: Path) -> None:
     write_findings(tmp_path, [FULL, replace(FULL, id="f" * 16, at=FULL.at + DAY)], QUERY, 3)
     assert sorted(path.parent.name for path in files(tmp_path)) == ["date=2026-11-20", "date=2026-11-21"]
+
+
+def test_many_rows_of_several_dates_are_all_there_and_in_order(tmp_path: Path) -> None:
+    told = [replace(FULL, id=f"{n:016x}", at=FULL.at + n % 3 * DAY) for n in range(4 * ROWS_OF_GROUP + 5)]
+    paths = write_findings(tmp_path, told, QUERY, 3)
+    found = [[row["id"] for row in pq.ParquetFile(path).read().to_pylist()] for path in paths]
+    assert found == [[finding.id for finding in told[day::3]] for day in range(3)]
 
 
 def test_a_batch_without_findings_leaves_no_file(tmp_path: Path) -> None:

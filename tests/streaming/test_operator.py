@@ -51,6 +51,16 @@ def test_chunks_of_a_lane_are_one_batch() -> None:
     assert [OutRow(*values) for values in out.itertuples(index=False)] == expected
 
 
+def test_what_a_long_history_tells_leaves_in_parts_and_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    lanes, packs, whole, parts = Lanes(50, 1, 1), packs_of(TOPIC.rows), group_state(T0), group_state(T0)
+    expected = operated([CLOCK, *packs], whole, lanes)
+    monkeypatch.setattr("rebalance_monitor.streaming.operator.FRAME_ROWS", 3)
+    frames = list(operate((lanes.keys[0],), [frame([CLOCK, *packs])], parts, plan=PLAN, lanes=lanes))
+    assert len(frames) > 2
+    assert [OutRow(*values) for part in frames for values in part.itertuples(index=False)] == expected
+    assert parts.get == whole.get
+
+
 def test_state_crosses_as_scalars_and_bytes() -> None:
     state = group_state(T0)
     operated(packs_of(TOPIC.rows), state)

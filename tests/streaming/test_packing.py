@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rebalance_monitor.decoders import ROW_SCHEMA, Row, rows
 from rebalance_monitor.streaming.lanes import Lanes
-from rebalance_monitor.streaming.packing import CLOCK, PACK_BYTES, PACK_SCHEMA, packed, unpacked
+from rebalance_monitor.streaming.packing import CLOCK, PACK_BYTES, PACK_SCHEMA, Unpacked, packed
 from tests.streaming.topics import eventful_topic, row_batch
 
 some_rows = st.builds(
@@ -39,17 +39,23 @@ def test_every_row_comes_out_of_its_lane_as_it_was_and_in_order(found: list[Row]
         packs = [pack for at, pack in zip(*map(pa.Array.to_pylist, out.columns), strict=True) if at == key]
         assert CLOCK not in packs
         expected = [row for row in found if lanes.lane(row.shard, row.bucket) == lane]
-        assert [row for pack in packs for row in unpacked(pack)] == expected
+        of_lane = Unpacked(packs)
+        assert of_lane.places == {(row.shard, row.bucket) for row in expected}
+        for place in of_lane.places:
+            assert list(of_lane.rows(place)) == [r for r in expected if (r.shard, r.bucket) == place]
+        assert of_lane.newest == max((row.record_ts for row in expected), default=-1)
+        assert not of_lane.ticks
 
 
 def test_values_are_pythons_own() -> None:
     (pack,) = packed(row_batch(eventful_topic().rows[:1]), Lanes(1, 1, 1)).column("rows").to_pylist()
-    (row,) = unpacked(pack)
+    (row,) = Unpacked([pack]).rows((0, 0))
     assert {type(getattr(row, name)) for name in ROW_SCHEMA.names} == {int, str, bytes}
 
 
 def test_the_clock_has_no_rows() -> None:
-    assert list(unpacked(CLOCK)) == []
+    clock = Unpacked([CLOCK])
+    assert (clock.ticks, clock.places, list(clock.rows((0, 0))), clock.newest) == (True, set(), [], -1)
 
 
 def test_large_rows_are_spread_over_packs_and_a_larger_one_travels_alone() -> None:
@@ -57,9 +63,10 @@ def test_large_rows_are_spread_over_packs_and_a_larger_one_travels_alone() -> No
     sizes = [PACK_BYTES // 3] * 7 + [PACK_BYTES * 2] + [10] * 5
     found = [replace(row, first_offset=at, body=bytes(size)) for at, size in enumerate(sizes)]
     packs = packed(row_batch(found), Lanes(1, 1, 1)).column("rows").to_pylist()
-    assert [row.first_offset for pack in packs for row in unpacked(pack)] == list(range(len(sizes)))
+    place = (row.shard, row.bucket)
+    assert [row.first_offset for row in Unpacked(packs).rows(place)] == list(range(len(sizes)))
     large = [pack for pack in packs if len(pack) > PACK_BYTES + 4_096]
-    assert [[len(row.body) for row in unpacked(pack)] for pack in large] == [[PACK_BYTES * 2]]
+    assert [[len(row.body) for row in Unpacked([pack]).rows(place)] for pack in large] == [[PACK_BYTES * 2]]
     assert len(packs) < len(sizes)
 
 
