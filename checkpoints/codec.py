@@ -1,41 +1,36 @@
-"""State as bytes: the blob of one shard's coordinator, an entry per group in it, and a lane of such blobs.
+"""State as bytes: the blob of one shard's coordinator, the groups in it, and a lane of such blobs.
 
 Lane: `u8 version | entries`, an entry: `i32 shard | i32 bucket | i64 last batch, ms | u32 length | blob`.
-Blob: `u8 version | u32 size | zstd(u32 length | header | frames)`; size and length in bytes, integers big
-endian. Frame: `u32 length | u16 length, group utf-8 | i64 next wake, ms | u8 version | body`. The header is a
-JSON array in the order of the dataclass fields, and so are bodies, in MessagePack: every touched group is
-decoded and encoded in every batch, and JSON took half of the whole step. What MessagePack cannot say (a lone
-surrogate, a number beyond 64 bits) makes the body JSON; its first byte tells. Frames are decoded on first
-touch only; what was not touched is written back byte for byte. An unknown version is refused with
-`StateVersionError`; corrupt bytes raise `StateCorruptError`.
+Blob: `u8 version | u32 size | zstd(u32 length | header | u32 length | index | groups)`; sizes and lengths in
+bytes, integers big endian. The header is a JSON array in the order of the dataclass fields. The index is
+three arrays: names, next wakes (ms) and lengths of the groups, so that C code takes thousands of untouched
+groups apart and together. A group is an array in the order of its struct's fields. Index and groups are
+MessagePack: JSON took half of the whole step. What MessagePack cannot say (a lone surrogate, a number beyond
+64 bits) makes them JSON; the first byte tells. A group is decoded on first touch only; what was not touched
+is written back byte for byte. An unknown version is refused with `StateVersionError`; corrupt bytes raise
+`StateCorruptError`.
 """
 
 from __future__ import annotations
 
 import json
 from dataclasses import fields
-from operator import attrgetter
+from itertools import accumulate, pairwise
 from struct import Struct, error
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import pyarrow as pa
 
-from rebalance_monitor.coordinator.state import GroupState, Member, PendingRemoval, ShardState, StormState
+from rebalance_monitor.coordinator.state import GroupState, PendingRemoval, ShardState
 from rebalance_monitor.coordinator.store import Frozen, GroupStore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Mapping
 
-CODEC_VERSION = 2
-"""Version of the blob; goes up with any change to it or to the header's fields."""
-
-FRAME_VERSION = 5
-"""Version of a group's body; goes up with any change to the fields of a group, member or storm."""
-
-FRAMES_READ = (3, 4, FRAME_VERSION)
-"""What is read: fields that came later take their defaults. A body of version 3 is JSON; a group keeps its
-body until it is next touched."""
+CODEC_VERSION = 3
+"""Version of the blob; goes up with any change to it or to the fields of the state. A group that nothing
+touches keeps its bytes: fields that came later take their defaults when it is."""
 
 LANE_VERSION = 1
 """Version of the lane's own layout."""
@@ -43,13 +38,12 @@ LANE_VERSION = 1
 _ENTRY = Struct(">iiqI")
 _BLOB = Struct(">BI")
 _LENGTH = Struct(">I")
-_NAME = Struct(">H")
-_FRAME = Struct(">IH")
-_WAKE = Struct(">qB")
 # No array of MessagePack begins with this byte.
 _JSON = ord("[")
+_Index = tuple[list[str], list[int], list[int]]
 _packed = msgspec.msgpack.Encoder().encode
-_unpacked = msgspec.msgpack.Decoder().decode
+_index = msgspec.msgpack.Decoder(_Index).decode
+_group = msgspec.msgpack.Decoder(GroupState).decode
 
 
 class Stored(NamedTuple):
@@ -76,8 +70,14 @@ class StateCorruptError(ValueError):
 
 def encode_state(state: ShardState) -> bytes:
     """Return the blob of `state`; the state stays usable."""
-    head = _text(_header(state))
-    body = b"".join((_LENGTH.pack(len(head)), head, *_frames(state.groups)))
+    frozen, live = state.groups.frozen, state.groups.live
+    bodies = [body for _, body in frozen.values()]
+    wakes = [wake for wake, _ in frozen.values()]
+    for group in live.values():
+        bodies.append(encode_group(group))
+        wakes.append(group.wake)
+    head, index = _text(_header(state)), _bytes(([*frozen, *live], wakes, [*map(len, bodies)]))
+    body = b"".join((_LENGTH.pack(len(head)), head, _LENGTH.pack(len(index)), index, *bodies))
     packed: bytes = pa.compress(body, codec="zstd", asbytes=True)
     return _BLOB.pack(CODEC_VERSION, len(body)) + packed
 
@@ -94,11 +94,9 @@ def decode_state(blob: bytes) -> ShardState:
     try:
         _, size = _BLOB.unpack_from(blob)
         body = pa.decompress(blob[_BLOB.size :], decompressed_size=size, codec="zstd", asbytes=True)
-        (length,) = _LENGTH.unpack_from(body)
-        end = _LENGTH.size + length
-        return _state(json.loads(body[_LENGTH.size : end]), dict(_thawable(body, end)))
-    except StateVersionError:
-        raise
+        head, at = _part(body, 0)
+        index, at = _part(body, at)
+        return _state(json.loads(head), _frozen(index, body, at))
     # Bytes that were changed may still unpack, and be no text, no JSON or no fields of ours after that.
     except (error, ValueError, TypeError, LookupError, AttributeError, OSError, pa.ArrowException) as found:
         raise StateCorruptError(f"the state of {len(blob)} bytes cannot be read: {found}") from found
@@ -132,49 +130,23 @@ def decode_lane(lane: bytes) -> dict[tuple[int, int], Stored]:
 
 
 def encode_group(state: GroupState) -> bytes:
-    """Return the body of one group's frame."""
-    values = _plain(state)
-    try:
-        return _packed(values)
-    except (UnicodeEncodeError, OverflowError):
-        return _text(values)
+    """Return the bytes of one group."""
+    return _bytes(state)
 
 
 def decode_group(body: bytes) -> GroupState:
-    """Inverse of `encode_group`."""
-    return _group(json.loads(body) if body[0] == _JSON else _unpacked(body))
+    """Inverse of `encode_group`. Raises ValueError for what no version of the codec wrote."""
+    return msgspec.convert(json.loads(body), GroupState) if body[0] == _JSON else _group(body)
 
 
 _HEADER = tuple(item.name for item in fields(ShardState) if item.name != "groups")
-_GROUP = tuple(item.name for item in fields(GroupState))
-_MEMBERS = _GROUP.index("members")
-_DEPARTED = _GROUP.index("departed")
-_STORM = _GROUP.index("storm")
-_member = attrgetter(*(item.name for item in fields(Member)))
-_storm = attrgetter(*(item.name for item in fields(StormState)))
-_group_fields = attrgetter(*_GROUP)
-
-
-def _plain(state: GroupState) -> list[Any]:
-    values = list(_group_fields(state))
-    values[_MEMBERS] = [_member(member) for member in state.members]
-    values[_DEPARTED] = [_member(member) for member in state.departed]
-    values[_STORM] = _storm(state.storm)
-    return values
-
-
-def _group(values: list[Any]) -> GroupState:
-    values[_MEMBERS] = [Member(*member) for member in values[_MEMBERS]]
-    values[_DEPARTED] = [Member(*member) for member in values[_DEPARTED]]
-    values[_STORM] = StormState(*values[_STORM])
-    return GroupState(*values)
 
 
 def _header(state: ShardState) -> list[Any]:
     values = {name: getattr(state, name) for name in _HEADER}
     held = state.pending
     if held is not None:
-        values["pending"] = [held.group, held.offset, held.ts, held.history, _plain(held.state)]
+        values["pending"] = [held.group, held.offset, held.ts, held.history, msgspec.to_builtins(held.state)]
     return list(values.values())
 
 
@@ -182,35 +154,31 @@ def _state(values: list[Any], frozen: dict[str, Frozen]) -> ShardState:
     header = dict(zip(_HEADER, values, strict=True))
     if header["pending"] is not None:
         name, offset, ts, history, group = header["pending"]
-        header["pending"] = PendingRemoval(name, offset, ts, history, _group(group))
+        header["pending"] = PendingRemoval(name, offset, ts, history, msgspec.convert(group, GroupState))
     return ShardState(groups=GroupStore(frozen, decode_group), **header)
 
 
-def _frames(groups: GroupStore) -> Iterator[bytes]:
-    for _, frame, _ in groups.frozen.values():
-        yield frame
-    for group, state in groups.live.items():
-        yield _frame(group, state.wake, encode_group(state))
+def _frozen(index: bytes, body: bytes, at: int) -> dict[str, Frozen]:
+    names, wakes, lengths = msgspec.convert(json.loads(index), _Index) if index[0] == _JSON else _index(index)
+    ends = list(accumulate(lengths, initial=at))
+    if ends[-1] != len(body) or ends != sorted(ends):
+        raise ValueError("the groups are longer or shorter than their index says")
+    bodies = [body[start:end] for start, end in pairwise(ends)]
+    return dict(zip(names, zip(wakes, bodies, strict=True), strict=True))
 
 
-def _frame(group: str, wake: int, body: bytes) -> bytes:
-    name = group.encode(errors="surrogatepass")
-    length = _NAME.size + len(name) + _WAKE.size + len(body)
-    return b"".join(
-        (_LENGTH.pack(length), _NAME.pack(len(name)), name, _WAKE.pack(wake, FRAME_VERSION), body)
-    )
+def _part(body: bytes, at: int) -> tuple[bytes, int]:
+    """Return the part that begins with its length, and where it ends."""
+    (length,) = _LENGTH.unpack_from(body, at)
+    start = at + _LENGTH.size
+    return body[start : start + length], start + length
 
 
-def _thawable(body: bytes, at: int) -> Iterable[tuple[str, Frozen]]:
-    while at < len(body):
-        length, size = _FRAME.unpack_from(body, at)
-        end, name = at + _LENGTH.size + length, at + _FRAME.size
-        start = name + size + _WAKE.size
-        wake, version = _WAKE.unpack_from(body, name + size)
-        if version not in FRAMES_READ:
-            raise StateVersionError(version, FRAME_VERSION)
-        yield body[name : name + size].decode(errors="surrogatepass"), (wake, body[at:end], start - at)
-        at = end
+def _bytes(value: GroupState | _Index) -> bytes:
+    try:
+        return _packed(value)
+    except (UnicodeEncodeError, OverflowError):
+        return _text(msgspec.to_builtins(value))
 
 
 def _text(values: list[Any]) -> bytes:

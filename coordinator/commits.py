@@ -14,6 +14,8 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
+
 from rebalance_monitor.coordinator import topic_names
 from rebalance_monitor.coordinator.families import FAMILIES
 from rebalance_monitor.decoders.rows import listed_partitions
@@ -53,12 +55,11 @@ class _Places(NamedTuple):
 _Plan = tuple[Struct, tuple[_Places, ...]]
 """The form of a run's offsets, and who has which of them."""
 
-_Layout = tuple[tuple[str, ...], tuple[tuple[tuple[int, ...], ...], ...]]
-"""Topics of a group, and the assignment of each member."""
+_packed = msgspec.msgpack.Encoder().encode
 
 # Pure memory of what `_plan` gave last. The groups of one application share topic and assignment, and every
 # batch sees the same runs again.
-_known: dict[tuple[bytes, _Layout], _Plan] = {}
+_known: dict[tuple[bytes, bytes], _Plan] = {}
 
 
 class Owners:
@@ -71,7 +72,7 @@ class Owners:
         self._plans: dict[bytes, _Plan] = {}
         self._owned: dict[tuple[str, int], tuple[int, int]] = {}
         width = sum(len(member.offsets) for member in state.members)
-        self._layout = _layout(state) if width <= _KNOWN_WIDTH else None
+        self._layout = _layout(state) if width <= _KNOWN_WIDTH else b""
 
     def plan(self, partitions: bytes) -> _Plan:
         """Say who has which place of a run with this list of partitions (T of the row contract)."""
@@ -83,7 +84,7 @@ class Owners:
         return found
 
     def _remembered(self, partitions: bytes) -> _Plan:
-        if self._layout is None or len(partitions) > _KNOWN_BYTES:
+        if not self._layout or len(partitions) > _KNOWN_BYTES:
             return self._made(partitions)
         key = partitions, self._layout
         found = _known.get(key)
@@ -98,10 +99,12 @@ class Owners:
         return _plan(partitions, self._owned)
 
 
-def _layout(state: GroupState) -> _Layout:
-    return tuple(topic_names.named(state)), tuple(
-        tuple(map(tuple, member.assigned)) for member in state.members
-    )
+def _layout(state: GroupState) -> bytes:
+    """Topics of a group, and the assignment of each member; none for names that are no text."""
+    try:
+        return _packed((topic_names.named(state), [member.assigned for member in state.members]))
+    except UnicodeEncodeError:
+        return b""
 
 
 def _owned(state: GroupState) -> dict[tuple[str, int], tuple[int, int]]:

@@ -1,7 +1,7 @@
 """The groups of one shard: decoded on first touch, so that a batch pays only for the groups it touches.
 
-A frozen group is its encoded bytes with the earliest clock it has to be looked at; `thaw` turns bytes into
-state.
+A frozen group is the earliest clock at which it has to be looked at, and its encoded bytes; `thaw` turns
+these into state.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.state import GroupState
 
-Frozen = tuple[int, bytes, int]
-"""(next wake in ms, frame, where the encoded group begins in it)."""
+Frozen = tuple[int, bytes]
+"""(next wake in ms, encoded group)."""
 
 
 class GroupStore(MutableMapping[str, "GroupState"]):
@@ -32,8 +32,8 @@ class GroupStore(MutableMapping[str, "GroupState"]):
         """Return the group's state, decoding it on first touch; KeyError if there is none."""
         state = self.live.get(group)
         if state is None:
-            _, frame, start = self.frozen.pop(group)
-            state = self.live[group] = self._decode(frame[start:])
+            _, body = self.frozen.pop(group)
+            state = self.live[group] = self._decode(body)
         return state
 
     def get(  # type: ignore[override]  # Mapping allows any default; nobody needs another
@@ -66,7 +66,7 @@ class GroupStore(MutableMapping[str, "GroupState"]):
     def due(self, now: int) -> list[str]:
         """Return the groups to be looked at on a clock of `now` ms, by name."""
         found = [group for group, state in self.live.items() if state.wake <= now]
-        found += [group for group, (wake, *_) in self.frozen.items() if wake <= now]
+        found += [group for group, (wake, _) in self.frozen.items() if wake <= now]
         return sorted(found)
 
     def _decode(self, body: bytes) -> GroupState:
