@@ -45,11 +45,9 @@ class Bursts:
         self._settings = settings
         self._cluster = cluster
         # Kind -> first and last (ms) of what is counted, whether it was told, and while it was not:
-        # group -> [at, id of its finding, host of the member that it is about]. Earlier versions had a list.
+        # group -> [at, id of its finding, host of the member that it is about].
         self._bursts: dict[str, dict[str, Any]] = {
-            kind: {**burst, "groups": {} if burst["told"] else dict(burst["groups"])}
-            for kind, burst in (state or {}).items()
-            if burst["told"] or isinstance(burst["groups"], dict)
+            kind: {**burst, "groups": dict(burst["groups"])} for kind, burst in (state or {}).items()
         }
 
     def snapshot(self) -> dict[str, Any]:

@@ -165,7 +165,7 @@ def _described(
     )
     if before is None:
         return fresh
-    for name in Member.__slots__:
+    for name in Member.__struct_fields__:
         if name not in _DESCRIBED:
             setattr(fresh, name, getattr(before, name))
     return fresh

@@ -128,14 +128,12 @@ class Finding:
 
 
 FIELDS: tuple[str, ...] = tuple(field.name for field in fields(Finding))
-_CAUSE_FIELDS = tuple(field.name for field in fields(CauseEntry))
-_MEMBER_FIELDS = tuple(field.name for field in fields(MemberEntry))
+_LISTS = ("groups", "topics", "causes", "members")
 # History is told in tens of thousands of findings: these make and read them without a call per field.
 _finding_values = attrgetter(*FIELDS)
-_cause_values = attrgetter(*_CAUSE_FIELDS)
-_member_values = attrgetter(*_MEMBER_FIELDS)
 _quoted = json.encoder.encode_basestring_ascii
 _encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Finding).decode
 
 
 def finding_id(
@@ -184,14 +182,9 @@ def stamp(finding: Finding, detected_at: int, late_after_ms: int = LATE_AFTER_MS
 
 def to_dict(finding: Finding) -> dict[str, Any]:
     """Plain dict with the finding's fields in their order; nested entries become dicts, tuples lists."""
-    out: dict[str, Any] = dict(zip(FIELDS, _finding_values(finding), strict=True))
-    out["groups"] = list(finding.groups)
-    out["topics"] = list(finding.topics)
-    out["causes"] = [dict(zip(_CAUSE_FIELDS, _cause_values(cause), strict=True)) for cause in finding.causes]
-    out["members"] = [dict(zip(_MEMBER_FIELDS, _member_values(one), strict=True)) for one in finding.members]
-    if finding.coordinator is not None:
-        moved = finding.coordinator
-        out["coordinator"] = {"broker": moved.broker, "leader_epoch": moved.leader_epoch}
+    out: dict[str, Any] = msgspec.to_builtins(finding)
+    for name in _LISTS:
+        out[name] = list(out[name])
     return out
 
 
@@ -220,8 +213,12 @@ def from_dict(data: dict[str, Any]) -> Finding:
 
 
 def from_json(text: str) -> Finding:
-    """Inverse of `to_json`."""
-    return from_dict(json.loads(text))
+    """Inverse of `to_json`; raises as `from_dict` does, ValueError too for what is no JSON."""
+    try:
+        return _decode(text)
+    except ValueError:
+        # No finding; or one with half a surrogate pair, or a number beyond 64 bits.
+        return from_dict(json.loads(text))
 
 
 def _cause(entry: dict[str, Any]) -> CauseEntry:

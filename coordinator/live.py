@@ -187,7 +187,7 @@ class Live:
                 "type": group.group_type,
                 "protocol_type": group.protocol_type,
                 "storm": memory["storm"] if memory else "",
-                "storm_at": memory.get("storm_at", at) if memory else at,
+                "storm_at": memory["storm_at"] if memory else at,
                 "count": 0,
             }
             self._groups[group.group] = memory
@@ -197,7 +197,7 @@ class Live:
             memory["runs"].append(at)
         elif looks.is_another(memory, at, _FRESH_MS):
             memory["since"] = at
-        memory["state"], memory["count"] = group.state, looks.total(memory) + 1
+        memory["state"], memory["count"] = group.state, memory["count"] + 1
         if not memory["open"]:
             found.append(self._progress(group.group, memory, at, "opened", group.state))
         memory["sightings"].append(at)
@@ -243,14 +243,14 @@ class Live:
     def _progress(self, name: str, memory: dict[str, Any], at: int, phase: str, state: str) -> Finding:
         found = self._find(Kind.REBALANCE_IN_PROGRESS, name, memory, at, phase, "open", state)
         duration = at - memory["opened"]
-        return replace(found, details={"sightings": looks.total(memory), "duration_ms": duration})
+        return replace(found, details={"sightings": memory["count"], "duration_ms": duration})
 
     def _stuck(self, name: str, memory: dict[str, Any], at: int, phase: str, state: str) -> Finding:
         found = self._find(Kind.REBALANCE_STUCK, name, memory, at, phase, "stuck", state)
         duration = looks.stuck_for(memory, at)
         why = f"seen rebalancing without a completed generation for {seconds(duration)}"
         details: Details = {
-            "sightings": looks.total(memory),
+            "sightings": memory["count"],
             "duration_ms": duration,
             "threshold_ms": self._settings.for_group(name).stuck_after_ms,
         }
@@ -266,7 +266,7 @@ class Live:
         }
         if phase == "opened":
             memory["storm_at"] = memory["opened"]
-        return replace(found, details=details, opened_at=memory.get("storm_at", memory["opened"]))
+        return replace(found, details=details, opened_at=memory["storm_at"])
 
     def _find(
         self, kind: Kind, name: str, memory: dict[str, Any], at: int, phase: str, slot: str, state: str

@@ -87,12 +87,6 @@ def trim(memory: dict[str, Any], looks: Sequence[int]) -> None:
     memory["sightings"] = [at for at in sightings if at >= looks[0] or at in firsts]
 
 
-def total(memory: Mapping[str, Any]) -> int:
-    """Return in how many looks the group was seen rebalancing since `opened`."""
-    # Earlier versions did not count.
-    return int(memory.get("count", len(memory["sightings"])))
-
-
 def stuck_for(memory: Mapping[str, Any], at: int) -> int:
     """Return for how long (ms) the stuck barrier has lasted at `at`, or lasted until another one began."""
     since = int(memory.get("stuck_since", memory["since"]))

@@ -22,11 +22,8 @@ class OneStorm:
     """Knows which storms of the records go on with the probe's; `state` is what `snapshot` returned."""
 
     def __init__(self, state: Mapping[str, Any] | None = None) -> None:
-        # The records' incident -> the probe's and when that opened (ms); earlier versions had its name alone.
-        self._joined: dict[str, list[Any]] = {
-            incident: [probed, None] if isinstance(probed, str) else list(probed)
-            for incident, probed in (state or {}).items()
-        }
+        # The records' incident -> the probe's and when that opened (ms).
+        self._joined: dict[str, list[Any]] = {name: list(probed) for name, probed in (state or {}).items()}
 
     def snapshot(self) -> dict[str, list[Any]]:
         """JSON-able memory for the ledger."""
@@ -38,14 +35,12 @@ class OneStorm:
         if finding.kind is not Kind.STORM:
             return finding
         if finding.phase != "resolved" and memory is not None and memory["storm"]:
-            self._joined[incident] = [memory["storm"], memory.get("storm_at")]
+            self._joined[incident] = [memory["storm"], memory["storm_at"]]
             memory["storm"] = ""
             finding = replace(finding, phase="updated")
-        probed, opened_at = self._joined.get(incident, (incident, None))
+        probed, opened_at = self._joined.get(incident, (incident, finding.opened_at))
         if finding.phase == "resolved":
             self._joined.pop(incident, None)
         if probed == incident:
             return finding
-        return replace(
-            finding, incident=probed, opened_at=finding.opened_at if opened_at is None else opened_at
-        )
+        return replace(finding, incident=probed, opened_at=opened_at)

@@ -192,16 +192,6 @@ def test_what_was_told_is_no_longer_remembered_by_group() -> None:
     assert len(json.dumps(rollup.snapshot())) < 200
 
 
-def test_a_burst_of_an_earlier_version_is_read_and_not_told_again() -> None:
-    one = {"first": T0, "last": T0, "anchor": "x", "groups": ["a", "b"], "hosts": [], "told": True}
-    rollup = RollUp(
-        SETTINGS, "c1", {"bursts": {"coordinator_moved": one, "session_timeout": {**one, "told": False}}}
-    )
-    late = [move(f"g{n}", 5_000) for n in range(6)]
-    assert rollup.on_batch(late, [], T0 + 5_000) == []
-    assert rollup.on_batch([], [], T0 + 9_000) == []
-
-
 def test_a_clock_that_was_ahead_holds_nothing_back_when_it_is_set_right() -> None:
     ahead = 3_600_000
     rollup = RollUp(SETTINGS, "c1")
