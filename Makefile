@@ -63,6 +63,7 @@ bench: setup ## Records per second and CPU of every stage, steady traffic, again
 	@$(VENV)/python tools/jars.py
 	@$(VENV)/python bench/decoders_bench.py
 	@$(VENV)/python bench/replay.py
+	@$(VENV)/python bench/findings.py
 	@$(VENV)/python bench/web.py
 	@$(VENV)/python bench/pipeline.py $(ARGS)
 	@$(VENV)/python bench/steady.py

@@ -22,15 +22,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 import pyarrow as pa
 
+from rebalance_monitor.checkpoints.versions import CODEC_VERSION, OLDEST_READ
 from rebalance_monitor.coordinator.state import GroupState, PendingRemoval, ShardState
 from rebalance_monitor.coordinator.store import Frozen, GroupStore
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-CODEC_VERSION = 3
-"""Version of the blob; goes up with any change to it or to the fields of the state. A group that nothing
-touches keeps its bytes: fields that came later take their defaults when it is."""
 
 LANE_VERSION = 1
 """Version of the lane's own layout."""
@@ -89,7 +86,7 @@ def decode_state(blob: bytes) -> ShardState:
     """
     if not blob:
         raise StateCorruptError("the state is empty")
-    if blob[0] != CODEC_VERSION:
+    if not OLDEST_READ <= blob[0] <= CODEC_VERSION:
         raise StateVersionError(blob[0], CODEC_VERSION)
     try:
         _, size = _BLOB.unpack_from(blob)

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.checkpoints.files import replace_file
+from rebalance_monitor.checkpoints.versions import OLDEST_READ
 from rebalance_monitor.config.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -113,8 +114,14 @@ def _from_json(body: Mapping[str, Any]) -> Manifest:
 
 
 def _codec(stored: Identity, found: Identity) -> str | None:
-    if stored.codec_version <= found.codec_version:
+    if OLDEST_READ <= stored.codec_version <= found.codec_version:
         return None
+    if stored.codec_version < OLDEST_READ:
+        return (
+            f"The state was written by an older version of the product ({stored.product_version}, state "
+            f"format {stored.codec_version}); this one ({found.product_version}) reads formats from "
+            f"{OLDEST_READ} on."
+        )
     return (
         f"The state was written by a newer version of the product ({stored.product_version}, state "
         f"format {stored.codec_version}); this one ({found.product_version}) knows formats up to "

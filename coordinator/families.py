@@ -83,6 +83,7 @@ _BY_CLIENT_ID = (
     ("consumer-", "java"),
     ("connect-", "connect"),
 )
+_PREFIXES = tuple(prefix for prefix, _ in _BY_CLIENT_ID)
 _BY_TIMEOUTS = {
     (10_000, 60_000): "sarama",
     (45_000, 60_000): "franz-go",
@@ -102,9 +103,8 @@ def recognise(
         return "connect"
     if protocol == "stream":
         return "streams"
-    for prefix, name in _BY_CLIENT_ID:
-        if client_id.startswith(prefix):
-            return name
+    if client_id.startswith(_PREFIXES):
+        return next(name for prefix, name in _BY_CLIENT_ID if client_id.startswith(prefix))
     if "segmentio/kafka-go" in client_id:
         return "kafka-go"
     if protocol == "RoundRobinAssigner":

@@ -5,6 +5,7 @@ Each wait is uniform up to its most, so the sum of two is a trapezoid.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator.measured import MAX_HEARTBEAT_MS, Rejoined
@@ -61,6 +62,7 @@ def _begun(seen: Silence, late: int, spread: int, told: Rejoined) -> float:
     return likely / total
 
 
+@lru_cache(maxsize=1_024)
 def _waits(most: int) -> tuple[int, ...]:
     """Return the waits (ms) that are tried, up to `most`: a short one is likelier than any longer one."""
     if most <= _LEAST_WAIT_MS:
@@ -76,9 +78,7 @@ def heartbeat(seen: Silence) -> int:
 
 def trapezoid(at: int, first: int, second: int) -> float:
     """Density (per ms) at `at` of the sum of two uniform waits of up to `first` and `second` ms."""
-    short, wide = sorted((first + SLACK_MS, second + SLACK_MS))
-    x = at + SLACK_MS
-    if x < 0 or x > short + wide:
+    one, other, x = first + SLACK_MS, second + SLACK_MS, at + SLACK_MS
+    if x < 0 or x > one + other:
         return 0.0
-    rising = min(x, short, short + wide - x)
-    return rising / (short * wide)
+    return min(x, one, other, one + other - x) / (one * other)

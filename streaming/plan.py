@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from rebalance_monitor.checkpoints.codec import CODEC_VERSION
 from rebalance_monitor.checkpoints.ledger import Ledger
 from rebalance_monitor.checkpoints.manifest import (
     Identity,
@@ -23,6 +22,7 @@ from rebalance_monitor.checkpoints.manifest import (
     write_manifest,
 )
 from rebalance_monitor.checkpoints.spark_log import read_spark_log
+from rebalance_monitor.checkpoints.versions import CODEC_VERSION
 from rebalance_monitor.streaming.guard import has_read, removed_unread, require_uncut
 from rebalance_monitor.streaming.session import shuffle_partitions
 

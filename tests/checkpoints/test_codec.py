@@ -1,10 +1,10 @@
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from rebalance_monitor.checkpoints.codec import (
-    CODEC_VERSION,
     StateCorruptError,
     StateVersionError,
     decode_group,
@@ -12,6 +12,7 @@ from rebalance_monitor.checkpoints.codec import (
     encode_group,
     encode_state,
 )
+from rebalance_monitor.checkpoints.versions import CODEC_VERSION
 from rebalance_monitor.coordinator.shard import new_shard_state
 from rebalance_monitor.coordinator.state import GroupState, Member, PendingRemoval, ShardState, StormState
 
@@ -41,6 +42,14 @@ groups = st.builds(
 @given(groups)
 def test_a_group_comes_back_as_it_was(group: GroupState) -> None:
     assert decode_group(encode_group(group)) == group
+
+
+@given(st.integers(1, len(GroupState.__struct_fields__)))
+def test_fields_that_came_after_a_group_was_written_take_their_defaults(later: int) -> None:
+    whole = GroupState("classic", leader="m", stuck_id="x", wake=7)
+    older = msgspec.msgpack.encode(msgspec.to_builtins(whole)[:-later])
+    kept = {name: getattr(whole, name) for name in GroupState.__struct_fields__[:-later]}
+    assert decode_group(older) == GroupState(**kept)
 
 
 @settings(max_examples=40, deadline=None)

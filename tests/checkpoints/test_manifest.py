@@ -19,13 +19,14 @@ from rebalance_monitor.checkpoints.manifest import (
     require_match,
     write_manifest,
 )
+from rebalance_monitor.checkpoints.versions import OLDEST_READ
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 IDENTITY = Identity(
     product_version="0.1.0",
-    codec_version=1,
+    codec_version=OLDEST_READ,
     buckets=1,
     lanes=2,
     shards=50,
@@ -65,7 +66,7 @@ def test_a_manifest_that_cannot_be_read_names_the_way_out(tmp_path: Path, text: 
         (replace(IDENTITY, shards=25), "partitions never go away"),
         (replace(IDENTITY, buckets=4), "the configuration asks for 4"),
         (replace(IDENTITY, lanes=8), "asks for 8 \\(spark.sql.shuffle.partitions\\)"),
-        (replace(IDENTITY, codec_version=0), "newer version of the product"),
+        (replace(IDENTITY, codec_version=OLDEST_READ - 1), "newer version of the product"),
     ],
 )
 def test_each_mismatch_is_one_sentence_and_a_way_out(found: Identity, sentence: str) -> None:
@@ -80,12 +81,19 @@ def test_each_mismatch_is_one_sentence_and_a_way_out(found: Identity, sentence: 
     [
         IDENTITY,
         replace(IDENTITY, shards=60),
-        replace(IDENTITY, product_version="9.9.9", codec_version=2),
+        replace(IDENTITY, product_version="9.9.9", codec_version=OLDEST_READ + 1),
         replace(IDENTITY, topic_id="", cluster_id=""),
     ],
 )
 def test_growth_an_upgrade_and_a_silent_broker_are_no_mismatch(found: Identity) -> None:
     require_match(IDENTITY, found)
+
+
+def test_a_state_too_old_to_be_read_is_a_mismatch() -> None:
+    old = replace(IDENTITY, codec_version=OLDEST_READ - 1)
+    assert mismatches(IDENTITY, IDENTITY) == []
+    with pytest.raises(ManifestError, match="older version of the product"):
+        require_match(old, IDENTITY)
 
 
 def test_all_mismatches_are_told_at_once() -> None:

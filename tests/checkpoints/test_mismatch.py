@@ -51,8 +51,7 @@ GROUPS = [f"group-{number}" for number in range(6)]
 # Workers that write state as a release did whose state is no longer read.
 OLD_DAEMON = """
 from rebalance_monitor.checkpoints import codec
-codec.FRAME_VERSION = 2
-codec.FRAMES_READ = (2,)
+codec.CODEC_VERSION = codec.OLDEST_READ = 2
 from pyspark.daemon import manager
 manager()
 """
