@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow.parquet as pq
+import pytest
 import yaml
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -34,6 +35,14 @@ if TYPE_CHECKING:
 PATIENCE_S = float(os.environ.get("CHAOS_PATIENCE_S", "240"))
 OFFSETS = "__consumer_offsets"
 TOPIC = "chaos"
+
+
+def of_faults(limit_s: float) -> list[pytest.MarkDecorator]:
+    """Return the marks of a module that tries faults on a real job; each test takes `limit_s` at most."""
+    mark = pytest.mark
+    # A process that is killed closes nothing.
+    unclosed = mark.filterwarnings("ignore:unclosed:ResourceWarning")
+    return [mark.chaos, mark.spark, mark.broker, mark.timeout(limit_s), unclosed]
 
 
 class Rig:

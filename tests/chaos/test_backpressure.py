@@ -18,7 +18,7 @@ from rebalance_monitor.coordinator.findings import LATE_AFTER_MS
 from rebalance_monitor.decoders import coordinator_partition
 from rebalance_monitor.lab.broker import LabBroker
 from rebalance_monitor.lab.node import wait_until
-from tests.chaos.rig import PATIENCE_S, Rig, command_line
+from tests.chaos.rig import PATIENCE_S, Rig, command_line, of_faults
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,13 +26,7 @@ if TYPE_CHECKING:
 
     from rebalance_monitor.coordinator.findings import Finding
 
-pytestmark = [
-    pytest.mark.chaos,
-    pytest.mark.spark,
-    pytest.mark.broker,
-    pytest.mark.timeout(600 + 5 * PATIENCE_S),
-    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
-]
+pytestmark = of_faults(600 + 5 * PATIENCE_S)
 LIVELY = ("before", "held", "after")
 PARTITIONS, GROUPS, PER_S, REBALANCES = 50, 200, 4_000, 5
 # How long the workers stand still after the member that must be told late.

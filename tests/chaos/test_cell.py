@@ -22,20 +22,14 @@ pytest.importorskip("pyspark")
 from rebalance_monitor.decoders import Failure, decode_record
 from rebalance_monitor.lab.broker import DEFAULT_VERSION, LabBroker
 from rebalance_monitor.lab.node import wait_until
-from tests.chaos.rig import PATIENCE_S, Record, Rig, inject
+from tests.chaos.rig import PATIENCE_S, Record, Rig, inject, of_faults
 from tests.streaming.test_end_to_end import Members
 from tests.streaming.undisturbed import record_driven
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = [
-    pytest.mark.chaos,
-    pytest.mark.spark,
-    pytest.mark.broker,
-    pytest.mark.timeout(1_200 + 4 * PATIENCE_S),
-    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
-]
+pytestmark = of_faults(1_200 + 4 * PATIENCE_S)
 BROKER = os.environ.get("CELL_BROKER", DEFAULT_VERSION)
 PACKAGES = [name for name in os.environ.get("CELL_PACKAGES", "").split(",") if name]
 RECORDED = Path(__file__).parents[1] / "fixtures" / "scenarios" / "faults-4.1.1" / "capture"

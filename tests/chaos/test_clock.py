@@ -19,18 +19,12 @@ import pytest
 pytest.importorskip("pyspark")
 
 from rebalance_monitor.lab.broker import LabBroker
-from tests.chaos.rig import PATIENCE_S, Rig
+from tests.chaos.rig import PATIENCE_S, Rig, of_faults
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = [
-    pytest.mark.chaos,
-    pytest.mark.spark,
-    pytest.mark.broker,
-    pytest.mark.timeout(1_200 + 5 * PATIENCE_S),
-    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
-]
+pytestmark = of_faults(1_200 + 5 * PATIENCE_S)
 SOURCE = Path(__file__).parent / "c" / "clock.c"
 HOUR_S = 3_600
 

@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient
 from rebalance_monitor.decoders import coordinator_partition
 from rebalance_monitor.lab.broker import LabBroker
 from rebalance_monitor.lab.node import free_ports, wait_until
-from tests.chaos.rig import OFFSETS, PATIENCE_S, TOPIC, Proxy, Record, Rig, inject
+from tests.chaos.rig import OFFSETS, PATIENCE_S, TOPIC, Proxy, Record, Rig, inject, of_faults
 from tests.coordinator.timeline import Client, metadata
 from tests.decoders.encode import commit_key, commit_value, group_key
 
@@ -28,13 +28,7 @@ if TYPE_CHECKING:
 
     from rebalance_monitor.coordinator.findings import Finding
 
-pytestmark = [
-    pytest.mark.chaos,
-    pytest.mark.spark,
-    pytest.mark.broker,
-    pytest.mark.timeout(1_200),
-    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
-]
+pytestmark = of_faults(1_200)
 # How long brokers stay away and a network stalls; CHAOS_AWAY_S=300 for five minutes.
 AWAY_S = float(os.environ.get("CHAOS_AWAY_S", "40"))
 PARTITIONS = 8

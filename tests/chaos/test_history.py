@@ -25,7 +25,7 @@ from rebalance_monitor.lab.broker import LabBroker
 from rebalance_monitor.lab.node import wait_until
 from rebalance_monitor.streaming.storage import Storage
 from tests.alerts.sinks.fakes import WebhookFake
-from tests.chaos.rig import PATIENCE_S, Rig, command_line
+from tests.chaos.rig import PATIENCE_S, Rig, command_line, of_faults
 from tests.streaming.undisturbed import findings_of_topic
 
 if TYPE_CHECKING:
@@ -35,13 +35,7 @@ RECORDS = int(os.environ.get("CHAOS_HISTORY", "200000"))
 GROUPS = min(10_000, RECORDS // 500)
 # As slow as a machine may read history, beside what everything else may take.
 READ_S = PATIENCE_S + RECORDS / 2_000
-pytestmark = [
-    pytest.mark.chaos,
-    pytest.mark.spark,
-    pytest.mark.broker,
-    pytest.mark.timeout(1_200 + 6 * READ_S),
-    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
-]
+pytestmark = of_faults(1_200 + 6 * READ_S)
 LOAD = Path(__file__).parents[2] / "bench" / "load.py"
 PARTITIONS = 50
 # Groups of real members, and where their coordinators write.

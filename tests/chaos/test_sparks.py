@@ -19,7 +19,7 @@ pytest.importorskip("pyspark")
 from rebalance_monitor.checkpoints.spark_log import read_spark_log
 from rebalance_monitor.lab.broker import LabBroker
 from rebalance_monitor.lab.node import wait_until
-from tests.chaos.rig import PATIENCE_S, Rig
+from tests.chaos.rig import PATIENCE_S, Rig, of_faults
 from tests.streaming.test_end_to_end import Members
 from tools.matrix import PAIRS, Pair, environment
 
@@ -27,13 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-pytestmark = [
-    pytest.mark.chaos,
-    pytest.mark.spark,
-    pytest.mark.broker,
-    pytest.mark.timeout(3_600),
-    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
-]
+pytestmark = of_faults(3_600)
 PYTHON = "3.11"
 SPARKS = [pair for pair in PAIRS if pair.python == PYTHON]
 GROUP = "survivor"
