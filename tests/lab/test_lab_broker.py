@@ -11,7 +11,7 @@ from rebalance_monitor.cluster.errors import DependencyError
 from rebalance_monitor.cluster.jars import release
 from rebalance_monitor.lab.broker import DEFAULT_VERSION, STATE_FILE, LabBroker, down, running, up
 from rebalance_monitor.lab.families import FAMILIES, why_not
-from rebalance_monitor.lab.node import Node, free_ports, is_free
+from rebalance_monitor.lab.node import STOP_S, Node, free_ports, is_free, wait_until
 from rebalance_monitor.lab.properties import Address, Shape, server_properties
 from rebalance_monitor.lab.runner import Run, Together
 from rebalance_monitor.lab.scenario import parse
@@ -102,7 +102,7 @@ def test_a_detached_lab_is_found_again_survives_a_crash_and_goes_down(tmp_path: 
         assert second.nodes[0].is_running()
     finally:
         assert down(tmp_path) is True
-    assert not second.nodes[0].is_running()
+    assert wait_until(lambda: not second.nodes[0].is_running(), STOP_S), "reaped a moment after its end"
     assert running(tmp_path) is None
 
 
