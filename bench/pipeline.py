@@ -8,6 +8,7 @@ Python unread (`identity`). Rivals are added where their programs are named by B
 Prints a table after each size, then the slopes, and writes build/bench/pipeline.json.
 
     python bench/pipeline.py --records 2000000 --more 4000000
+    python bench/pipeline.py --only job --conf spark.sql.codegen.factoryMode=FALLBACK
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ def run_stage(name: str, options: argparse.Namespace, bootstrap: str) -> Row | N
     """Measure one stage in its own process; None if it failed (its last lines go to stderr)."""
     command = [*options.quiet.split(), sys.executable, __file__, "--stage", name]
     command += ["--spark", options.spark, "--bootstrap", bootstrap]
+    command += [word for key, value in options.conf for word in ("--conf", f"{key}={value}")]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=STAGE_S, check=False)
     except subprocess.TimeoutExpired:
@@ -147,11 +149,18 @@ def main() -> None:
     parser.add_argument(
         "--quiet", default="", help="a command to run each stage with, such as one that waits"
     )
+    parser.add_argument(
+        "--conf",
+        action="append",
+        default=[],
+        type=lambda text: text.split("=", 1),
+        help="Spark configuration for the whole job, KEY=VALUE",
+    )
     parser.add_argument("--stage", choices=STAGES)
     parser.add_argument("--bootstrap", help="an existing broker; default: a lab broker of its own")
     options = parser.parse_args()
     if options.stage:
-        print(json.dumps(measure(options.stage, options.spark, options.bootstrap)))
+        print(json.dumps(measure(options.stage, options.spark, options.bootstrap, dict(options.conf))))
     elif options.bootstrap:
         bench(options, options.bootstrap)
     else:

@@ -194,13 +194,13 @@ def drain_query(frame: DataFrame) -> None:
         query.awaitTermination()
 
 
-def job_stage(bootstrap: str, ends: Ends) -> Figures:
+def job_stage(bootstrap: str, ends: Ends, conf: Mapping[str, str]) -> Figures:
     """Measure the whole job: from the beginning of the topic, minus a start at its end."""
 
     def run(starting: str) -> Figures:
         with tempfile.TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True) as folder:
             records = sum(ends.values()) if starting == "earliest" else 0
-            return timed(meter, records, lambda: _run_job(bootstrap, starting, Path(folder)))
+            return timed(meter, records, lambda: _run_job(bootstrap, starting, Path(folder), conf))
 
     with Meter() as meter:
         run("latest")
@@ -208,7 +208,7 @@ def job_stage(bootstrap: str, ends: Ends) -> Figures:
     return full.minus(small)
 
 
-def _run_job(bootstrap: str, starting: str, folder: Path) -> None:
+def _run_job(bootstrap: str, starting: str, folder: Path, conf: Mapping[str, str]) -> None:
     from rebalance_monitor.config.load import load  # noqa: PLC0415 - only this stage needs it
     from rebalance_monitor.streaming.job import Options, run_job  # noqa: PLC0415
 
@@ -217,17 +217,18 @@ def _run_job(bootstrap: str, starting: str, folder: Path) -> None:
         "source.starting": starting,
         "storage.path": str(folder),
         "outputs.console": False,
+        **{f"spark.{key}": value for key, value in conf.items()},
     }
     run_job(load(flags=flags), Options(available_now=True), threading.Event())
 
 
-def measure(name: str, master: str, bootstrap: str) -> dict[str, float]:
-    """Measure the stage `name` in this process."""
+def measure(name: str, master: str, bootstrap: str, conf: Mapping[str, str]) -> dict[str, float]:
+    """Measure the stage `name` in this process; `conf` is Spark's configuration for the whole job."""
     ends = end_offsets(bootstrap)
     if name == "drain":
         figures = drain(bootstrap, ends)
     elif name == "job":
-        figures = job_stage(bootstrap, ends)
+        figures = job_stage(bootstrap, ends, conf)
     else:
         figures = spark_stage(name, master, bootstrap, ends)
     return asdict(figures)
