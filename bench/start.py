@@ -3,7 +3,8 @@
 Loads a lab broker with the mix and runs the production job over it to its end (`rebuild`), again from its
 checkpoint until the first live batch is final (`restart`), and from the beginning in another folder on
 `local-cluster[2,1,3072]` (`spread`), each in a process of its own. Compares the ids of the findings of
-rebuild and spread, and counts findings that were taken for live: while history is read there must be none.
+rebuild and spread that records decided, and names the kinds of those that were taken for live: none may be
+of a group. (The broker does not know groups that were written past it, so the probe misses them.)
 Prints a line for each and writes build/bench/start.json.
 
     python bench/start.py --records 10000000
@@ -18,6 +19,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,7 +46,7 @@ class FirstBatch:
     stop: threading.Event
     live: bool
     findings: int = 0
-    alerts: int = 0
+    live_kinds: Counter[str] = field(default_factory=Counter)
     rows: int = 0
     at: list[float] = field(default_factory=list)
 
@@ -54,7 +56,7 @@ class FirstBatch:
     def write(self, key: BatchKey, telling: Telling) -> None:  # noqa: ARG002 - a sink takes what it needs
         """Count what is told."""
         self.findings += len(telling.findings)
-        self.alerts += sum(not finding.history for finding in telling.findings)
+        self.live_kinds.update(finding.kind for finding in telling.findings if not finding.history)
         self.rows += telling.batch.rows
 
     def committed(self, key: BatchKey) -> None:  # noqa: ARG002 - as above
@@ -86,7 +88,7 @@ def run_child(options: argparse.Namespace, began: float) -> dict[str, Any]:
         "cpu_s": round(after.cpu_s - before.cpu_s, 1),
         "rows": sink.rows,
         "findings": sink.findings,
-        "taken_for_live": sink.alerts,
+        "taken_for_live": dict(sink.live_kinds),
         "jvm_mb": after.jvm_bytes // 1_000_000,
         "python_mb": after.python_bytes // 1_000_000,
     }
@@ -107,9 +109,10 @@ def run(what: str, options: argparse.Namespace, bootstrap: str, folder: Path, ma
 
 
 def ids(folder: Path) -> set[str]:
-    """Give the ids of all findings in a job's folder."""
+    """Give the ids of the findings of history in a job's folder."""
     with (folder / "findings.jsonl").open(encoding="utf-8") as lines:
-        return {json.loads(line)["id"] for line in lines}
+        found = map(json.loads, lines)
+        return {one["id"] for one in found if one["history"]}
 
 
 def bench(options: argparse.Namespace, bootstrap: str, root: Path) -> None:

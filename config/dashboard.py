@@ -32,7 +32,10 @@ class Tables(Section):
     )
 
     groups_seconds: float = Field(
-        default=10.0, gt=0, description="The `groups` table is written at most so often, and at the end."
+        default=10.0,
+        gt=0,
+        description="The `groups` table is written at most so often, more rarely where that takes over a "
+        "tenth of it, and at the end.",
     )
     keep_days: int | None = Field(
         default=None, ge=1, description="Findings older than so many days are deleted; empty keeps all."

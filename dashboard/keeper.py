@@ -1,6 +1,7 @@
 """Upkeep beside the job: chores that run now and then in one thread of their own, at a low pace.
 
-A chore that fails is logged and tried again at its next turn: nothing here may stop the monitor.
+A chore rests for ten times as long as it took: what grows with the groups must not take a core from the job.
+One that fails is logged and tried again at its next turn: nothing here may stop the monitor.
 """
 
 from __future__ import annotations
@@ -17,10 +18,13 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
+REST = 10
+"""Least time between two turns of a chore, as a multiple of what the first of them took."""
+
 
 @dataclass(slots=True)
 class Chore:
-    """Something to do every `every_s` seconds, and once more `at_end` where that is set."""
+    """Something to do every `every_s` seconds, more rarely if it takes long; once more `at_end` where set."""
 
     name: str
     every_s: float
@@ -58,8 +62,10 @@ class Keeper:
             first = min(self._chores, key=lambda chore: chore.due)
             if self._stop.wait(max(first.due - self._clock(), 0.0)):
                 return
+            began = self._clock()
             _try(first)
-            first.due = self._clock() + first.every_s
+            ended = self._clock()
+            first.due = ended + max(first.every_s, REST * (ended - began))
 
 
 def _try(chore: Chore) -> None:

@@ -77,7 +77,10 @@ class Health:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """One moment. version: grows with every change. others: newest findings about no single group."""
+    """One moment. version: grows with every change. others: newest findings about no single group.
+
+    findings_held: findings of groups that are held. trim_at: up to so many, the oldest need not go.
+    """
 
     cluster: str = ""
     version: int = 0
@@ -86,6 +89,7 @@ class Known:
     others: tuple[Finding, ...] = ()
     health: Health = field(default_factory=Health)
     findings_held: int = 0
+    trim_at: int = 0
 
     def after(self, update: Update) -> Known:
         """Return what is known once `update` has been applied."""
@@ -110,15 +114,18 @@ class Known:
             health=_health(self.health, update),
             findings_held=self.findings_held + len(update.findings),
         )
-        return known.trimmed() if known.findings_held > 1.25 * FINDINGS_KEPT else known
+        return known.trimmed() if known.findings_held > max(known.trim_at, 1.25 * FINDINGS_KEPT) else known
 
     def trimmed(self) -> Known:
-        """Return this without the oldest findings past `FINDINGS_KEPT`; each group keeps its newest."""
+        """Return this without the oldest findings past `FINDINGS_KEPT`; each group keeps its newest.
+
+        With more groups than that more are held, and it is done again when a quarter has come on top.
+        """
         times = sorted((f.at for view in self.groups.values() for f in view.recent), reverse=True)
         since = times[FINDINGS_KEPT] if len(times) > FINDINGS_KEPT else -1
         groups = {name: view.since(since) for name, view in self.groups.items()}
         held = sum(len(view.recent) for view in groups.values())
-        return replace(self, groups=groups, findings_held=held)
+        return replace(self, groups=groups, findings_held=held, trim_at=held + FINDINGS_KEPT // 4)
 
 
 def _health(health: Health, update: Update) -> Health:

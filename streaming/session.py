@@ -35,13 +35,10 @@ LOCAL_FILES = (
 )
 
 JAVA_OPTIONS, LOG_LEVEL = "spark.driver.extraJavaOptions", "spark.log.level"
-# A short batch is mostly code that runs once: to compile it well and to collect its garbage beside it costs
-# more than it gains (docs/performance.md). What RocksDB and Arrow have freed goes back to the system once a
-# minute: in hours the allocator's rest had grown by 100 MB. A JVM that knows none of these passes over them.
-LEAN_JVM = (
-    "-XX:+IgnoreUnrecognizedVMOptions -XX:TieredStopAtLevel=1 -XX:+UseParallelGC"
-    " -XX:TrimNativeHeapInterval=60000"
-)
+# To collect garbage beside short batches costs more than it gains (docs/performance.md). What RocksDB and
+# Arrow have freed goes back to the system once a minute: in hours the allocator's rest had grown by 100 MB. A
+# JVM that knows none of these passes over them.
+LOCAL_JVM = "-XX:+IgnoreUnrecognizedVMOptions -XX:+UseParallelGC -XX:TrimNativeHeapInterval=60000"
 SUBMIT_ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
 SPARK_4 = 4
 
@@ -73,7 +70,7 @@ LOCAL: dict[str, str] = {
     # Spark's source makes a projection for each partition in every batch: interpreting one for a few rows is
     # cheaper than to write its code and look that up.
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    JAVA_OPTIONS: LEAN_JVM,
+    JAVA_OPTIONS: LOCAL_JVM,
 }
 
 

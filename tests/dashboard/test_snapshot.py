@@ -115,6 +115,27 @@ def test_findings_are_bounded_per_group_and_in_all(monkeypatch: pytest.MonkeyPat
     assert all(view.recent for view in known.groups.values())
 
 
+def test_groups_that_hold_more_than_the_bound_are_not_looked_through_at_every_update(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "FINDINGS_KEPT", 40)
+    trims: list[int] = []
+    real = Known.trimmed
+
+    def counted(known: Known) -> Known:
+        trims.append(known.findings_held)
+        return real(known)
+
+    monkeypatch.setattr(Known, "trimmed", counted)
+    known = Known()
+    for number in range(400):
+        known = known.after(Update(findings=[about(Kind.REBALANCE, number, f"g{number % 100}")]))
+        assert sum(len(view.recent) for view in known.groups.values()) <= 100 + 40 // 4
+    assert len(known.groups) == 100
+    assert all(view.recent for view in known.groups.values())
+    assert len(trims) <= 400 // (40 // 4)
+
+
 def test_closed_incidents_are_bounded_and_the_newest_kept() -> None:
     incidents = Incidents()
     for number in range(CLOSED_KEPT + 50):

@@ -178,3 +178,19 @@ def test_a_chore_that_fails_runs_again_and_the_last_one_runs_at_the_end() -> Non
             pass
     assert ran.count("end") == 1
     assert "never" not in ran
+
+
+def test_a_chore_that_takes_long_rests_longer_than_its_interval() -> None:
+    now, ran = [0.0], {"slow": 0, "quick": 0}
+
+    def slow() -> None:
+        ran["slow"] += 1
+        now[0] += 1_000.0
+
+    def quick() -> None:
+        ran["quick"] += 1
+
+    with Keeper([Chore("slow", 0.001, slow), Chore("quick", 0.002, quick)], lambda: now[0]):
+        while not ran["slow"] or ran["quick"] < 20:
+            pass
+    assert ran["slow"] == 1
