@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 if TYPE_CHECKING:
@@ -42,18 +41,20 @@ class _Process(NamedTuple):
 
 
 def _processes() -> Iterator[_Process]:
-    for folder in Path("/proc").glob("[0-9]*"):
+    # The meter shares the process with what it measures, and pathlib takes four times as long.
+    for name in os.listdir("/proc"):  # noqa: PTH208 - as above
+        if not name.isdecimal():
+            continue
         try:
-            text = (folder / "stat").read_text()
+            with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+                text = file.read()
         except OSError:
             continue
-        name, _, rest = text.partition("(")[2].rpartition(")")
+        command, _, rest = text.partition("(")[2].rpartition(")")
         fields = rest.split()
         cpu_s = sum(map(int, fields[CPU])) * TICK_S
         resident = int(fields[RESIDENT]) * PAGE
-        yield _Process(
-            int(folder.name), name == "java", int(fields[PARENT]), int(fields[START]), cpu_s, resident
-        )
+        yield _Process(int(name), command == "java", int(fields[PARENT]), int(fields[START]), cpu_s, resident)
 
 
 class Meter:

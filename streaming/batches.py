@@ -6,7 +6,6 @@ The output is small by construction: findings, changed group summaries, and a fe
 from __future__ import annotations
 
 import base64
-import json
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -14,6 +13,7 @@ from typing import Any, NamedTuple
 from rebalance_monitor.coordinator.findings import Finding, from_json
 from rebalance_monitor.coordinator.outputs import StatOut
 from rebalance_monitor.dashboard.quarantine_table import Unreadable
+from rebalance_monitor.streaming.bodies import data_of
 
 
 class BatchKey(NamedTuple):
@@ -65,11 +65,11 @@ def read_batch(rows: list[tuple[str, int, str, str]]) -> Batch:
             case "finding":
                 batch.findings.append(from_json(body))
             case "group":
-                batch.groups[group] = json.loads(body)
+                batch.groups[group] = data_of(body)
             case "removed":
                 batch.removed.append(group)
             case _:
-                _take_stat(batch, shard, json.loads(body))
+                _take_stat(batch, shard, data_of(body))
     return batch
 
 

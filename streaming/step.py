@@ -28,6 +28,7 @@ from rebalance_monitor.coordinator.findings import to_json
 from rebalance_monitor.coordinator.outputs import FindingOut, GroupOut, Output, RemovedOut, StatOut
 from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
 from rebalance_monitor.decoders.rows import COMMIT_RUN, FAILURE, RECORD
+from rebalance_monitor.streaming.bodies import body_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -213,12 +214,8 @@ def out_row(shard: int, output: Output) -> OutRow:
         case FindingOut(finding):
             return OutRow("finding", shard, finding.group or "", to_json(finding))
         case GroupOut(group, summary):
-            return OutRow("group", shard, group, _json(summary))
+            return OutRow("group", shard, group, body_of(summary))
         case RemovedOut(group):
             return OutRow("removed", shard, group, "{}")
         case StatOut(kind, data):
-            return OutRow("stat", shard, "", _json({"kind": kind, **data}))
-
-
-def _json(data: dict[str, Any]) -> str:
-    return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+            return OutRow("stat", shard, "", body_of({"kind": kind, **data}))
