@@ -64,6 +64,8 @@ def excuse(finding: Finding, away: Sequence[int], moved_at: int) -> Finding | No
     `away`: looks of the probe that no broker answered; `moved_at`: when the group's coordinator was seen to
     have moved last, -1 for never; all in ms.
     """
+    if not away and moved_at < 0:
+        return finding
     silences = {member.member_id: member for member in finding.members if member.silence_ms is not None}
     causes = tuple(_weighed(finding, entry, silences, away, moved_at) for entry in finding.causes)
     if causes == finding.causes:

@@ -41,9 +41,7 @@ def refine(
     if finding.kind is not Kind.REBALANCE:
         return finding
     bounded = _bounded(finding, sightings, looks)
-    watched = any(abs(finding.at - at) <= LOOKED_MS for at in led)
-    told = _over_capacity(_expired_barrier(bounded), moved_at)
-    return _moved(told, moved_at, watched=watched)
+    return _moved(_over_capacity(_expired_barrier(bounded), moved_at), moved_at, led)
 
 
 def _excused(finding: Finding, moved_at: int) -> bool:
@@ -99,25 +97,26 @@ def _expired_barrier(finding: Finding) -> Finding:
 
 def _over_capacity(finding: Finding, moved_at: int) -> Finding:
     """Add what a coordinator does to a group that it loads with more members than it allows."""
+    if moved_at < 0 or not 0 <= finding.at - moved_at <= AFTER_MOVE_MS:
+        return finding
     gone = [member for member in finding.members if member.role == "left"]
     active = [m for m in gone if (m.silence_ms or 0) < (m.session_timeout_ms or 0) // 2]
-    came = any(member.role == "joined" for member in finding.members)
-    if moved_at < 0 or not 0 <= finding.at - moved_at <= AFTER_MOVE_MS or not active or came:
+    if not active or any(member.role == "joined" for member in finding.members):
         return finding
     why = f"{len(active)} members that were active are gone {seconds(finding.at - moved_at)} after their "
     why += "coordinator moved: compare group.max.size"
     return replace(finding, causes=(*finding.causes, CauseEntry(Cause.GROUP_OVER_CAPACITY, 0.3, why)))
 
 
-def _moved(finding: Finding, moved_at: int, *, watched: bool) -> Finding:
-    """Tell a move of the coordinator from a member that asked; `watched`: looks went on around it."""
+def _moved(finding: Finding, moved_at: int, led: Sequence[int]) -> Finding:
+    """Tell a move of the coordinator from a member that asked: where looks, `led`, went on around it."""
     apart = finding.at - moved_at
     same = bool(finding.causes) and finding.causes[0].cause is Cause.LEADER_REJOINED
     if not same:
         return finding
     # A look tells of a move some time after it: the record may come between.
     if moved_at < 0 or not -LOOKED_MS <= apart <= AFTER_MOVE_MS:
-        return _asked(finding) if watched else finding
+        return _asked(finding) if any(abs(finding.at - at) <= LOOKED_MS for at in led) else finding
     why = f"same members {seconds(max(0, apart))} after their coordinator moved"
     rest = tuple(
         replace(entry, confidence=0.1)
