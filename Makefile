@@ -73,6 +73,7 @@ bench: setup ## Records per second and CPU of every stage, steady traffic, again
 bench-scale: setup ## Growth with groups and members, a hot shard, rebuild of a long topic, two executors (an hour).
 	@$(VENV)/python tools/jars.py
 	@$(VENV)/python bench/growth.py
+	@$(VENV)/python bench/driver.py
 	@$(VENV)/python bench/steady.py --name large --groups 100000 --per-s 10000 --trigger 5
 	@$(VENV)/python bench/steady.py --name hot --hot 0.5
 	@$(VENV)/python bench/steady.py --name hot-buckets --hot 0.5 --buckets 4

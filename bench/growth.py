@@ -26,7 +26,7 @@ from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.decoders import decode_batch
 from rebalance_monitor.streaming.lanes import Lanes
 from rebalance_monitor.streaming.packing import Unpacked, packed
-from rebalance_monitor.streaming.step import Plan, step
+from rebalance_monitor.streaming.step import OutRow, Plan, step
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -51,14 +51,20 @@ class World:
 
     def batch(self, messages: Iterable[Message]) -> float:
         """Apply one batch; CPU seconds of `step`, without making and decoding the records."""
+        return self.told(messages)[0]
+
+    def told(self, messages: Iterable[Message]) -> tuple[float, list[OutRow]]:
+        """Apply one batch as `batch` does; what it cost, and the rows that leave the operator."""
         self.now += BATCH_MS
         packs = self._decoded(messages)
+        out: list[OutRow] = []
         began = time.process_time()
         found = Unpacked(packs.values())
         for shard in range(SHARDS):
             rows = list(found.rows((shard, 0)))
-            self.stored[shard], _ = step(PLAN, shard, 0, rows, self.now, self.stored[shard], ticks=True)
-        return time.process_time() - began
+            self.stored[shard], said = step(PLAN, shard, 0, rows, self.now, self.stored[shard], ticks=True)
+            out += said
+        return time.process_time() - began, out
 
     def _decoded(self, messages: Iterable[Message]) -> dict[int, bytes]:
         by_shard: dict[int, list[Message]] = {}

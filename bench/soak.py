@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.feeding import feeding
+from bench.slopes import slope
 from rebalance_monitor.cluster.java import find_java
 from rebalance_monitor.lab.broker import LabBroker
 from tests.chaos.rig import Rig, children, command_line
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
 PARTITIONS = 50
 MB = 1024 * 1024
 COLLECTIONS = 3
-# Fewer samples than this have no error.
-LEAST = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,21 +172,10 @@ def _report(samples: list[Sample], warm_up: float, most: float) -> int:
     print("| | mean, MB | slope, % an hour | standard error |\n|---|---|---|---|")
     for index, field in enumerate(fields(Sample)[1:], 1):
         values = [astuple(sample)[index] for sample in steady]
-        slope, error = _slope([sample.minute / 60 for sample in steady], values)
-        print(f"| {field.name} | {sum(values) / max(1, len(values)):.1f} | {slope:+.2f} | {error:.2f} |")
-        bad += field.name in {"driver", "workers", "heap", "off_heap"} and slope > most
+        grows, error = slope([sample.minute / 60 for sample in steady], values)
+        print(f"| {field.name} | {sum(values) / max(1, len(values)):.1f} | {grows:+.2f} | {error:.2f} |")
+        bad += field.name in {"driver", "workers", "heap", "off_heap"} and grows > most
     return 1 if bad else 0
-
-
-def _slope(hours: list[float], values: list[float]) -> tuple[float, float]:
-    """Least squares, and the standard error of the slope, in per cent of the mean an hour."""
-    if len(values) < LEAST or not sum(values):
-        return 0.0, 0.0
-    x, y = sum(hours) / len(hours), sum(values) / len(values)
-    over = sum((a - x) ** 2 for a in hours)
-    slope = sum((a - x) * (b - y) for a, b in zip(hours, values, strict=True)) / over
-    left = sum((b - y - slope * (a - x)) ** 2 for a, b in zip(hours, values, strict=True))
-    return 100 * slope / y, 100 * (left / (len(values) - 2) / over) ** 0.5 / y
 
 
 if __name__ == "__main__":
