@@ -8,12 +8,13 @@ Needs Describe on the topic and the cluster; DescribeConfigs for the configurati
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from rebalance_monitor.cluster.connection import opened, sentence
 from rebalance_monitor.cluster.errors import AccessDeniedError, DependencyError
+from rebalance_monitor.cluster.leader_epochs import epoch_ends
 from rebalance_monitor.cluster.properties import admin_arguments
+from rebalance_monitor.cluster.topology import Broker, PartitionLeader, Topic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -26,38 +27,6 @@ MINUTE_MS = 60_000
 CLIENT_ID = "rebalance-monitor"
 GROUPS_ASKED = 500
 EPOCH_TYPES = frozenset({"consumer", "share", "streams"})
-
-
-@dataclass(frozen=True, slots=True)
-class Broker:
-    """One broker as the cluster's metadata names it."""
-
-    id: int
-    host: str
-    port: int
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionLeader:
-    """Who leads one partition, in which leader epoch; broker -1 while there is no leader."""
-
-    partition: int
-    broker: int
-    epoch: int
-
-
-@dataclass(frozen=True, slots=True)
-class Topic:
-    """A topic: its id (a UUID as text, "" before Kafka 2.8) and its partitions by number."""
-
-    name: str
-    id: str
-    leaders: tuple[PartitionLeader, ...]
-
-    @property
-    def partitions(self) -> int:
-        """The number of partitions."""
-        return len(self.leaders)
 
 
 class ClusterAdmin:
@@ -128,6 +97,16 @@ class ClusterAdmin:
     def begin_offsets(self, name: str = OFFSETS_TOPIC) -> dict[int, int]:
         """Give the first offset of each partition."""
         return self._offsets(name, -2)
+
+    def log_ends(self, name: str = OFFSETS_TOPIC) -> dict[int, tuple[int, int]]:
+        """Give partition -> (next offset, epoch of the leader that said so; -1 where it does not tell)."""
+        told = self._answers(name, -1).items()
+        return {p: (one.offset, -1 if one.leader_epoch is None else one.leader_epoch) for p, one in told}
+
+    def epoch_ends(self, epochs: Mapping[int, int], name: str = OFFSETS_TOPIC) -> dict[int, int]:
+        """Give where the leaders' logs end those epochs, by partition; see cluster/leader_epochs.py."""
+        topic = self.topic(name)
+        return self._told(lambda: epoch_ends(self._client, topic, epochs)) if topic else {}
 
     def end_offsets(self, name: str = OFFSETS_TOPIC) -> dict[int, int]:
         """Give the offset that the next record of each partition will have."""
@@ -254,12 +233,15 @@ class ClusterAdmin:
         return answer
 
     def _offsets(self, name: str, spec: int) -> dict[int, int]:
+        return {partition: answer.offset for partition, answer in self._answers(name, spec).items()}
+
+    def _answers(self, name: str, spec: int) -> dict[int, Any]:
         from kafka import TopicPartition  # noqa: PLC0415
 
         topic = self.topic(name)
         wanted = {TopicPartition(name, leader.partition): spec for leader in topic.leaders} if topic else {}
         found = self._told(lambda: self._client.list_partition_offsets(wanted)) if wanted else {}
-        return {place.partition: answer.offset for place, answer in sorted(found.items())}
+        return {place.partition: answer for place, answer in sorted(found.items())}
 
     def _configs(self, kind: str, name: str, keys: list[str] | None) -> dict[str, str | None]:
         return self._described_configs(kind, [name], keys).get(name, {})

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from threading import Event
 
-    from rebalance_monitor.cluster.admin import Topic
+    from rebalance_monitor.cluster.topology import Topic
 
 EARLIEST, LATEST = "earliest", "latest"
 

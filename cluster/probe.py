@@ -26,7 +26,7 @@ from rebalance_monitor.cluster.sightings import Sighting
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from rebalance_monitor.cluster.admin import Broker, Topic
+    from rebalance_monitor.cluster.topology import Broker, Topic
 
 # kafka-python's enum has all of these; brokers ignore states that they do not know.
 REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")

@@ -46,7 +46,7 @@ class Source(Section):
     )
     max_poll_records: int = Field(default=50_000, ge=1, description="Kafka's max.poll.records.")
     refresh_seconds: float = Field(
-        default=30.0, gt=0, description="How often the topic is asked for new partitions."
+        default=30.0, gt=0, description="How often the topic is asked for new partitions and lost records, s."
     )
 
     @model_validator(mode="after")

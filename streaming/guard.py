@@ -6,12 +6,14 @@ A monitor that sees nothing and says nothing is worse than none, so the job comp
 first batches read up to with those the brokers had before, goes on comparing while it runs, and stops.
 Offsets, not rows: compaction and transactions leave offsets without a record. By the same looks at the topic
 it notices what no batch would tell: records removed before they were read, a topic cut off below what was
-read (an unclean leader election), a topic that was recreated, a cluster that was replaced.
+read (an unclean leader election), also where it has grown since (epochs.py), a topic that was recreated, a
+cluster that was replaced.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.checkpoints.manifest import ManifestError
@@ -63,17 +65,18 @@ def require_same(before: TopicFacts, now: TopicFacts) -> None:
             raise ManifestError(f"{what} (id {old}, now {new}). {REBUILD}")
 
 
-def require_uncut(read: Mapping[int, int], ends: Mapping[int, int], topic: str) -> None:
-    """Raise ManifestError where partitions end (`ends`) below what was `read` (both: next offsets)."""
-    cut = [
-        f"{p} (read up to {read[p]}, ends at {ends[p]})"
-        for p in sorted(read)
-        if ends.get(p, read[p]) < read[p]
-    ]
+def require_uncut(read: Mapping[int, int], facts: TopicFacts) -> None:
+    """Raise ManifestError where partitions lost what was `read` (partition -> next offset).
+
+    They end below it, or a new leader has written other records there.
+    """
+    short = {p: (end, facts.ends[p]) for p, end in read.items() if facts.ends.get(p, end) < end}
+    replaced = {p: (kept.read, kept.end) for p, kept in facts.kept.items() if kept.is_cut}
+    cut = [f"{p} (read up to {end}, kept to {left})" for p, (end, left) in sorted((replaced | short).items())]
     if cut:
         raise ManifestError(
-            f"{topic} lost records at the end of {len(cut)} partition(s): {', '.join(cut[:SHOWN])}. A leader "
-            f"without them was elected, or the topic was restored. {REBUILD}"
+            f"{facts.name} lost records at the end of {len(cut)} partition(s): {', '.join(cut[:SHOWN])}. A "
+            f"leader without them was elected, or the topic was restored. {REBUILD}"
         )
 
 
@@ -90,11 +93,15 @@ class SightCheck:
         self._limited = limited
         self._missing: list[int] = []
         self._batches = 0
+        self._read: Mapping[int, int] = {}
         self._last: Look | None = None
         self.is_sure = not facts.filled()
 
     def look(self, ends: Mapping[int, int]) -> None:
-        """Take one batch's end offsets; raises BlindError once patience is over."""
+        """Take one batch's end offsets; raises BlindError once patience is over, ManifestError for a cut."""
+        # The source goes back with the topic, and reads on from there.
+        require_uncut(self._read, replace(self._facts, ends=dict(ends), kept={}))
+        self._read = dict(ends)
         if self.is_sure:
             return
         self._batches += 1
@@ -106,7 +113,7 @@ class SightCheck:
     def compare(self, look: Look) -> None:
         """Take one look at the topic; raises ManifestError, or BlindError for what the one before had."""
         require_same(self._facts, look.facts)
-        require_uncut(look.before.ends, look.facts.ends, look.facts.name)
+        require_uncut(look.before.ends, look.facts)
         last, self._last = self._last, look
         if last is None or look.before.batches - last.after.batches < PATIENCE:
             return

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -21,6 +22,7 @@ from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.streaming.broker_values import BrokerValues
 from rebalance_monitor.streaming.delta import early_session
+from rebalance_monitor.streaming.epochs import read_marks, write_marks
 from rebalance_monitor.streaming.guard import (
     SightCheck,
     has_read,
@@ -32,7 +34,15 @@ from rebalance_monitor.streaming.guard import (
 from rebalance_monitor.streaming.lanes import Lanes
 from rebalance_monitor.streaming.outputs import Outputs
 from rebalance_monitor.streaming.plan import StatePlan, limit_of, plan_state
-from rebalance_monitor.streaming.query import End, JobError, Shape, ended_by_others, start_query, watch
+from rebalance_monitor.streaming.query import (
+    End,
+    JobError,
+    Shape,
+    ended_by_others,
+    lasting_error,
+    start_query,
+    watch,
+)
 from rebalance_monitor.streaming.session import kafka_jars, shuffle_partitions, start_session
 from rebalance_monitor.streaming.settings import detection_settings
 from rebalance_monitor.streaming.source import topic_source
@@ -53,8 +63,6 @@ log = structlog.get_logger()
 FAILURES = 5
 RETRY_S = 5.0
 FIRST_BATCH = 10
-# Errors inside Spark that no next try mends: a state of a newer version, storage that another has taken.
-LASTING = ("StateVersionError", "FolderInUseError")
 # Spark repeats its plan and the whole stack in an error: this much of it is said.
 ERROR = 2_000
 
@@ -81,7 +89,7 @@ def run_job(
         ClusterAdmin(settings.kafka.client_properties()) as admin,
         early_session(settings) as early,
     ):
-        facts = await_topic(admin, settings.source.topic, stop)
+        facts = await_topic(admin, settings.source.topic, stop, read_marks(storage.leaders))
         if facts is None:
             return 0
         detection = detection_settings(settings.detection, admin)
@@ -98,7 +106,10 @@ def run_job(
             )
             try:
                 limit = limit_of(state, settings)
-                _Job(settings, options, stop, session, outputs, plan, state.location, limit).run(facts)
+                leaders = storage.leaders
+                _Job(settings, options, stop, session, outputs, plan, state.location, leaders, limit).run(
+                    facts
+                )
             finally:
                 session.stop()
         return outputs.writer.told.findings
@@ -153,7 +164,8 @@ class _Job:
         properties = self.settings.kafka.client_properties()
         asked: TopicFacts | None = facts
         values = BrokerValues(properties, self.settings.detection, self.plan.settings)
-        with TopicWatch(properties, source.topic, source.refresh_seconds) as watching, values:
+        keep = partial(write_marks, storage_at(self.settings.storage.path).leaders)
+        with TopicWatch(properties, source.topic, source.refresh_seconds, keep) as watching, values:
             while asked is not None:
                 watching.begin()
                 end, error = self._run_query(asked, watching, values)
@@ -254,9 +266,8 @@ class _Job:
     def _gives_up(self, error: Exception) -> bool:
         """Wait before the next try; true when asked to stop meanwhile. Raises what will not pass."""
         text = str(error)
-        for lasting in LASTING:
-            if lasting in text:
-                raise ConfigError(_last_line(text, lasting))
+        if lasting := lasting_error(text):
+            raise ConfigError(lasting)
         self.failures += 1
         if self.failures >= FAILURES:
             raise JobError(f"The query failed {self.failures} times in a row. The last error: {text[:ERROR]}")
@@ -292,9 +303,3 @@ class _Job:
         log.warning("waiting for the brokers", why=why)
         self.outputs.notices.hold(Cause.BLIND, why)
         self.outputs.writer.speak()
-
-
-def _last_line(text: str, word: str) -> str:
-    """Return what stands behind `word` in the last line that has it: a Python error inside Spark's."""
-    line = [line for line in text.splitlines() if word in line][-1]
-    return line.partition(word)[2].strip(": ")

@@ -23,6 +23,7 @@ from rebalance_monitor.checkpoints.manifest import (
 )
 from rebalance_monitor.checkpoints.spark_log import read_spark_log
 from rebalance_monitor.checkpoints.versions import CODEC_VERSION
+from rebalance_monitor.streaming.epochs import Marks, write_marks
 from rebalance_monitor.streaming.guard import has_read, removed_unread, require_uncut
 from rebalance_monitor.streaming.session import shuffle_partitions
 
@@ -84,6 +85,9 @@ def plan_state(storage: Storage, facts: TopicFacts, settings: Settings, *, rebui
     log.info(says, generation=plan.manifest.generation, partitions=facts.partitions)
     # The manifest first: a folder that no manifest names is passed over by the next start.
     storage.root.mkdir(parents=True, exist_ok=True)
+    if stored is None:
+        # A state that has read nothing has lost nothing.
+        write_marks(storage.leaders, Marks())
     write_manifest(storage.manifest, plan.manifest)
     plan.checkpoint.mkdir(parents=True, exist_ok=True)
     return plan
@@ -97,7 +101,7 @@ def _resumed(storage: Storage, stored: Manifest, found: Identity, facts: TopicFa
     # The ledger knows it too, for a checkpoint that lies elsewhere.
     told = Ledger(storage.ledger).load().on_topic(facts.id, facts.cluster_id).positions
     furthest = {**{p: last + 1 for p, last in told.items()}, **read}
-    require_uncut(furthest, facts.ends, facts.name)
+    require_uncut(furthest, facts)
     location, lost = storage.location(stored.generation), removed_unread(read, facts.begins)
     return StatePlan(
         stored.grown(found), checkpoint, location, lost=lost, read=furthest, is_new=spark_log.begun < 0

@@ -33,6 +33,11 @@ class Storage:
         return self.root / "manifest.json"
 
     @property
+    def leaders(self) -> Place:
+        """Who led the topic's partitions when they were read, and how far."""
+        return self.root / "leaders.json"
+
+    @property
     def states(self) -> Place:
         """One checkpoint folder per generation of the state."""
         return self.root / "state"

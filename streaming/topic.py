@@ -5,32 +5,40 @@ The topic is created by the first consumer group: a cluster without one has none
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import structlog
 
 from rebalance_monitor.streaming.asking import Asking
+from rebalance_monitor.streaming.epochs import Kept, Marks, compared, marked, to_ask
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from rebalance_monitor.cluster.admin import ClusterAdmin
 
 log = structlog.get_logger()
 WAIT_S = 2.0
+NO_MARKS = Marks()
 
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """The topic at one moment; begins and ends are first and next offsets by partition."""
+    """The topic at one moment; begins and ends are first and next offsets by partition.
+
+    epochs: partition -> epoch of its leader, -1 where it is not told. kept: partitions that others lead than
+    when `Marks` were made -> what the new leader has of what had been read.
+    """
 
     name: str
     id: str
     cluster_id: str
     begins: dict[int, int]
     ends: dict[int, int]
+    epochs: dict[int, int] = field(default_factory=dict)
+    kept: dict[int, Kept] = field(default_factory=dict)
 
     @property
     def partitions(self) -> int:
@@ -42,20 +50,26 @@ class TopicFacts:
         return {p: end for p, end in self.ends.items() if end > self.begins.get(p, 0)}
 
 
-def ask(admin: ClusterAdmin, name: str) -> TopicFacts | None:
+def ask(admin: ClusterAdmin, name: str, marks: Marks = NO_MARKS) -> TopicFacts | None:
     """Return what the brokers say; None where the topic does not exist. Raises DependencyError."""
     topic = admin.topic(name)
     if topic is None or not topic.partitions:
         return None
-    begins, ends = admin.begin_offsets(name), admin.end_offsets(name)
-    return TopicFacts(name, topic.id, admin.cluster_id(), begins, ends)
+    begins, told = admin.begin_offsets(name), admin.log_ends(name)
+    ends, epochs = {p: end for p, (end, _) in told.items()}, {p: epoch for p, (_, epoch) in told.items()}
+    places = marks.of(topic.id)
+    asked = to_ask(places, epochs)
+    kept = compared(places, admin.epoch_ends(asked, name)) if asked else {}
+    return TopicFacts(name, topic.id, admin.cluster_id(), begins, ends, epochs, kept)
 
 
-def await_topic(admin: ClusterAdmin, name: str, stop: threading.Event) -> TopicFacts | None:
+def await_topic(
+    admin: ClusterAdmin, name: str, stop: threading.Event, marks: Marks = NO_MARKS
+) -> TopicFacts | None:
     """Return the facts once the topic exists; None when `stop` is set first. Says once that it waits."""
     told = False
     while not stop.is_set():
-        if facts := ask(admin, name):
+        if facts := ask(admin, name, marks):
             return facts
         if not told:
             log.info("waiting: the topic does not exist until the first consumer group appears", topic=name)
@@ -84,12 +98,20 @@ class Look:
 class TopicWatch(Asking):
     """Asks the brokers every `every_s` seconds in a thread of its own; use as a context manager.
 
-    `take` gives the newest answer once. Brokers that cannot be asked are asked again.
+    `take` gives the newest answer once. Brokers that cannot be asked are asked again. `keep` is given the
+    marks of each look; they hold from one query to the next.
     """
 
-    def __init__(self, properties: Mapping[str, str], name: str, every_s: float) -> None:
+    def __init__(
+        self,
+        properties: Mapping[str, str],
+        name: str,
+        every_s: float,
+        keep: Callable[[Marks], None] = lambda _: None,
+    ) -> None:
         super().__init__(properties, "topic", every_s)
-        self._name = name
+        self._name, self._keep = name, keep
+        self._marks = NO_MARKS
         self._reading = Reading({}, 0)
         self._look: Look | None = None
 
@@ -109,6 +131,13 @@ class TopicWatch(Asking):
 
     def _ask(self, admin: ClusterAdmin) -> None:
         before = self._reading
-        facts = ask(admin, self._name)
-        if facts is not None and before.batches:
-            self._look = Look(before, facts, self._reading)
+        facts = ask(admin, self._name, self._marks)
+        if facts is None or not before.batches:
+            return
+        self._look = Look(before, facts, self._reading)
+        places = marked(self._marks.of(facts.id), before.ends, facts.epochs, facts.kept)
+        self._marks = Marks(facts.id, places)
+        try:
+            self._keep(self._marks)
+        except OSError as error:
+            log.warning("the leader epochs could not be kept", why=str(error))

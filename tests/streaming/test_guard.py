@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rebalance_monitor.checkpoints.manifest import ManifestError
+from rebalance_monitor.streaming.epochs import Kept
 from rebalance_monitor.streaming.guard import (
     PATIENCE,
     BlindError,
@@ -117,6 +118,10 @@ def test_a_source_that_keeps_up_with_a_growing_topic_sees() -> None:
         (replace(FACTS, id="new"), "recreated while the monitor ran"),
         (replace(FACTS, cluster_id="new"), "another cluster"),
         (
+            replace(FACTS, kept={0: Kept(4, 2), 1: Kept(5, 5)}),
+            r"lost records at the end of 1 partition\(s\): 0 \(read up to 4, kept to 2",
+        ),
+        (
             replace(FACTS, ends={0: 3, 1: 5, 2: 0}),
             r"lost records at the end of 1 partition\(s\): 0 \(read up to 4",
         ),
@@ -126,6 +131,13 @@ def test_another_topic_under_a_running_query_is_named_with_what_to_do(facts: Top
     reading = Reading({0: 4, 1: 5, 2: 0}, 1)
     with pytest.raises(ManifestError, match=f"{says}.*--rebuild-state"):
         SightCheck(FACTS, limited=False).compare(look(reading, reading, facts))
+
+
+def test_a_source_that_goes_back_is_a_topic_that_lost_records() -> None:
+    check = SightCheck(FACTS, limited=False)
+    check.look({0: 12, 1: 5, 2: 0})
+    with pytest.raises(ManifestError, match=r"0 \(read up to 12, kept to 11\).*--rebuild-state"):
+        check.look({0: 11, 1: 6, 2: 0})
 
 
 def test_an_id_that_the_brokers_do_not_tell_is_no_other_topic() -> None:

@@ -12,6 +12,7 @@ from rebalance_monitor.checkpoints.ledger import Ledger
 from rebalance_monitor.checkpoints.manifest import ManifestError, read_manifest
 from rebalance_monitor.checkpoints.spark_log import SparkLogError
 from rebalance_monitor.config.model import Settings, Source
+from rebalance_monitor.streaming.epochs import Kept, Mark, Marks, read_marks, write_marks
 from rebalance_monitor.streaming.plan import StatePlan, limit_of, plan_state
 from rebalance_monitor.streaming.storage import Storage
 from rebalance_monitor.streaming.topic import TopicFacts
@@ -98,7 +99,7 @@ def test_records_removed_while_the_job_was_away_are_counted(tmp_path: Path) -> N
 
 def test_a_topic_that_was_cut_off_below_what_was_read_is_refused(tmp_path: Path) -> None:
     committed(plan(tmp_path), {0: 10, 1: 7, 2: 3})
-    with pytest.raises(ManifestError, match=r"2 \(read up to 3, ends at 1\).*--rebuild-state"):
+    with pytest.raises(ManifestError, match=r"2 \(read up to 3, kept to 1\).*--rebuild-state"):
         plan(tmp_path, replace(FACTS, ends={0: 10, 1: 7, 2: 1}))
     assert plan(tmp_path, rebuild=True).rebuilt == "asked for by --rebuild-state"
 
@@ -110,7 +111,7 @@ def test_a_checkpoint_elsewhere_is_resumed_and_its_cut_off_topic_refused(tmp_pat
     assert plan_state(storage, FACTS, Settings(), rebuild=False) == first
     told = Ledger(storage.ledger).load().on_topic("topic", "cluster").after("q", 0, 0, {0: 9})
     Ledger(storage.ledger).commit(told)
-    with pytest.raises(ManifestError, match=r"0 \(read up to 10, ends at 8\)"):
+    with pytest.raises(ManifestError, match=r"0 \(read up to 10, kept to 8\)"):
         plan_state(storage, replace(FACTS, ends={0: 8, 1: 7, 2: 3}), Settings(), rebuild=False)
 
 
@@ -140,3 +141,15 @@ def test_a_start_that_goes_on_after_its_history_is_not_limited(tmp_path: Path) -
     assert limit_of(plan(tmp_path), settings) == 5
     committed(plan(tmp_path), {0: 10, 1: 7, 2: 3}, batch=5)
     assert limit_of(plan(tmp_path, replace(FACTS, ends={0: 900, 1: 70, 2: 30})), settings) is None
+
+
+def test_a_state_that_read_what_leaders_have_lost_is_refused_and_a_new_one_is_not(
+    tmp_path: Path,
+) -> None:
+    plan(tmp_path)
+    lost = replace(FACTS, ends={0: 99, 1: 7, 2: 3}, kept={0: Kept(10, 4)})
+    with pytest.raises(ManifestError, match=r"0 \(read up to 10, kept to 4\).*--rebuild-state"):
+        plan(tmp_path, lost)
+    write_marks(Storage(tmp_path).leaders, Marks("topic", {0: Mark(1, 10)}))
+    assert plan(tmp_path, lost, rebuild=True).manifest.catching_up == {0: 99, 2: 3}
+    assert read_marks(Storage(tmp_path).leaders) == Marks()

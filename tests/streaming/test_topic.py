@@ -10,6 +10,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from rebalance_monitor.cluster.admin import ClusterAdmin
 from rebalance_monitor.lab.node import wait_until
+from rebalance_monitor.streaming.epochs import Mark, Marks
 from rebalance_monitor.streaming.topic import TopicWatch, await_topic
 
 if TYPE_CHECKING:
@@ -50,11 +51,13 @@ def test_a_running_query_is_compared_with_what_the_brokers_have(lab_broker: LabB
         looks.extend([look] if look else [])
         return bool(looks) and looks[-1].facts.partitions == partitions
 
-    with TopicWatch(properties, "grows", 0.2) as watch:
+    kept: list[Marks] = []
+    with TopicWatch(properties, "grows", 0.2, kept.append) as watch:
         assert not wait_until(lambda: seen(2), 1)
         watch.has_read({0: 0, 1: 0})
         assert wait_until(lambda: seen(2), WAIT_S)
         assert (looks[0].before.batches, looks[0].after.ends) == (1, {0: 0, 1: 0})
+        assert kept[0] == Marks(looks[0].facts.id, {0: Mark(0, 0), 1: Mark(0, 0)})
         client.create_partitions([NewPartitions("grows", 3)])["grows"].result()
         assert wait_until(lambda: seen(3), WAIT_S)
         watch.begin()

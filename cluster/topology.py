@@ -1,0 +1,37 @@
+"""What the metadata of a cluster names: brokers, topics, and who leads their partitions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """One broker as the cluster's metadata names it."""
+
+    id: int
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLeader:
+    """Who leads one partition, in which leader epoch; broker -1 while there is no leader."""
+
+    partition: int
+    broker: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic: its id (a UUID as text, "" before Kafka 2.8) and its partitions by number."""
+
+    name: str
+    id: str
+    leaders: tuple[PartitionLeader, ...]
+
+    @property
+    def partitions(self) -> int:
+        """The number of partitions."""
+        return len(self.leaders)

@@ -1,0 +1,102 @@
+"""Leader epochs: whether what was read is still in the topic, though the topic ends beyond it.
+
+A leader that was elected without the newest records (uncleanly, or after its disk was lost) writes others in
+their place. Once it has written as many, no end offset tells. So each look at the topic marks how far had
+been read, and the epoch of the leader then; when another leads, it is asked where that epoch ended in its
+log. Not noticed: a loss of nothing but what was read between the last look and the election, made up for
+within a trigger. The marks outlive a stop in a file of the storage folder.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import structlog
+
+from rebalance_monitor.checkpoints.files import replace_file
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rebalance_monitor.checkpoints.places import Place
+
+log = structlog.get_logger()
+# A leader's epoch that the brokers do not tell.
+UNTOLD = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """All below `position` was read while leaders of epochs up to `epoch` led."""
+
+    epoch: int
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """The marks by partition of the topic with this id."""
+
+    topic_id: str = ""
+    places: Mapping[int, Mark] = field(default_factory=dict)
+
+    def of(self, topic_id: str) -> Mapping[int, Mark]:
+        """Return the marks by partition; none of another topic."""
+        return self.places if topic_id == self.topic_id else {}
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a new leader has of what was `read` up to: all before `end` (next offsets)."""
+
+    read: int
+    end: int
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether records that were read are gone."""
+        return self.end < self.read
+
+
+def to_ask(places: Mapping[int, Mark], epochs: Mapping[int, int]) -> dict[int, int]:
+    """Return partition -> marked epoch, where another leads by now (`epochs`: partition -> leader epoch)."""
+    return {p: mark.epoch for p, mark in places.items() if epochs.get(p, UNTOLD) not in {UNTOLD, mark.epoch}}
+
+
+def compared(places: Mapping[int, Mark], ends: Mapping[int, int]) -> dict[int, Kept]:
+    """Return what the new leaders have; `ends`: where the marked epochs end in their logs, as far as told."""
+    return {p: Kept(places[p].position, end) for p, end in ends.items() if p in places}
+
+
+def marked(
+    places: Mapping[int, Mark], read: Mapping[int, int], epochs: Mapping[int, int], kept: Mapping[int, Kept]
+) -> dict[int, Mark]:
+    """Return the marks after a look.
+
+    read: next offsets to read, from before the leaders were asked for their `epochs`. The mark of a partition
+    that was cut, or whose new leader has not answered, stays as it is.
+    """
+    stay = {p for p in to_ask(places, epochs) if p not in kept or kept[p].is_cut}
+    told = {p: position for p, position in read.items() if epochs.get(p, UNTOLD) != UNTOLD and p not in stay}
+    return {**places, **{p: Mark(epochs[p], position) for p, position in told.items()}}
+
+
+def read_marks(path: Place) -> Marks:
+    """Return the marks in a file; none where there is none, or it cannot be read (which is logged)."""
+    try:
+        body = json.loads(path.read_text(encoding="utf-8"))
+        places = {int(p): Mark(int(epoch), int(position)) for p, (epoch, position) in body["places"].items()}
+        return Marks(str(body["topic_id"]), places)
+    except FileNotFoundError:
+        return Marks()
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        log.warning("the leader epochs of the last run cannot be read", path=str(path), why=str(error))
+        return Marks()
+
+
+def write_marks(path: Place, marks: Marks) -> None:
+    """Replace the file, durably. Raises OSError."""
+    places = {p: [mark.epoch, mark.position] for p, mark in sorted(marks.places.items())}
+    replace_file(path, json.dumps({"topic_id": marks.topic_id, "places": places}).encode())
