@@ -27,7 +27,7 @@ def epoch_ends(client: Any, topic: Topic, epochs: Mapping[int, int]) -> dict[int
     Partitions without a leader, whose leader does not know (any more), or gives an error, are left out.
     Raises what the client raises.
     """
-    wanted = defaultdict(dict)
+    wanted: dict[int, dict[int, int]] = defaultdict(dict)
     for place in topic.leaders:
         if place.partition in epochs and place.broker >= 0:
             wanted[place.broker][place.partition] = epochs[place.partition]

@@ -106,10 +106,7 @@ def run_job(
             )
             try:
                 limit = limit_of(state, settings)
-                leaders = storage.leaders
-                _Job(settings, options, stop, session, outputs, plan, state.location, leaders, limit).run(
-                    facts
-                )
+                _Job(settings, options, stop, session, outputs, plan, state.location, limit).run(facts)
             finally:
                 session.stop()
         return outputs.writer.told.findings
