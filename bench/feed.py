@@ -2,7 +2,8 @@
 
 First every group's metadata and one commit of each partition, at once; then `--per-s` commits a second, the
 groups in turn, and `--rebalances` new generations a second, until `--seconds` are over. Record times are when
-they are produced. `--hot` puts that share of the groups into partition 0.
+they are produced. `--hot` puts that share of the groups into partition 0; `--one` lets the first group make
+that share of the commits, while the others rebalance and share the rest.
 
     python bench/feed.py --bootstrap 127.0.0.1:9092 --groups 10000 --per-s 20000 --seconds 60
 """
@@ -36,6 +37,7 @@ class Feed:
 
     mix: Mix
     hot: float
+    one: float
     groups: list[Group] = field(init=False)
     turn: Iterator[Group] = field(init=False)
     turns: int = 0
@@ -44,7 +46,7 @@ class Feed:
         self.groups = groups_of(self.mix)
         for group in self.groups[: int(len(self.groups) * self.hot)]:
             group.shard = 0
-        self.turn = cycle(self.groups)
+        self.turn = cycle(self.groups[1:] if self.one else self.groups)
 
     def beginning(self) -> Iterator[Message]:
         """Yield what every group has before it is watched."""
@@ -57,9 +59,9 @@ class Feed:
         for _ in range(rebalances):
             yield new_generation(next(self.turn), self.mix, now_ms())
         for _ in range(commits // self.mix.width):
-            group = next(self.turn)
             self.turns += 1
-            yield from request(group, self.turns, now_ms())
+            is_first = int(self.turns * self.one) > int((self.turns - 1) * self.one)
+            yield from request(self.groups[0] if is_first else next(self.turn), self.turns, now_ms())
 
 
 def run(feed: Feed, options: argparse.Namespace) -> int:
@@ -88,10 +90,12 @@ def main() -> None:
     parser.add_argument("--per-s", type=int, default=20_000, help="commits per second")
     parser.add_argument("--rebalances", type=int, default=1, help="new generations per second")
     parser.add_argument("--hot", type=float, default=0.0, help="share of the groups in partition 0")
+    parser.add_argument("--one", type=float, default=0.0, help="share of the commits that one group makes")
+    parser.add_argument("--shards", type=int, default=50, help="partitions that are written to")
     parser.add_argument("--seconds", type=float, default=60.0)
     options = parser.parse_args()
-    mix = Mix(options.groups, options.width, 0, 0)
-    sys.exit(0 if run(Feed(mix, options.hot), options) else 1)
+    mix = Mix(options.groups, options.width, 0, 0, shards=options.shards)
+    sys.exit(0 if run(Feed(mix, options.hot, options.one), options) else 1)
 
 
 if __name__ == "__main__":

@@ -98,8 +98,8 @@ def _look(rig: Rig, minute: float) -> Sample:
     jvms = [pid for pid in below if command_line(pid).split(" ")[0].endswith("java")]
     workers = [pid for pid in below if pid != driver and pid not in jvms]
     disk = sum(path.stat().st_size for path in rig.job.storage.rglob("*") if path.is_file()) / MB
-    heap, off_heap = _heap(jvms[0]) if jvms else (-1.0, -1.0)
-    return Sample(minute, _resident([driver]), _resident(workers), _resident(jvms), heap, off_heap, disk)
+    heap, off_heap = heap_of(jvms[0]) if jvms else (-1.0, -1.0)
+    return Sample(minute, resident([driver]), resident(workers), resident(jvms), heap, off_heap, disk)
 
 
 def _said(log: str) -> list[dict[str, Any]]:
@@ -125,7 +125,8 @@ def _delays(said: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def _resident(pids: list[int]) -> float:
+def resident(pids: list[int]) -> float:
+    """Give what these processes have in memory now, MB."""
     total = 0
     for pid in pids:
         with suppress(OSError, ValueError, IndexError):
@@ -133,7 +134,7 @@ def _resident(pids: list[int]) -> float:
     return total / MB
 
 
-def _heap(pid: int) -> tuple[float, float]:
+def heap_of(pid: int) -> tuple[float, float]:
     """Collect; return what is left, and what the JVM has outside its heap, MB.
 
     What is left is the least of a few turns, for a batch under way holds its own.

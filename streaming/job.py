@@ -18,11 +18,11 @@ import structlog
 from rebalance_monitor.checkpoints.files import locked, usable
 from rebalance_monitor.cluster.admin import ClusterAdmin
 from rebalance_monitor.cluster.errors import AccessDeniedError, DependencyError
-from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.streaming.broker_values import BrokerValues
 from rebalance_monitor.streaming.delta import early_session
 from rebalance_monitor.streaming.epochs import read_marks, write_marks
+from rebalance_monitor.streaming.failures import ERROR, judged, scratch
 from rebalance_monitor.streaming.guard import (
     SightCheck,
     has_read,
@@ -34,15 +34,7 @@ from rebalance_monitor.streaming.guard import (
 from rebalance_monitor.streaming.lanes import Lanes
 from rebalance_monitor.streaming.outputs import Outputs
 from rebalance_monitor.streaming.plan import StatePlan, limit_of, plan_state
-from rebalance_monitor.streaming.query import (
-    End,
-    JobError,
-    Shape,
-    ended_by_others,
-    lasting_error,
-    start_query,
-    watch,
-)
+from rebalance_monitor.streaming.query import End, Shape, ended_by_others, start_query, watch
 from rebalance_monitor.streaming.session import kafka_jars, shuffle_partitions, start_session
 from rebalance_monitor.streaming.settings import detection_settings
 from rebalance_monitor.streaming.source import topic_source
@@ -60,11 +52,8 @@ if TYPE_CHECKING:
     from rebalance_monitor.streaming.sinks import Sink
 
 log = structlog.get_logger()
-FAILURES = 5
 RETRY_S = 5.0
 FIRST_BATCH = 10
-# Spark repeats its plan and the whole stack in an error: this much of it is said.
-ERROR = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,11 +139,15 @@ class _Job:
 
     def _tell_end(self, why: str) -> None:
         self.outputs.notices.hold(Cause.BLIND, f"the monitor stopped: {why}")
+        self._speak()
+
+    def _speak(self) -> None:
+        """Tell at once what was noticed; what no disk takes now is told with the next batch, if it lasts."""
         try:
             self.outputs.writer.speak()
         except OSError as error:
-            # What ends the job may be a full disk: then that is the error to be raised.
-            log.warning("the end could not be told", why=str(error)[:ERROR])
+            # A disk that is full, or a store that is away, is counted where it fails the query.
+            log.warning("what was noticed about the monitor cannot be told now", why=str(error)[:ERROR])
 
     def _loop(self, facts: TopicFacts) -> None:
         source = self.settings.source
@@ -235,7 +228,7 @@ class _Job:
         if silent_s * 1000 <= patience_ms or notices.condition(Cause.BEHIND):
             return
         notices.hold(Cause.BEHIND, f"no batch was finished for {silent_s:.0f} s")
-        self.outputs.writer.speak()
+        self._speak()
 
     def _compare(self, sight: SightCheck, facts: TopicFacts, watching: TopicWatch) -> bool:
         """Take the newest look at the topic; true when it has grown."""
@@ -262,13 +255,10 @@ class _Job:
 
     def _gives_up(self, error: Exception) -> bool:
         """Wait before the next try; true when asked to stop meanwhile. Raises what will not pass."""
-        text = str(error)
-        if lasting := lasting_error(text):
-            raise ConfigError(lasting)
         self.failures += 1
-        if self.failures >= FAILURES:
-            raise JobError(f"The query failed {self.failures} times in a row. The last error: {text[:ERROR]}")
-        log.warning("the query failed and is tried again", failures=self.failures, error=text[:ERROR])
+        where = (self.settings.storage.path, self.checkpoint, scratch(self.settings.spark.properties()))
+        failure = judged(error, self.failures, where)
+        log.warning("the query failed and is tried again", failures=self.failures, **failure)
         return self.stop.wait(RETRY_S * self.failures)
 
     def _ask_again(self, facts: TopicFacts) -> TopicFacts | None:
@@ -299,4 +289,4 @@ class _Job:
             return
         log.warning("waiting for the brokers", why=why)
         self.outputs.notices.hold(Cause.BLIND, why)
-        self.outputs.writer.speak()
+        self._speak()

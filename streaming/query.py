@@ -40,8 +40,6 @@ POLL_S = 0.2
 LAST_BATCH_S = 60.0
 # Set back by less, the next batch is late by less.
 SET_BACK_S = 1.0
-# Errors inside Spark that no next try mends: a state of a newer version, storage that another has taken.
-LASTING = ("StateVersionError", "FolderInUseError")
 
 
 class JobError(DependencyError):
@@ -174,12 +172,3 @@ def ended_by_others(stop: threading.Event) -> Iterator[None]:
                 "See its own log, and whether the machine ran out of memory.",
             ) from error
         log.warning("Spark was ended before the monitor could stop it")
-
-
-def lasting_error(text: str) -> str:
-    """Return what an error that no next try mends says, the last line that names it; "" for any other."""
-    for name in LASTING:
-        lines = [line for line in text.splitlines() if name in line]
-        if lines:
-            return lines[-1].partition(name)[2].strip(": ")
-    return ""

@@ -104,8 +104,11 @@ class BatchWriter:
         """Forget what was not committed: the query has ended, perhaps half-way through a batch."""
         self._has_id.clear()
         with self._telling:
-            self._snapshot = self._ledger.committed() or self._snapshot
-            self._parts.restore(self._snapshot)
+            self._forget()
+
+    def _forget(self) -> None:
+        self._snapshot = self._ledger.committed() or self._snapshot
+        self._parts.restore(self._snapshot)
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         """Apply one batch; Spark's `foreachBatch` function."""
@@ -130,13 +133,17 @@ class BatchWriter:
     def speak(self) -> bool:
         """Tell what the monitor noticed about itself in a batch of its own; false while another is told.
 
-        For what cannot wait for Spark's next batch: there may be none. Blocks for the sinks.
+        For what cannot wait for Spark's next batch: there may be none. Blocks for the sinks. After an error
+        (OSError of a disk that is full) nothing counts as told.
         """
         if not self._telling.acquire(blocking=False):
             return False
         try:
             key = BatchKey(MONITOR, self._snapshot.batches.get(MONITOR, -1) + 1)
             self._tell_locked(key, Batch())
+        except Exception:
+            self._forget()
+            raise
         finally:
             self._telling.release()
         return True

@@ -97,6 +97,15 @@ class Rig:
         ]
         return found[0]
 
+    def completed(self, group: str) -> Finding:
+        """Await a completed generation of `group`."""
+        return self.await_told(lambda finding: finding.group == group and finding.kind == "rebalance")
+
+    def is_well(self) -> bool:
+        """Whether all that was wrong with the monitor is over."""
+        health = self.health()
+        return all(f"{entry.split()[0]} resolved" in health for entry in health)
+
     def require_truth(self) -> None:
         """The job has told what the topic holds: nothing lost, nothing doubled, in file and table."""
         expected = record_driven(findings_of_topic(self.bootstrap), self.groups)

@@ -1,0 +1,114 @@
+"""A disk without room: the job names it and what to do, goes on by itself for a while, then ends.
+
+The disk holds all that the job keeps: checkpoint, ledger, findings, tables.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from rebalance_monitor.lab.broker import LabBroker
+from rebalance_monitor.lab.node import wait_until
+from rebalance_monitor.streaming.failures import FAILURES
+from tests.chaos.rig import PATIENCE_S, Rig, of_faults
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = of_faults(1_200 + 6 * PATIENCE_S)
+# So many failures in a row, each after a longer pause, are waited for before there is room.
+HELD_FAILURES = 3
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 24 MB."""
+    (folder := tmp_path / "disk").mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(folder)]
+    if subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("a small disk cannot be mounted here (needs root)")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+@pytest.fixture
+def rig(disk: Path, tmp_path: Path) -> Iterator[Rig]:
+    with LabBroker(offsets_partitions=8) as broker:
+        found = Rig(broker.bootstrap, tmp_path / "job", {"storage": {"path": str(disk / "data")}})
+        found.job.storage = disk / "data"
+        yield found
+
+
+def fill(path: Path) -> None:
+    """Write until the disk is full."""
+    with path.open("wb", buffering=0) as file:
+        try:
+            while True:
+                file.write(b"x" * 65_536)
+        except OSError:
+            return
+
+
+def failures(rig: Rig) -> list[dict[str, object]]:
+    """What the job logged of a query that failed, oldest first."""
+    lines = (json.loads(line) for line in rig.job.log.splitlines() if line.startswith("{"))
+    return [line for line in lines if line.get("event") == "the query failed and is tried again"]
+
+
+def is_held(rig: Rig) -> bool:
+    return any(line["failures"] == HELD_FAILURES for line in failures(rig))
+
+
+def test_a_full_disk_is_named_and_the_job_goes_on_once_there_is_room(rig: Rig, disk: Path) -> None:
+    rig.pulse("disk-a")
+    with rig.job:
+        rig.job.wait_ready()
+        rig.completed("disk-a")
+        fill(disk / "filler")
+        rig.pulse("disk-b")
+        assert wait_until(lambda: is_held(rig) or not rig.job.alive, PATIENCE_S), rig.job.log[-3_000:]
+        rig.job.require()
+        assert not [finding for finding in rig.told() if finding.group == "disk-b"]
+        (disk / "filler").unlink()
+        rig.completed("disk-b")
+        rig.require_truth()
+        rig.job.require()
+    said = failures(rig)
+    assert [line["failures"] for line in said][:HELD_FAILURES] == [*range(1, HELD_FAILURES + 1)]
+    for line in said[:HELD_FAILURES]:
+        assert str(line["why"]).startswith(f"The disk of {disk / 'data'} is full: 0 of 24 MB are free.")
+        assert line["remedy"] == "make room there; nothing is lost"
+
+
+def test_a_disk_that_stays_full_ends_the_job_with_what_to_do_and_the_next_start_loses_nothing(
+    rig: Rig, disk: Path
+) -> None:
+    rig.pulse("full-a")
+    with rig.job:
+        rig.job.wait_ready()
+        rig.completed("full-a")
+        fill(disk / "filler")
+        rig.pulse("full-b")
+        assert wait_until(lambda: not rig.job.alive, 2 * PATIENCE_S), rig.job.log[-3_000:]
+        assert rig.job._process.returncode == 3
+    last = "\n".join(rig.job.log.splitlines()[-2:])
+    assert f"The query failed {FAILURES} times in a row. The disk of {disk / 'data'} is full" in last
+    assert "Make room there and start again: it goes on from its last batch." in last
+    # As its supervisor starts it, who knows of no disk.
+    with rig.job:
+        assert wait_until(lambda: not rig.job.alive, 2 * PATIENCE_S), rig.job.log[-3_000:]
+        assert rig.job._process.returncode == 3
+    (disk / "filler").unlink()
+    with rig.job:
+        rig.completed("full-b")
+        rig.require_truth()
+        rig.job.require()

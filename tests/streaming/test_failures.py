@@ -1,0 +1,91 @@
+"""A failed query and a disk without room: what is said, when it is given up, what is told afterwards."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rebalance_monitor.checkpoints.ledger import Ledger
+from rebalance_monitor.cluster.errors import DependencyError
+from rebalance_monitor.config.errors import ConfigError
+from rebalance_monitor.coordinator.causes import Cause
+from rebalance_monitor.coordinator.findings import from_json
+from rebalance_monitor.coordinator.settings import DetectionSettings
+from rebalance_monitor.streaming.failures import ERROR, FAILURES, NO_ROOM, full_disk, judged, scratch
+from rebalance_monitor.streaming.notices import Notices
+from rebalance_monitor.streaming.parts import Parts
+from rebalance_monitor.streaming.sinks import JsonLines, Lines
+from rebalance_monitor.streaming.storage import Storage
+from rebalance_monitor.streaming.writer import BatchWriter
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rebalance_monitor.streaming.batches import BatchKey
+    from rebalance_monitor.streaming.sinks import Telling
+
+ENDED = "Query [id] terminated with exception: "
+
+
+def test_a_failure_that_may_pass_is_said_with_the_head_of_its_error() -> None:
+    assert judged(RuntimeError(ENDED + "x" * 9_000), 1, []) == {"error": (ENDED + "x" * 9_000)[:ERROR]}
+
+
+@pytest.mark.parametrize("words", NO_ROOM)
+def test_a_disk_without_room_is_named_with_what_to_do_wherever_it_stands_in_the_error(words: str) -> None:
+    said = judged(RuntimeError(ENDED + "x" * 9_000 + words), 1, ["hdfs://nowhere/state"])
+    assert "disk is full" in said["why"]
+    assert said["remedy"] == "make room there; nothing is lost"
+    assert len(said["error"]) == ERROR
+
+
+def test_what_failed_often_enough_is_given_up_with_its_last_error() -> None:
+    assert judged(RuntimeError("gone"), FAILURES - 1, []) == {"error": "gone"}
+    with pytest.raises(DependencyError, match=r"5 times in a row\. The last error: gone"):
+        judged(RuntimeError("gone"), FAILURES, [])
+
+
+def test_a_disk_that_stays_full_is_given_up_with_what_to_do_then() -> None:
+    with pytest.raises(DependencyError) as found:
+        judged(RuntimeError(NO_ROOM[0]), FAILURES, [])
+    assert "disk is full" in found.value.what
+    assert found.value.remedy == "Make room there and start again: it goes on from its last batch."
+
+
+def test_what_no_next_try_mends_is_refused_at_once_in_its_own_words() -> None:
+    with pytest.raises(ConfigError, match=r"^version 9 is newer$"):
+        judged(RuntimeError("at worker\n  StateVersionError: version 9 is newer\nat jvm"), 1, [])
+
+
+def test_a_disk_with_room_is_not_called_full(tmp_path: Path) -> None:
+    assert str(tmp_path) not in full_disk([str(tmp_path), str(tmp_path / "not-there")])
+
+
+def test_sparks_scratch_is_its_first_local_folder() -> None:
+    assert scratch({"spark.local.dir": "/a,/b"}) == "/a"
+    assert scratch({})
+
+
+def test_what_a_full_disk_did_not_take_is_told_once_there_is_room_and_once(tmp_path: Path) -> None:
+    class Full(Lines):
+        has_room = False
+
+        def write(self, key: BatchKey, telling: Telling) -> None:
+            super().write(key, telling)
+            if not self.has_room:
+                raise OSError(28, "No space left on device")
+
+    storage, notices = Storage(tmp_path), Notices()
+    notices.hold(Cause.BEHIND, "no batch was finished for 61 s")
+    ledger, disk = Ledger(storage.ledger), Full(lambda _: "", lambda _: None)
+    parts = Parts(DetectionSettings(), "c1", list, notices)
+    writer = BatchWriter(ledger, ledger.load(), [JsonLines(storage.jsonl), disk], parts)
+    for _ in range(2):
+        with pytest.raises(OSError, match="No space left"):
+            writer.speak()
+    disk.has_room = True
+    assert writer.speak()
+    assert writer.speak()
+    found = [from_json(line) for line in storage.jsonl.read_text().splitlines()]
+    assert [(finding.details["cause"], finding.phase) for finding in found] == [("behind", "opened")]
