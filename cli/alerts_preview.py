@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rebalance_monitor.cli.options import config_options, load_settings
+from rebalance_monitor.cli.options import config_options, identities_for, load_settings
 
 if TYPE_CHECKING:
     from rebalance_monitor.alerts.blocks import Message
@@ -109,7 +109,8 @@ def _of_capture(path: Path, settings: "Settings") -> Iterator[tuple[str, "Messag
     from rebalance_monitor.streaming.settings import detection_settings
 
     detection = detection_settings(settings.detection, read_capture(path).metadata)
-    for at, outgoing in rehearse(rehearsal_plan(settings), replay_capture(path, detection)):
+    findings = map(identities_for(settings).finding, replay_capture(path, detection))
+    for at, outgoing in rehearse(rehearsal_plan(settings), findings):
         told = outgoing.notification
         yield f"{moment(at)} {told.receiver} {told.phase.value} ({outgoing.due.reason.value})", told.message
 

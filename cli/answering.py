@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import click
 
-from rebalance_monitor.cli.options import config_options, load_settings
+from rebalance_monitor.cli.options import config_options, identities_for, load_settings
 
 if TYPE_CHECKING:
     from rebalance_monitor.config.model import Settings
@@ -140,7 +140,7 @@ def _replayed(settings: "Settings", path: Path, pace: float) -> Iterator["Answer
     detection = detection_settings(settings.detection, metadata)
     snapshot = Snapshot(settings.cluster_name or metadata.cluster_id)
     stop = threading.Event()
-    feed = Feed(snapshot, pace, stop.is_set)
+    feed = Feed(snapshot, pace, stop.is_set, identities_for(settings))
     answers = LocalAnswers(Api(snapshot, MemoryPast(snapshot), live=False), str(path))
     if pace <= 0:
         feed.run(path, detection)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rebalance_monitor.cli.exit_codes import ExitCode
-from rebalance_monitor.cli.options import config_options, load_settings
+from rebalance_monitor.cli.options import config_options, identities_for, load_settings
 from rebalance_monitor.cli.output import Form, output_option
 from rebalance_monitor.cli.sources import Progress, bootstrap_option, capture_option, span_of
 
@@ -87,7 +87,9 @@ def _from_capture(group: str, path: Path, settings: "Settings") -> dict[str, Any
         for partition in [shard] if known.partitions > 0 else sorted(streams):
             _read(dossier, streams.get(partition, ()))
     place = Place(shard, shards, leader_epoch=known.leader_epochs.get(shard, -1))
-    return None if dossier.state is None else explain(dossier, place, detection)
+    if dossier.state is None:
+        return None
+    return identities_for(settings).explanation(explain(dossier, place, detection), dossier.findings)
 
 
 def _from_broker(group: str, settings: "Settings") -> dict[str, Any] | None:
@@ -115,7 +117,8 @@ def _from_broker(group: str, settings: "Settings") -> dict[str, Any] | None:
         if dossier.state is None:
             return None
         place, partitions = _asked(admin, dossier, shard, topic.partitions, name)
-        return explain(dossier, place, detection, partitions)
+        found = explain(dossier, place, detection, partitions)
+        return identities_for(settings).explanation(found, dossier.findings)
 
 
 def _read(dossier: "Dossier", batches: "Iterable[pa.RecordBatch]") -> None:

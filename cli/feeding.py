@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.cli.replaying import replay_capture
 from rebalance_monitor.coordinator.outputs import GroupOut, RemovedOut, StatOut
 from rebalance_monitor.dashboard.snapshot import Update
+from rebalance_monitor.streaming.identities import Identities
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -18,17 +20,27 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.settings import DetectionSettings
     from rebalance_monitor.dashboard.snapshot import Snapshot
 
+SHOWN = Identities("shown")
+
 
 class Feed:
     """Applies a replay's batches to `snapshot`.
 
     `pace`: seconds of record time per second, 0 for as fast as possible. `stop` is asked before each batch.
+    `identities`: how members are named there.
     """
 
-    def __init__(self, snapshot: Snapshot, pace: float = 0.0, stop: Callable[[], bool] | None = None) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        pace: float = 0.0,
+        stop: Callable[[], bool] | None = None,
+        identities: Identities = SHOWN,
+    ) -> None:
         self._snapshot = snapshot
         self._pace = pace
         self._stop = stop or (lambda: False)
+        self._identities = identities
         self._batch = 0
         self._began: tuple[float, int] | None = None
 
@@ -43,7 +55,10 @@ class Feed:
 
     def _take(self, now: int, outputs: list[Output], findings: list[Finding]) -> None:
         self._wait(now)
-        self._snapshot.apply(update_of(now, outputs, findings, self._batch))
+        update = update_of(now, outputs, findings, self._batch)
+        told = [self._identities.finding(finding) for finding in update.findings]
+        groups = {name: self._identities.summary(group) for name, group in update.groups.items()}
+        self._snapshot.apply(replace(update, findings=told, groups=groups))
         self._batch += 1
 
     def _wait(self, now: int) -> None:

@@ -1,20 +1,31 @@
 """Logs: to stderr, readable on a terminal, JSON lines elsewhere; stdout belongs to data.
 
-What libraries say through `logging` takes the same way, from warnings up.
+What libraries say through `logging` takes the same way, from warnings up. Where nobody rolls what a process
+writes to stderr, a file of our own takes its place and rolls itself.
 """
 
 import logging
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from structlog.typing import EventDict, Processor
+    from structlog.typing import EventDict, Processor, WrappedLogger
 
 LEVELS = ("debug", "info", "warning", "error")
+FILE_BYTES, FILES_KEPT = 50_000_000, 5
+"""Size at which a log file rolls, and how many rolled ones are kept beside it."""
+
+OWN = "rebalance_monitor"
 
 
-def configure(level: str) -> None:
-    """Send every log line of the process to stderr, at `level` and above."""
+def configure(level: str, file: Path | None = None) -> None:
+    """Send every log line of the process to stderr, or to a rolling `file`, at `level` and above.
+
+    Raises OSError where the file cannot be written.
+    """
+    from logging.handlers import RotatingFileHandler
+
     import structlog
 
     shared: list[Processor] = [
@@ -22,22 +33,40 @@ def configure(level: str) -> None:
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
-    terminal = sys.stderr.isatty()
+    terminal = file is None and sys.stderr.isatty()
     renderer = structlog.dev.ConsoleRenderer() if terminal else structlog.processors.JSONRenderer()
     errors: list[Processor] = [] if terminal else [structlog.processors.format_exc_info]
     threshold = logging.getLevelNamesMapping()[level.upper()]
+    handler: logging.Handler
+    if file is None:
+        handler = logging.StreamHandler(sys.stderr)
+        ours: list[Processor] = [*errors, renderer]
+    else:
+        handler = RotatingFileHandler(file, maxBytes=FILE_BYTES, backupCount=FILES_KEPT, encoding="utf-8")
+        ours = [structlog.stdlib.ProcessorFormatter.wrap_for_formatter]
     structlog.configure(
-        processors=[*shared, *errors, renderer],
+        processors=[*shared, *ours],
         wrapper_class=structlog.make_filtering_bound_logger(threshold),
-        # Made anew for every line, so that it is the stderr of that moment.
-        logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
+        logger_factory=_to_stderr if file is None else _to_handlers,
         cache_logger_on_first_use=False,
     )
-    handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=[_bare, *errors, renderer])
     )
     logging.basicConfig(handlers=[handler], level=max(threshold, logging.WARNING), force=True)
+    logging.getLogger(OWN).setLevel(threshold)
+
+
+def _to_stderr(*_: object) -> "WrappedLogger":
+    """Return a logger for one line: made anew each time, so that it is the stderr of that moment."""
+    import structlog
+
+    return structlog.PrintLogger(sys.stderr)
+
+
+def _to_handlers(*_: object) -> "WrappedLogger":
+    """Return a logger whose lines go to the root's handler, so that they and the libraries' roll together."""
+    return logging.getLogger(OWN)
 
 
 def _bare(_logger: object, _name: str, event: "EventDict") -> "EventDict":

@@ -11,6 +11,7 @@ import click
 
 if TYPE_CHECKING:
     from rebalance_monitor.config.model import Settings
+    from rebalance_monitor.streaming.identities import Identities
     from rebalance_monitor.streaming.storage import Storage
 
 P = ParamSpec("P")
@@ -57,6 +58,17 @@ def storage_of(settings: "Settings") -> "Storage":
         wrong = "is no folder" if storage.root.exists() else "does not exist"
         raise ConfigError(f"{storage.root} {wrong}: `storage.path` names no job's folder.")
     return storage
+
+
+def identities_for(settings: "Settings") -> "Identities":
+    """Return what `outputs.identities` makes of names, by the key of the job's storage if one has run there.
+
+    Raises OSError, FolderError.
+    """
+    from rebalance_monitor.streaming.identities import known_identities
+    from rebalance_monitor.streaming.storage import storage_at
+
+    return known_identities(settings.outputs.identities, storage_at(settings.storage.path).identity_key)
 
 
 def _assignment(text: str) -> tuple[str, object]:

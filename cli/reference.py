@@ -10,10 +10,11 @@ from rebalance_monitor.cli.verbs import VERBS
 
 HEAD = """# Verbs
 
-Generated from the code by `make docs`. Data goes to stdout, logs to stderr.
+Generated from the code by `make docs`. Data goes to stdout, logs to stderr, or to `--log-file`, which rolls
+at 50 MB (five are kept).
 
 ```
-rebalance-monitor [--log-level debug|info|warning|error] VERB …
+rebalance-monitor [--log-level debug|info|warning|error] [--log-file FILE] VERB …
 ```
 """
 CODES = {

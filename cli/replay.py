@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rebalance_monitor.cli.exit_codes import ExitCode
-from rebalance_monitor.cli.options import config_options, load_settings
+from rebalance_monitor.cli.options import config_options, identities_for, load_settings
 from rebalance_monitor.cli.output import Form, output_option, write_rows
 from rebalance_monitor.cli.sources import Progress, bootstrap_option, capture_option, span_of
 
@@ -77,6 +77,7 @@ def _replay(
     findings = replay_capture(path, detection, history_until=ends, progress=count)
     if settings.cluster_name:
         findings = (replace(finding, cluster=settings.cluster_name) for finding in findings)
+    findings = map(identities_for(settings).finding, findings)
     written = write_told(findings, settings, output) if alerts else write_findings(findings, output)
     progress.end()
     took = time.monotonic() - began

@@ -1,7 +1,8 @@
 """Hides who the clients are in all that leaves the job: hashed under a key of the job's own, or emptied.
 
 Client ids, hosts, member and instance ids are names of machines and often of people. Detection compares the
-real ones, so checkpoints and ledger hold them; files, tables, page, metrics and messages get what this gives.
+real ones, so checkpoints and ledger hold them; files, tables, page, metrics and messages get what this gives,
+and so do the verbs that look at a capture or a broker (`replay`, `explain`, `alerts preview`, `--capture`).
 Sentences of findings name members too, so every name of the finding is replaced in them.
 """
 
@@ -18,7 +19,7 @@ from rebalance_monitor.checkpoints.files import replace_file
 from rebalance_monitor.coordinator.findings import CauseEntry, MemberEntry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Mapping
 
     from rebalance_monitor.checkpoints.places import Place
     from rebalance_monitor.coordinator.findings import Details, Finding
@@ -52,7 +53,7 @@ class Identities:
         """Return the finding without real identities."""
         if self._mode == "shown":
             return found
-        text = self._texts(found)
+        text = self._text(_names(found))
         leaders: dict[str, Any] = {name: self._maybe(getattr(found, name)) for name in LEADERS}
         return replace(
             found,
@@ -66,8 +67,37 @@ class Identities:
         """Return the batch as sinks may have it: summaries renamed, raw bytes of records left out."""
         if self._mode == "shown":
             return batch
-        groups = {group: self._summary(summary) for group, summary in batch.groups.items()}
+        groups = {group: self.summary(summary) for group, summary in batch.groups.items()}
         return replace(batch, findings=[], groups=groups, unreadable=[_bare(one) for one in batch.unreadable])
+
+    def summary(self, summary: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a group's summary without real identities."""
+        if self._mode == "shown":
+            return dict(summary)
+        members = [self._member(member) for member in summary.get("member_list", ())]
+        leader = self._maybe(summary.get("leader"))
+        return {**summary, "leader": leader, "member_list": members}
+
+    def explanation(self, found: dict[str, Any], findings: Iterable[Finding]) -> dict[str, Any]:
+        """Return what `explain` says without real identities; `findings`: all that its sentences speak of."""
+        if self._mode == "shown":
+            return found
+        names = {member[name] for member in found["members"] for name in IDENTIFYING}
+        text = self._text(names.union(*map(_names, findings)))
+        rebalances = [
+            {**one, "causes": [{**self._member(cause), "why": text(cause["why"])} for cause in one["causes"]]}
+            for one in found["rebalances"]
+        ]
+        return {
+            **found,
+            "leader": self._maybe(found["leader"]),
+            "members": [self._member(member) for member in found["members"]],
+            "rebalances": rebalances,
+            "advice": [
+                {**one, "advice": text(one["advice"]), "reason": text(one["reason"])}
+                for one in found["advice"]
+            ],
+        }
 
     def _maybe(self, real: str | None) -> str | None:
         return None if real is None else self.name(real)
@@ -76,19 +106,11 @@ class Identities:
         names: dict[str, Any] = {name: self._maybe(getattr(entry, name)) for name in IDENTIFYING}
         return replace(entry, **names)
 
-    def _summary(self, summary: dict[str, Any]) -> dict[str, Any]:
-        members = [self._member(member) for member in summary.get("member_list", ())]
-        leader = self._maybe(summary.get("leader"))
-        return {**summary, "leader": leader, "member_list": members}
-
     def _member(self, member: dict[str, Any]) -> dict[str, Any]:
         return {**member, **{name: self._maybe(member.get(name)) for name in IDENTIFYING}}
 
-    def _texts(self, found: Finding) -> Callable[[str], str]:
-        """Return a function that replaces every identity of `found` in a sentence, the longest first."""
-        entries = (*found.causes, *found.members)
-        real = {getattr(entry, name) for entry in entries for name in IDENTIFYING}
-        real |= {found.leader, found.previous_leader}
+    def _text(self, real: Iterable[str | None]) -> Callable[[str], str]:
+        """Return a function that replaces these identities in a sentence, the longest first."""
         names = sorted((name for name in real if name), key=len, reverse=True)
         if not names:
             return lambda text: text
@@ -104,6 +126,26 @@ def identities_of(mode: Mode, key_file: Place) -> Identities:
         key_file.parent.mkdir(parents=True, exist_ok=True)
         replace_file(key_file, secrets.token_bytes(KEY_BYTES), mode=0o600)
     return Identities(mode, key_file.read_bytes())
+
+
+def known_identities(mode: Mode, key_file: Place) -> Identities:
+    """Return the identities that a job gave, for one who only looks: nothing is written.
+
+    Where no job has run, hashes are of a key that nobody keeps: equal names are equal in one output only.
+    Raises OSError.
+    """
+    if mode != "hashed":
+        return Identities(mode)
+    return Identities(mode, key_file.read_bytes() if key_file.exists() else secrets.token_bytes(KEY_BYTES))
+
+
+def _names(found: Finding) -> set[str | None]:
+    """Return every identity in a finding."""
+    entries = (*found.causes, *found.members)
+    return {getattr(entry, name) for entry in entries for name in IDENTIFYING} | {
+        found.leader,
+        found.previous_leader,
+    }
 
 
 def _told(details: Details, text: Callable[[str], str]) -> Details:

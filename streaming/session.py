@@ -35,10 +35,11 @@ LOCAL_FILES = (
 )
 
 JAVA_OPTIONS, LOG_LEVEL = "spark.driver.extraJavaOptions", "spark.log.level"
-# To collect garbage beside short batches costs more than it gains (docs/performance.md). What RocksDB and
-# Arrow have freed goes back to the system once a minute: in hours the allocator's rest had grown by 100 MB. A
-# JVM that knows none of these passes over them.
-LOCAL_JVM = "-XX:+IgnoreUnrecognizedVMOptions -XX:+UseParallelGC -XX:TrimNativeHeapInterval=60000"
+# What RocksDB and Arrow have freed goes back to the system once a minute: in hours the allocator's rest had
+# grown by 100 MB. A JVM that does not know the option passes over it. The files in deploy/ have it, too.
+GIVES_BACK = "-XX:+IgnoreUnrecognizedVMOptions -XX:TrimNativeHeapInterval=60000"
+# To collect garbage beside short batches costs more than it gains (docs/performance.md).
+LOCAL_JVM = f"{GIVES_BACK} -XX:+UseParallelGC"
 SUBMIT_ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
 SPARK_4 = 4
 

@@ -12,6 +12,9 @@ trap 'rm -rf "$work"' EXIT
 pip="$work/environment/bin/python -m pip --disable-pip-version-check"
 $pip install --quiet --require-hashes -r "$root/requirements/build.txt" -r "$root/requirements/demo.txt"
 $pip install --quiet --no-deps --no-build-isolation "$root"
+# What is in it, and pyspark, which is not.
+"$work/environment/bin/python" "$root/tools/sbom.py"
+mv "$root/build/sbom.json" "$work/environment/"
 $pip uninstall --quiet --yes pyspark py4j
 tar -czf "$target" -C "$work/environment" .
 echo "$target"

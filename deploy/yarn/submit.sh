@@ -19,6 +19,10 @@ python=${PYTHON_ON_NODES:-environment/bin/python}
 ships=$([ -n "${PYTHON_ON_NODES:-}" ] || echo yes)
 packages=${PACKAGES-org.apache.spark:spark-sql-kafka-0-10_$scala:$connector}
 
+# What RocksDB and Arrow have freed goes back to the system once a minute, as on a local master; a JVM that does not
+# know the option passes over it. YARN's own default for the arenas is 4.
+jvm="-XX:+IgnoreUnrecognizedVMOptions -XX:TrimNativeHeapInterval=60000 -Dlog4j2.configurationFile=log4j2.properties"
+
 # An application that fails is tried again; failures older than an hour are forgotten, or months would use them up.
 # Python's share is beside the JVM's memory: YARN's usual tenth for it is less than a driver or a worker needs.
 exec "$SPARK_HOME/bin/spark-submit" \
@@ -39,7 +43,9 @@ exec "$SPARK_HOME/bin/spark-submit" \
     --conf spark.dynamicAllocation.enabled=false \
     --conf spark.pyspark.python="$python" \
     --conf spark.yarn.appMasterEnv.PYSPARK_PYTHON="$python" \
-    --conf spark.driver.extraJavaOptions=-Dlog4j2.configurationFile=log4j2.properties \
-    --conf spark.executor.extraJavaOptions=-Dlog4j2.configurationFile=log4j2.properties \
+    --conf spark.driver.extraJavaOptions="$jvm" \
+    --conf spark.executor.extraJavaOptions="$jvm" \
+    --conf spark.yarn.appMasterEnv.MALLOC_ARENA_MAX=2 \
+    --conf spark.executorEnv.MALLOC_ARENA_MAX=2 \
     --conf spark.sql.streaming.kafka.useDeprecatedOffsetFetching=true \
     "$@" "$here/run.py"

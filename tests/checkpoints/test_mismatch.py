@@ -83,8 +83,8 @@ class Site:
         assert done.returncode == 0, done.stderr
         return self.told()[before:]
 
-    def refused(self) -> str:
-        done = self.run("run", "--available-now")
+    def refused(self, **settings: object) -> str:
+        done = self.run("run", "--available-now", **settings)
         assert done.returncode == 2, done.stderr
         return done.stderr
 

@@ -117,9 +117,26 @@ def test_the_spark_application_mounts_what_it_reads() -> None:
     volumes = {volume["name"] for volume in spec["volumes"]}
     for role in ("driver", "executor"):
         assert {mount["name"] for mount in spec[role]["volumeMounts"]} <= volumes
-        assert spec[role]["securityContext"]["runAsNonRoot"] is True
-        # Or the volume is nobody's but root's.
-        assert spec[role]["podSecurityContext"] == {"fsGroup": spec[role]["securityContext"]["runAsUser"]}
+
+
+def test_the_spark_applications_pods_may_do_no_more_than_the_plain_driver() -> None:
+    plain = objects("base")["StatefulSet"]["spec"]["template"]["spec"]
+    ((container,),) = [plain["containers"]]
+    spec = objects("spark-operator")["SparkApplication"]["spec"]
+    # A volume that does not belong to this group is nobody's but root's.
+    assert plain["securityContext"]["fsGroup"] == plain["securityContext"]["runAsUser"]
+    for role in ("driver", "executor"):
+        assert spec[role]["podSecurityContext"] == plain["securityContext"]
+        assert spec[role]["securityContext"] == container["securityContext"]
+        writable = {m["mountPath"] for m in spec[role]["volumeMounts"] if not m.get("readOnly")}
+        assert writable == {"/data", "/tmp"}  # noqa: S108 - paths in the pod
+    text = (KUBERNETES / "spark-operator" / "rbac.yaml").read_text()
+    accounts = [tree for tree in yaml.safe_load_all(text) if tree["kind"] == "ServiceAccount"]
+    assert [account["metadata"]["name"] for account in accounts] == [
+        spec[role]["serviceAccount"] for role in ("driver", "executor")
+    ]
+    # Only the driver asks Kubernetes for anything.
+    assert [account.get("automountServiceAccountToken", True) for account in accounts] == [True, False]
 
 
 def test_the_spark_application_runs_the_images_spark_and_is_scraped(tmp_path: Path) -> None:
@@ -139,7 +156,7 @@ def test_the_spark_application_runs_the_images_spark_and_is_scraped(tmp_path: Pa
     ((made,),) = [yaml.safe_load((folder / "kustomization.yaml").read_text())["configMapGenerator"]]
     assert Path(main).name in made["files"]
     assert str(Path(main).parent) in {mount["mountPath"] for mount in spec["driver"]["volumeMounts"]}
-    assert spec["driver"]["serviceAccount"] == found["ServiceAccount"]["metadata"]["name"]
+    assert spec["driver"]["serviceAccount"] in {who["name"] for who in found["RoleBinding"]["subjects"]}
 
 
 def entrypoint(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:

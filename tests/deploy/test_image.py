@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import yaml
 
 from rebalance_monitor.cluster.ivy import cache_folder
-from rebalance_monitor.streaming.session import RESULT_LIMIT
+from rebalance_monitor.streaming.session import GIVES_BACK, RESULT_LIMIT
+from tools import sbom
 
 if TYPE_CHECKING:
     import pytest
@@ -91,7 +92,13 @@ def test_every_source_that_is_copied_is_in_the_builds_context() -> None:
 def test_whatever_the_build_reads_is_in_its_context() -> None:
     runs = " ".join(word for words in of("RUN", 0) for word in words)
     read = [*re.findall(r"-r (\S+)", runs), *re.findall(r"python (\S+\.py)", runs)]
-    assert read == ["requirements/build.txt", "requirements/demo.txt", "deploy/kubernetes/connector.py"]
+    assert read == [
+        *("requirements/build.txt", "requirements/demo.txt"),
+        *("tools/sbom.py", "deploy/kubernetes/connector.py"),
+    ]
+    # The bill of materials is of what is installed, and lies in what the second stage copies.
+    assert sbom.REQUIREMENTS.relative_to(ROOT).as_posix() in read
+    assert f"mv {sbom.TARGET.relative_to(ROOT)} {of('COPY', 1)[0][-1]}/" in runs
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     licences = project["project"].get("license-files", [])
     assert {*read, "pyproject.toml", project["project"]["readme"], *licences} <= context()
@@ -150,6 +157,34 @@ def test_the_jars_are_looked_for_where_the_build_has_put_them(monkeypatch: pytes
     assert pythons == set(re.findall(r"/lib/python([\d.]+)/", runs["SPARK_HOME"]))
     monkeypatch.setenv("XDG_CACHE_HOME", runs["XDG_CACHE_HOME"])
     assert cache_folder().is_relative_to("/opt/monitor")
+
+
+def test_every_deployment_gives_freed_native_memory_back() -> None:
+    """On a local master the session sets it; where a platform starts the JVMs, its files must."""
+    roles = ("driver", "executor")
+    yarn = (ROOT / "deploy" / "yarn" / "submit.sh").read_text(encoding="utf-8")
+    assert f'jvm="{GIVES_BACK} ' in yarn
+    for role, environment in (("driver", "yarn.appMasterEnv"), ("executor", "executorEnv")):
+        assert f'--conf spark.{role}.extraJavaOptions="$jvm" ' in yarn
+        assert f"--conf spark.{environment}.MALLOC_ARENA_MAX=2 " in yarn
+    spec = yaml.safe_load((KUBERNETES / "spark-operator" / "sparkapplication.yaml").read_text())["spec"]
+    job = yaml.safe_load((ROOT / "deploy" / "databricks" / "resources" / "job.yml").read_text())
+    ((cluster,),) = [one["job_clusters"] for one in job["resources"]["jobs"].values()]
+    for conf in (spec["sparkConf"], cluster["new_cluster"]["spark_conf"]):
+        assert {conf[f"spark.{role}.extraJavaOptions"] for role in roles} == {GIVES_BACK}
+    assert cluster["new_cluster"]["spark_env_vars"]["MALLOC_ARENA_MAX"] == "2"
+    for role in roles:
+        assert {"name": "MALLOC_ARENA_MAX", "value": "2"} in spec[role]["env"]
+
+
+def test_the_pods_limit_has_room_for_a_first_start_over_ten_million_records() -> None:
+    """docs/scaling.md: 1.94 GB of JVM with a heap of 1 GB and 1.72 of Python; room is a fifth more."""
+    (state,) = yaml.safe_load_all((KUBERNETES / "base" / "statefulset.yaml").read_text())
+    ((container,),) = [state["spec"]["template"]["spec"]["containers"]]
+    limit = int(container["resources"]["limits"]["memory"].removesuffix("Gi")) * 2**30
+    config = yaml.safe_load((KUBERNETES / "base" / "monitor.yaml").read_text())
+    heap = int(config["spark"]["spark.driver.memory"].removesuffix("g")) * 2**30
+    assert limit >= 1.2 * (heap + 0.94e9 + 1.72e9)
 
 
 def test_the_settings_of_every_deployment_leave_what_a_batch_gives_without_limit() -> None:
