@@ -51,12 +51,6 @@ def completed(rig: Rig, group: str) -> Finding:
     return rig.await_told(lambda finding: finding.group == group and finding.kind == "rebalance")
 
 
-def is_well(rig: Rig) -> bool:
-    """Whether all that was wrong with the monitor is over."""
-    health = rig.health()
-    return all(f"{entry.split()[0]} resolved" in health for entry in health)
-
-
 def test_a_killed_python_worker_costs_nothing(rig: Rig) -> None:
     rig.pulse("worker-a")
     with rig.job:
@@ -103,7 +97,7 @@ def test_a_broker_that_dies_and_returns_is_waited_for(tmp_path: Path) -> None:
             completed(rig, "away-b")
             rig.require_truth()
             rig.job.require()
-            assert wait_until(lambda: is_well(rig), PATIENCE_S), rig.health()
+            assert wait_until(rig.is_well, PATIENCE_S), rig.health()
 
 
 def test_a_network_that_stalls_is_told_and_caught_up_with(tmp_path: Path) -> None:
@@ -133,7 +127,7 @@ def test_a_network_that_stalls_is_told_and_caught_up_with(tmp_path: Path) -> Non
             completed(rig, "stall-b")
             rig.require_truth()
             rig.job.require()
-            assert wait_until(lambda: is_well(rig), PATIENCE_S), rig.health()
+            assert wait_until(rig.is_well, PATIENCE_S), rig.health()
     proxy.close()
 
 
