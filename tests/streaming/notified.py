@@ -71,6 +71,12 @@ def told_to(hook: WebhookFake) -> dict[str, Told]:
     return found
 
 
+def none_open(hook: WebhookFake) -> bool:
+    """Whether the receiver knows of each of these incidents that it is over, if it knows of it at all."""
+    ours = [told for told in told_to(hook).values() if any(group.startswith(PREFIX) for group in told.groups)]
+    return all("resolved" in told.phases for told in ours)
+
+
 def repeated(threads: Iterable[Told]) -> int:
     """How many notifications came again with the key that they had before."""
     return sum(count - 1 for told in threads for keys in told.phases.values() for count in keys.values())
@@ -100,7 +106,7 @@ class Incidents(threading.Thread):
                     pass
             self.ended.wait(self._dice.uniform(0, LASTS_S / 10 if self._awaited else LASTS_S))
             if not self._awaited or self._is_told(group):
-                self._delete()
+                self._remove()
 
     def finish(self, patience_s: float) -> bool:
         """End; what must be told is told first, then it is over. Say whether both was told."""
@@ -110,7 +116,7 @@ class Incidents(threading.Thread):
             return True
         told = wait_until(lambda: self._is_told(self.names[-1]), patience_s, 0.5)
         if self._open:
-            self._delete()
+            self._remove()
         return told and wait_until(lambda: all(map(self._is_over, self.names)), patience_s, 0.5)
 
     def _is_told(self, group: str, phase: str = "opened") -> bool:
@@ -128,7 +134,7 @@ class Incidents(threading.Thread):
         consumer.close()
         self._open = group
 
-    def _delete(self) -> None:
+    def _remove(self) -> None:
         self._admin.delete_consumer_groups([self._open])[self._open].result()
         self._open = ""
 

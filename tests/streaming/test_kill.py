@@ -101,6 +101,7 @@ def test_kills_at_any_moment_lose_nothing_double_nothing_and_tell_nothing_twice(
             found = findings_of_topic(bootstrap)
             expected = record_driven(found, {GROUP, *names})
             wait_until(lambda: len(record_driven(told(job), {GROUP, *names})) >= len(expected), PATIENCE_S)
+            assert wait_until(lambda: notified.none_open(hook), PATIENCE_S)
             job._process.terminate()
             job._process.wait(PATIENCE_S)
         must = {*loops[0].names, *loops[1].names}
