@@ -66,28 +66,39 @@ def start_broker(run: Run, step: Step) -> None:
 def move_coordinator(run: Run, step: Step) -> None:
     """Make the next replica of the group's shard its preferred leader, and elect it."""
     del step
-    with closing(KafkaAdminClient(bootstrap_servers=run.broker.bootstrap.split(","))) as admin:
-        shard, replicas = _shard(run, admin)
+    move_shard_of(run.group, run.broker.bootstrap)
+
+
+def move_shard_of(group: str, bootstrap: str) -> int:
+    """Do that for the shard of any group; give the shard."""
+    with closing(KafkaAdminClient(bootstrap_servers=bootstrap.split(","))) as admin:
+        shard, replicas = _shard(group, admin)
         wanted = replicas[1:] + replicas[:1]
         admin.alter_partition_reassignments({Place(OFFSETS_TOPIC, shard): wanted})
         # An election before that is done would find its leader already preferred.
-        wait_until(lambda: _shard(run, admin) == (shard, wanted), REORDERED_S)
+        wait_until(lambda: _shard(group, admin) == (shard, wanted), REORDERED_S)
         admin.elect_leaders(0, {OFFSETS_TOPIC: [shard]})
+    return shard
 
 
-def _shard(run: Run, admin: KafkaAdminClient) -> tuple[int, list[int]]:
+def _shard(group: str, admin: KafkaAdminClient) -> tuple[int, list[int]]:
     partitions = admin.describe_topics([OFFSETS_TOPIC])[0]["partitions"]
-    shard = coordinator_partition(run.group, len(partitions))
+    shard = coordinator_partition(group, len(partitions))
     return shard, next(list(p["replica_nodes"]) for p in partitions if p["partition_index"] == shard)
+
+
+def coordinator_of(group: str, bootstrap: str) -> int:
+    """Give the number of the node that leads the group's shard; -1 while none does."""
+    with closing(KafkaAdminClient(bootstrap_servers=bootstrap.split(","))) as admin:
+        partitions = admin.describe_topics([OFFSETS_TOPIC])[0]["partitions"]
+    shard = coordinator_partition(group, len(partitions))
+    return next(int(p["leader_id"]) for p in partitions if p["partition_index"] == shard)
 
 
 def _nodes(run: Run, step: Step) -> list[Node]:
     wanted = set(step.who)
     if "coordinator" in wanted:
-        with closing(KafkaAdminClient(bootstrap_servers=run.broker.bootstrap.split(","))) as admin:
-            partitions = admin.describe_topics([OFFSETS_TOPIC])[0]["partitions"]
-        shard = coordinator_partition(run.group, len(partitions))
-        wanted |= {str(p["leader_id"]) for p in partitions if p["partition_index"] == shard}
+        wanted.add(str(coordinator_of(run.group, run.broker.bootstrap)))
     return [node for node in run.broker.nodes if str(node.address.node) in wanted]
 
 

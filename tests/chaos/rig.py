@@ -46,7 +46,10 @@ def of_faults(limit_s: float) -> list[pytest.MarkDecorator]:
 
 
 class Rig:
-    """A job at `bootstrap` (through `seen_at`, if the job is to see another address) and its groups."""
+    """A job at `bootstrap` (through `seen_at`, if the job is to see another address) and its groups.
+
+    Their topic has so many `partitions`, each on so many brokers (`copies`).
+    """
 
     def __init__(
         self,
@@ -55,12 +58,13 @@ class Rig:
         settings: Mapping[str, object] | None = None,
         seen_at: str = "",
         partitions: int = 2,
+        copies: int = 1,
     ) -> None:
         self.bootstrap, self.groups = bootstrap, set[str]()
         self.job = ChaosJob(seen_at or bootstrap, folder, settings or {})
         admin = AdminClient({"bootstrap.servers": bootstrap})
         if TOPIC not in admin.list_topics(timeout=10).topics:
-            for future in admin.create_topics([NewTopic(TOPIC, partitions, 1)]).values():
+            for future in admin.create_topics([NewTopic(TOPIC, partitions, copies)]).values():
                 future.result()
 
     def pulse(self, *groups: str) -> None:

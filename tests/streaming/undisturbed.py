@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rebalance_monitor.cluster.admin import ClusterAdmin
 from rebalance_monitor.cluster.reader import Reading, read_records
+from rebalance_monitor.coordinator import removal
 from rebalance_monitor.coordinator.kinds import KINDS, DrivenBy, Scope
 from rebalance_monitor.coordinator.outputs import FindingOut
 from rebalance_monitor.coordinator.settings import DetectionSettings
@@ -16,10 +17,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rebalance_monitor.coordinator.findings import Finding
+    from rebalance_monitor.coordinator.outputs import Output
 
 
 def findings_of_topic(bootstrap: str) -> list[Finding]:
-    """Findings of every shard, records only: no clock, no probe. Holds no records, however many there are."""
+    """Findings of every shard, records only: no deadlines, no probe. Holds no records, however many.
+
+    That nothing follows the last record counts: it says that a group whose tombstone that is was removed.
+    """
     properties = {"bootstrap.servers": bootstrap}
     with ClusterAdmin(properties) as admin:
         begins, ends, cluster = admin.begin_offsets(), admin.end_offsets(), admin.cluster_id()
@@ -30,9 +35,15 @@ def findings_of_topic(bootstrap: str) -> list[Finding]:
     found = []
     for batch in read_records(properties, Reading(begins, until=ends)):
         for row in decode_batch(batch).to_pylist():
-            outputs = shards[row["shard"]].on_row(Row(**row))
-            found += [output.finding for output in outputs if isinstance(output, FindingOut)]
+            found += _findings(shards[row["shard"]].on_row(Row(**row)))
+    for shard in shards.values():
+        # Whether the last group of a shard was removed or migrated is known once nothing has followed.
+        found += _findings(shard.tick(shard.state.last_ts + removal.CLOSES_AFTER_MS))
     return found
+
+
+def _findings(outputs: Iterable[Output]) -> list[Finding]:
+    return [output.finding for output in outputs if isinstance(output, FindingOut)]
 
 
 def record_driven(found: Iterable[Finding], groups: set[str]) -> list[tuple[str, str, str]]:
