@@ -65,10 +65,14 @@ def identities_for(settings: "Settings") -> "Identities":
 
     Raises OSError, FolderError.
     """
-    from rebalance_monitor.streaming.identities import known_identities
+    from rebalance_monitor.streaming.identities import Identities, known_identities
     from rebalance_monitor.streaming.storage import storage_at
 
-    return known_identities(settings.outputs.identities, storage_at(settings.storage.path).identity_key)
+    mode = settings.outputs.identities
+    if mode != "hashed":
+        # No storage is asked for a key that is not needed: it may lie far away.
+        return Identities(mode)
+    return known_identities(storage_at(settings.storage.path).identity_key)
 
 
 def _assignment(text: str) -> tuple[str, object]:

@@ -128,15 +128,15 @@ def identities_of(mode: Mode, key_file: Place) -> Identities:
     return Identities(mode, key_file.read_bytes())
 
 
-def known_identities(mode: Mode, key_file: Place) -> Identities:
-    """Return the identities that a job gave, for one who only looks: nothing is written.
+def known_identities(key_file: Place) -> Identities:
+    """Return the hashes that a job gave, for one who only looks: nothing is written.
 
     Where no job has run, hashes are of a key that nobody keeps: equal names are equal in one output only.
     Raises OSError.
     """
-    if mode != "hashed":
-        return Identities(mode)
-    return Identities(mode, key_file.read_bytes() if key_file.exists() else secrets.token_bytes(KEY_BYTES))
+    return Identities(
+        "hashed", key_file.read_bytes() if key_file.exists() else secrets.token_bytes(KEY_BYTES)
+    )
 
 
 def _names(found: Finding) -> set[str | None]:
