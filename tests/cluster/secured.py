@@ -28,6 +28,7 @@ from rebalance_monitor.lab.broker import LabBroker
 from rebalance_monitor.lab.node import free_ports
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 USER = "monitor"
@@ -106,6 +107,7 @@ class SecuredBroker(LabBroker):
         self.sasl, self.ssl = f"127.0.0.1:{sasl}", f"127.0.0.1:{ssl}"
         client_listeners = f"PLAINTEXT://127.0.0.1:{plain},SASL_SSL://127.0.0.1:{sasl},SSL://127.0.0.1:{ssl}"
         self._controller = controller
+        self._granted: set[Grant] = set()
         settings = {
             "listeners": f"{client_listeners},CONTROLLER://127.0.0.1:{controller}",
             "advertised.listeners": client_listeners,
@@ -134,15 +136,16 @@ class SecuredBroker(LabBroker):
         for future in admin.alter_user_scram_credentials([change]).values():
             future.result()
 
-    def allow(self, *names: str) -> None:
-        """Make these grants of LEAST the only ones."""
+    def allow(self, *names: str, more: Sequence[Grant] = ()) -> None:
+        """Make these grants of LEAST, and `more`, the only ones."""
         admin = self.admin()
-        wanted = [LEAST[name].binding() for name in names]
-        gone = [LEAST[name].filter() for name in LEAST if name not in names]
+        wanted = {*(LEAST[name] for name in names), *more}
+        gone = [grant.filter() for grant in {*LEAST.values(), *self._granted} - wanted]
         for future in admin.delete_acls(gone).values() if gone else ():
             future.result()
-        for made in admin.create_acls(wanted).values() if wanted else ():
+        for made in admin.create_acls([grant.binding() for grant in wanted]).values() if wanted else ():
             made.result()
+        self._granted = wanted
 
     def scram(self) -> dict[str, str]:
         quoted = PASSWORD.replace('"', '\\"')
