@@ -3,9 +3,10 @@
 The load is that of bench/steady.py (feed.py): every group commits every few seconds, some rebalance.
 Every sample is driver, Python workers and JVM (resident, MB), the JVM's heap after a full collection and what
 is resident outside its heap (RocksDB, Arrow, classes, threads; both where a JDK's jcmd is at hand), and the
-storage folder. The JVM as a whole may grow until all of its heap, whose size is fixed, has been touched. The
-slope is a least-squares line over the samples after the warm-up, in per cent of the mean an hour, with its
-standard error. Exit code 1 where a slope is above `--most`, or the job has ended.
+storage folder. An audit's process, which lasts for seconds, does not count. The JVM as a whole may grow until
+all of its heap, whose size is fixed, has been touched. The slope is a least-squares line over the samples
+after the warm-up, in per cent of the mean an hour, with its standard error (slopes.py). Exit code 1 where a
+slope is above `--most`, or the job has ended.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ if TYPE_CHECKING:
 
 PARTITIONS = 50
 MB = 1024 * 1024
-COLLECTIONS = 3
+# So many full collections a look, so long apart: between two batches, once, is enough.
+COLLECTIONS, APART_S = 5, 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,7 @@ def _look(rig: Rig, minute: float) -> Sample:
     for parent in below:
         below += tree.get(parent, [])
     jvms = [pid for pid in below if command_line(pid).split(" ")[0].endswith("java")]
-    workers = [pid for pid in below if pid != driver and pid not in jvms]
+    workers = [pid for pid in below if "pyspark" in command_line(pid) and pid not in jvms]
     disk = sum(path.stat().st_size for path in rig.job.storage.rglob("*") if path.is_file()) / MB
     heap, off_heap = heap_of(jvms[0]) if jvms else (-1.0, -1.0)
     return Sample(minute, resident([driver]), resident(workers), resident(jvms), heap, off_heap, disk)
@@ -144,6 +146,7 @@ def heap_of(pid: int) -> tuple[float, float]:
         return -1, -1
     left, said = [], ""
     for _ in range(COLLECTIONS):
+        time.sleep(APART_S)
         subprocess.run([jcmd, str(pid), "GC.run"], capture_output=True, check=False)
         done = subprocess.run([jcmd, str(pid), "GC.heap_info"], capture_output=True, text=True, check=False)
         # Young and old generation; what follows is of the classes, outside the heap.
