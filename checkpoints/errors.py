@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 from rebalance_monitor.config.errors import ConfigError
 
 
@@ -15,6 +17,21 @@ class StoreError(OSError):
 
 class FolderError(ConfigError):
     """The folder cannot be made, reached or written."""
+
+
+class NoRoomError(Exception):
+    """The disk of the folder is full, or a quota used up: what the configuration says is right."""
+
+    def __init__(self, folder: object) -> None:
+        super().__init__(
+            f"The disk of {folder} is full, or a quota used up.\n"
+            "Make room there and start again: it goes on from its last batch."
+        )
+
+
+def is_full(error: OSError) -> bool:
+    """Whether the error is that of a disk without room."""
+    return error.errno in {errno.ENOSPC, errno.EDQUOT}
 
 
 def first_line(error: Exception, most: int = 300) -> str:

@@ -14,7 +14,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.checkpoints.errors import FolderError, FolderInUseError, first_line
+from rebalance_monitor.checkpoints.errors import (
+    FolderError,
+    FolderInUseError,
+    NoRoomError,
+    first_line,
+    is_full,
+)
 from rebalance_monitor.checkpoints.places import is_remote
 
 if TYPE_CHECKING:
@@ -66,10 +72,11 @@ def remove_folder(folder: Place) -> None:
 
 @contextmanager
 def locked(folder: Place) -> Iterator[None]:
-    """Hold `folder` alone; raises FolderInUseError where another process holds it, or FolderError.
+    """Hold `folder` alone.
 
-    At once on this machine: the lock belongs to the open file, so it goes with the process, however that
-    ends. Elsewhere it may take a minute to find out that an owner is dead.
+    Raises FolderInUseError where another process holds it, FolderError, NoRoomError for a full disk. At once
+    on this machine: the lock belongs to the open file, so it goes with the process, however that ends.
+    Elsewhere it may take a minute to find out that an owner is dead.
     """
     if is_remote(folder):
         from rebalance_monitor.checkpoints.lease import Lease  # noqa: PLC0415 - for those who need it
@@ -90,10 +97,15 @@ def locked(folder: Place) -> Iterator[None]:
 
 @contextmanager
 def usable(folder: Place) -> Iterator[None]:
-    """Tell an OSError as what it is at a start: somebody must give this process its folder. FolderError."""
+    """Tell an OSError as what it is at a start: somebody must give this process its folder.
+
+    Raises FolderError; NoRoomError for a full disk, where starting again later helps.
+    """
     try:
         yield
     except OSError as error:
+        if is_full(error):
+            raise NoRoomError(folder) from error
         raise FolderError(
             f"{folder} cannot be used: {first_line(error)}. Give this process the right "
             "to read and write everything in it, or set storage.path."
@@ -119,6 +131,8 @@ def _lock_file(folder: Path) -> TextIO:
             folder.chmod(0o700)
         return (folder / "lock").open("a")
     except OSError as error:
+        if is_full(error):
+            raise NoRoomError(folder) from error
         raise FolderError(
             f"{folder} cannot be written: {error.strerror}. Make it a writable folder, or set storage.path."
         ) from error

@@ -22,6 +22,7 @@ class ExitCode(IntEnum):
 BY_ERROR = {
     "rebalance_monitor.config.errors.ConfigError": ExitCode.USAGE,
     "rebalance_monitor.cluster.errors.DependencyError": ExitCode.UNREACHABLE,
+    "rebalance_monitor.checkpoints.errors.NoRoomError": ExitCode.UNREACHABLE,
     "rebalance_monitor.checkpoints.errors.StoreError": ExitCode.UNREACHABLE,
     "builtins.FileExistsError": ExitCode.USAGE,
     "builtins.FileNotFoundError": ExitCode.USAGE,

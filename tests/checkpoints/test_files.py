@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from typing import TYPE_CHECKING
 
 import pytest
 
-from rebalance_monitor.checkpoints.files import FolderInUseError, locked
+from rebalance_monitor.checkpoints.errors import FolderError, NoRoomError
+from rebalance_monitor.checkpoints.files import FolderInUseError, locked, usable
+from rebalance_monitor.cli.exit_codes import ExitCode, exit_code_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,3 +32,19 @@ def test_a_folder_that_is_there_keeps_its_mode(tmp_path: Path) -> None:
 def test_a_second_owner_is_refused(tmp_path: Path) -> None:
     with locked(tmp_path / "monitor"), pytest.raises(FolderInUseError), locked(tmp_path / "monitor"):
         pass
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_is_no_fault_of_the_configuration(number: int, tmp_path: Path) -> None:
+    with (
+        pytest.raises(NoRoomError, match=r"is full.*\n.*it goes on from its last batch") as told,
+        usable(tmp_path),
+    ):
+        raise OSError(number, os.strerror(number), "state")
+    assert exit_code_of(told.value) is ExitCode.UNREACHABLE
+
+
+def test_a_folder_that_may_not_be_written_is(tmp_path: Path) -> None:
+    with pytest.raises(FolderError) as told, usable(tmp_path):
+        raise PermissionError(errno.EACCES, "Permission denied", "state")
+    assert exit_code_of(told.value) is ExitCode.USAGE
