@@ -45,7 +45,8 @@ def test_a_state_that_does_not_fit_is_refused_and_a_damaged_shard_is_begun_anew(
     port = free_ports(1)[0]
     with LabBroker(port=port, folder=tmp_path / "broker", offsets_partitions=SHARDS):
         job = Site(tmp_path / "job", port)
-        job.admin().create_topics([NewTopic("orders", 2, 1)])["orders"].result()
+        admin = job.admin()
+        admin.create_topics([NewTopic("orders", 2, 1)])["orders"].result()
         job.generations()
         assert {finding.group for finding in job.read()} == set(GROUPS)
         another_layout(job)

@@ -29,6 +29,7 @@ from rebalance_monitor.config.load import load
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.lab.node import wait_until
+from rebalance_monitor.lab.properties import SESSION_TIMEOUT_848_MS
 from rebalance_monitor.streaming.settings import detection_settings
 from tests.cluster.secured import LEAST, Grant, SecuredBroker
 
@@ -160,6 +161,6 @@ def test_without_describe_configs_session_timeouts_are_assumed_and_said_to_be(
             known = detection_settings(settings.detection, admin)
         assert run(["explain", NEW, "--config", str(config)]) == 0
         said[allowed] = known.session_timeout(NEW, "consumer"), capsys.readouterr().out
-    assert [timeout for timeout, _ in said.values()] == [(45_000, True), (45_000, False)]
+    assert [timeout for timeout, _ in said.values()] == [(45_000, True), (SESSION_TIMEOUT_848_MS, False)]
     assert "in no record: 45000 ms is assumed" in said[False][1]
-    assert "in no record: 45000 ms is the brokers' or configured" in said[True][1]
+    assert f"in no record: {SESSION_TIMEOUT_848_MS} ms is the brokers' or configured" in said[True][1]
