@@ -38,12 +38,16 @@ from tools import dashboards
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rebalance_monitor.coordinator.findings import Finding
+
 ROOT = Path(__file__).resolve().parents[2]
 RULES = ROOT / "deploy" / "prometheus"
 ALERTS = yaml.safe_load((RULES / "alerting.rules.yml").read_text(encoding="utf-8"))
 RECORDS = yaml.safe_load((RULES / "recording.rules.yml").read_text(encoding="utf-8"))
 CASES = yaml.safe_load((RULES / "tests" / "alerts_test.yml").read_text(encoding="utf-8"))
 GROUP = "crash-loop.aiokafka"
+# Prometheus scrapes once a second.
+SCRAPED_S = 2.5
 # Panels that have data in these captures, which says that nothing is wrong.
 WELL = {
     ("overview", "Stuck"),
@@ -152,10 +156,14 @@ class Run:
         why = (CauseEntry(Cause.BEHIND, 1.0, "the batch began 9 s ago"),)
         behind = about(Kind.MONITOR_DEGRADED, 1, None, phase="opened", incident="m", causes=why)
         self.snapshot.apply(Update(findings=[behind]))
-        step = -(-len(updates) // round(seconds * 4))
+        step, waited = -(-len(updates) // round(seconds * 4)), False
         for first in range(0, len(updates), step):
             for update in updates[first : first + step]:
                 self._apply(update)
+                if not waited and any(begins_rebalancing(finding) for finding in update.findings):
+                    # It ends with the next update: until Prometheus has seen it.
+                    time.sleep(SCRAPED_S)
+                    waited = True
             time.sleep(0.25)
 
     def _apply(self, update: Update) -> None:
@@ -170,6 +178,10 @@ class Run:
         for finding in findings:
             self.tallies.sent("slack", "failed" if finding.kind is Kind.STORM else "ok")
         self.tallies.audited({"records": 0, "findings": 1, "groups": 0}, now - 2_000)
+
+
+def begins_rebalancing(finding: Finding) -> bool:
+    return finding.kind is Kind.REBALANCE_IN_PROGRESS and finding.phase == "opened"
 
 
 @contextmanager
