@@ -46,8 +46,9 @@ SESSION_MS = 1_800_000
 # What may be more after the last wave than after half of them, MB: a kilobyte kept of each group of the
 # later half would be 50 MB of 100,000. By then the driver's bounded memory of findings is full.
 MORE_MB = {"driver": 40.0, "worker": 40.0, "heap": 40.0, "off_heap": 60.0}
-# What the state may have more than after the first wave, bytes: compression, longer numbers.
-MORE_BYTES = 400
+# What the state may have more than after the first wave, bytes: the past of the group that rests, some 70 for
+# each of its generations. A single byte kept of each group that is gone would be more.
+MORE_BYTES = 1_500
 
 
 class After(NamedTuple):
