@@ -60,6 +60,16 @@ class Kept:
         return self.end < self.read
 
 
+def believed(told: tuple[int, int], mark: Mark | None) -> tuple[int, int]:
+    """Return (end, epoch) as a leader told it.
+
+    One of an older epoch than was seen before leads no more, and does not know: its end says nothing.
+    """
+    end, epoch = told
+    is_stale = mark is not None and epoch != UNTOLD and epoch < mark.epoch
+    return (max(end, mark.position), UNTOLD) if mark is not None and is_stale else told
+
+
 def to_ask(places: Mapping[int, Mark], epochs: Mapping[int, int]) -> dict[int, int]:
     """Return partition -> marked epoch, where another leads by now (`epochs`: partition -> leader epoch)."""
     return {p: mark.epoch for p, mark in places.items() if epochs.get(p, UNTOLD) not in {UNTOLD, mark.epoch}}

@@ -139,23 +139,21 @@ class _Job:
 
     def _tell_end(self, why: str) -> None:
         self.outputs.notices.hold(Cause.BLIND, f"the monitor stopped: {why}")
-        self._speak()
-
-    def _speak(self) -> None:
-        """Tell at once what was noticed; what no disk takes now is told with the next batch, if it lasts."""
         try:
             self.outputs.writer.speak()
         except OSError as error:
-            # A disk that is full, or a store that is away, is counted where it fails the query.
-            log.warning("what was noticed about the monitor cannot be told now", why=str(error)[:ERROR])
+            # What ends the job may be a full disk: then that is the error to be raised.
+            log.warning("the end could not be told", why=str(error)[:ERROR])
 
     def _loop(self, facts: TopicFacts) -> None:
         source = self.settings.source
         properties = self.settings.kafka.client_properties()
         asked: TopicFacts | None = facts
         values = BrokerValues(properties, self.settings.detection, self.plan.settings)
-        keep = partial(write_marks, storage_at(self.settings.storage.path).leaders)
-        with TopicWatch(properties, source.topic, source.refresh_seconds, keep) as watching, values:
+        leaders = storage_at(self.settings.storage.path).leaders
+        watching = TopicWatch(properties, source.topic, source.refresh_seconds, read_marks(leaders))
+        watching.keep = partial(write_marks, leaders)
+        with watching, values:
             while asked is not None:
                 watching.begin()
                 end, error = self._run_query(asked, watching, values)
@@ -228,7 +226,7 @@ class _Job:
         if silent_s * 1000 <= patience_ms or notices.condition(Cause.BEHIND):
             return
         notices.hold(Cause.BEHIND, f"no batch was finished for {silent_s:.0f} s")
-        self._speak()
+        self.outputs.writer.speak()
 
     def _compare(self, sight: SightCheck, facts: TopicFacts, watching: TopicWatch) -> bool:
         """Take the newest look at the topic; true when it has grown."""
@@ -289,4 +287,4 @@ class _Job:
             return
         log.warning("waiting for the brokers", why=why)
         self.outputs.notices.hold(Cause.BLIND, why)
-        self._speak()
+        self.outputs.writer.speak()

@@ -6,7 +6,7 @@ as if it were new. Those offsets go into the manifest first: every run of every 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
@@ -86,6 +86,7 @@ def plan_state(storage: Storage, facts: TopicFacts, settings: Settings, *, rebui
     # The manifest first: a folder that no manifest names is passed over by the next start.
     storage.root.mkdir(parents=True, exist_ok=True)
     if stored is None:
+        _forget_lost(Ledger(storage.ledger), facts)
         # A state that has read nothing has lost nothing.
         write_marks(storage.leaders, Marks())
     write_manifest(storage.manifest, plan.manifest)
@@ -106,6 +107,15 @@ def _resumed(storage: Storage, stored: Manifest, found: Identity, facts: TopicFa
     return StatePlan(
         stored.grown(found), checkpoint, location, lost=lost, read=furthest, is_new=spark_log.begun < 0
     )
+
+
+def _forget_lost(ledger: Ledger, facts: TopicFacts) -> None:
+    """Let nothing count as told that the topic has lost: other records stand there now, or will."""
+    snapshot = ledger.load().on_topic(facts.id, facts.cluster_id)
+    ends = facts.ends | {p: kept.end for p, kept in facts.kept.items() if kept.is_cut}
+    left = {p: min(last, ends.get(p, last + 1) - 1) for p, last in snapshot.positions.items()}
+    if left != snapshot.positions:
+        ledger.commit(replace(snapshot, positions=left))
 
 
 def _history(facts: TopicFacts, settings: Settings) -> dict[int, int]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from rebalance_monitor.streaming.asking import Asking
-from rebalance_monitor.streaming.epochs import Kept, Marks, compared, marked, to_ask
+from rebalance_monitor.streaming.epochs import Kept, Marks, believed, compared, marked, to_ask
 
 if TYPE_CHECKING:
     import threading
@@ -56,8 +56,9 @@ def ask(admin: ClusterAdmin, name: str, marks: Marks = NO_MARKS) -> TopicFacts |
     if topic is None or not topic.partitions:
         return None
     begins, told = admin.begin_offsets(name), admin.log_ends(name)
-    ends, epochs = {p: end for p, (end, _) in told.items()}, {p: epoch for p, (_, epoch) in told.items()}
     places = marks.of(topic.id)
+    heard = {p: believed(place, places.get(p)) for p, place in told.items()}
+    ends, epochs = {p: end for p, (end, _) in heard.items()}, {p: epoch for p, (_, epoch) in heard.items()}
     asked = to_ask(places, epochs)
     kept = compared(places, admin.epoch_ends(asked, name)) if asked else {}
     return TopicFacts(name, topic.id, admin.cluster_id(), begins, ends, epochs, kept)
@@ -98,20 +99,16 @@ class Look:
 class TopicWatch(Asking):
     """Asks the brokers every `every_s` seconds in a thread of its own; use as a context manager.
 
-    `take` gives the newest answer once. Brokers that cannot be asked are asked again. `keep` is given the
-    marks of each look; they hold from one query to the next.
+    `take` gives the newest answer once. Brokers that cannot be asked are asked again. The `marks` are those
+    of the last run; they hold from one query to the next, and `keep` is given those of each look.
     """
 
     def __init__(
-        self,
-        properties: Mapping[str, str],
-        name: str,
-        every_s: float,
-        keep: Callable[[Marks], None] = lambda _: None,
+        self, properties: Mapping[str, str], name: str, every_s: float, marks: Marks = NO_MARKS
     ) -> None:
         super().__init__(properties, "topic", every_s)
-        self._name, self._keep = name, keep
-        self._marks = NO_MARKS
+        self._name, self._marks = name, marks
+        self.keep: Callable[[Marks], None] = lambda _: None
         self._reading = Reading({}, 0)
         self._look: Look | None = None
 
@@ -138,6 +135,6 @@ class TopicWatch(Asking):
         places = marked(self._marks.of(facts.id), before.ends, facts.epochs, facts.kept)
         self._marks = Marks(facts.id, places)
         try:
-            self._keep(self._marks)
+            self.keep(self._marks)
         except OSError as error:
             log.warning("the leader epochs could not be kept", why=str(error))

@@ -21,6 +21,7 @@ from rebalance_monitor.streaming.epochs import (
     Kept,
     Mark,
     Marks,
+    believed,
     compared,
     marked,
     read_marks,
@@ -63,6 +64,17 @@ def test_a_loss_of_what_was_marked_is_found_whatever_was_written_since(
 def test_only_partitions_that_another_leads_are_asked_about() -> None:
     places = {0: Mark(3, 9), 1: Mark(3, 9), 2: Mark(3, 9)}
     assert to_ask(places, {0: 3, 1: 4, 2: -1}) == {1: 3}
+
+
+def test_a_leader_of_an_older_epoch_than_was_seen_is_not_believed() -> None:
+    mark = Mark(6, 200)
+    assert believed((150, 5), mark) == (200, -1)
+    assert [believed(told, mark) for told in [(150, 6), (150, 7), (150, -1)]] == [
+        (150, 6),
+        (150, 7),
+        (150, -1),
+    ]
+    assert believed((150, 5), None) == (150, 5)
 
 
 def test_a_mark_stays_until_the_new_leader_has_answered() -> None:

@@ -153,3 +153,21 @@ def test_a_state_that_read_what_leaders_have_lost_is_refused_and_a_new_one_is_no
     write_marks(Storage(tmp_path).leaders, Marks("topic", {0: Mark(1, 10)}))
     assert plan(tmp_path, lost, rebuild=True).manifest.catching_up == {0: 99, 2: 3}
     assert read_marks(Storage(tmp_path).leaders) == Marks()
+
+
+@pytest.mark.parametrize(
+    "now", [replace(FACTS, ends={0: 8, 1: 7, 2: 3}), replace(FACTS, kept={0: Kept(10, 8)})]
+)
+def test_a_rebuilt_state_is_resumed_though_the_one_before_had_read_further(
+    tmp_path: Path, now: TopicFacts
+) -> None:
+    plan(tmp_path)
+    ledger = Ledger(Storage(tmp_path).ledger)
+    before = ledger.load().on_topic("topic", "cluster")
+    ledger.commit(before.after("query", 1, 5, {0: 9, 2: 2}))
+    with pytest.raises(ManifestError, match="kept to 8"):
+        plan(tmp_path, now)
+    rebuilt = plan(tmp_path, now, rebuild=True)
+    assert Ledger(Storage(tmp_path).ledger).load().positions == {0: 7, 2: 2}
+    # Killed before its first batch: what leaders have lost is marked no more.
+    assert plan(tmp_path, replace(now, kept={})).manifest == rebuilt.manifest

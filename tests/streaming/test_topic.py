@@ -52,7 +52,9 @@ def test_a_running_query_is_compared_with_what_the_brokers_have(lab_broker: LabB
         return bool(looks) and looks[-1].facts.partitions == partitions
 
     kept: list[Marks] = []
-    with TopicWatch(properties, "grows", 0.2, kept.append) as watch:
+    watch = TopicWatch(properties, "grows", 0.2)
+    watch.keep = kept.append
+    with watch:
         assert not wait_until(lambda: seen(2), 1)
         watch.has_read({0: 0, 1: 0})
         assert wait_until(lambda: seen(2), WAIT_S)
