@@ -19,14 +19,14 @@ class FolderError(ConfigError):
     """The folder cannot be made, reached or written."""
 
 
+MAKE_ROOM = "Make room there and start again: it goes on from its last batch."
+
+
 class NoRoomError(Exception):
     """The disk of the folder is full, or a quota used up: what the configuration says is right."""
 
     def __init__(self, folder: object) -> None:
-        super().__init__(
-            f"The disk of {folder} is full, or a quota used up.\n"
-            "Make room there and start again: it goes on from its last batch."
-        )
+        super().__init__(f"The disk of {folder} is full, or a quota used up.\n{MAKE_ROOM}")
 
 
 def is_full(error: OSError) -> bool:

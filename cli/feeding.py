@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rebalance_monitor.cli.replaying import replay_capture
 from rebalance_monitor.coordinator.outputs import GroupOut, RemovedOut, StatOut
 from rebalance_monitor.dashboard.snapshot import Update
-from rebalance_monitor.streaming.identities import Identities
+from rebalance_monitor.streaming.identities import SHOWN, Identities
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.outputs import Output
     from rebalance_monitor.coordinator.settings import DetectionSettings
     from rebalance_monitor.dashboard.snapshot import Snapshot
-
-SHOWN = Identities("shown")
 
 
 class Feed:

@@ -103,10 +103,9 @@ class ClusterAdmin:
         told = self._answers(name, -1).items()
         return {p: (one.offset, -1 if one.leader_epoch is None else one.leader_epoch) for p, one in told}
 
-    def epoch_ends(self, epochs: Mapping[int, int], name: str = OFFSETS_TOPIC) -> dict[int, int]:
+    def epoch_ends(self, topic: Topic, epochs: Mapping[int, int]) -> dict[int, int]:
         """Give where the leaders' logs end those epochs, by partition; see cluster/leader_epochs.py."""
-        topic = self.topic(name)
-        return self._told(lambda: epoch_ends(self._client, topic, epochs)) if topic else {}
+        return self._told(lambda: epoch_ends(self._client, topic, epochs))
 
     def end_offsets(self, name: str = OFFSETS_TOPIC) -> dict[int, int]:
         """Give the offset that the next record of each partition will have."""

@@ -66,8 +66,9 @@ def believed(told: tuple[int, int], mark: Mark | None) -> tuple[int, int]:
     One of an older epoch than was seen before leads no more, and does not know: its end says nothing.
     """
     end, epoch = told
-    is_stale = mark is not None and epoch != UNTOLD and epoch < mark.epoch
-    return (max(end, mark.position), UNTOLD) if mark is not None and is_stale else told
+    if mark is None or epoch == UNTOLD or epoch >= mark.epoch:
+        return told
+    return max(end, mark.position), UNTOLD
 
 
 def to_ask(places: Mapping[int, Mark], epochs: Mapping[int, int]) -> dict[int, int]:

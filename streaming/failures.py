@@ -11,6 +11,7 @@ import tempfile
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from rebalance_monitor.checkpoints.errors import MAKE_ROOM
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.streaming.query import JobError
 
@@ -41,7 +42,7 @@ def judged(error: Exception, failures: int, where: Iterable[str]) -> dict[str, s
     if failures >= FAILURES:
         what = f"The query failed {failures} times in a row. "
         if full:
-            raise JobError(what + full, "Make room there and start again: it goes on from its last batch.")
+            raise JobError(what + full, MAKE_ROOM)
         raise JobError(f"{what}The last error: {text[:ERROR]}")
     said = {"error": text[:ERROR]}
     return {"why": full, "remedy": "make room there; nothing is lost", **said} if full else said

@@ -118,6 +118,10 @@ class Identities:
         return lambda text: pattern.sub(lambda match: self.name(match[0]) or "…", text)
 
 
+SHOWN = Identities("shown")
+"""Hides nothing."""
+
+
 def identities_of(mode: Mode, key_file: Place) -> Identities:
     """Return the identities of a job; its key is made at the first use. Raises OSError."""
     if mode != "hashed":

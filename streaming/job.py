@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -21,7 +20,7 @@ from rebalance_monitor.cluster.errors import AccessDeniedError, DependencyError
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.streaming.broker_values import BrokerValues
 from rebalance_monitor.streaming.delta import early_session
-from rebalance_monitor.streaming.epochs import read_marks, write_marks
+from rebalance_monitor.streaming.epochs import read_marks
 from rebalance_monitor.streaming.failures import ERROR, judged, scratch
 from rebalance_monitor.streaming.guard import (
     SightCheck,
@@ -151,9 +150,7 @@ class _Job:
         asked: TopicFacts | None = facts
         values = BrokerValues(properties, self.settings.detection, self.plan.settings)
         leaders = storage_at(self.settings.storage.path).leaders
-        watching = TopicWatch(properties, source.topic, source.refresh_seconds, read_marks(leaders))
-        watching.keep = partial(write_marks, leaders)
-        with watching, values:
+        with TopicWatch(properties, source.topic, source.refresh_seconds, leaders) as watching, values:
             while asked is not None:
                 watching.begin()
                 end, error = self._run_query(asked, watching, values)

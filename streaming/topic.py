@@ -11,12 +11,22 @@ from typing import TYPE_CHECKING
 import structlog
 
 from rebalance_monitor.streaming.asking import Asking
-from rebalance_monitor.streaming.epochs import Kept, Marks, believed, compared, marked, to_ask
+from rebalance_monitor.streaming.epochs import (
+    Kept,
+    Marks,
+    believed,
+    compared,
+    marked,
+    read_marks,
+    to_ask,
+    write_marks,
+)
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
+    from rebalance_monitor.checkpoints.places import Place
     from rebalance_monitor.cluster.admin import ClusterAdmin
 
 log = structlog.get_logger()
@@ -60,7 +70,7 @@ def ask(admin: ClusterAdmin, name: str, marks: Marks = NO_MARKS) -> TopicFacts |
     heard = {p: believed(place, places.get(p)) for p, place in told.items()}
     ends, epochs = {p: end for p, (end, _) in heard.items()}, {p: epoch for p, (_, epoch) in heard.items()}
     asked = to_ask(places, epochs)
-    kept = compared(places, admin.epoch_ends(asked, name)) if asked else {}
+    kept = compared(places, admin.epoch_ends(topic, asked)) if asked else {}
     return TopicFacts(name, topic.id, admin.cluster_id(), begins, ends, epochs, kept)
 
 
@@ -99,16 +109,14 @@ class Look:
 class TopicWatch(Asking):
     """Asks the brokers every `every_s` seconds in a thread of its own; use as a context manager.
 
-    `take` gives the newest answer once. Brokers that cannot be asked are asked again. The `marks` are those
-    of the last run; they hold from one query to the next, and `keep` is given those of each look.
+    `take` gives the newest answer once. Brokers that cannot be asked are asked again. The marks of each
+    look are kept in `leaders`, from one query and one run to the next.
     """
 
-    def __init__(
-        self, properties: Mapping[str, str], name: str, every_s: float, marks: Marks = NO_MARKS
-    ) -> None:
+    def __init__(self, properties: Mapping[str, str], name: str, every_s: float, leaders: Place) -> None:
         super().__init__(properties, "topic", every_s)
-        self._name, self._marks = name, marks
-        self.keep: Callable[[Marks], None] = lambda _: None
+        self._name, self._leaders = name, leaders
+        self._marks = read_marks(leaders)
         self._reading = Reading({}, 0)
         self._look: Look | None = None
 
@@ -135,6 +143,6 @@ class TopicWatch(Asking):
         places = marked(self._marks.of(facts.id), before.ends, facts.epochs, facts.kept)
         self._marks = Marks(facts.id, places)
         try:
-            self.keep(self._marks)
+            write_marks(self._leaders, self._marks)
         except OSError as error:
             log.warning("the leader epochs could not be kept", why=str(error))

@@ -18,7 +18,7 @@ import structlog
 
 from rebalance_monitor.coordinator.findings import stamp
 from rebalance_monitor.streaming.batches import Batch, BatchKey, read_batch
-from rebalance_monitor.streaming.identities import Identities
+from rebalance_monitor.streaming.identities import SHOWN, Identities
 from rebalance_monitor.streaming.sinks import JsonLines, Telling
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 # The query id of batches that no query made.
 MONITOR = "monitor"
-SHOWN = Identities("shown")
 # A line names so many incidents; the rest is in the findings.
 INCIDENTS = 5
 OUTPUT_COLUMNS = ("row_kind", "shard", "group", "body")

@@ -17,14 +17,8 @@ from tests.chaos.rig import OFFSETS, PATIENCE_S, Rig, of_faults
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rebalance_monitor.coordinator.findings import Finding
-
 pytestmark = of_faults(max(1_200, 4 * PATIENCE_S))
 BEFORE, AFTER = 2, 8
-
-
-def rebalanced(rig: Rig, group: str) -> Finding:
-    return rig.await_told(lambda found: found.group == group and found.kind == "rebalance")
 
 
 def test_partitions_added_under_the_job_are_read_from_their_first_record(tmp_path: Path) -> None:
@@ -44,7 +38,7 @@ def test_partitions_added_under_the_job_are_read_from_their_first_record(tmp_pat
             broker.wait_ready()
             rig.pulse(*moved)
             for name in moved:
-                found = rebalanced(rig, name)
+                found = rig.completed(name)
                 assert found.shard == coordinator_partition(name, AFTER)
                 assert not found.history
             rig.require_truth()
