@@ -35,7 +35,7 @@ chaos: setup ## Faults on purpose: kills, brokers away, stalls, full disk, garba
 	@$(VENV)/python tools/jars.py
 	@KILLS=$(KILLS) $(VENV)/python -m pytest -v -m "chaos" $(ARGS)
 
-soak: setup ## Hours of load, and how memory grows (ARGS="--minutes 120 --rate 20000 --groups 10000").
+soak: setup ## Hours of load, and how memory grows (ARGS="--minutes 120 --rate 20000 --groups 10000"; --slow: a day).
 	@$(VENV)/python tools/jars.py
 	@$(VENV)/python -m bench.soak $(ARGS)
 

@@ -2,11 +2,11 @@
 
 The load is that of bench/steady.py (feed.py): every group commits every few seconds, some rebalance.
 Every sample is driver, Python workers and JVM (resident, MB), the JVM's heap after a full collection and what
-is resident outside its heap (RocksDB, Arrow, classes, threads; both where a JDK's jcmd is at hand), and the
-storage folder. An audit's process, which lasts for seconds, does not count. The JVM as a whole may grow until
-all of its heap, whose size is fixed, has been touched. The slope is a least-squares line over the samples
-after the warm-up, in per cent of the mean an hour, with its standard error (slopes.py). Exit code 1 where a
-slope is above `--most`, or the job has ended.
+is resident outside its heap (RocksDB, Arrow, classes, threads; both where a JDK's jcmd is at hand), what
+RocksDB has by its own account, and the storage folder. An audit's process, which lasts for seconds, does not
+count. The JVM as a whole may grow until all of its heap, whose size is fixed, has been touched. The slope is
+a least-squares line over the samples after the warm-up, in per cent of the mean an hour, with its standard
+error (slopes.py). Exit code 1 where a slope is above `--most`, or the job has ended.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from contextlib import suppress
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urljoin
+from urllib.request import urlopen
 
 from bench.feeding import feeding
 from bench.slopes import slope
@@ -33,7 +35,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PARTITIONS = 50
+TWO_HOURS, A_DAY = 120.0, 24 * 60.0
 MB = 1024 * 1024
+STORE_MEMORY = "rebalance_monitor_state_store_memory_bytes"
 # So many full collections a look, so long apart: between two batches, once, is enough.
 COLLECTIONS, APART_S = 5, 0.3
 
@@ -48,13 +52,15 @@ class Sample:
     jvm: float
     heap: float
     off_heap: float
+    state_store: float
     disk: float
 
 
 def main(arguments: list[str]) -> int:
     """Run the soak and print its table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, default=120)
+    parser.add_argument("--minutes", type=float)
+    parser.add_argument("--slow", action="store_true", help="a day instead of two hours")
     parser.add_argument("--warm-up", type=float, default=0.25, help="share of the time that does not count")
     parser.add_argument("--rate", type=int, default=20_000, help="commits a second")
     parser.add_argument("--groups", type=int, default=10_000)
@@ -62,6 +68,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--every", type=float, default=60, help="seconds between samples")
     parser.add_argument("--most", type=float, default=1.0, help="per cent an hour")
     chosen = parser.parse_args(arguments)
+    chosen.minutes = chosen.minutes or (A_DAY if chosen.slow else TWO_HOURS)
     with (
         tempfile.TemporaryDirectory(prefix="soak-") as folder,
         LabBroker(offsets_partitions=PARTITIONS) as broker,
@@ -101,7 +108,19 @@ def _look(rig: Rig, minute: float) -> Sample:
     workers = [pid for pid in below if "pyspark" in command_line(pid) and pid not in jvms]
     disk = sum(path.stat().st_size for path in rig.job.storage.rglob("*") if path.is_file()) / MB
     heap, off_heap = heap_of(jvms[0]) if jvms else (-1.0, -1.0)
-    return Sample(minute, resident([driver]), resident(workers), resident(jvms), heap, off_heap, disk)
+    python, java = resident([driver]), resident(jvms)
+    return Sample(minute, python, resident(workers), java, heap, off_heap, state_store(rig.job.page()), disk)
+
+
+def state_store(page: str | None) -> float:
+    """Give what RocksDB says that it has in memory, MB; -1 where the job shows no page."""
+    if page is None:
+        return -1
+    with urlopen(urljoin(page, "metrics"), timeout=60) as answer:  # noqa: S310 - the job's own address
+        for line in answer.read().decode().splitlines():
+            if line.startswith(STORE_MEMORY):
+                return float(line.split()[-1]) / MB
+    return -1
 
 
 def _said(log: str) -> list[dict[str, Any]]:
@@ -178,7 +197,7 @@ def _report(samples: list[Sample], warm_up: float, most: float) -> int:
         values = [astuple(sample)[index] for sample in steady]
         grows, error = slope([sample.minute / 60 for sample in steady], values)
         print(f"| {field.name} | {sum(values) / max(1, len(values)):.1f} | {grows:+.2f} | {error:.2f} |")
-        bad += field.name in {"driver", "workers", "heap", "off_heap"} and grows > most
+        bad += field.name in {"driver", "workers", "heap", "off_heap", "state_store"} and grows > most
     return 1 if bad else 0
 
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 import pyarrow as pa
 
+from rebalance_monitor.checkpoints.errors import REBUILD
 from rebalance_monitor.checkpoints.versions import CODEC_VERSION, OLDEST_READ
 from rebalance_monitor.coordinator.state import GroupState, PendingRemoval, ShardState
 from rebalance_monitor.coordinator.store import Frozen, GroupStore
@@ -56,8 +57,7 @@ class StateVersionError(ValueError):
     def __init__(self, found: int, known: int) -> None:
         self.found, self.known = found, known
         super().__init__(
-            f"the checkpoint holds state of version {found}, this release reads version {known}: start with "
-            "--rebuild-state to rebuild the state from the topic (findings and notifications survive)"
+            f"The checkpoint holds state of version {found}, this release reads version {known}. {REBUILD}"
         )
 
 

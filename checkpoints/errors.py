@@ -19,6 +19,10 @@ class FolderError(ConfigError):
     """The folder cannot be made, reached or written."""
 
 
+REBUILD = (
+    "Start once with --rebuild-state, or with a new word in storage.rebuild: state is rebuilt from the "
+    "compacted topic in a new folder; findings, tables and ledger are kept."
+)
 MAKE_ROOM = "Make room there and start again: it goes on from its last batch."
 
 

@@ -12,6 +12,7 @@ import json
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from rebalance_monitor.checkpoints.errors import REBUILD
 from rebalance_monitor.checkpoints.files import replace_file
 from rebalance_monitor.checkpoints.versions import OLDEST_READ
 from rebalance_monitor.config.errors import ConfigError
@@ -50,11 +51,13 @@ class Manifest:
 
     catching_up: shard -> end offset found when this state was started; what lies before it is history.
     It is part of the manifest because a batch that is run again must see the same history.
+    rebuild: the word of `storage.rebuild` then: another one asks for a new state, once.
     """
 
     identity: Identity
     generation: int
     catching_up: dict[int, int]
+    rebuild: str = ""
 
     def grown(self, identity: Identity) -> Manifest:
         """Return the manifest once the job resumes on `identity`: new partitions are live from the start."""
@@ -70,11 +73,7 @@ def require_match(stored: Identity, found: Identity) -> None:
     """Raise ManifestError with every mismatch and what to do about it."""
     found_mismatches = mismatches(stored, found)
     if found_mismatches:
-        raise ManifestError(
-            " ".join(found_mismatches)
-            + " Start once with --rebuild-state: state is rebuilt from the compacted "
-            "topic in a new folder; findings, tables and ledger are kept."
-        )
+        raise ManifestError(" ".join([*found_mismatches, REBUILD]))
 
 
 def read_manifest(path: Place) -> Manifest | None:
@@ -87,8 +86,7 @@ def read_manifest(path: Place) -> Manifest | None:
         return _from_json(json.loads(text))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ManifestError(
-            f"{path} cannot be read ({error}): it was written by another version or is damaged. "
-            "Start once with --rebuild-state."
+            f"{path} cannot be read ({error}): it was written by another version or is damaged. {REBUILD}"
         ) from error
 
 
@@ -110,6 +108,7 @@ def _from_json(body: Mapping[str, Any]) -> Manifest:
         identity=Identity(**body["identity"]),
         generation=int(body["generation"]),
         catching_up={int(shard): int(end) for shard, end in body["catching_up"].items()},
+        rebuild=str(body.get("rebuild", "")),
     )
 
 

@@ -11,6 +11,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from rebalance_monitor.checkpoints.errors import REBUILD
 from rebalance_monitor.config.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def read_spark_log(checkpoint: Place) -> SparkLog:
         at, ends = _parsed(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise SparkLogError(
-            f"{path} cannot be read ({error}): the checkpoint is damaged. Start once with --rebuild-state."
+            f"{path} cannot be read ({error}): the checkpoint is damaged. {REBUILD}"
         ) from error
     return SparkLog(begun, committed, at, ends)
 

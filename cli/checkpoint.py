@@ -94,7 +94,9 @@ def verify(config: Path | None, assignments: tuple[str, ...], output: Form) -> i
     write_rows(rows, output, ["shard", "bucket", "bytes", "groups", "problem"])
     click.echo(f"{len(rows)} keys, {wrong} of them cannot be read", err=True)
     if wrong:
-        click.echo("Start once with --rebuild-state: the state is rebuilt from the topic.", err=True)
+        from rebalance_monitor.checkpoints.errors import REBUILD
+
+        click.echo(REBUILD, err=True)
     return ExitCode.PROBLEMS if wrong else ExitCode.FINE
 
 

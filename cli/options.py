@@ -84,4 +84,4 @@ def _assignment(text: str) -> tuple[str, object]:
     try:
         return key, yaml.safe_load(value)
     except yaml.YAMLError as error:
-        raise click.BadParameter(f"the value of {text!r} is not valid YAML", param_hint="--set") from error
+        raise click.BadParameter(f"the value of {key!r} is not valid YAML", param_hint="--set") from error

@@ -36,18 +36,30 @@ class FreeForm(BaseModel):
     def _hold(cls, raw: object) -> object:
         if not isinstance(raw, Mapping):
             return raw
-        return dict(cls._entry(str(key), value) for key, value in raw.items())
+        spelt: dict[str, str] = {}
+        for key in map(str, raw):
+            name = cls.own_name(key)
+            if name in spelt:
+                raise ValueError(f"`{spelt[name]}` and `{key}` both set `{name}`; keep one of them")
+            spelt[name] = key
+        return {name: cls._read(name, key, raw[key]) for name, key in spelt.items()}
 
     @classmethod
-    def _entry(cls, key: str, value: object) -> tuple[str, object]:
-        from_file = key.endswith("_file")
+    def own_name(cls, key: str) -> str:
+        """Return the name of the property that `key` sets, however it is spelt."""
         name = key.removesuffix("_file")
+        if not cls.underscore_is_dot:
+            return name
+        field = name.replace(".", "_")
+        return field if field in cls.model_fields else name.replace("_", ".")
+
+    @classmethod
+    def _read(cls, name: str, key: str, value: object) -> object:
         if name in cls.model_fields:
-            return name, value
-        name = name.replace("_", ".") if cls.underscore_is_dot else name
+            return value
         if name in cls.owned:
             raise ValueError(f"`{name}` may not be set: {cls.owned[name]}")
-        return name, read_secret(name, value) if from_file else held(name, value)
+        return read_secret(name, value) if key.endswith("_file") else held(name, value)
 
     def extras(self) -> dict[str, Value]:
         """Return the properties that no field of this section names, secrets still wrapped."""

@@ -6,6 +6,7 @@ came from and what to do; an unknown key is answered with the nearest known one.
 
 import difflib
 import os
+import re
 from collections.abc import Hashable, Iterator, Mapping
 from pathlib import Path
 from typing import get_args
@@ -15,6 +16,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 from pydantic_settings import EnvSettingsSource, SettingsError
 
+from rebalance_monitor.config.clients import FreeForm, Kafka, Spark
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.config.model import ENVIRONMENT_PREFIX, Settings
 from rebalance_monitor.config.receivers import is_secret_field
@@ -23,6 +25,11 @@ from rebalance_monitor.config.secrets import is_secret
 CONFIG_VARIABLE = ENVIRONMENT_PREFIX + "CONFIG"
 # Variables with our prefix that are not settings of the monitor.
 OTHER_VARIABLES = frozenset({CONFIG_VARIABLE, ENVIRONMENT_PREFIX + "CACHE"})
+
+# What Kubernetes sets in each pod for a Service whose name begins as ours, as NAME=value.
+SERVICE_LINK = re.compile(
+    r"\w*_SERVICE_(HOST|PORT(_\w+)?)=.*|\w*_PORT=\w+://.*|\w*_PORT_\d+_[A-Z]+(_(PROTO|PORT|ADDR))?=.*"
+)
 
 # pydantic's words for these name Python types that no YAML file has.
 PLAIN = {
@@ -33,6 +40,7 @@ PLAIN = {
 }
 
 _FOR_SECTIONS = frozenset({"model_type", "model_attributes_type"})
+FREE_FORM: dict[str, type[FreeForm]] = {"kafka": Kafka, "spark": Spark}
 
 Tree = dict[str, object]
 
@@ -65,7 +73,7 @@ def load(path: Path | None = None, flags: Mapping[str, object] | None = None) ->
     }
     merged: Tree = {}
     for layer in reversed(layers.values()):
-        merged = _merged(merged, layer)
+        merged = _merged(_outdone(merged, layer), layer)
     try:
         return Settings(**merged)  # type: ignore[arg-type]  # validated right there
     except ValidationError as error:
@@ -121,8 +129,9 @@ def _environment() -> Tree:
     """Return what the environment sets; raises `ConfigError` for a variable of ours that is no setting."""
     problems = [
         f"unknown variable {name} in the environment{_nearest(key, Settings)}; unset it or correct its name"
-        for name in sorted(os.environ)
+        for name, value in sorted(os.environ.items())
         if name.upper().startswith(ENVIRONMENT_PREFIX) and name.upper() not in OTHER_VARIABLES
+        if "__" in name or not SERVICE_LINK.fullmatch(f"{name}={value}")
         if (key := name[len(ENVIRONMENT_PREFIX) :].lower().split("__")[0]) not in Settings.model_fields
     ]
     if problems:
@@ -131,6 +140,17 @@ def _environment() -> Tree:
         return dict(EnvSettingsSource(Settings)())
     except SettingsError as error:
         raise ConfigError(f"in the environment: {error}; write lists and maps as JSON") from error
+
+
+def _outdone(below: Tree, above: Mapping[str, object]) -> Tree:
+    """Return `below` without the properties that `above` sets by another spelling, as `x_file` for one."""
+    result = dict(below)
+    for section, model in FREE_FORM.items():
+        under, over = below.get(section), above.get(section)
+        if isinstance(under, Mapping) and isinstance(over, Mapping):
+            names = {model.own_name(str(key)) for key in over}
+            result[section] = {key: under[key] for key in under if model.own_name(str(key)) not in names}
+    return result
 
 
 def _merged(below: Tree, above: Mapping[str, object]) -> Tree:

@@ -71,6 +71,11 @@ class Storage(Section):
         description="Where Spark keeps its checkpoint if executors run elsewhere: a URI that all reach "
         "(`hdfs://…`, `s3a://…`). Empty: in `path`.",
     )
+    rebuild: str = Field(
+        default="",
+        description="A word of yours, a date for instance: state that was begun under another word, or whose "
+        "manifest cannot be read, is rebuilt at the next start, once, as by `--rebuild-state`. Empty: never.",
+    )
 
     @field_validator("path", mode="before")
     @classmethod

@@ -11,7 +11,8 @@ from pathlib import Path
 from pydantic import SecretStr
 
 SECRET_NAME = re.compile(
-    r"password|passphrase|secret|token|jaas|credential|private|keytab\.content|keystore\.key|basic\.auth",
+    r"password|passphrase|secret|token|jaas|credential|private|keytab\.content|keystore\.key|basic\.auth"
+    r"|account\.?key|access\.?key|encryption\.key|\bsas\b|signature",
     re.IGNORECASE,
 )
 HIDDEN = "**********"

@@ -15,7 +15,7 @@ OTHER = "(other)"
 
 SHORT = (0.1, 0.5, 1.0, 3.0, 10.0, 60.0)
 DELAY = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0, 300.0)
-STAGE = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 120.0)
+STAGE = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.5, 5.0, 10.0, 30.0, 120.0)
 
 
 class MetricType(StrEnum):
@@ -120,6 +120,7 @@ MONITOR_METRICS = (
     _histogram("detection_delay_seconds", "event to finding, live findings", DELAY, "driven_by"),
     _gauge("state_bytes", "coordinator state, compressed"),
     _gauge("state_groups", "groups in the coordinator state"),
+    _gauge("state_store_memory_bytes", "memory of Spark's state store, as Spark reports it"),
     _counter("sink_sends", "notifications handed to a sink, by result", "sink", "result"),
     _gauge("audit_unmet_expectations", "contracts that did not hold in the last audit", "suite"),
     _gauge("audit_timestamp_seconds", "when the last audit ended; absent before the first"),

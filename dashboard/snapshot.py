@@ -53,7 +53,7 @@ class Health:
     started, last_batch: driver's clock. now: the last batch's timestamp: everything appended before it has
     been read, unless `lag_records` says otherwise. catching_up: shards that still read history; shards: all
     that have been heard of. history_at: time of the newest record read, per shard that is catching up.
-    stages: seconds of each stage of the last batch, as Spark measured them.
+    stages (seconds of each stage of the last batch) and state_store_memory (bytes) are Spark's own figures.
     """
 
     started: int = -1
@@ -67,6 +67,7 @@ class Health:
     catching_up: frozenset[int] = frozenset()
     history_at: int = -1
     lag_records: int = 0
+    state_store_memory: int = 0
     stages: Mapping[str, float] = field(default_factory=dict)
 
     @property
@@ -179,10 +180,15 @@ class Snapshot:
             listener(known, update)
         return known
 
-    def measured(self, *, stages: Mapping[str, float], lag_records: int) -> None:
-        """Take what Spark measured of the last batch: seconds by stage, records not yet read."""
+    def measured(self, *, stages: Mapping[str, float], lag_records: int, state_store_memory: int = 0) -> None:
+        """Take what Spark measured of the last batch: seconds by stage, records not yet read, bytes."""
         with self._lock:
-            health = replace(self._known.health, stages=dict(stages), lag_records=lag_records)
+            health = replace(
+                self._known.health,
+                stages=dict(stages),
+                lag_records=lag_records,
+                state_store_memory=state_store_memory,
+            )
             self._known = replace(self._known, health=health)
 
     def listen(self, listener: Callable[[Known, Update], None]) -> None:

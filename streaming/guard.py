@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from rebalance_monitor.checkpoints.errors import REBUILD
 from rebalance_monitor.checkpoints.manifest import ManifestError
 from rebalance_monitor.cluster.errors import DependencyError
 
@@ -23,10 +24,6 @@ if TYPE_CHECKING:
     from rebalance_monitor.streaming.topic import Look, TopicFacts
 
 SHOWN = 5
-REBUILD = (
-    "Start once with --rebuild-state: state is rebuilt from the compacted topic in a new folder; findings, "
-    "tables and ledger are kept."
-)
 # The first batch after a crash is the one that was under way then: it reads up to where the topic ended then.
 PATIENCE = 2
 

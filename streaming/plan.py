@@ -16,6 +16,7 @@ from rebalance_monitor.checkpoints.ledger import Ledger
 from rebalance_monitor.checkpoints.manifest import (
     Identity,
     Manifest,
+    ManifestError,
     next_generation,
     read_manifest,
     require_match,
@@ -70,16 +71,15 @@ def identity_of(facts: TopicFacts, buckets: int, lanes: int) -> Identity:
 def plan_state(storage: Storage, facts: TopicFacts, settings: Settings, *, rebuild: bool) -> StatePlan:
     """Return the state to run on and record it. Raises ManifestError where the stored one does not fit."""
     found = identity_of(facts, settings.buckets, shuffle_partitions(settings.spark.properties()))
-    stored = None if rebuild else read_manifest(storage.manifest)
-    rebuilt = "asked for by --rebuild-state" if rebuild and storage.manifest.exists() else ""
+    stored, rebuilt = _stored(storage.manifest, settings.storage.rebuild, rebuild=rebuild)
     if stored is not None and not storage.checkpoint(stored.generation).is_dir():
         log.warning("the checkpoint is gone: state is rebuilt", checkpoint=stored.generation)
         rebuilt, stored = "its checkpoint was gone", None
     if stored is not None:
         plan = _resumed(storage, stored, found, facts)
     else:
-        manifest = Manifest(found, next_generation(storage.states), _history(facts, settings))
-        number = manifest.generation
+        number = next_generation(storage.states)
+        manifest = Manifest(found, number, _history(facts, settings), settings.storage.rebuild)
         plan = StatePlan(manifest, storage.checkpoint(number), storage.location(number), rebuilt)
     says = "resuming" if stored else "beginning a new state"
     log.info(says, generation=plan.manifest.generation, partitions=facts.partitions)
@@ -92,6 +92,21 @@ def plan_state(storage: Storage, facts: TopicFacts, settings: Settings, *, rebui
     write_manifest(storage.manifest, plan.manifest)
     plan.checkpoint.mkdir(parents=True, exist_ok=True)
     return plan
+
+
+def _stored(path: Place, word: str, *, rebuild: bool) -> tuple[Manifest | None, str]:
+    """Return the manifest to go on with, None for none, and why an earlier one is given up."""
+    if rebuild:
+        return None, "asked for by --rebuild-state" if path.exists() else ""
+    try:
+        stored = read_manifest(path)
+    except ManifestError:
+        if not word:
+            raise
+        return None, f"asked for by storage.rebuild ({word}), and its manifest could not be read"
+    if stored is not None and word not in {"", stored.rebuild}:
+        return None, f"asked for by storage.rebuild ({word})"
+    return stored, ""
 
 
 def _resumed(storage: Storage, stored: Manifest, found: Identity, facts: TopicFacts) -> StatePlan:

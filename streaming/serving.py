@@ -124,7 +124,9 @@ class Serving:
     def on_progress(self, progress: Mapping[str, Any]) -> None:
         """Take Spark's report on a batch."""
         stages = stages_of(progress)
-        self.snapshot.measured(stages=stages, lag_records=lag_of(progress))
+        self.snapshot.measured(
+            stages=stages, lag_records=lag_of(progress), state_store_memory=store_memory_of(progress)
+        )
         self.tallies.measured(stages)
 
     def _chores(self, tables: Tables) -> list[Chore]:
@@ -192,6 +194,11 @@ def lag_of(progress: Mapping[str, Any]) -> int:
         latest = _offsets(source.get("latestOffset"))
         lag += sum(max(end - read.get(place, end), 0) for place, end in latest.items())
     return lag
+
+
+def store_memory_of(progress: Mapping[str, Any]) -> int:
+    """Return the bytes that the state stores have in memory (RocksDB: memtables, blocks, indexes)."""
+    return sum(int(operator.get("memoryUsedBytes", 0)) for operator in progress.get("stateOperators", ()))
 
 
 def _offsets(told: object) -> dict[tuple[str, str], int]:

@@ -124,6 +124,31 @@ def test_an_unknown_variable_is_refused_by_name(monkeypatch: pytest.MonkeyPatch)
     assert "did you mean `kafka`?" in problems()
 
 
+def test_what_kubernetes_sets_for_a_service_of_our_name_is_passed_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    links = {
+        "SERVICE_HOST": "10.96.0.12",
+        "SERVICE_PORT": "8377",
+        "SERVICE_PORT_HTTP": "8377",
+        "PORT": "tcp://10.96.0.12:8377",
+        "PORT_8377_TCP": "tcp://10.96.0.12:8377",
+        "PORT_8377_TCP_PROTO": "tcp",
+        "PORT_8377_TCP_PORT": "8377",
+        "PORT_8377_TCP_ADDR": "10.96.0.12",
+        "UI_SVC_SERVICE_HOST": "10.96.0.13",
+        "UI_SVC_PORT_4040_TCP": "tcp://10.96.0.13:4040",
+    }
+    for name, value in links.items():
+        monkeypatch.setenv(f"REBALANCE_MONITOR_{name}", value)
+    assert load() == Settings()
+    monkeypatch.setenv("REBALANCE_MONITOR_PORT", "8377")
+    assert "unknown variable REBALANCE_MONITOR_PORT" in problems()
+    monkeypatch.delenv("REBALANCE_MONITOR_PORT")
+    monkeypatch.setenv("REBALANCE_MONITOR_WEBB__PORT", "tcp://a:1")
+    assert "unknown variable REBALANCE_MONITOR_WEBB__PORT" in problems()
+
+
 def test_a_list_in_the_environment_is_json(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("REBALANCE_MONITOR_PACKAGES", '["a:b:1"]')
     assert load().packages == ("a:b:1",)

@@ -12,6 +12,14 @@ from rebalance_monitor.config.load import load
 
 HUSH = "correct-horse-battery"
 SECRET_KEYS = ["sasl.jaas.config", "ssl.key.password", "ssl.keystore.key", "sasl.oauthbearer.client.secret"]
+STORES = [
+    "spark.hadoop.fs.azure.account.key.acme.dfs.core.windows.net",
+    "spark.hadoop.fs.azure.sas.container.acme.blob.core.windows.net",
+    "spark.hadoop.fs.azure.sas.fixed.token.acme.dfs.core.windows.net",
+    "spark.hadoop.fs.s3a.access.key",
+    "spark.hadoop.fs.s3a.secret.key",
+    "spark.hadoop.fs.s3a.encryption.key",
+]
 
 
 @pytest.mark.parametrize("key", SECRET_KEYS)
@@ -20,6 +28,12 @@ def test_a_secret_is_in_no_text_form_of_the_settings(key: str) -> None:
     assert settings.kafka.client_properties()[key] == HUSH
     for text in (repr(settings), str(settings), settings.model_dump_json(), str(settings.redacted())):
         assert HUSH not in text
+
+
+@pytest.mark.parametrize("key", STORES)
+def test_the_key_of_an_object_store_is_a_secret(key: str) -> None:
+    spark = Spark.model_validate({key: HUSH})
+    assert (spark.redacted()[key], spark.properties()[key]) == ("**********", HUSH)
 
 
 @given(st.text(min_size=8).filter(lambda text: text.strip("*") != ""))
@@ -42,6 +56,27 @@ def test_a_value_comes_from_the_file_that_its_key_names(tmp_path: Path) -> None:
     kafka = load(flags={"kafka.sasl.jaas.config_file": str(tmp_path / "jaas")}).kafka
     assert kafka.client_properties()["sasl.jaas.config"] == HUSH
     assert "sasl.jaas.config_file" not in kafka.client_properties()
+
+
+def test_another_spelling_of_a_stronger_layer_replaces_what_a_weaker_one_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "jaas").write_text(HUSH, encoding="utf-8")
+    path = tmp_path / "monitor.yaml"
+    path.write_text(
+        "kafka:\n  sasl.jaas.config_file: /nowhere/jaas\n  bootstrap.servers: a:1\n", encoding="utf-8"
+    )
+    monkeypatch.setenv("REBALANCE_MONITOR_KAFKA__SASL_JAAS_CONFIG_FILE", str(tmp_path / "jaas"))
+    monkeypatch.setenv("REBALANCE_MONITOR_KAFKA__BOOTSTRAP_SERVERS", "b:2")
+    found = load(path).kafka.client_properties()
+    assert found == {"bootstrap.servers": "b:2", "sasl.jaas.config": HUSH}
+    assert load(path, {"kafka.sasl.jaas.config": "given"}).kafka.properties() == {"sasl.jaas.config": "given"}
+
+
+@pytest.mark.parametrize("other", ["sasl_password", "sasl.password_file"])
+def test_a_property_that_one_layer_sets_twice_is_refused(other: str) -> None:
+    with pytest.raises(ConfigError, match=r"`sasl\.password` and `.*` both set `sasl\.password`"):
+        load(flags={"kafka.sasl.password": HUSH, f"kafka.{other}": HUSH})
 
 
 def test_a_secret_file_that_is_missing_is_named(tmp_path: Path) -> None:

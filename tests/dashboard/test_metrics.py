@@ -201,11 +201,12 @@ def test_the_monitors_own_health_is_told() -> None:
         wall=9_000,
     )
     page.snapshot.apply(update)
-    page.snapshot.measured(stages={"walCommit": 0.03}, lag_records=12)
+    page.snapshot.measured(stages={"walCommit": 0.03}, lag_records=12, state_store_memory=8_000)
     page.tallies.measured({"walCommit": 0.03})
     found = page.samples()
     assert found["ready", ()] == 1
     assert (found["lag_seconds", ()], found["lag_records", ()]) == (10, 12)
+    assert found["state_store_memory_bytes", ()] == 8_000
     assert found["last_batch_timestamp_seconds", ()] == 9
     assert found["records_read_total", ("offset_commit",)] == 5
     assert found["records_read_total", ("type_77",)] == 1

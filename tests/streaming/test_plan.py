@@ -12,6 +12,7 @@ from rebalance_monitor.checkpoints.ledger import Ledger
 from rebalance_monitor.checkpoints.manifest import ManifestError, read_manifest
 from rebalance_monitor.checkpoints.spark_log import SparkLogError
 from rebalance_monitor.config.model import Settings, Source
+from rebalance_monitor.config.model import Storage as StorageSettings
 from rebalance_monitor.streaming.epochs import Kept, Mark, Marks, read_marks, write_marks
 from rebalance_monitor.streaming.plan import StatePlan, limit_of, plan_state
 from rebalance_monitor.streaming.storage import Storage
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FACTS = TopicFacts("__consumer_offsets", "topic", "cluster", {0: 0, 1: 7, 2: 0}, {0: 10, 1: 7, 2: 3})
+
+WORD = Settings(storage=StorageSettings(rebuild="2026-11-22"))
 
 
 def plan(
@@ -54,6 +57,38 @@ def test_a_rebuild_begins_a_new_folder_with_the_history_of_now(tmp_path: Path) -
     assert found.checkpoint == tmp_path / "state" / "2"
     assert found.manifest.catching_up == {0: 20, 2: 3}
     assert plan(tmp_path).checkpoint == found.checkpoint
+
+
+def test_a_new_word_asks_for_one_rebuild_and_the_same_word_for_none(tmp_path: Path) -> None:
+    june, july = (Settings(storage=StorageSettings(rebuild=word)) for word in ("june", "july"))
+    first = plan(tmp_path, settings=june)
+    assert (first.rebuilt, plan(tmp_path, settings=june)) == ("", first)
+    second = plan(tmp_path, settings=july)
+    assert (second.rebuilt, second.manifest.generation) == ("asked for by storage.rebuild (july)", 2)
+    for settings in (july, Settings()):
+        found = plan(tmp_path, settings=settings)
+        assert (found.rebuilt, found.manifest.generation) == ("", 2)
+
+
+def test_a_state_begun_without_a_word_is_rebuilt_by_the_first_one(tmp_path: Path) -> None:
+    plan(tmp_path)
+    path = Storage(tmp_path).manifest
+    stored = json.loads(path.read_text())
+    # As a release that knew no word wrote it.
+    del stored["rebuild"]
+    path.write_text(json.dumps(stored))
+    assert plan(tmp_path).manifest.generation == 1
+    assert plan(tmp_path, settings=WORD).manifest.generation == 2
+
+
+def test_a_manifest_that_cannot_be_read_is_refused_but_for_a_word_or_a_flag(tmp_path: Path) -> None:
+    plan(tmp_path)
+    Storage(tmp_path).manifest.write_text("{")
+    with pytest.raises(ManifestError, match=r"damaged.*--rebuild-state.*storage\.rebuild"):
+        plan(tmp_path)
+    found = plan(tmp_path, settings=WORD)
+    assert "could not be read" in found.rebuilt
+    assert plan(tmp_path, settings=WORD).manifest.generation == found.manifest.generation == 2
 
 
 def test_a_state_is_new_until_its_first_batch_was_begun(tmp_path: Path) -> None:

@@ -40,6 +40,7 @@ PROGRESS: dict[str, Any] = {
         {"endOffset": {"offset": 4}, "latestOffset": {"offset": 4}},
         {"endOffset": None, "latestOffset": None},
     ],
+    "stateOperators": [{"memoryUsedBytes": 300}, {"memoryUsedBytes": 40}],
 }
 
 
@@ -137,12 +138,13 @@ def test_a_batch_that_cannot_be_shown_is_told_all_the_same(tmp_path: Path) -> No
     assert serving.snapshot.known.health.batch == 1
 
 
-def test_sparks_report_gives_stages_and_lag(tmp_path: Path) -> None:
+def test_sparks_report_gives_stages_lag_and_the_memory_of_its_stores(tmp_path: Path) -> None:
     assert stages_of(PROGRESS) == {"addBatch": 0.25, "walCommit": 0.04}
     assert lag_of(PROGRESS) == 2
     serving = serving_at(Storage(tmp_path))
     serving.on_progress(PROGRESS)
     assert 'rebalance_monitor_lag_records{cluster="c1"} 2.0' in scraped(serving)
+    assert 'rebalance_monitor_state_store_memory_bytes{cluster="c1"} 340.0' in scraped(serving)
     assert 'rebalance_monitor_batch_stage_seconds_count{cluster="c1",stage="addBatch"} 1.0' in scraped(
         serving
     )
