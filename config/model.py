@@ -164,12 +164,12 @@ class Settings(BaseSettings):
         cls,
         settings_cls: type[BaseSettings],  # noqa: ARG003 - the signature is pydantic-settings' own
         init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - a layer of `load`, which knows spellings
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - no .env files: one surprise less
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - `*_file` keys do this by name
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Read arguments first, then the environment; the YAML file is merged by `load`."""
-        return init_settings, env_settings
+        """Read the arguments alone: `load` merges flags, environment and file."""
+        return (init_settings,)
 
     def redacted(self) -> dict[str, object]:
         """Return the effective configuration as plain data that may be printed: secrets are hidden."""
