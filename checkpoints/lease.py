@@ -5,7 +5,8 @@ for one and a half terms: written meanwhile means alive, and the newcomer is ref
 and its place is taken, announced by a file that is read back after a pause, so of two newcomers one stays. An
 owner whose last success is a term old does not write until it has seen that the file is still its own; one
 that finds another's name there never writes again. So two never write at a time, but for a request that
-hangs in the network for more than half a term: object stores offer no fence against that. An owner that
+hangs in the network: for more than half a term, or for more than that pause where two newcomers meet, until
+the next renewal. Object stores offer no fence against that through pyarrow. An owner that
 ends gives the folder up at once, and one that was killed is known to be dead on its own machine.
 """
 
@@ -39,6 +40,11 @@ NAME = "owner.json"
 Owner = dict[str, Any]
 
 
+def seconds() -> float:
+    """Return a clock that never goes back, and goes on while the machine sleeps where the system has one."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+
+
 class Lease:
     """The ownership of one folder; use as a context manager. Raises FolderInUseError, FolderError.
 
@@ -49,7 +55,7 @@ class Lease:
         self,
         folder: RemotePlace,
         term_s: float | None = None,
-        now: Callable[[], float] = time.monotonic,
+        now: Callable[[], float] = seconds,
         wait: Callable[[float], None] = time.sleep,
     ) -> None:
         self._folder = folder

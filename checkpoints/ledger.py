@@ -36,7 +36,8 @@ class Snapshot:
     batches: query id -> last batch applied. positions: shard -> last offset whose findings have been told,
     of the topic `topic_id` (a recreated topic counts its offsets anew) of the cluster `cluster_id`.
     jsonl_bytes: committed length of findings.jsonl. now: the last batch's timestamp (ms). rollup, live,
-    health: states of the driver's parts. rebuilt: what is held over a rebuild of the state.
+    health: states of the driver's parts. rebuilt: what is held over a rebuild of the state. generation: the
+    state of the last batch that a query made, -1 before the first.
     """
 
     batches: dict[str, int] = field(default_factory=dict)
@@ -49,6 +50,7 @@ class Snapshot:
     live: JsonState = field(default_factory=dict)
     health: JsonState = field(default_factory=dict)
     rebuilt: JsonState = field(default_factory=dict)
+    generation: int = -1
 
     def has(self, query_id: str, batch_id: int) -> bool:
         """Whether this batch has been told already."""
@@ -58,18 +60,24 @@ class Snapshot:
         """Whether the record at `offset` of `shard` has been told about by any query before."""
         return offset <= self.positions.get(shard, -1)
 
+    def passed_by(self, positions: Mapping[int, int]) -> bool:
+        """Whether `positions` (shard -> last offset) reach beyond what has been told."""
+        return any(not self.told(shard, offset) for shard, offset in positions.items())
+
     def on_topic(self, topic_id: str, cluster_id: str) -> Snapshot:
         """Return the snapshot for a start on this topic of this cluster.
 
         Positions of another topic mean nothing there, and neither does what was remembered of its groups;
-        on another cluster nor what was open about the monitor: that incident is the other cluster's.
+        on another cluster nor what was open about the monitor: that incident is the other cluster's. Old
+        brokers tell no ids (""): then it is taken for the same.
         """
-        before = self.cluster_id or cluster_id
-        if (topic_id, cluster_id) == (self.topic_id, before):
-            return replace(self, cluster_id=cluster_id)
-        health = self.health if before == cluster_id else {}
-        moved = replace(self, topic_id=topic_id, cluster_id=cluster_id, positions={}, health=health)
-        return replace(moved, rollup={}, live={}, rebuilt={})
+        topic, cluster = topic_id or self.topic_id, cluster_id or self.cluster_id
+        moved = replace(self, topic_id=topic, cluster_id=cluster)
+        is_same_cluster = cluster == (self.cluster_id or cluster)
+        if is_same_cluster and topic == (self.topic_id or topic):
+            return moved
+        health = self.health if is_same_cluster else {}
+        return replace(moved, positions={}, health=health, rollup={}, live={}, rebuilt={})
 
     def after(self, query_id: str, batch_id: int, now: int, positions: Mapping[int, int]) -> Snapshot:
         """Return the snapshot in which this batch has been applied; `positions`: last offset per shard."""

@@ -131,8 +131,8 @@ def _elsewhere(storage: "Storage") -> "Place | None":
     from rebalance_monitor.checkpoints.places import place_at
 
     try:
-        return place_at(storage.remote) if storage.remote else None
-    except FolderError as error:
+        return place_at(storage.elsewhere) if storage.remote else None
+    except (FolderError, OSError) as error:
         click.echo(f"What Spark keeps elsewhere is not looked at: {error}", err=True)
         return None
 

@@ -43,7 +43,11 @@ def command(
     console = (
         [Lines(renderer(output.value, sys.stdout), writer(sys.stdout))] if settings.outputs.console else []
     )
-    run_job(settings, Options(rebuild_state, available_now), stop_on_signals(), console)
+    try:
+        run_job(settings, Options(rebuild_state, available_now), stop_on_signals(), console)
+    finally:
+        for sink in console:
+            sink.close()
     return ExitCode.FINE
 
 

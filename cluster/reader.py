@@ -164,9 +164,11 @@ class _Loop:
 
         error = message.error()
         if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - the library's public name for it
-            self.reading.reached[message.partition()] = message.offset()
-            if self.reading.until is not None:
-                self._done(message.partition())
+            partition, until = message.partition(), self.reading.until
+            self.reading.reached[partition] = message.offset()
+            # A new leader's end lags behind the old one's until its followers have fetched: no end yet.
+            if until is not None and message.offset() >= until[partition]:
+                self._done(partition)
         elif error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
             raise AccessDeniedError(
                 f"The topic {self.topic} may not be read.", f"Grant Read on the topic {self.topic}."

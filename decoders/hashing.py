@@ -7,6 +7,8 @@ not `hash & 0x7fffffff`, which is wrong for half of all groups.
 from functools import lru_cache
 
 _MIN_INT, _MAX_INT = -(2**31), 2**31 - 1
+# Characters of a name that is remembered: a name may be as long as a record's key.
+USUAL = 256
 
 
 def java_hash(text: str) -> int:
@@ -32,7 +34,6 @@ def coordinator_partition(group: str, partitions: int) -> int:
     return 0 if value == _MIN_INT else abs(value) % partitions
 
 
-@lru_cache(maxsize=65536)
 def bucket_of(group: str, buckets: int) -> int:
     """Return the bucket in [0, buckets) of a group within its shard.
 
@@ -41,5 +42,9 @@ def bucket_of(group: str, buckets: int) -> int:
     """
     if buckets <= 1:
         return 0
-    mixed = (java_hash(group) * 2654435761) & 0xFFFFFFFF
-    return (mixed * buckets) >> 32
+    return (_mixed(group) if len(group) <= USUAL else _mixed.__wrapped__(group)) * buckets >> 32
+
+
+@lru_cache(maxsize=65536)
+def _mixed(group: str) -> int:
+    return (java_hash(group) * 2654435761) & 0xFFFFFFFF

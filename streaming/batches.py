@@ -27,7 +27,8 @@ class BatchKey(NamedTuple):
 class Batch:
     """One micro-batch. now: its timestamp (ms), -1 where no key had rows or a clock.
 
-    groups: group -> summary. stats: (shard, counters) of the coordinator. positions: shard -> last offset.
+    groups: group -> summary. removed: groups that are gone at its end. stats: (shard, counters) of the
+    coordinator. positions: shard -> last offset.
     newest: shard -> time (ms) of its newest record that was read live.
     types: record type -> readable records. rows, state_bytes: totals.
     troubles: what went wrong inside the operator.
@@ -55,7 +56,7 @@ def read_batch(rows: list[tuple[str, int, str, str]]) -> Batch:
 
     `rows` is emptied on the way: of a long history they and what is made of them would be too much.
     """
-    batch = Batch()
+    batch, removed = Batch(), dict[str, None]()
     # Tasks finish in any order; what is written must not depend on it.
     rows.sort(key=lambda row: row[1])
     rows.reverse()
@@ -65,11 +66,15 @@ def read_batch(rows: list[tuple[str, int, str, str]]) -> Batch:
             case "finding":
                 batch.findings.append(from_json(body))
             case "group":
+                # The last word counts: a group may be removed and made again within a batch.
+                removed.pop(group, None)
                 batch.groups[group] = data_of(body)
             case "removed":
-                batch.removed.append(group)
+                batch.groups.pop(group, None)
+                removed[group] = None
             case _:
                 _take_stat(batch, shard, data_of(body))
+    batch.removed += removed
     return batch
 
 

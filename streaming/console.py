@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from io import TextIOWrapper
 from typing import TYPE_CHECKING
 
 import click
@@ -36,7 +37,9 @@ def line_of(finding: Finding, *, colour: bool = False) -> str:
 
 
 def writer(stream: TextIO) -> Callable[[str], None]:
-    """Return a function that writes text to `stream` at once."""
+    """Return a function that writes text to `stream` at once; what its encoding lacks is escaped."""
+    if isinstance(stream, TextIOWrapper):
+        stream.reconfigure(errors="backslashreplace")
 
     def write(text: str) -> None:
         stream.write(text)

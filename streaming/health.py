@@ -69,6 +69,8 @@ class Health:
         self._silent: dict[str, int] = dict(memory.get("silent", {}))
         self._until: dict[str, int] = dict(memory.get("until", {}))
         self._told: int = memory.get("told", -1)
+        if notices is not None:
+            notices.told(self._told)
         self._is_first = True
         # When the newest batch of Spark's began, which is up to when the topic is known; -1 before the first.
         self._knows_until = -1

@@ -8,7 +8,6 @@ must act on, which is told as a finding (`monitor_degraded`) first.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ import structlog
 from rebalance_monitor.checkpoints.files import locked, usable
 from rebalance_monitor.cluster.admin import ClusterAdmin
 from rebalance_monitor.cluster.errors import AccessDeniedError, DependencyError
+from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.streaming.broker_values import BrokerValues
 from rebalance_monitor.streaming.delta import early_session
@@ -37,6 +37,7 @@ from rebalance_monitor.streaming.query import End, Shape, ended_by_others, start
 from rebalance_monitor.streaming.session import kafka_jars, shuffle_partitions, start_session
 from rebalance_monitor.streaming.settings import detection_settings
 from rebalance_monitor.streaming.source import topic_source
+from rebalance_monitor.streaming.speaking import Speaking
 from rebalance_monitor.streaming.step import Plan
 from rebalance_monitor.streaming.storage import storage_at
 from rebalance_monitor.streaming.topic import TopicFacts, TopicWatch, ask, await_topic
@@ -47,12 +48,12 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from rebalance_monitor.checkpoints.places import Place
     from rebalance_monitor.config.model import Settings
     from rebalance_monitor.streaming.sinks import Sink
 
 log = structlog.get_logger()
 RETRY_S = 5.0
-FIRST_BATCH = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,9 @@ def run_job(
     Raises ConfigError (a checkpoint that does not fit, a folder in use), DependencyError (no broker, no Java,
     no jars, blind), JobError.
     """
+    if options.available_now and settings.source.max_offsets_per_trigger is not None:
+        # Spark's clock source gives its one row to the first of the batches.
+        raise ConfigError("`source.max_offsets_per_trigger` does not go with --available-now; leave one out")
     storage = storage_at(settings.storage.path, settings.storage.checkpoint)
     with (
         locked(storage.root),
@@ -84,7 +88,8 @@ def run_job(
         with usable(storage.root):
             state = plan_state(storage, facts, settings, rebuild=options.rebuild_state)
             plan = Plan(detection, facts.cluster_id, state.manifest.catching_up)
-            outputs = Outputs(settings, storage, facts, detection, more_sinks, early)
+            number = state.manifest.generation
+            outputs = Outputs(settings, storage, facts, detection, more_sinks, early, number)
         with outputs, ended_by_others(stop):
             if not state.rebuilt:
                 outputs.recall()
@@ -94,7 +99,8 @@ def run_job(
             )
             try:
                 limit = limit_of(state, settings)
-                _Job(settings, options, stop, session, outputs, plan, state.location, limit).run(facts)
+                places = (state.location, storage.leaders)
+                _Job(settings, options, stop, session, outputs, plan, *places, limit).run(facts)
             finally:
                 session.stop()
         return outputs.writer.told.findings
@@ -122,10 +128,15 @@ class _Job:
     outputs: Outputs
     plan: Plan
     checkpoint: str
+    leaders: Place
     limit: int | None
     failures: int = 0
     lost: dict[int, int] = field(default_factory=dict)
-    progressed: float = field(default_factory=time.monotonic)
+    speaking: Speaking = field(init=False)
+
+    def __post_init__(self) -> None:
+        patience_ms = self.settings.detection.behind_after_ms
+        self.speaking = Speaking(self.outputs.notices, self.outputs.writer, patience_ms)
 
     def run(self, facts: TopicFacts) -> None:
         """Run queries until one ends for good. What ends the job with an error is told as a finding first."""
@@ -149,8 +160,8 @@ class _Job:
         properties = self.settings.kafka.client_properties()
         asked: TopicFacts | None = facts
         values = BrokerValues(properties, self.settings.detection, self.plan.settings)
-        leaders = storage_at(self.settings.storage.path).leaders
-        with TopicWatch(properties, source.topic, source.refresh_seconds, leaders) as watching, values:
+        watching = TopicWatch(properties, source.topic, source.refresh_seconds, self.leaders)
+        with watching, values:
             while asked is not None:
                 watching.begin()
                 end, error = self._run_query(asked, watching, values)
@@ -163,14 +174,14 @@ class _Job:
     ) -> tuple[End, Exception | None]:
         writer, told = self.outputs.writer, self.outputs.writer.told.batches
         sight = SightCheck(facts, limited=self.limit is not None)
-        self.progressed = time.monotonic()
+        self.speaking.begin()
 
         def on_progress(progress: Mapping[str, Any]) -> bool:
             self.outputs.serving.on_progress(progress)
             return self._judge(progress, sight, watching)
 
         def on_turn() -> bool:
-            self._mind_silence()
+            self.speaking.turn()
             return self._compare(sight, facts, watching) or self._retold(values)
 
         try:
@@ -198,8 +209,7 @@ class _Job:
 
     def _judge(self, progress: Mapping[str, Any], sight: SightCheck, watching: TopicWatch) -> bool:
         """Check sight; true when history has been read by limited batches: live ones are not limited."""
-        self.progressed = time.monotonic()
-        self.outputs.notices.hold(Cause.BEHIND, "")
+        self.speaking.progressed()
         ends = source_ends(progress, self.settings.source.topic)
         if ends is None:
             return False
@@ -212,18 +222,6 @@ class _Job:
         log.info("history has been read")
         self.limit = None
         return True
-
-    def _mind_silence(self) -> None:
-        """Tell, outside any batch, that there has been none for too long."""
-        silent_s = time.monotonic() - self.progressed
-        notices = self.outputs.notices
-        patience_ms = self.settings.detection.behind_after_ms
-        # The first batch reads all history, which takes what it takes.
-        patience_ms *= 1 if self.outputs.writer.told.batches else FIRST_BATCH
-        if silent_s * 1000 <= patience_ms or notices.condition(Cause.BEHIND):
-            return
-        notices.hold(Cause.BEHIND, f"no batch was finished for {silent_s:.0f} s")
-        self.outputs.writer.speak()
 
     def _compare(self, sight: SightCheck, facts: TopicFacts, watching: TopicWatch) -> bool:
         """Take the newest look at the topic; true when it has grown."""
@@ -281,7 +279,7 @@ class _Job:
         # That the brokers are away is no failure of the query's own.
         self.failures = 0
         if self.outputs.notices.condition(Cause.BLIND):
+            self.speaking.speak()
             return
         log.warning("waiting for the brokers", why=why)
-        self.outputs.notices.hold(Cause.BLIND, why)
-        self.outputs.writer.speak()
+        self.speaking.say(Cause.BLIND, why)

@@ -57,9 +57,12 @@ class Notices:
             self._last = max(self._wall_ms(), self._last + 1)
             self._events.append(Event(self._last, cause, why, records))
 
+    def told(self, at: int) -> None:
+        """Let what happens from now on be later than `at` (ms), which was told, whatever the clock shows."""
+        with self._lock:
+            self._last = max(self._last, at)
+
     def since(self, at: int) -> list[Event]:
         """Return the events after `at` (ms), oldest first."""
         with self._lock:
-            # A clock that was set back must not make new events look told.
-            self._last = max(self._last, at)
             return [event for event in self._events if event.at > at]

@@ -39,7 +39,7 @@ BATCH_MS = 2_000
 class Outputs:
     """The writer, the probe and the notices of one job; use as a context manager.
 
-    `session`: needed from the start where the findings table is Delta, else None.
+    `session`: needed from the start where the findings table is Delta, else None. `generation`: of the state.
     Raises ConfigError (LedgerError too), OSError.
     """
 
@@ -51,6 +51,7 @@ class Outputs:
         detection: DetectionSettings,
         more_sinks: Sequence[Sink] = (),
         session: SparkSession | None = None,
+        generation: int = 0,
     ) -> None:
         self._settings = settings
         self._probe = _probe(settings)
@@ -75,6 +76,7 @@ class Outputs:
             ledger.load().on_topic(facts.id, facts.cluster_id),
             [*storage_sinks(settings, storage, session), self.serving, self.alerting, *more_sinks],
             self._parts,
+            generation=generation,
             cluster_name=settings.cluster_name,
             identities=identities_of(settings.outputs.identities, storage.identity_key),
         )

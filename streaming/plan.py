@@ -6,12 +6,15 @@ as if it were new. Those offsets go into the manifest first: every run of every 
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 import structlog
 
+from rebalance_monitor.checkpoints.errors import FolderError
+from rebalance_monitor.checkpoints.files import replace_file
 from rebalance_monitor.checkpoints.ledger import Ledger
 from rebalance_monitor.checkpoints.manifest import (
     Identity,
@@ -22,7 +25,8 @@ from rebalance_monitor.checkpoints.manifest import (
     require_match,
     write_manifest,
 )
-from rebalance_monitor.checkpoints.spark_log import read_spark_log
+from rebalance_monitor.checkpoints.places import place_at
+from rebalance_monitor.checkpoints.spark_log import SparkLog, read_spark_log
 from rebalance_monitor.checkpoints.versions import CODEC_VERSION
 from rebalance_monitor.streaming.epochs import Marks, write_marks
 from rebalance_monitor.streaming.guard import has_read, removed_unread, require_uncut
@@ -71,6 +75,9 @@ def identity_of(facts: TopicFacts, buckets: int, lanes: int) -> Identity:
 def plan_state(storage: Storage, facts: TopicFacts, settings: Settings, *, rebuild: bool) -> StatePlan:
     """Return the state to run on and record it. Raises ManifestError where the stored one does not fit."""
     found = identity_of(facts, settings.buckets, shuffle_partitions(settings.spark.properties()))
+    if storage.remote and not storage.name.exists():
+        storage.states.mkdir(parents=True, exist_ok=True)
+        replace_file(storage.name, secrets.token_hex(6).encode())
     stored, rebuilt = _stored(storage.manifest, settings.storage.rebuild, rebuild=rebuild)
     if stored is not None and not storage.checkpoint(stored.generation).is_dir():
         log.warning("the checkpoint is gone: state is rebuilt", checkpoint=stored.generation)
@@ -111,17 +118,32 @@ def _stored(path: Place, word: str, *, rebuild: bool) -> tuple[Manifest | None, 
 
 def _resumed(storage: Storage, stored: Manifest, found: Identity, facts: TopicFacts) -> StatePlan:
     require_match(stored.identity, found)
-    checkpoint = storage.checkpoint(stored.generation)
-    spark_log = read_spark_log(checkpoint)
-    read = spark_log.read(facts.name)
-    # The ledger knows it too, for a checkpoint that lies elsewhere.
-    told = Ledger(storage.ledger).load().on_topic(facts.id, facts.cluster_id).positions
-    furthest = {**{p: last + 1 for p, last in told.items()}, **read}
+    number = stored.generation
+    spark_log = _spark_log(storage, number)
+    # The ledger knows it too, where Spark's log cannot be reached.
+    ledger = Ledger(storage.ledger).load()
+    told = ledger.on_topic(facts.id, facts.cluster_id).positions
+    furthest = {p: last + 1 for p, last in told.items()} | spark_log.read(facts.name)
     require_uncut(furthest, facts)
-    location, lost = storage.location(stored.generation), removed_unread(read, facts.begins)
     return StatePlan(
-        stored.grown(found), checkpoint, location, lost=lost, read=furthest, is_new=spark_log.begun < 0
+        stored.grown(found),
+        storage.checkpoint(number),
+        storage.location(number),
+        lost=removed_unread(furthest, facts.begins),
+        read=furthest,
+        is_new=spark_log.begun < 0 and ledger.generation != number,
     )
+
+
+def _spark_log(storage: Storage, generation: int) -> SparkLog:
+    """Return what Spark has logged of this generation; an empty log where only Spark reaches it."""
+    if not storage.remote:
+        return read_spark_log(storage.checkpoint(generation))
+    try:
+        return read_spark_log(place_at(storage.location(generation)))
+    except (FolderError, OSError) as error:
+        log.warning("the checkpoint's own log is not looked at", why=str(error))
+        return SparkLog()
 
 
 def _forget_lost(ledger: Ledger, facts: TopicFacts) -> None:

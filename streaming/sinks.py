@@ -6,8 +6,13 @@ back: there a batch that runs again is printed again, with the same ids.
 
 from __future__ import annotations
 
+import queue
+import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
+
+import structlog
 
 from rebalance_monitor.checkpoints.lines import lines_at
 from rebalance_monitor.coordinator.findings import to_json
@@ -22,6 +27,10 @@ if TYPE_CHECKING:
     from rebalance_monitor.checkpoints.places import Place
     from rebalance_monitor.coordinator.findings import Finding
     from rebalance_monitor.streaming.batches import Batch, BatchKey
+
+log = structlog.get_logger()
+WAITING = 10_000
+CLOSE_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,27 +123,57 @@ class QuarantineTable:
 
 
 class Lines:
-    """Findings as lines of text on a stream."""
+    """Findings as lines of text on a stream, for whoever looks on.
+
+    A thread of its own writes them: a reader who stands still holds nothing up. What is more than `WAITING`
+    lines behind is left out, and so is all once the stream fails. End with `close`.
+    """
 
     def __init__(self, show: Callable[[Finding], str], write: Callable[[str], None]) -> None:
         self._show = show
         self._write = write
+        self._left_out = 0
         self._is_open = True
+        self._waiting: queue.Queue[str | None] = queue.Queue(WAITING)
+        self._thread = threading.Thread(target=self._run, name="console", daemon=True)
+        self._thread.start()
 
     def start(self, committed: Snapshot) -> None:
         """Nothing can be taken back."""
 
     def write(self, key: BatchKey, telling: Telling) -> None:  # noqa: ARG002 - a sink takes what it needs
-        """Print the findings that are news: history rebuilds state and is for the tables.
-
-        Once the reader of a pipe is gone nothing more is printed; the other sinks go on.
-        """
-        try:
-            for finding in telling.findings if self._is_open else ():
-                if not finding.history:
-                    self._write(self._show(finding) + "\n")
-        except BrokenPipeError:
-            self._is_open = False
+        """Print the findings that are news: history rebuilds state and is for the tables. Does not block."""
+        for finding in telling.findings if self._is_open else ():
+            if not finding.history:
+                self._put(self._show(finding) + "\n")
 
     def committed(self, key: BatchKey) -> None:
         """Nothing is left to do."""
+
+    def close(self) -> None:
+        """Wait some seconds for what is not written yet."""
+        with suppress(queue.Full):
+            self._waiting.put(None, timeout=CLOSE_S)
+        self._thread.join(CLOSE_S)
+
+    def _put(self, line: str) -> None:
+        try:
+            self._waiting.put_nowait(line)
+        except queue.Full:
+            if not self._left_out:
+                log.warning("the output's reader stands still: findings are left out there, and only there")
+            self._left_out += 1
+        else:
+            if self._left_out:
+                log.warning("the output's reader goes on", findings_left_out=self._left_out)
+            self._left_out = 0
+
+    def _run(self) -> None:
+        while (line := self._waiting.get()) is not None:
+            try:
+                self._write(line)
+            except (OSError, ValueError) as error:
+                # The reader of the pipe is gone, a disk is full, or the stream is closed.
+                self._is_open = False
+                log.warning("findings are no longer printed", why=f"{type(error).__name__}: {error}")
+                return

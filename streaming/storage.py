@@ -3,7 +3,8 @@
 They lie side by side, so that state can be rebuilt in a new folder without losing the others. The folder is a
 path of the driver's file system or a URI that pyarrow reaches (checkpoints/places.py). Only the checkpoint
 below `state/` is written by Spark itself, and may lie elsewhere (`storage.checkpoint`), where executors run
-on other machines: the folder of that generation is then an empty one, which says that it was begun.
+on other machines: the folder of that generation is then an empty one, which says that it was begun. There it
+lies in a folder of the storage's own, so that neither another job nor a storage made anew meets its batches.
 """
 
 from __future__ import annotations
@@ -46,11 +47,21 @@ class Storage:
         """Spark's checkpoint of one generation."""
         return self.states / str(generation)
 
+    @property
+    def name(self) -> Place:
+        """The file that holds the name of the storage's folder below `remote`."""
+        return self.states / "name"
+
+    @property
+    def elsewhere(self) -> str:
+        """The URI below which Spark writes the checkpoints, "" for `states`. Raises OSError: no name."""
+        return f"{self.remote.rstrip('/')}/{self.name.read_text(encoding='utf-8')}" if self.remote else ""
+
     def location(self, generation: int) -> str:
-        """Where Spark writes the checkpoint of one generation: a path or a URI."""
+        """Where Spark writes the checkpoint of one generation: a path or a URI. Raises OSError."""
         own = self.checkpoint(generation)
         if self.remote:
-            return f"{self.remote.rstrip('/')}/{generation}"
+            return f"{self.elsewhere}/{generation}"
         return own.as_uri() if is_remote(own) else str(own)
 
     @property

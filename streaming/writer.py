@@ -2,9 +2,9 @@
 
 One action on the operator's output, and only one: a second would run the state function again, and a cached
 frame would cost more than it saves. Then, in this order: read, roll up, refine by what the probe saw, write
-the sinks, commit the ledger. A batch that the ledger has is skipped: Spark runs it again when the process
-died between the ledger's commit and Spark's own. Blocks for the sinks. An error fails the batch, which runs
-again at the next start.
+the sinks, commit the ledger. A batch that the ledger has told is skipped: Spark runs it again when the
+process died between the ledger's commit and Spark's own. Blocks for the sinks. An error fails the batch,
+which runs again at the next start.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Told:
     batches: int = 0
     rows: int = 0
     findings: int = 0
-    last_batch: int = -1
+    last: BatchKey | None = None
 
 
 class BatchWriter:
@@ -75,6 +75,7 @@ class BatchWriter:
         sinks: Sequence[Sink],
         parts: DriverParts,
         *,
+        generation: int = 0,
         cluster_name: str = "",
         identities: Identities = SHOWN,
         wall_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
@@ -83,6 +84,7 @@ class BatchWriter:
         self._snapshot = snapshot
         self._sinks = sinks
         self._parts = parts
+        self._generation = generation
         self._cluster_name = cluster_name
         self._identities = identities
         self._wall_ms = wall_ms
@@ -119,15 +121,23 @@ class BatchWriter:
             self.apply(BatchKey(self._query_id, batch_id), read_batch(rows))
 
     def apply(self, key: BatchKey, batch: Batch) -> None:
-        """Tell about `batch`, unless the ledger says that it has been told."""
-        if self._snapshot.has(*key):
-            log.info("told before the restart", batch=key.batch_id)
-        else:
+        """Tell about `batch`, unless the ledger says that it has been told.
+
+        A checkpoint that is older than the ledger (a backup, a log that lost its newest files) numbers other
+        records as batches that are known: of these is told what is beyond the ledger.
+        """
+        if not self._snapshot.has(*key):
             self._tell(key, batch)
-        # Counted last: a batch that fails again and again must not pass for progress.
-        self.told.batches += 1
-        self.told.rows += batch.rows
-        self.told.last_batch = key.batch_id
+        elif self._snapshot.passed_by(batch.positions):
+            log.warning("the checkpoint is older than the ledger", batch=key.batch_id)
+            self._tell(key, replace(batch, findings=list(filter(self._is_news, batch.findings))))
+        else:
+            log.info("told before the restart", batch=key.batch_id)
+        # Counted last, and once: what fails again and again, here or in Spark's own log, is no progress.
+        if key != self.told.last:
+            self.told.batches += 1
+            self.told.rows += batch.rows
+            self.told.last = key
 
     def speak(self) -> bool:
         """Tell what the monitor noticed about itself in a batch of its own; false while another is told.
@@ -182,11 +192,21 @@ class BatchWriter:
             (again if known else news).append(finding)
         return again, news
 
+    def _is_news(self, finding: Finding) -> bool:
+        """Whether no batch that the ledger knows can have told it; history is sorted later."""
+        if finding.history:
+            return True
+        if finding.shard is not None and finding.offset is not None:
+            return not self._snapshot.told(finding.shard, finding.offset)
+        return finding.at > self._snapshot.now
+
     def _named(self, finding: Finding) -> Finding:
         return replace(finding, cluster=self._cluster_name) if self._cluster_name else finding
 
     def _commit(self, key: BatchKey, batch: Batch) -> None:
         after = self._parts.into(self._snapshot.after(*key, batch.now, batch.positions))
+        if key.query_id != MONITOR:
+            after = replace(after, generation=self._generation)
         lines = next((sink for sink in self._sinks if isinstance(sink, JsonLines)), None)
         if lines is not None:
             after = replace(after, jsonl_bytes=lines.written)

@@ -167,3 +167,11 @@ def test_a_batch_without_a_time_leaves_the_time_of_the_one_before_and_other_quer
     snapshot = Snapshot().after("q", 3, now=0, positions={}).after("r", 5, now=-1, positions={})
     assert snapshot.now == 0
     assert snapshot.batches == {"q": 3, "r": 5}
+
+
+def test_brokers_that_begin_to_tell_ids_are_not_taken_for_others() -> None:
+    old = Snapshot(topic_id="", cluster_id="", positions={0: 7}, live={"a": 1})
+    assert old.on_topic("t", "c") == replace(old, topic_id="t", cluster_id="c")
+    known = replace(old, topic_id="t", cluster_id="c")
+    assert known.on_topic("", "") == known
+    assert known.on_topic("another", "").positions == {}

@@ -79,5 +79,5 @@ def test_a_state_that_is_no_longer_read_says_what_to_do(version: int) -> None:
     stored = place.read_bytes()
     blobs = [blob for _, blob in decode_lane(stored).values()] if place.suffix == ".lane" else [stored]
     for blob in blobs:
-        with pytest.raises(StateVersionError, match=rf"version {version}, .* version 3: .*--rebuild-state"):
+        with pytest.raises(StateVersionError, match=rf"version {version}, .* version 3\. .*--rebuild-state"):
             decode_state(blob)

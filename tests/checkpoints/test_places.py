@@ -323,7 +323,13 @@ def test_spark_is_given_the_name_that_hadoop_knows(s3: str, tmp_path: Path) -> N
     assert storage_at(s3.replace("s3:", "s3a:")).location(3) == f"{bucket.replace('s3:', 's3a:')}/state/3"
     assert storage_at(tmp_path.as_uri()).location(1) == f"{tmp_path.as_uri()}/state/1"
     assert storage_at(str(tmp_path)).location(1) == f"{tmp_path}/state/1"
-    assert storage_at(s3, "hdfs://name/x").location(2) == "hdfs://name/x/2"
+
+
+def test_a_checkpoint_elsewhere_lies_in_a_folder_of_the_storages_own(tmp_path: Path) -> None:
+    storage = storage_at(str(tmp_path), "hdfs://name/x/")
+    storage.states.mkdir()
+    storage.name.write_text("7f3a")
+    assert storage.location(2) == "hdfs://name/x/7f3a/2"
 
 
 def test_a_store_that_cannot_be_written_is_told_in_one_sentence(s3: str, tmp_path: Path) -> None:

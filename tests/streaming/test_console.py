@@ -61,4 +61,11 @@ def test_a_pipe_whose_reader_went_away_ends_the_printing_and_nothing_else() -> N
     sink = Lines(lambda finding: finding.id, gone)
     for batch in range(3):
         sink.write(BatchKey("q", batch), Telling([FINDINGS[0]], Batch(), 0))
+    sink.close()
     assert len(tried) == 1
+
+
+def test_what_the_streams_encoding_lacks_is_escaped() -> None:
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    writer(stream)("orders → 7\n")
+    assert stream.buffer.getvalue() == b"orders \\u2192 7\n"  # type: ignore[attr-defined]  # a BytesIO

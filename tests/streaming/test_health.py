@@ -152,6 +152,13 @@ def test_an_event_that_the_ledger_has_is_not_told_again() -> None:
     assert said(Health(SETTINGS, "c", health.snapshot(), notices), 0) == []
 
 
+def test_what_happened_at_a_start_for_which_the_clock_was_set_back_is_told() -> None:
+    notices = Notices(lambda: T0)
+    health = Health(SETTINGS, "c", {"told": T0 + 3_600_000}, notices)
+    notices.happened(Cause.DATA_LOST, "removed while the monitor was away", 1)
+    assert said(health, 0) == ["data_lost opened"]
+
+
 def test_an_event_after_the_clock_was_set_back_is_told() -> None:
     now = [T0]
     notices = Notices(lambda: now[0])

@@ -32,7 +32,8 @@ def end(root: Path, stop: Event) -> None:
     settings, detection = Settings(web=OFF, probe=OFF, audit={"every_batches": 0}), DetectionSettings()
     with Outputs(settings, Storage(root), FACTS, detection) as outputs, ended_by_others(stop):
         plan: Any = Plan(detection, "c1", {})
-        jobs._Job(settings, Options(), stop, None, outputs, plan, "", None).run(FACTS)
+        leaders = Storage(root).leaders
+        jobs._Job(settings, Options(), stop, None, outputs, plan, "", leaders, None).run(FACTS)
 
 
 def told(root: Path) -> list[str]:

@@ -142,12 +142,39 @@ def test_a_topic_that_was_cut_off_below_what_was_read_is_refused(tmp_path: Path)
 def test_a_checkpoint_elsewhere_is_resumed_and_its_cut_off_topic_refused(tmp_path: Path) -> None:
     storage = Storage(tmp_path, "hdfs://name:8020/monitor/")
     first = plan_state(storage, FACTS, Settings(), rebuild=False)
-    assert first.location == "hdfs://name:8020/monitor/1"
+    assert first.location == f"hdfs://name:8020/monitor/{storage.name.read_text()}/1"
     assert plan_state(storage, FACTS, Settings(), rebuild=False) == first
     told = Ledger(storage.ledger).load().on_topic("topic", "cluster").after("q", 0, 0, {0: 9})
-    Ledger(storage.ledger).commit(told)
+    Ledger(storage.ledger).commit(replace(told, generation=1))
+    again = plan_state(storage, FACTS, Settings(), rebuild=False)
+    assert (again.read, again.is_new) == ({0: 10}, False)
+    later = plan_state(
+        storage,
+        replace(FACTS, begins={0: 13, 1: 7, 2: 0}, ends={0: 20, 1: 7, 2: 3}),
+        Settings(),
+        rebuild=False,
+    )
+    assert later.lost == {0: 3}
     with pytest.raises(ManifestError, match=r"0 \(read up to 10, kept to 8\)"):
         plan_state(storage, replace(FACTS, ends={0: 8, 1: 7, 2: 3}), Settings(), rebuild=False)
+
+
+def test_the_log_of_a_checkpoint_elsewhere_is_read_where_it_can_be_reached(tmp_path: Path) -> None:
+    storage = Storage(tmp_path / "job", (tmp_path / "spark").as_uri())
+    first = plan_state(storage, FACTS, Settings(), rebuild=False)
+    written = tmp_path / "spark" / storage.name.read_text() / "1"
+    written.mkdir(parents=True)
+    committed(replace(first, checkpoint=written), {0: 4, 1: 7, 2: 3})
+    again = plan_state(storage, FACTS, Settings(), rebuild=False)
+    assert (again.read, again.is_new) == ({0: 4, 1: 7, 2: 3}, False)
+
+
+def test_a_storage_made_anew_meets_no_checkpoint_of_the_one_before(tmp_path: Path) -> None:
+    places = [
+        plan_state(Storage(tmp_path / name, "hdfs://name/x"), FACTS, Settings(), rebuild=False).location
+        for name in ("before", "after")
+    ]
+    assert places[0] != places[1]
 
 
 def test_a_damaged_log_of_sparks_is_refused_by_name(tmp_path: Path) -> None:

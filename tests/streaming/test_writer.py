@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import threading
 from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
@@ -18,6 +20,7 @@ from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.sightings import Sighting
 from rebalance_monitor.dashboard.table_files import files
 from rebalance_monitor.decoders import Row, rows
+from rebalance_monitor.streaming import sinks
 from rebalance_monitor.streaming.batches import Batch, BatchKey, read_batch
 from rebalance_monitor.streaming.notices import Notices
 from rebalance_monitor.streaming.parts import Parts
@@ -54,15 +57,19 @@ class MortalLedger(Ledger):
             raise DiedError
 
 
-def input_batches(history: int = 0) -> list[Batch]:
-    """What Spark gives for the eventful topic and some unreadable records, four rows at a time."""
+def input_batches(history: int = 0, whole: int | None = None) -> list[Batch]:
+    """What Spark gives for the eventful topic and some unreadable records, four rows at a time.
+
+    From batch `whole` on it gives all that is left at once.
+    """
     topic, stored, out = eventful_topic(), None, []
     bad = [Row(0, 0, rows.FAILURE, n, n, -1, "", -1, 0, BAD) for n in (900, 901, 902)]
     everything: list[Row] = [*topic.rows, *(replace(row, record_ts=T0 + 61_000) for row in bad)]
     plan = Plan(SETTINGS, "c1", {0: history} if history else {})
-    for start in range(0, len(everything), 4):
-        batch = everything[start : start + 4]
-        stored, found = step(plan, 0, 0, batch, T0 + start * 3_000, stored, ticks=True)
+    starts = range(0, len(everything), 4)
+    for start, end in pairwise([*starts[:whole], *starts[whole or len(starts) :][:1], len(everything)]):
+        now = T0 + starts[(end - 1) // 4] * 3_000
+        stored, found = step(plan, 0, 0, everything[start:end], now, stored, ticks=True)
         out.append([tuple(row) for row in found])
     return [read_batch(found) for found in out]  # type: ignore[arg-type]  # the same tuples as Spark's
 
@@ -133,6 +140,33 @@ def test_wherever_the_process_dies_each_finding_is_told_once(
     assert table_ids(storage.findings) == sorted(finding.id for finding in expected)
 
 
+@pytest.mark.parametrize("kept", range(1, len(BATCHES)))
+def test_a_checkpoint_older_than_the_ledger_costs_no_finding_and_doubles_none(
+    tmp_path: Path, kept: int
+) -> None:
+    """A backup of the checkpoint is brought back: batch `kept`, which the ledger knows, is now another."""
+    for known in range(kept, len(BATCHES)):
+        storage = Storage(tmp_path / f"job-{known}")
+        writer = writer_at(storage)
+        for number, batch in enumerate(BATCHES[: known + 1]):
+            writer.apply(BatchKey(QUERY, number), batch)
+        writer = writer_at(storage)
+        for number, batch in list(enumerate(input_batches(whole=kept)))[kept:]:
+            writer.apply(BatchKey(QUERY, number), batch)
+        found = [finding.id for finding in told(storage) if finding.offset is not None]
+        expected = [finding.id for finding in undisturbed(tmp_path / "calm") if finding.offset is not None]
+        assert sorted(found) == sorted(set(expected))
+
+
+@pytest.mark.parametrize("last", ["group", "removed"])
+def test_the_last_word_about_a_group_counts(last: str) -> None:
+    first = "removed" if last == "group" else "group"
+    batch = read_batch(
+        [(kind, 0, "g", '{"generation":3}' if kind == "group" else "") for kind in (first, last)]
+    )
+    assert (list(batch.groups), batch.removed) == ((["g"], []) if last == "group" else ([], ["g"]))
+
+
 def test_a_batch_that_fails_is_no_progress(tmp_path: Path) -> None:
     """The job gives up after some failures without progress; a sink that always fails must get there."""
     ledger = MortalLedger(tmp_path)
@@ -141,10 +175,17 @@ def test_a_batch_that_fails_is_no_progress(tmp_path: Path) -> None:
     for _attempt in range(3):
         with pytest.raises(DiedError):
             writer.apply(BatchKey(QUERY, 0), BATCHES[0])
-    assert (writer.told.batches, writer.told.last_batch) == (0, -1)
+    assert (writer.told.batches, writer.told.last) == (0, None)
     ledger.dies = ""
     writer.apply(BatchKey(QUERY, 0), BATCHES[0])
-    assert (writer.told.batches, writer.told.last_batch) == (1, 0)
+    assert (writer.told.batches, writer.told.last) == (1, BatchKey(QUERY, 0))
+
+
+def test_a_batch_whose_commit_spark_cannot_log_is_no_progress_either(tmp_path: Path) -> None:
+    writer = writer_at(Storage(tmp_path))
+    for _attempt in range(3):
+        writer.apply(BatchKey(QUERY, 0), BATCHES[0])
+    assert writer.told.batches == 1
 
 
 def test_a_batch_that_failed_half_way_counts_once_in_the_same_process(tmp_path: Path) -> None:
@@ -215,7 +256,38 @@ def test_the_console_is_told_news_and_no_history() -> None:
     lines: list[str] = []
     sink = Lines(lambda finding: finding.id, lines.append)
     sink.write(BatchKey(QUERY, 0), Telling([replace(live, history=True), live], Batch(), 0))
+    sink.close()
     assert lines == [f"{live.id}\n"]
+
+
+def test_a_reader_of_the_console_who_stands_still_holds_nothing_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sinks, "WAITING", 2)
+    goes_on, lines = threading.Event(), list[str]()
+
+    def write(line: str) -> None:
+        goes_on.wait()
+        lines.append(line)
+
+    sink, told = Lines(lambda finding: finding.id, write), Telling(BATCHES[0].findings[:1] * 9, Batch(), 0)
+    for number in range(5):
+        sink.write(BatchKey(QUERY, number), told)
+    goes_on.set()
+    sink.close()
+    assert 1 <= len(lines) <= 3
+
+
+def test_a_console_that_fails_is_given_up_and_fails_no_batch() -> None:
+    tried: list[str] = []
+
+    def write(line: str) -> None:
+        tried.append(line)
+        raise OSError(28, "No space left on device")
+
+    sink, told = Lines(lambda finding: finding.id, write), Telling(BATCHES[0].findings[:1] * 3, Batch(), 0)
+    sink.write(BatchKey(QUERY, 0), told)
+    sink.close()
+    sink.write(BatchKey(QUERY, 1), told)
+    assert len(tried) == 1
 
 
 def test_the_cluster_is_called_what_the_configuration_calls_it(tmp_path: Path) -> None:

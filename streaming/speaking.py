@@ -1,0 +1,73 @@
+"""Tells between batches what cannot wait for one: that there is none, that the brokers are away.
+
+A storage that is away too, or a batch that is being told, may be in the way: then it is told at a later turn.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import structlog
+
+from rebalance_monitor.coordinator.causes import Cause
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rebalance_monitor.streaming.notices import Notices
+    from rebalance_monitor.streaming.writer import BatchWriter
+
+log = structlog.get_logger()
+FIRST_BATCH = 10
+
+
+class Speaking:
+    """`patience_ms`: after so long without a batch that is said; ten times as long before the first."""
+
+    def __init__(
+        self,
+        notices: Notices,
+        writer: BatchWriter,
+        patience_ms: int,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._notices, self._writer = notices, writer
+        self._patience_ms = patience_ms
+        self._now = now
+        self._is_owed = False
+        self.begin()
+
+    def begin(self) -> None:
+        """Count the time without a batch from now on."""
+        self._progressed = self._now()
+
+    def progressed(self) -> None:
+        """Take a batch as finished."""
+        self.begin()
+        self._notices.hold(Cause.BEHIND, "")
+
+    def turn(self) -> None:
+        """Say that there has been no batch for too long, and what is still to be told; called often."""
+        silent_s = self._now() - self._progressed
+        # The first batch reads all history, which takes what it takes.
+        patience_ms = self._patience_ms * (1 if self._writer.told.batches else FIRST_BATCH)
+        if silent_s * 1000 > patience_ms and not self._notices.condition(Cause.BEHIND):
+            self._notices.hold(Cause.BEHIND, f"no batch was finished for {silent_s:.0f} s")
+            self._is_owed = True
+        self.speak()
+
+    def say(self, cause: Cause, why: str) -> None:
+        """Tell, now or at a later turn, that a condition holds."""
+        self._notices.hold(cause, why)
+        self._is_owed = True
+        self.speak()
+
+    def speak(self) -> None:
+        """Tell what is still to be told, if nothing is in the way."""
+        if not self._is_owed:
+            return
+        try:
+            self._is_owed = not self._writer.speak()
+        except OSError as error:
+            log.warning("what the monitor noticed cannot be told yet", why=str(error))

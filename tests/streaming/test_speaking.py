@@ -1,0 +1,74 @@
+"""What cannot wait for a batch is told as soon as nothing is in the way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from rebalance_monitor.coordinator.causes import Cause
+from rebalance_monitor.streaming.notices import Notices
+from rebalance_monitor.streaming.speaking import FIRST_BATCH, Speaking
+from rebalance_monitor.streaming.writer import Told
+
+
+@dataclass
+class Writer:
+    """Speaks as told: True, False (a batch is being told), or an error of its storage."""
+
+    answers: list[Any]
+    told: Told = field(default_factory=lambda: Told(batches=1))
+    asked: int = 0
+
+    def speak(self) -> bool:
+        self.asked += 1
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return bool(answer)
+
+
+@dataclass
+class Clock:
+    now: float = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def speaking(writer: Writer, clock: Clock) -> tuple[Speaking, Notices]:
+    notices = Notices()
+    return Speaking(notices, writer, 10_000, clock), notices  # type: ignore[arg-type]  # all that is used of it
+
+
+def test_a_storage_that_is_away_with_the_brokers_ends_nothing_and_is_told_later() -> None:
+    writer, clock = Writer([OSError("no route to host"), False, True]), Clock()
+    found, notices = speaking(writer, clock)
+    found.say(Cause.BLIND, "no broker answers")
+    assert notices.condition(Cause.BLIND) == "no broker answers"
+    for _turn in range(5):
+        found.speak()
+    assert (writer.asked, writer.answers) == (3, [])
+
+
+def test_a_silence_is_told_once_and_ends_with_the_next_batch() -> None:
+    writer, clock = Writer([True, True]), Clock()
+    found, notices = speaking(writer, clock)
+    for clock.now in (9.0, 10.5, 30.0):
+        found.turn()
+    assert (writer.asked, notices.condition(Cause.BEHIND)) == (1, "no batch was finished for 10 s")
+    found.progressed()
+    assert notices.condition(Cause.BEHIND) == ""
+    clock.now = 50.0
+    found.turn()
+    assert writer.asked == 2
+
+
+def test_the_first_batch_may_take_its_time() -> None:
+    writer, clock = Writer([True], Told()), Clock()
+    found, notices = speaking(writer, clock)
+    clock.now = 9.0 * FIRST_BATCH
+    found.turn()
+    assert notices.condition(Cause.BEHIND) is None
+    clock.now = 11.0 * FIRST_BATCH
+    found.turn()
+    assert notices.condition(Cause.BEHIND)
