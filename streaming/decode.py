@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.decoders import decode_batch, pieces
+from rebalance_monitor.streaming.memory import settle
 from rebalance_monitor.streaming.packing import PACK_DDL, packed
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 def decode_batches(batches: Iterable[pa.RecordBatch], lanes: Lanes) -> Iterator[pa.RecordBatch]:
     """Decode each batch by itself, in pieces that Arrow can hold; runs are cut at the borders."""
+    settle()
     for batch in batches:
         for part in pieces(batch):
             yield packed(decode_batch(part, lanes.buckets), lanes)

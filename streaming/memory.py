@@ -1,4 +1,4 @@
-"""The driver's memory over months: what Arrow no longer uses goes back to the system.
+"""Memory over months: on the driver what Arrow no longer uses goes back to the system; garbage in workers.
 
 Arrow's own choice, mimalloc, keeps what a merge of files or a page of history took: 160 MB were resident for
 38 MB in use after two hours of load. The system's allocator is asked to give back (`malloc_trim` with glibc),
@@ -7,7 +7,15 @@ which also covers what other libraries have freed.
 
 from __future__ import annotations
 
+import gc
+from itertools import count
+
 import pyarrow as pa
+
+SETTLES = frozenset({2, 20, 200, 2_000, 20_000})
+"""Tasks of a worker before which what it holds is taken for good."""
+
+_tasks = count()
 
 
 def use_system_pool() -> None:
@@ -18,3 +26,13 @@ def use_system_pool() -> None:
 def give_back() -> None:
     """Return freed memory to the system; takes milliseconds."""
     pa.default_memory_pool().release_unused()
+
+
+def settle() -> None:
+    """Take what a worker holds for good now and then; called at the beginning of a task.
+
+    pyspark looks for cyclic garbage after every task, through every library and everything that is remembered
+    from batch to batch. A few times only: what is frozen and ends in a cycle is never freed.
+    """
+    if next(_tasks) in SETTLES:
+        gc.freeze()

@@ -64,6 +64,12 @@ LOCAL: dict[str, str] = {
     # On two cores the second task costs a fifth more CPU a batch and shortens none.
     "spark.sql.shuffle.partitions": "1",
     "spark.ui.enabled": "false",
+    # Its records of jobs and plans are kept all the same: of thousands, with a text of each plan.
+    "spark.sql.ui.explainMode": "simple",
+    "spark.sql.ui.retainedExecutions": "20",
+    "spark.ui.retainedJobs": "50",
+    "spark.ui.retainedStages": "50",
+    "spark.ui.retainedTasks": "500",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",

@@ -36,7 +36,6 @@ log = structlog.get_logger()
 MONITOR = "monitor"
 # A line names so many incidents; the rest is in the findings.
 INCIDENTS = 5
-OUTPUT_COLUMNS = ("row_kind", "shard", "group", "body")
 
 
 class DriverParts(Protocol):
@@ -115,7 +114,7 @@ class BatchWriter:
         """Apply one batch; Spark's `foreachBatch` function."""
         self._has_id.wait()
         # Spark's rows are tuples.
-        rows: list[Any] = frame.select(*OUTPUT_COLUMNS).collect()
+        rows: list[Any] = frame.collect()
         # Whatever is logged on the way, by sinks too, says which batch it belongs to.
         with structlog.contextvars.bound_contextvars(batch=batch_id):
             self.apply(BatchKey(self._query_id, batch_id), read_batch(rows))

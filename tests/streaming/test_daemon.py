@@ -54,3 +54,17 @@ def test_python_forgets_the_archives_that_it_has_looked_into(tmp_path: Path) -> 
     where, remembered = done.stdout.splitlines()
     assert where.endswith("pyspark/__init__.py")
     assert remembered == "[]"
+
+
+PREPARED = """
+import gc, sys
+from rebalance_monitor.streaming.daemon import prepare
+prepare()
+print("pandas" in sys.modules, gc.get_freeze_count() > 10_000, len(gc.get_objects()) < 1_000)
+"""
+
+
+def test_the_libraries_of_a_task_are_no_part_of_a_workers_look_for_garbage() -> None:
+    pytest.importorskip("pyspark")
+    done = subprocess.run([sys.executable, "-c", PREPARED], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "True", "True"]

@@ -30,3 +30,22 @@ def test_freed_buffers_are_given_back_while_others_between_them_stay() -> None:
     done = subprocess.run([sys.executable, "-c", RUN], capture_output=True, text=True, check=True)
     before, held, after = map(int, done.stdout.split())
     assert after - before < (held - before) / 3, done.stdout
+
+
+SETTLED = """
+import gc
+from rebalance_monitor.streaming.memory import settle
+gc.collect()
+counts, kept = [], []
+for task in range(300):
+    kept.append([])
+    settle()
+    counts.append(gc.get_freeze_count())
+print([at for at, (a, b) in enumerate(zip(counts, counts[1:]), 1) if b > a])
+"""
+
+
+def test_a_worker_takes_what_it_holds_for_good_a_few_times_only() -> None:
+    """Each time costs what is in a cycle then: it is never freed."""
+    done = subprocess.run([sys.executable, "-c", SETTLED], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[2, 20, 200]"
