@@ -12,8 +12,9 @@ if TYPE_CHECKING:
 
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
-# Fields of /proc/PID/stat after the command: parent, own CPU time, start, resident pages.
-PARENT, CPU, START, RESIDENT = 1, slice(11, 13), 19, 21
+# Fields of /proc/PID/stat after the command: parent, own CPU time, with that of children that have ended,
+# start, resident pages.
+PARENT, OWN, ALL, START, RESIDENT = 1, slice(11, 13), slice(11, 15), 19, 21
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +53,11 @@ def _processes() -> Iterator[_Process]:
             continue
         command, _, rest = text.partition("(")[2].rpartition(")")
         fields = rest.split()
-        cpu_s = sum(map(int, fields[CPU])) * TICK_S
+        is_jvm = command == "java"
+        # The JVM's own children are commands of a millisecond, which no sample meets.
+        cpu_s = sum(map(int, fields[ALL if is_jvm else OWN])) * TICK_S
         resident = int(fields[RESIDENT]) * PAGE
-        yield _Process(int(name), command == "java", int(fields[PARENT]), int(fields[START]), cpu_s, resident)
+        yield _Process(int(name), is_jvm, int(fields[PARENT]), int(fields[START]), cpu_s, resident)
 
 
 class Meter:

@@ -2,8 +2,8 @@
 
 Exactly once: a batch is one Delta transaction of (query id, batch id), so a batch that runs again appends
 nothing that is there. Delta cannot forget a batch that was written and not committed in the ledger, so its
-rows stay. Should it say more when it runs again (the probe may have seen more since), the findings whose ids
-are not in the table follow, in a transaction of their own.
+rows stay. Should it say more when it runs again (the probe may have seen more since; a checkpoint that is
+older than the table gives other records this number), the findings whose ids are not in the table follow.
 Refuses executors that do not reach the table's folder, and a session without Delta.
 """
 
@@ -45,8 +45,6 @@ if TYPE_CHECKING:
     from rebalance_monitor.streaming.storage import Storage
 
 EXTENSIONS, EXTENSION = "spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension"
-# Behind the query id: what only the second run of a batch said.
-AGAIN = ":again"
 # Written by the driver, read by an executor. Not hidden: Spark would not see it.
 PROBE = "reach.txt"
 DELTA: dict[str, str] = {
@@ -67,6 +65,8 @@ class DeltaTable:
         self._session = session
         # Whether the next batch may have been written before, by a try that was not committed.
         self._unsure = True
+        # Query -> the last batch that the table has of it, when that was last unsure.
+        self._written: Mapping[str, int] = {}
 
     def start(self, committed: Snapshot) -> None:  # noqa: ARG002 - its transactions say what is there
         """Raise ConfigError where a Parquet table lies in the folder."""
@@ -74,21 +74,19 @@ class DeltaTable:
 
     def write(self, key: BatchKey, telling: Telling) -> None:
         """Append the batch in one transaction. Raises OSError."""
-        app, findings = key.query_id, telling.findings
-        if self._unsure and self._has(key):
-            app, findings = f"{app}{AGAIN}", self._untold(findings)
+        if self._unsure:
+            self._written = read_log(self._folder).transactions if is_delta(self._folder) else {}
+        known = self._written.get(key.query_id, -1) >= key.batch_id
+        findings = self._untold(telling.findings) if known else telling.findings
         self._unsure = True
         if findings:
             with _as_os_error("the findings table could not be written"):
-                self._append(findings, app, key.batch_id)
+                # Delta would pass over a number that it knows; what is there already is left out above.
+                self._append(findings, None if known else key)
 
     def committed(self, key: BatchKey) -> None:  # noqa: ARG002 - a sink takes what it needs
         """Take the batch as final: the next one is new."""
         self._unsure = False
-
-    def _has(self, key: BatchKey) -> bool:
-        written = read_log(self._folder).transactions if is_delta(self._folder) else {}
-        return written.get(key.query_id, -1) >= key.batch_id
 
     def _untold(self, findings: Sequence[Finding]) -> list[Finding]:
         told: set[str] = set()
@@ -97,11 +95,13 @@ class DeltaTable:
                 told.update(parquet_file(path).read(columns=["id"])["id"].to_pylist())
         return [finding for finding in findings if finding.id not in told]
 
-    def _append(self, findings: Sequence[Finding], app: str, version: int) -> None:
+    def _append(self, findings: Sequence[Finding], key: BatchKey | None) -> None:
         writer = findings_frame(self._session, findings).coalesce(1).write.format("delta").mode("append")
         # Fields that a later version adds become columns by themselves.
         writer = writer.partitionBy("date").option("mergeSchema", "true")
-        writer.option("txnAppId", app).option("txnVersion", version).save(self._folder.as_uri())
+        if key is not None:
+            writer = writer.option("txnAppId", key.query_id).option("txnVersion", key.batch_id)
+        writer.save(self._folder.as_uri())
 
 
 def findings_frame(session: SparkSession, findings: Sequence[Finding]) -> DataFrame:

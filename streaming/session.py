@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.config.model import Settings
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-# Renames through Hadoop's FileSystem: on a local folder this spares a forked shell command per file.
+# Renames through Hadoop's FileSystem: on a local folder this spares commands; a chmod for each file is left.
 LOCAL_FILES = (
     "org.apache.spark.sql.execution.streaming.FileSystemBasedCheckpointFileManager",
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager",

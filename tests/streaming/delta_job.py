@@ -58,8 +58,13 @@ def main(root: Path) -> None:
     for _ in range(2):
         sink.write(BatchKey(QUERY, BATCHES + 1), telling([*batch(BATCHES), more]))
     sink.committed(BatchKey(QUERY, BATCHES + 1))
-    # Delta itself refuses what the sink would have let through.
     sink.write(BatchKey(QUERY, BATCHES + 1), telling(batch(BATCHES)))
+    # A checkpoint that is older than the table: numbers that it knows are of other batches now.
+    sink = DeltaTable(storage.findings, session)
+    sink.start(Snapshot())
+    for number in (1, 2):
+        sink.write(BatchKey(QUERY, number), telling([*batch(number), replace(FULL, id=f"older-{number}")]))
+        sink.committed(BatchKey(QUERY, number))
 
     place = f"delta.`{storage.findings.as_uri()}`"
     told: dict[str, object] = {"rows": ids(session, place), "files": len(list(files(storage.findings)))}

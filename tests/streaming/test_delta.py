@@ -29,10 +29,11 @@ def test_each_finding_stands_once_in_a_delta_table_and_upkeep_loses_none(tmp_pat
     assert done.returncode == 0, done.stderr[-3_000:]
     told = json.loads(done.stdout.splitlines()[-1])
     expected = {number: [f.id for f in delta_job.batch(number)] for number in range(delta_job.BATCHES + 1)}
-    everything = sorted(["more", *(one for found in expected.values() for one in found)])
+    added = ["more", "older-1", "older-2"]
+    everything = sorted([*added, *(one for found in expected.values() for one in found)])
     assert told["rows"] == told["merged_rows"] == everything
     assert told["view"] == len(everything)
-    assert told["files"] == told["merged"][0] == delta_job.BATCHES + 2
+    assert told["files"] == told["merged"][0] == delta_job.BATCHES + 4
     assert told["merged_files"] == told["merged"][1] == 2
     assert told["days_deleted"] == 1
     kept = sorted(one for number, found in expected.items() if number % 2 for one in found)

@@ -27,7 +27,6 @@ from rebalance_monitor.dashboard.findings_table import read_newest
 from rebalance_monitor.dashboard.table_files import files
 from rebalance_monitor.lab.job import Job
 from rebalance_monitor.lab.node import wait_until
-from rebalance_monitor.streaming.delta import AGAIN
 from rebalance_monitor.streaming.storage import storage_at
 from rebalance_monitor.streaming.writer import MONITOR
 from tests.streaming.test_end_to_end import PATIENCE_S, Members, joined
@@ -64,8 +63,7 @@ class Whole:
         """Query -> its last batch in the table."""
         if not (self.job.storage / "tables" / "findings" / "_delta_log").is_dir():
             return {}
-        found = read_log(self.storage.findings).transactions
-        return {app: batch for app, batch in found.items() if not app.endswith(AGAIN)}
+        return dict(read_log(self.storage.findings).transactions)
 
     def committed(self) -> int:
         """The last batch in the ledger; what the ledger was after it is kept."""
