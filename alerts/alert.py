@@ -1,7 +1,8 @@
 """Alerts: incidents as routing sees them, with Alertmanager's life of firing until it ends.
 
 Pure. An alert is identified by cluster, group (or scope and shard) and name, so the same trouble of the same
-group is one alert, whatever is learned about it while it lasts.
+group is one alert, whatever is learned about it while it lasts. Where a group may have several incidents of a
+kind at a time, the member or the topic belongs to the identity.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING
+
+from rebalance_monitor.coordinator.findings import part_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,14 +48,14 @@ class Alert:
 def fingerprint(finding: Finding) -> str:
     """Return the identity of the alert that this finding belongs to: 16 hex digits."""
     if finding.group is not None:
-        return group_fingerprint(finding.cluster, finding.kind, finding.group)
+        return group_fingerprint(finding.cluster, finding.kind, finding.group, part_of(finding))
     parts = [finding.cluster, finding.kind.value, finding.scope.value, str(finding.shard)]
     return _digest([*parts, *(str(finding.details.get(name, "")) for name in _DISTINGUISHING)])
 
 
-def group_fingerprint(cluster: str, kind: Kind, group: str) -> str:
-    """Return the identity of a group's alert of this kind: there is one at most."""
-    return _digest([cluster, kind.value, group])
+def group_fingerprint(cluster: str, kind: Kind, group: str, part: str = "") -> str:
+    """Return the identity of a group's alert of this kind: the only one, or that of a `part` of it."""
+    return _digest([cluster, kind.value, group, *([part] if part else ())])
 
 
 def _digest(parts: Sequence[str]) -> str:

@@ -8,7 +8,8 @@
 - Below `minimum_severity` an alert is `quiet`: never told, kept only where it explains others.
 - A rolling restart lowers what it explains to info, whether that came before it or comes after.
 - When a storm ends, so do the single findings that it swallowed; a removed group has no open alerts.
-- A completed generation ends that its group is empty: state that was rebuilt does not know the incident.
+- A completed generation ends that its group is empty: state that was rebuilt does not know the incident. The
+  offsets of a topic that the group no longer subscribes to expire all the same.
 """
 
 from __future__ import annotations
@@ -112,19 +113,20 @@ def _around(alerts: Mapping[str, Alert], finding: Finding, policy: Policy) -> li
     """Return the other alerts of the group that this finding changes."""
     if finding.kind is Kind.ROLLING_RESTART:
         window = int(finding.details.get("window_ms", 0)) + RESTART_SLACK_MS
-        lost = _of_group(alerts, finding, EXPLAINED[Kind.ROLLING_RESTART])
+        explained = EXPLAINED[Kind.ROLLING_RESTART]
+        lost = [alert for alert in _every(alerts, finding) if alert.finding.kind in explained]
         return [_lowered(alert, policy) for alert in lost if alert.starts_at >= began(finding) - window]
     if finding.kind is Kind.STORM and finding.phase == "resolved":
         ended = [alert for alert in _of_group(alerts, finding, SINGLES) if alert.finding.phase is None]
     elif finding.kind is Kind.GROUP_REMOVED:
-        ended = [alert for alert in _of_group(alerts, finding, Kind) if alert.ends_at == NEVER]
+        ended = [alert for alert in _every(alerts, finding) if alert.ends_at == NEVER]
     else:
         return []
     return [replace(alert, ends_at=min(alert.ends_at, began(finding))) for alert in ended]
 
 
 def _refilled(alerts: Mapping[str, Alert], finding: Finding) -> list[Alert]:
-    """Return the alerts that a completed generation ends."""
+    """Return the alerts of the whole group that a completed generation ends; those of a topic stay."""
     if finding.kind is not Kind.REBALANCE:
         return []
     ends_at = began(finding)
@@ -133,11 +135,17 @@ def _refilled(alerts: Mapping[str, Alert], finding: Finding) -> list[Alert]:
 
 
 def _of_group(alerts: Mapping[str, Alert], finding: Finding, kinds: Iterable[Kind]) -> list[Alert]:
-    """Return the alerts of these kinds that the finding's group has; none where it is of no group."""
+    """Return the alerts of these kinds about the finding's whole group; none where it is of no group."""
     if finding.group is None:
         return []
     names = [group_fingerprint(finding.cluster, kind, finding.group) for kind in sorted(kinds)]
     return [alert for alert in map(alerts.get, names) if alert is not None]
+
+
+def _every(alerts: Mapping[str, Alert], finding: Finding) -> list[Alert]:
+    """Return all alerts of the finding's group, those about one member or topic too. Costs a walk."""
+    where = (finding.cluster, finding.group)
+    return [alert for alert in alerts.values() if (alert.finding.cluster, alert.finding.group) == where]
 
 
 def _lowered(alert: Alert, policy: Policy) -> Alert:

@@ -9,6 +9,9 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
+from rebalance_monitor.coordinator.findings import part_of
+from rebalance_monitor.coordinator.kinds import Kind
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -25,7 +28,8 @@ KNOWN: dict[str, str] = {
     "severity": "info, warning or critical",
     "cause": "the likeliest cause",
     "client_id": "client id of the member that the likeliest cause names",
-    "topic": "the group's topic, where it has exactly one",
+    "member_id": "the member, where it is about one of several at a time (`member_silent`)",
+    "topic": "the topic that it is about (`offsets_expiring`); else the group's, where it has exactly one",
     "group_type": "classic, consumer, share or streams",
     "team": "whose group it is, by `alerts.teams`",
 }
@@ -44,11 +48,18 @@ def labels_of(finding: Finding, teams: Mapping[str, str]) -> Labels:
         "severity": finding.severity.value,
         "cause": likeliest.cause.value if likeliest else "",
         "client_id": (likeliest.client_id or "") if likeliest else "",
-        "topic": finding.topics[0] if finding.topics_total == 1 and finding.topics else "",
+        "member_id": part_of(finding) if finding.kind is Kind.MEMBER_SILENT else "",
+        "topic": _topic(finding),
         "group_type": finding.group_type or "",
         "team": _team(finding.group, teams),
     }
     return {label: value for label, value in found.items() if value}
+
+
+def _topic(finding: Finding) -> str:
+    if finding.kind is Kind.OFFSETS_EXPIRING:
+        return part_of(finding)
+    return finding.topics[0] if finding.topics_total == 1 and finding.topics else ""
 
 
 def _team(group: str | None, teams: Mapping[str, str]) -> str:

@@ -45,7 +45,7 @@ DETAIL_ROWS: dict[Kind, tuple[tuple[str, str], ...]] = {
     Kind.GROUP_REMOVED: (("Was empty for", "{empty_ms}"),),
     Kind.COORDINATOR_MOVED: (("Coordinator before", "broker {previous_broker}, epoch {previous_epoch}"),),
     Kind.GROUP_EMPTY: (("Last member went by", "{ended_by}"), ("Was empty for", "{empty_ms}")),
-    Kind.OFFSETS_EXPIRING: (("Offsets expire", "{expires_at}"),),
+    Kind.OFFSETS_EXPIRING: (("Topic", "{topic}"), ("Offsets expire", "{expires_at}")),
     Kind.SLOW_SYNC: (("Slow from", "{threshold_ms} on"),),
     Kind.ASSIGNMENT_SKEWED: (
         ("Partitions", "{most} at the busiest member, {least} at the idlest; {idle} members without any"),

@@ -167,6 +167,13 @@ def probe_anchor(generation: int | None) -> str:
     return f"probe/{generation}"
 
 
+def part_of(finding: Finding) -> str:
+    """Return which of its group's incidents of one kind this is: a member, a topic; "" for the only one."""
+    if finding.kind is Kind.MEMBER_SILENT and finding.members:
+        return finding.members[0].member_id
+    return str(finding.details.get("topic", "")) if finding.kind is Kind.OFFSETS_EXPIRING else ""
+
+
 def default_severity(kind: Kind) -> Severity:
     """Severity of `kind` before any override."""
     return KINDS[kind].severity

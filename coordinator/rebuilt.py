@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.coordinator.causes import Cause
-from rebalance_monitor.coordinator.findings import CauseEntry, Finding, finding_id
+from rebalance_monitor.coordinator.findings import CauseEntry, Finding, finding_id, part_of
 from rebalance_monitor.coordinator.kinds import KINDS, Kind, Scope, Severity
 from rebalance_monitor.coordinator.transitions import Status
 
@@ -257,12 +257,7 @@ class Rebuilt:
 
 def _subject(finding: Finding) -> Subject:
     """Return what an incident is about: two of one subject are one."""
-    part = ""
-    if finding.kind is Kind.MEMBER_SILENT and finding.members:
-        part = finding.members[0].member_id
-    elif finding.kind is Kind.OFFSETS_EXPIRING:
-        part = str(finding.details.get("topic", ""))
-    return finding.kind, finding.group or "", part
+    return finding.kind, finding.group or "", part_of(finding)
 
 
 def _held(finding: Finding, settings: DetectionSettings) -> Held:

@@ -21,7 +21,7 @@ from rebalance_monitor.config.model import Settings
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import CauseEntry
 from rebalance_monitor.coordinator.kinds import Kind, Scope, Severity
-from tests.alerts.findings import AT, finding
+from tests.alerts.findings import AT, MEMBER, finding
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -373,6 +373,36 @@ def test_a_group_with_members_again_is_empty_no_more_even_if_its_state_was_rebui
     assert play.run(2 * MINUTE) == []
     play.happens(finding(Kind.REBALANCE))
     assert play.run(2 * MINUTE) == [("sre", Phase.RESOLVED, Reason.ALL_RESOLVED)]
+
+
+def expiring(topic: str, phase: str = "opened") -> Finding:
+    details: dict[str, str | int | float] = {"topic": topic, "expires_at": AT, "retention_ms": 1}
+    return finding(Kind.OFFSETS_EXPIRING, phase=phase, incident=f"e-{topic}", details=details)
+
+
+def test_offsets_of_a_topic_expire_though_the_group_rebalances_each_to_its_own_end() -> None:
+    play = Play()
+    play.happens(expiring("t1"), expiring("t2"))
+    play.run(MINUTE)
+    play.happens(finding(Kind.REBALANCE))
+    assert play.run(2 * MINUTE) == []
+    play.happens(expiring("t2", "resolved"))
+    assert play.run(2 * MINUTE) == [("sre", Phase.UPDATED, Reason.SOME_RESOLVED)]
+    firing, over = play.last.notification.alerts
+    assert [firing.labels["topic"], over.labels["topic"]] == ["t1", "t2"]
+    play.happens(finding(Kind.GROUP_REMOVED))
+    assert play.run(2 * MINUTE) == [("sre", Phase.RESOLVED, Reason.ALL_RESOLVED)]
+
+
+def test_each_silent_member_is_an_alert_of_its_own_and_of_its_own_labels() -> None:
+    play = Play()
+    for name in ("m1", "m2"):
+        silent = replace(MEMBER, member_id=name)
+        told = finding(Kind.MEMBER_SILENT, severity=Severity.WARNING, members=(silent,), incident=name)
+        play.happens(told)
+    play.run(MINUTE)
+    labels = [alert.labels for alert in play.last.notification.alerts]
+    assert sorted(one["member_id"] for one in labels) == ["m1", "m2"]
 
 
 def test_a_silence_holds_everything_back_is_acknowledged_and_the_end_closes_the_thread() -> None:

@@ -95,7 +95,7 @@ def test_rows_and_examples_use_details_that_the_kinds_table_knows() -> None:
 def test_every_row_of_details_is_shown_by_the_opening_or_the_closing_example(kind: Kind) -> None:
     shown = [plain.render(message_of(examples.example(kind, phase))) for phase in ("opened", "resolved")]
     for label, template in DETAIL_ROWS[kind]:
-        optional = {"cadence_ms", "seen"} & set(keys_of(template))
+        optional = {"cadence_ms", "seen", "topic"} & set(keys_of(template))
         assert optional or any(f"\n  {label} " in said for said in shown), label
 
 
