@@ -83,7 +83,8 @@ HEADLINES: dict[Kind, Headline] = {
     ),
     Kind.OFFSETS_EXPIRING: Headline(
         "will lose its offsets soon",
-        "Start a consumer, or commit the offsets again, before they expire.",
+        "Let a consumer join, even briefly, or save the positions (kafka-consumer-groups --reset-offsets "
+        "--to-current --dry-run --export); a topic not subscribed to any more: subscribe again, or let it go.",
         "offsets are safe again",
     ),
     Kind.SLOW_SYNC: Headline(
