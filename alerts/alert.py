@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from rebalance_monitor.coordinator.findings import part_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from rebalance_monitor.alerts.labels import Labels
     from rebalance_monitor.coordinator.findings import Finding
@@ -45,6 +45,41 @@ class Alert:
         return self.ends_at <= now
 
 
+class Alerts(dict[str, Alert]):
+    """Alerts by fingerprint. Those of one group are found without a walk over the others."""
+
+    def __init__(self, alerts: Iterable[Alert] = ()) -> None:
+        super().__init__()
+        self._parts: dict[str, set[str]] = {}
+        for alert in alerts:
+            self[alert.fingerprint] = alert
+
+    def __setitem__(self, name: str, alert: Alert) -> None:
+        """Take an alert under its fingerprint."""
+        super().__setitem__(name, alert)
+        if part_of(alert.finding):
+            self._parts.setdefault(_whole(alert.finding), set()).add(name)
+
+    def __delitem__(self, name: str) -> None:
+        """Forget an alert. Raises KeyError."""
+        finding = self[name].finding
+        super().__delitem__(name)
+        if part_of(finding):
+            self._parts[_whole(finding)].discard(name)
+            if not self._parts[_whole(finding)]:
+                del self._parts[_whole(finding)]
+
+    def of_group(self, finding: Finding, kinds: Iterable[Kind], *, parts: bool = True) -> list[Alert]:
+        """Return the alerts of these kinds that the finding's group has; without `parts`, of all of it only."""
+        if finding.group is None:
+            return []
+        names: list[str] = []
+        for kind in sorted(kinds):
+            whole = group_fingerprint(finding.cluster, kind, finding.group)
+            names += [whole, *sorted(self._parts.get(whole, ()) if parts else ())]
+        return [alert for alert in map(self.get, names) if alert is not None]
+
+
 def fingerprint(finding: Finding) -> str:
     """Return the identity of the alert that this finding belongs to: 16 hex digits."""
     if finding.group is not None:
@@ -56,6 +91,10 @@ def fingerprint(finding: Finding) -> str:
 def group_fingerprint(cluster: str, kind: Kind, group: str, part: str = "") -> str:
     """Return the identity of a group's alert of this kind: the only one, or that of a `part` of it."""
     return _digest([cluster, kind.value, group, *([part] if part else ())])
+
+
+def _whole(finding: Finding) -> str:
+    return group_fingerprint(finding.cluster, finding.kind, finding.group or "")
 
 
 def _digest(parts: Sequence[str]) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from rebalance_monitor.alerts.alert import Alerts
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -48,7 +50,7 @@ class AlertGroup:
 class State:
     """Everything the engine remembers: alerts by fingerprint, groups, the notification log, what is due."""
 
-    alerts: dict[str, Alert] = field(default_factory=dict)
+    alerts: Alerts = field(default_factory=Alerts)
     groups: dict[Key, AlertGroup] = field(default_factory=dict)
     log: dict[Way, Entry] = field(default_factory=dict)
     pending: set[Way] = field(default_factory=set)

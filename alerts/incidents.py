@@ -17,14 +17,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.alerts.alert import NEVER, Alert, fingerprint, group_fingerprint
+from rebalance_monitor.alerts.alert import NEVER, Alert, fingerprint
 from rebalance_monitor.alerts.labels import labels_of
 from rebalance_monitor.alerts.swallowing import EXPLAINED, SINGLES
 from rebalance_monitor.coordinator.kinds import Kind, Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
+    from rebalance_monitor.alerts.alert import Alerts
     from rebalance_monitor.coordinator.findings import Finding
 
 RANK = {Severity.INFO: 0, Severity.WARNING: 1, Severity.CRITICAL: 2}
@@ -49,7 +50,7 @@ class Policy:
         return RANK[severity] < RANK[self.minimum_severity]
 
 
-def taken(alerts: Mapping[str, Alert], finding: Finding, policy: Policy) -> list[Alert]:
+def taken(alerts: Alerts, finding: Finding, policy: Policy) -> list[Alert]:
     """Return the alerts that are new or changed after this finding; `alerts` by fingerprint, as before."""
     changed = [] if finding.history else _around(alerts, finding, policy)
     changed += [] if finding.history else _refilled(alerts, finding)
@@ -109,43 +110,28 @@ def _ended(alert: Alert | None, finding: Finding) -> Alert | None:
     return replace(alert, ends_at=min(alert.ends_at, began(finding)), finding=summed)
 
 
-def _around(alerts: Mapping[str, Alert], finding: Finding, policy: Policy) -> list[Alert]:
+def _around(alerts: Alerts, finding: Finding, policy: Policy) -> list[Alert]:
     """Return the other alerts of the group that this finding changes."""
     if finding.kind is Kind.ROLLING_RESTART:
         window = int(finding.details.get("window_ms", 0)) + RESTART_SLACK_MS
-        explained = EXPLAINED[Kind.ROLLING_RESTART]
-        lost = [alert for alert in _every(alerts, finding) if alert.finding.kind in explained]
+        lost = alerts.of_group(finding, EXPLAINED[Kind.ROLLING_RESTART])
         return [_lowered(alert, policy) for alert in lost if alert.starts_at >= began(finding) - window]
     if finding.kind is Kind.STORM and finding.phase == "resolved":
-        ended = [alert for alert in _of_group(alerts, finding, SINGLES) if alert.finding.phase is None]
+        ended = [alert for alert in alerts.of_group(finding, SINGLES) if alert.finding.phase is None]
     elif finding.kind is Kind.GROUP_REMOVED:
-        ended = [alert for alert in _every(alerts, finding) if alert.ends_at == NEVER]
+        ended = [alert for alert in alerts.of_group(finding, Kind) if alert.ends_at == NEVER]
     else:
         return []
     return [replace(alert, ends_at=min(alert.ends_at, began(finding))) for alert in ended]
 
 
-def _refilled(alerts: Mapping[str, Alert], finding: Finding) -> list[Alert]:
+def _refilled(alerts: Alerts, finding: Finding) -> list[Alert]:
     """Return the alerts of the whole group that a completed generation ends; those of a topic stay."""
     if finding.kind is not Kind.REBALANCE:
         return []
     ends_at = began(finding)
-    found = _of_group(alerts, finding, _OF_EMPTY)
+    found = alerts.of_group(finding, _OF_EMPTY, parts=False)
     return [replace(alert, ends_at=ends_at) for alert in found if alert.ends_at > ends_at >= alert.starts_at]
-
-
-def _of_group(alerts: Mapping[str, Alert], finding: Finding, kinds: Iterable[Kind]) -> list[Alert]:
-    """Return the alerts of these kinds about the finding's whole group; none where it is of no group."""
-    if finding.group is None:
-        return []
-    names = [group_fingerprint(finding.cluster, kind, finding.group) for kind in sorted(kinds)]
-    return [alert for alert in map(alerts.get, names) if alert is not None]
-
-
-def _every(alerts: Mapping[str, Alert], finding: Finding) -> list[Alert]:
-    """Return all alerts of the finding's group, those about one member or topic too. Costs a walk."""
-    where = (finding.cluster, finding.group)
-    return [alert for alert in alerts.values() if (alert.finding.cluster, alert.finding.group) == where]
 
 
 def _lowered(alert: Alert, policy: Policy) -> Alert:
@@ -157,11 +143,11 @@ def _lowered(alert: Alert, policy: Policy) -> Alert:
     )
 
 
-def _explained(alerts: Mapping[str, Alert], finding: Finding) -> Finding:
+def _explained(alerts: Alerts, finding: Finding) -> Finding:
     """Return the finding, lowered while its group goes through a rolling restart."""
     if finding.kind not in EXPLAINED[Kind.ROLLING_RESTART]:
         return finding
-    restarts = _of_group(alerts, finding, (Kind.ROLLING_RESTART,))
+    restarts = alerts.of_group(finding, (Kind.ROLLING_RESTART,))
     if all(restart.resolved(began(finding)) for restart in restarts):
         return finding
     return replace(finding, severity=Severity.INFO)

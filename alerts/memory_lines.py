@@ -10,7 +10,7 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from rebalance_monitor.alerts.alert import Alert
+from rebalance_monitor.alerts.alert import Alert, Alerts
 from rebalance_monitor.alerts.board import AlertGroup, State
 from rebalance_monitor.alerts.decision import Entry
 from rebalance_monitor.alerts.pacing import Pace
@@ -127,7 +127,7 @@ def memory_of(entries: Iterable[tuple[list[Any], Any]]) -> Memory:
     findings = {number: from_dict(value) for (number,), value in kinds.pop("finding", ())}
     ((_, (collected_at, refused, batches)),) = kinds.pop("state")
     engine = State(
-        alerts={name: _read_alert(name, value, findings) for (name,), value in kinds.pop("alert", ())},
+        alerts=Alerts(_read_alert(name, value, findings) for (name,), value in kinds.pop("alert", ())),
         groups={
             _read_key(key): AlertGroup(next_look, looked, set(alerts), set(former))
             for (key,), (next_look, looked, alerts, former) in kinds.pop("group", ())

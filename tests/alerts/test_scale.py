@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from rebalance_monitor.alerts import incidents
-from rebalance_monitor.alerts.alert import NEVER
+from rebalance_monitor.alerts.alert import NEVER, Alerts
 from rebalance_monitor.alerts.engine import Engine, Rules, State
 from rebalance_monitor.alerts.incidents import Policy
 from rebalance_monitor.alerts.routes import Route
@@ -18,22 +18,29 @@ from tests.alerts.test_dispatch import BASE, MINUTE, Play, storm
 POLICY = Policy(minimum_severity=Severity.INFO)
 
 
+def _walk(_self: object) -> Any:  # noqa: ANN401 - never returns
+    raise AssertionError("walked over everything")
+
+
 class Unwalked(dict[Any, Any]):
     """A dict in which things are looked up only."""
 
-    def __iter__(self) -> Any:  # noqa: ANN401 - never returns
-        raise AssertionError("walked over everything")
+    __iter__ = keys = values = items = _walk
 
-    keys = values = items = __iter__
+
+class UnwalkedAlerts(Alerts):
+    """Alerts of which some are looked up only."""
+
+    __iter__ = keys = values = items = _walk
 
 
 def of(group: str, kind: Kind, **changes: Any) -> Any:  # noqa: ANN401 - any field of a finding
     return finding(kind, group=group, incident=f"{kind}-{group}", detected_at=AT, **changes)
 
 
-def opened(*findings: Any) -> Unwalked:  # noqa: ANN401 - findings
+def opened(*findings: Any) -> UnwalkedAlerts:  # noqa: ANN401 - findings
     alerts = [incidents.apply(None, one, POLICY) for one in findings]
-    return Unwalked({alert.fingerprint: alert for alert in alerts if alert})
+    return UnwalkedAlerts(filter(None, alerts))
 
 
 def test_the_end_of_a_group_is_found_without_a_look_at_the_others() -> None:
