@@ -70,7 +70,7 @@ class Alerts(dict[str, Alert]):
                 del self._parts[_whole(finding)]
 
     def of_group(self, finding: Finding, kinds: Iterable[Kind], *, parts: bool = True) -> list[Alert]:
-        """Return the alerts of these kinds that the finding's group has; without `parts`, of all of it only."""
+        """Return the alerts of these kinds that the finding's group has; without `parts`, of all of it."""
         if finding.group is None:
             return []
         names: list[str] = []

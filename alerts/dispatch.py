@@ -17,6 +17,7 @@ from rebalance_monitor.alerts.incidents import taken
 from rebalance_monitor.alerts.pacing import Pace
 from rebalance_monitor.alerts.plan import Memory, Outgoing, Plan, WayOut
 from rebalance_monitor.alerts.sinks.base import Phase
+from rebalance_monitor.alerts.takeover import orphaned, renamed
 from rebalance_monitor.alerts.thread import message_of_thread
 from rebalance_monitor.alerts.threads import Thread, new_thread, phase_of
 from rebalance_monitor.alerts.watchdog import KEY, Watchdog, beat
@@ -48,10 +49,9 @@ class Dispatch:
         self._under_way: dict[str, int] = {}
         self._refusals = Refusals()
         self._beats: dict[Way, Thread] = {}
-        for way in [way for way in memory.threads if way[0] not in plan.ways]:
-            del memory.threads[way]
-        for name in memory.paces.keys() - plan.ways.keys():
-            del memory.paces[name]
+        self.orphaned = orphaned(memory, plan.ways)
+        for alert in renamed(memory, plan.cluster, now):
+            self._let_in(alert, now)
         self.engine.reroute(now)
         self.take(ends_of_nobody(memory.engine.alerts.values(), plan.ways, plan.cluster, now), now)
 

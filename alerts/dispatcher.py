@@ -14,17 +14,16 @@ import threading
 import time
 import traceback
 from collections import deque
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 import structlog
 
 from rebalance_monitor.alerts.decision import Reason
 from rebalance_monitor.alerts.dispatch import Dispatch
-from rebalance_monitor.alerts.inbox import Inbox, relevant
-from rebalance_monitor.alerts.journal import Journal, incidents_of
-from rebalance_monitor.alerts.memory_file import MemoryFile
-from rebalance_monitor.alerts.silences import SilenceError, SilenceFiles, Silences
+from rebalance_monitor.alerts.files import Files
+from rebalance_monitor.alerts.inbox import relevant
+from rebalance_monitor.alerts.journal import incidents_of
+from rebalance_monitor.alerts.silences import SilenceFiles, Silences
 from rebalance_monitor.alerts.sinks.base import SinkError
 from rebalance_monitor.alerts.status import Status, status_of
 
@@ -59,22 +58,6 @@ def wall_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-@dataclass(slots=True)
-class Files:
-    """What the dispatcher keeps in the storage folder."""
-
-    folder: Place
-    inbox: Inbox = field(init=False)
-    memory: MemoryFile = field(init=False)
-    journal: Journal = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self.inbox = Inbox(self.folder / "inbox")
-        self.memory = MemoryFile(self.folder / "memory.jsonl")
-        self.journal = Journal(self.folder)
-
-
 class Dispatcher:
     """Use as a context manager, `open` first. Raises ConfigError, OSError.
 
@@ -92,13 +75,17 @@ class Dispatcher:
     ) -> None:
         self._files = Files(folder)
         self._silences = Silences(SilenceFiles(folder))
-        self._silences.refresh()
+        self._refresh()
         self._sinks = sinks
         self._clock = clock
         self._told = told
         draw = random.Random().random  # noqa: S311 - jitter is no secret
         self._plan = plan(self._silences.holds)
         self._dispatch = Dispatch(self._plan, self._files.memory.load(), draw, clock())
+        for way, incidents in self._dispatch.orphaned.items():
+            log.warning(
+                "a way out is gone: what is open there cannot be resolved", way=way, incidents=incidents
+            )
         self._committed: deque[BatchName] = deque()
         self._outcomes: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
         self._bell = threading.Event()
@@ -217,10 +204,8 @@ class Dispatcher:
         self._round()
 
     def _refresh(self) -> None:
-        try:
-            self._silences.refresh()
-        except (SilenceError, OSError) as error:
-            log.warning("the silences cannot be read; the last ones hold", why=str(error))
+        for why in self._silences.refresh():
+            log.warning("a silence cannot be read, and does not hold", why=why)
 
     def _take(self, now: int) -> list[BatchName]:
         """Take what is committed; return the batches whose files may go once the memory is saved."""

@@ -84,7 +84,7 @@ HEADLINES: dict[Kind, Headline] = {
     Kind.OFFSETS_EXPIRING: Headline(
         "will lose its offsets soon",
         "Let a consumer join, even briefly, or save the positions (kafka-consumer-groups --reset-offsets "
-        "--to-current --dry-run --export); a topic not subscribed to any more: subscribe again, or let it go.",
+        "--to-current --dry-run --export); a topic no longer subscribed to: subscribe again, or let it go.",
         "offsets are safe again",
     ),
     Kind.SLOW_SYNC: Headline(

@@ -73,15 +73,11 @@ def policy_of(section: config.Alerts) -> Policy:
 
 
 def names_of(section: config.Alerts) -> dict[str, tuple[str, ...]]:
-    """Return receiver -> names of its ways out: its own name, or `<name>/<kind>` where it has several."""
-    found: dict[str, tuple[str, ...]] = {}
-    for receiver in section.receivers:
-        kinds = tuple(receiver.ways())
-        several = len(kinds) > 1
-        found[receiver.name] = tuple(
-            f"{receiver.name}/{kind}" if several else receiver.name for kind in kinds
-        )
-    return found
+    """Return receiver -> names of its ways out, `<name>/<kind>`: one keeps its own when another is added."""
+    return {
+        receiver.name: tuple(f"{receiver.name}/{kind}" for kind in receiver.ways())
+        for receiver in section.receivers
+    }
 
 
 def ways_of(section: config.Alerts) -> dict[str, tuple[str, WayOut]]:

@@ -13,7 +13,7 @@ import click
 from rebalance_monitor.cli.alerts_preview import preview
 from rebalance_monitor.cli.alerts_routes import routes
 from rebalance_monitor.cli.exit_codes import ExitCode
-from rebalance_monitor.cli.options import config_options, load_settings
+from rebalance_monitor.cli.options import config_options, load_settings, storage_of
 from rebalance_monitor.cli.output import Form, output_option, write_rows
 
 if TYPE_CHECKING:
@@ -71,9 +71,9 @@ def _tried(sink: "Sink", settings: "Settings", *, leave_open: bool) -> bool:
             state = sink.send(sample_notification(cluster, sink.name, now, phase, state), _now()).state
     except SinkError as error:
         hint = "permanent: change something first" if error.permanent else "it may pass: try again"
-        click.echo(f"{sink.name} ({sink.kind}): {error.why} ({hint})", err=True)
+        click.echo(f"{sink.name}: {error.why} ({hint})", err=True)
         return False
-    click.echo(f"{sink.name} ({sink.kind}): the test has arrived")
+    click.echo(f"{sink.name}: the test has arrived")
     return True
 
 
@@ -112,7 +112,9 @@ def add(
         raise click.BadParameter(f"no alert has the label {unknown[0]!r}; the labels are {', '.join(KNOWN)}")
     now = _now()
     with _kept():
-        made = _silences(config, assignments).add(text, now + lasts, by or _user(), comment, now)
+        files = _silences(config, assignments)
+        made = files.add(text, now + lasts, by or _user(), comment, now)
+    click.echo(f"kept in {files.folder}", err=True)
     click.echo(made.id)
 
 
@@ -124,8 +126,11 @@ def list_(*, expired: bool, config: Path | None, assignments: tuple[str, ...], o
     """List the silences that hold, soonest to end first."""
     now = _now()
     with _kept():
-        known = sorted(_silences(config, assignments).read(), key=lambda silence: silence.ends_at)
-    shown = [silence for silence in known if expired or silence.ends_at > now]
+        known, damaged = _silences(config, assignments).read()
+    for why in damaged.values():
+        click.echo(why, err=True)
+    ordered = sorted(known, key=lambda silence: silence.ends_at)
+    shown = [silence for silence in ordered if expired or silence.ends_at > now]
     write_rows([_row(silence, now) for silence in shown], output, COLUMNS)
 
 
@@ -151,10 +156,10 @@ def _kept() -> Iterator[None]:
 
 
 def _silences(config: Path | None, assignments: tuple[str, ...]) -> "SilenceFiles":
+    """Return the silences of the job that the configuration names. Raises ConfigError where there is none."""
     from rebalance_monitor.alerts.silences import SilenceFiles
-    from rebalance_monitor.streaming.storage import storage_at
 
-    return SilenceFiles(storage_at(load_settings(config, assignments).storage.path).alerts)
+    return SilenceFiles(storage_of(load_settings(config, assignments)).alerts)
 
 
 def _row(silence: "Silence", now: int) -> dict[str, object]:

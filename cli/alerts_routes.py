@@ -44,7 +44,8 @@ def routes(
 
     settings = load_settings(config, assignments)
     silences = Silences(SilenceFiles(storage_at(settings.storage.path).alerts))
-    silences.refresh()
+    for why in silences.refresh():
+        click.echo(why, err=True)
     if not settings.alerts.is_on:
         raise click.UsageError("no receivers are configured: nobody is told anything (`alerts.receivers`)")
     plan = plan_of(settings, settings.cluster_name or "cluster", silences.holds)

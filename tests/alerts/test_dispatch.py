@@ -37,6 +37,7 @@ BASE: dict[str, Any] = {
     "receivers": [{"name": "sre", "slack": SLACK}, {"name": "pager", "pagerduty": {"routing_key": "r"}}],
     "route": {"receiver": "sre", "routes": [{"matchers": ['severity="critical"'], "receiver": "pager"}]},
 }
+PAGER = "pager/pagerduty"
 ONLY_SLACK: dict[str, Any] = {**BASE, "route": {"receiver": "sre"}}
 
 
@@ -55,6 +56,7 @@ class Play:
     silenced: Callable[[Labels, int], bool] = lambda _labels, _now: False
     memory: Memory = field(default_factory=Memory)
     refused: str = ""
+    cluster: str = "prod"
 
     def __post_init__(self) -> None:
         self.start()
@@ -62,7 +64,7 @@ class Play:
     def start(self) -> None:
         """Begin, or begin again with what is in the memory."""
         settings = Settings(alerts=Alerts(**self.section))
-        plan = plan_of(settings, "prod", lambda labels, now: self.silenced(labels, now))  # noqa: PLW0108 - it is set later
+        plan = plan_of(settings, self.cluster, lambda labels, now: self.silenced(labels, now))  # noqa: PLW0108 - it is set later
         self.dispatch = Dispatch(plan, self.memory, lambda: 0.5, self.now)
 
     def happens(self, *findings: Finding) -> None:
@@ -125,18 +127,18 @@ def roll_up(kind: Kind, groups: tuple[str, ...], total: int | None = None) -> Fi
 def test_a_thread_opens_gains_what_is_new_and_closes_with_its_tally() -> None:
     play = Play()
     play.happens(storm())
-    assert play.run(20 * SECOND) == [("sre", Phase.OPENED, Reason.FIRST)]
+    assert play.run(20 * SECOND) == [("sre/slack", Phase.OPENED, Reason.FIRST)]
     assert not play.last.notification.maybe_sent
     thread = play.last.notification.thread
     for number in range(8):
         play.happens(finding(Kind.REBALANCE, id=f"r{number}"))
     play.happens(storm("updated"))
-    assert play.run(2 * MINUTE) == [("sre", Phase.UPDATED, Reason.CHANGED)]
+    assert play.run(2 * MINUTE) == [("sre/slack", Phase.UPDATED, Reason.CHANGED)]
     told = play.last.notification
     assert [one.id for one in told.news] == ["updated-orders"]
     assert told.state == {"ts": thread}
     play.happens(storm("resolved"))
-    assert play.run(2 * MINUTE) == [("sre", Phase.RESOLVED, Reason.ALL_RESOLVED)]
+    assert play.run(2 * MINUTE) == [("sre/slack", Phase.RESOLVED, Reason.ALL_RESOLVED)]
     told = play.last.notification
     assert (told.thread, told.tally.rebalances) == (thread, 8)
     assert play.memory.threads == {}
@@ -149,13 +151,13 @@ def test_a_thread_opens_gains_what_is_new_and_closes_with_its_tally() -> None:
 def test_no_receiver_but_a_thread_is_told_of_mere_updates() -> None:
     play = Play(BASE)
     play.happens(storm())
-    assert play.run(MINUTE) == [("pager", Phase.OPENED, Reason.FIRST)]
+    assert play.run(MINUTE) == [("pager/pagerduty", Phase.OPENED, Reason.FIRST)]
     play.happens(storm("updated"))
     assert play.run(10 * MINUTE) == []
 
 
 def test_a_sink_that_was_down_for_an_hour_is_told_the_present_only() -> None:
-    play = Play(broken={"sre": SinkError("away")})
+    play = Play(broken={"sre/slack": SinkError("away")})
     play.happens(storm(group="first"))
     play.run(MINUTE)
     for number in range(30):
@@ -167,7 +169,7 @@ def test_a_sink_that_was_down_for_an_hour_is_told_the_present_only() -> None:
     assert play.tried < 40
     play.broken = {}
     play.run(10 * MINUTE)
-    heard = [one.notification for one in play.heard("sre") if "group" in one.notification.labels]
+    heard = [one.notification for one in play.heard("sre/slack") if "group" in one.notification.labels]
     phases = {told.labels["group"]: told.phase for told in heard}
     assert phases.pop("first") is Phase.OPENED
     assert phases.pop("last") is Phase.OPENED
@@ -198,7 +200,7 @@ def test_a_way_out_is_told_no_faster_than_its_rate() -> None:
 
 
 def test_an_attempt_that_may_have_arrived_is_sent_again_under_the_same_key() -> None:
-    play = Play(broken={"sre": SinkError("cut")})
+    play = Play(broken={"sre/slack": SinkError("cut")})
     play.happens(storm())
     play.run(12 * SECOND)
     first = play.memory.threads[next(iter(play.memory.threads))]
@@ -211,28 +213,28 @@ def test_an_attempt_that_may_have_arrived_is_sent_again_under_the_same_key() -> 
 
 
 def test_what_may_have_arrived_is_brought_to_its_end_even_if_over_by_then() -> None:
-    play = Play(broken={"sre": SinkError("cut")})
+    play = Play(broken={"sre/slack": SinkError("cut")})
     play.happens(storm())
     play.run(12 * SECOND)
     play.happens(storm("resolved"))
     play.broken = {}
-    assert play.run(5 * MINUTE) == [("sre", Phase.RESOLVED, Reason.ALL_RESOLVED)]
+    assert play.run(5 * MINUTE) == [("sre/slack", Phase.RESOLVED, Reason.ALL_RESOLVED)]
     assert play.last.notification.maybe_sent
 
 
 def test_what_was_refused_for_good_and_is_over_by_then_is_not_told_at_all() -> None:
-    play = Play(broken={"sre": SinkError("the service answered 413", permanent=True)})
+    play = Play(broken={"sre/slack": SinkError("the service answered 413", permanent=True)})
     play.happens(storm())
     play.run(12 * SECOND)
     assert play.tried >= 1
     play.happens(storm("resolved"))
     play.broken = {}
     play.run(30 * MINUTE)
-    assert [one for one in play.heard("sre") if "group" in one.notification.labels] == []
+    assert [one for one in play.heard("sre/slack") if "group" in one.notification.labels] == []
 
 
 def test_what_may_have_arrived_is_not_ended_while_some_of_it_fires_unseen() -> None:
-    play = Play(broken={"sre": SinkError("cut")})
+    play = Play(broken={"sre/slack": SinkError("cut")})
     play.happens(storm(), finding(Kind.REBALANCE_STUCK, phase="opened", incident="i-stuck", id="stuck"))
     play.run(12 * SECOND)
     play.silenced = lambda _labels, _now: True
@@ -240,27 +242,27 @@ def test_what_may_have_arrived_is_not_ended_while_some_of_it_fires_unseen() -> N
     play.broken = {}
     assert play.run(5 * MINUTE) == []
     play.silenced = lambda _labels, _now: False
-    assert play.run(5 * MINUTE)[0][:2] == ("sre", Phase.OPENED)
+    assert play.run(5 * MINUTE)[0][:2] == ("sre/slack", Phase.OPENED)
 
 
 def test_a_receiver_that_fails_for_good_is_an_alert_to_the_others() -> None:
-    play = Play(ONLY_SLACK, broken={"sre": SinkError("invalid_auth", permanent=True)})
+    play = Play(ONLY_SLACK, broken={"sre/slack": SinkError("invalid_auth", permanent=True)})
     play.happens(storm())
     told = play.run(2 * MINUTE)
-    assert told == [("pager", Phase.OPENED, Reason.FIRST)]
-    assert play.last.notification.alerts[0].finding.details == {"cause": "sink_failing", "sink": "sre"}
+    assert told == [("pager/pagerduty", Phase.OPENED, Reason.FIRST)]
+    assert play.last.notification.alerts[0].finding.details == {"cause": "sink_failing", "sink": "sre/slack"}
     assert "invalid_auth" in play.last.notification.alerts[0].finding.causes[0].why
     play.broken = {}
     told = play.run(20 * MINUTE)
-    assert ("sre", Phase.OPENED, Reason.FIRST) in told
-    assert ("pager", Phase.RESOLVED, Reason.ALL_RESOLVED) in told
+    assert ("sre/slack", Phase.OPENED, Reason.FIRST) in told
+    assert ("pager/pagerduty", Phase.RESOLVED, Reason.ALL_RESOLVED) in told
 
 
 def test_a_receiver_that_fails_for_long_is_an_alert_too() -> None:
-    play = Play(ONLY_SLACK, broken={"sre": SinkError("503")})
+    play = Play(ONLY_SLACK, broken={"sre/slack": SinkError("503")})
     play.happens(storm())
     assert play.run(5 * MINUTE) == []
-    assert play.run(5 * MINUTE) == [("pager", Phase.OPENED, Reason.FIRST)]
+    assert play.run(5 * MINUTE) == [("pager/pagerduty", Phase.OPENED, Reason.FIRST)]
 
 
 def test_incidents_continue_over_a_restart(tmp_path: Path) -> None:
@@ -286,7 +288,7 @@ def test_history_opens_nothing_and_ends_what_was_open() -> None:
     play.happens(storm())
     play.run(MINUTE)
     play.happens(storm("resolved", history=True))
-    assert play.run(2 * MINUTE) == [("sre", Phase.RESOLVED, Reason.ALL_RESOLVED)]
+    assert play.run(2 * MINUTE) == [("sre/slack", Phase.RESOLVED, Reason.ALL_RESOLVED)]
 
 
 def test_weak_suspicions_and_light_findings_are_never_told() -> None:
@@ -298,7 +300,7 @@ def test_weak_suspicions_and_light_findings_are_never_told() -> None:
     )
     assert play.run(10 * MINUTE) == []
     play.happens(finding(Kind.SESSION_TIMEOUT, evidence="suspected", confidence=0.6))
-    assert play.run(MINUTE) == [("sre", Phase.OPENED, Reason.FIRST)]
+    assert play.run(MINUTE) == [("sre/slack", Phase.OPENED, Reason.FIRST)]
 
 
 def test_a_storm_swallows_what_is_in_it_also_after_its_end() -> None:
@@ -361,7 +363,7 @@ def test_a_removed_group_has_no_open_incident() -> None:
     play.happens(finding(Kind.OFFSETS_EXPIRING, incident="e"))
     play.run(MINUTE)
     play.happens(finding(Kind.GROUP_REMOVED))
-    assert play.run(2 * MINUTE) == [("sre", Phase.RESOLVED, Reason.ALL_RESOLVED)]
+    assert play.run(2 * MINUTE) == [("sre/slack", Phase.RESOLVED, Reason.ALL_RESOLVED)]
 
 
 @pytest.mark.parametrize("kind", [Kind.GROUP_EMPTY, Kind.OFFSETS_EXPIRING])
@@ -372,7 +374,7 @@ def test_a_group_with_members_again_is_empty_no_more_even_if_its_state_was_rebui
     play.happens(finding(Kind.REBALANCE, history=True))
     assert play.run(2 * MINUTE) == []
     play.happens(finding(Kind.REBALANCE))
-    assert play.run(2 * MINUTE) == [("sre", Phase.RESOLVED, Reason.ALL_RESOLVED)]
+    assert play.run(2 * MINUTE) == [("sre/slack", Phase.RESOLVED, Reason.ALL_RESOLVED)]
 
 
 def expiring(topic: str, phase: str = "opened") -> Finding:
@@ -387,11 +389,11 @@ def test_offsets_of_a_topic_expire_though_the_group_rebalances_each_to_its_own_e
     play.happens(finding(Kind.REBALANCE))
     assert play.run(2 * MINUTE) == []
     play.happens(expiring("t2", "resolved"))
-    assert play.run(2 * MINUTE) == [("sre", Phase.UPDATED, Reason.SOME_RESOLVED)]
+    assert play.run(2 * MINUTE) == [("sre/slack", Phase.UPDATED, Reason.SOME_RESOLVED)]
     firing, over = play.last.notification.alerts
     assert [firing.labels["topic"], over.labels["topic"]] == ["t1", "t2"]
     play.happens(finding(Kind.GROUP_REMOVED))
-    assert play.run(2 * MINUTE) == [("sre", Phase.RESOLVED, Reason.ALL_RESOLVED)]
+    assert play.run(2 * MINUTE) == [("sre/slack", Phase.RESOLVED, Reason.ALL_RESOLVED)]
 
 
 def test_each_silent_member_is_an_alert_of_its_own_and_of_its_own_labels() -> None:
@@ -410,11 +412,11 @@ def test_a_silence_holds_everything_back_is_acknowledged_and_the_end_closes_the_
     play.happens(storm())
     play.run(20 * SECOND)
     play.silenced = lambda labels, _now: labels.get("group") == "orders"
-    assert play.run(5 * SECOND) == [("sre", Phase.ACKNOWLEDGED, Reason.SILENCED)]
+    assert play.run(5 * SECOND) == [("sre/slack", Phase.ACKNOWLEDGED, Reason.SILENCED)]
     play.happens(storm("updated"), storm(group="payments"))
-    assert play.run(5 * MINUTE) == [("sre", Phase.OPENED, Reason.FIRST)]
+    assert play.run(5 * MINUTE) == [("sre/slack", Phase.OPENED, Reason.FIRST)]
     play.happens(storm("resolved"))
-    assert play.run(5 * MINUTE) == [("sre", Phase.RESOLVED, Reason.CLOSED)]
+    assert play.run(5 * MINUTE) == [("sre/slack", Phase.RESOLVED, Reason.CLOSED)]
     assert play.last.notification.alerts[0].resolved(play.now)
 
 
@@ -424,7 +426,7 @@ def test_a_silenced_incident_that_goes_on_is_told_again_when_the_silence_ends() 
     play.happens(storm())
     assert play.run(5 * MINUTE) == []
     play.silenced = lambda _labels, _now: False
-    assert play.run(2 * MINUTE) == [("sre", Phase.OPENED, Reason.FIRST)]
+    assert play.run(2 * MINUTE) == [("sre/slack", Phase.OPENED, Reason.FIRST)]
 
 
 def test_a_receiver_without_send_resolved_hears_of_no_end() -> None:
@@ -442,8 +444,8 @@ def test_an_alertmanager_is_told_again_before_it_forgets() -> None:
     play = Play({"receivers": [{"name": "am", "alertmanager": manager}], "route": {"receiver": "am"}})
     play.happens(storm())
     told = play.run(5 * MINUTE)
-    assert told[0] == ("am", Phase.OPENED, Reason.FIRST)
-    assert set(told[1:]) == {("am", Phase.REPEATED, Reason.RESEND)}
+    assert told[0] == ("am/alertmanager", Phase.OPENED, Reason.FIRST)
+    assert set(told[1:]) == {("am/alertmanager", Phase.REPEATED, Reason.RESEND)}
     assert 8 <= len(told) <= 11
 
 
@@ -454,7 +456,7 @@ def test_the_watchdog_is_sent_while_batches_are_finished_and_not_a_moment_longer
         play.happens()
         play.run(MINUTE)
     beats = [one for _, one in play.told if one.due.reason is Reason.WATCHDOG]
-    assert {one.way[0] for one in beats} == {"pager"}
+    assert {one.way[0] for one in beats} == {"pager/pagerduty"}
     assert [one.notification.phase for one in beats][:2] == [Phase.OPENED, Phase.REPEATED]
     assert 5 <= len(beats) <= 7
     play.run(3 * MINUTE)
@@ -466,7 +468,7 @@ def test_a_way_out_gets_one_notification_at_a_time_and_a_hanging_one_holds_up_no
     play.happens(storm(), finding(Kind.SESSION_TIMEOUT, group="calm"))
     play.now += 15 * SECOND
     play.dispatch.look(play.now)
-    assert {one.way[0] for one in play.dispatch.ready(play.now)} == {"sre", "pager"}
+    assert {one.way[0] for one in play.dispatch.ready(play.now)} == {"sre/slack", "pager/pagerduty"}
     play.happens(storm(group="more"), finding(Kind.SESSION_TIMEOUT, group="calmer"))
     play.now += 15 * SECOND
     play.dispatch.look(play.now)
@@ -523,16 +525,16 @@ def test_a_receiver_that_never_answers_is_an_alert_to_the_others_until_it_does()
     play.dispatch.look(play.now)
     (hanging,) = play.dispatch.ready(play.now)
     assert play.run(4 * MINUTE) == []
-    assert play.run(3 * MINUTE) == [("pager", Phase.OPENED, Reason.FIRST)]
-    assert "the receiver sre hangs" in play.last.notification.alerts[0].finding.causes[0].why
+    assert play.run(3 * MINUTE) == [("pager/pagerduty", Phase.OPENED, Reason.FIRST)]
+    assert "the receiver sre/slack hangs" in play.last.notification.alerts[0].finding.causes[0].why
     play.dispatch.arrived(hanging, {}, play.now)
-    assert ("pager", Phase.RESOLVED, Reason.ALL_RESOLVED) in play.run(3 * MINUTE)
+    assert ("pager/pagerduty", Phase.RESOLVED, Reason.ALL_RESOLVED) in play.run(3 * MINUTE)
 
 
 def test_the_alarm_of_a_receiver_that_was_taken_out_of_the_configuration_ends() -> None:
-    play = Play(ONLY_SLACK, broken={"sre": SinkError("invalid_auth", permanent=True)})
+    play = Play(ONLY_SLACK, broken={"sre/slack": SinkError("invalid_auth", permanent=True)})
     play.happens(storm())
-    assert play.run(2 * MINUTE) == [("pager", Phase.OPENED, Reason.FIRST)]
+    assert play.run(2 * MINUTE) == [("pager/pagerduty", Phase.OPENED, Reason.FIRST)]
     play.section = {"receivers": BASE["receivers"][1:], "route": {"receiver": "pager"}}
     play.start()
     play.run(10 * MINUTE)
@@ -540,6 +542,64 @@ def test_the_alarm_of_a_receiver_that_was_taken_out_of_the_configuration_ends() 
     assert all(alert.resolved(play.now) for alert in alarms)
     told = [one.notification for _, one in play.told if "sink" in one.notification.alerts[0].finding.details]
     assert told[-1].phase is Phase.RESOLVED
+
+
+def test_a_cluster_that_is_named_anew_ends_its_alerts_and_goes_on_with_them_under_its_name() -> None:
+    play = Play()
+    play.happens(storm(), finding(Kind.SESSION_TIMEOUT, group="other"))
+    play.run(MINUTE)
+    play.cluster = "payments"
+    play.start()
+    told = play.run(2 * MINUTE)
+    labels = [one.notification.labels["cluster"] for _, one in play.told[-4:]]
+    assert Counter(zip(labels, (phase for _, phase, _ in told), strict=True)) == {
+        ("prod", Phase.RESOLVED): 2,
+        ("payments", Phase.OPENED): 2,
+    }
+    play.happens(storm("resolved", cluster="payments"))
+    assert ("sre/slack", Phase.RESOLVED, Reason.ALL_RESOLVED) in play.run(10 * MINUTE)
+    assert all(alert.resolved(play.now) for alert in play.memory.engine.alerts.values())
+
+
+def test_the_alarm_of_a_failing_receiver_is_raised_anew_and_ends_under_the_cluster_s_new_name() -> None:
+    play = Play(ONLY_SLACK, broken={"sre/slack": SinkError("invalid_auth", permanent=True)})
+    play.happens(storm())
+    play.run(2 * MINUTE)
+    play.cluster = "payments"
+    play.start()
+    play.run(20 * MINUTE)
+    heard = [(one.notification.labels["cluster"], one.notification.phase) for one in play.heard(PAGER)]
+    assert set(heard) == {("prod", Phase.OPENED), ("prod", Phase.RESOLVED), ("payments", Phase.OPENED)}
+    play.broken = {}
+    play.run(20 * MINUTE)
+    assert play.heard(PAGER)[-1].notification.phase is Phase.RESOLVED
+
+
+def test_an_incident_goes_on_when_its_receiver_gets_another_way_out() -> None:
+    pager = {"name": "pager", "pagerduty": {"routing_key": "r"}}
+    play = Play({"receivers": [pager], "route": {"receiver": "pager"}})
+    play.happens(storm())
+    play.run(MINUTE)
+    thread = play.last.notification.thread
+    play.section = {**play.section, "receivers": [{**pager, "console": {}}]}
+    play.start()
+    assert play.run(2 * MINUTE) == [("pager/console", Phase.OPENED, Reason.FIRST)]
+    play.happens(storm("resolved"))
+    play.run(2 * MINUTE)
+    assert [one.notification.thread for one in play.heard(PAGER)] == [thread, thread]
+    assert play.heard(PAGER)[-1].notification.phase is Phase.RESOLVED
+
+
+def test_a_way_out_that_is_taken_away_is_counted_with_what_stays_open_there() -> None:
+    play = Play()
+    play.happens(storm(), storm(group="other"))
+    play.run(MINUTE)
+    play.section = {**play.section, "receivers": [{"name": "sre", "console": {}}]}
+    play.section["route"] = {"receiver": "sre"}
+    play.start()
+    assert play.dispatch.orphaned == {"sre/slack": 2}
+    play.start()
+    assert play.dispatch.orphaned == {}
 
 
 def test_a_notification_that_is_refused_for_good_holds_up_no_other_and_stays_an_alarm() -> None:
@@ -552,14 +612,16 @@ def test_a_notification_that_is_refused_for_good_holds_up_no_other_and_stays_an_
         play.happens(storm(group=f"g{number}"))
         play.run(MINUTE)
         assert play.last.notification.labels["group"] == f"g{number}"
-    (alarm,) = [told for told in play.heard("hook") if "group" not in told.notification.labels]
+    (alarm,) = [told for told in play.heard("hook/webhook") if "group" not in told.notification.labels]
     assert "413" in alarm.notification.alerts[0].finding.causes[0].why
     assert play.tried < 25
     play.happens(storm("resolved", group="poison"))
     play.run(12 * MINUTE)
     play.happens(storm(group="last"))
     play.run(3 * MINUTE)
-    alarms = [one.notification.phase for one in play.heard("hook") if "group" not in one.notification.labels]
+    alarms = [
+        one.notification.phase for one in play.heard("hook/webhook") if "group" not in one.notification.labels
+    ]
     assert alarms == [Phase.OPENED, Phase.RESOLVED]
 
 
@@ -569,4 +631,4 @@ def test_a_flood_of_warnings_keeps_no_critical_alert_out(monkeypatch: pytest.Mon
     play.happens(*(finding(Kind.SESSION_TIMEOUT, group=f"g{number}") for number in range(6)))
     assert play.memory.engine.refused == 3
     play.happens(storm(group="worst"))
-    assert ("pager", Phase.OPENED, Reason.FIRST) in play.run(MINUTE)
+    assert ("pager/pagerduty", Phase.OPENED, Reason.FIRST) in play.run(MINUTE)

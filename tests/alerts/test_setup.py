@@ -70,7 +70,7 @@ def test_routes_inherit_what_they_leave_out_and_only_that() -> None:
 def test_a_receiver_with_several_ways_out_is_told_on_each() -> None:
     rules = rules_of(section())
     assert rules.ways_of("sre") == ("sre/slack", "sre/pagerduty")
-    assert rules.ways_of("mail") == ("mail",)
+    assert rules.ways_of("mail") == ("mail/email",)
     assert rules.updating == {"sre/slack"}
 
 
@@ -138,7 +138,9 @@ def test_every_option_that_a_sink_refuses_is_told_with_its_receiver() -> None:
     settings = Settings(
         alerts=section(receivers=[{"name": "sre", "slack": {"token": "xoxb-secret", "channel": "#kafka"}}])
     )
-    with pytest.raises(ConfigError, match="the receiver 'sre': a Slack channel is given by its id") as told:
+    with pytest.raises(
+        ConfigError, match="the receiver 'sre/slack': a Slack channel is given by its id"
+    ) as told:
         sinks_of(settings)
     assert "xoxb" not in str(told.value)
 
@@ -146,7 +148,7 @@ def test_every_option_that_a_sink_refuses_is_told_with_its_receiver() -> None:
 def test_the_plan_knows_which_ways_may_close_what_ended_unseen() -> None:
     plan = plan_of(Settings(alerts=section()), "prod")
     assert {name for name, way in plan.ways.items() if way.closes} == {"sre/slack", "sre/pagerduty"}
-    assert plan.watchdog.ways == ("mail",)
+    assert plan.watchdog.ways == ("mail/email",)
     assert policy_of(section()).teams == {"pay-*": "payments"}
 
 

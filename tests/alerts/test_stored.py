@@ -184,20 +184,19 @@ def test_the_journal_is_bounded_in_parts_too(tmp_path: Path) -> None:
 def test_silences_come_and_go_without_a_lock(place: Place) -> None:
     files, now = SilenceFiles(place), [0.0]
     silences = Silences(files, lambda: now[0])
-    assert silences.refresh() is True
+    assert silences.refresh() == []
     made = files.add('group="orders"', AT + 10_000, "me", "why", AT)
-    assert files.read() == [made]
+    assert files.read()[0] == [made]
     now[0] += files.look_s
-    assert silences.refresh() is True
+    assert silences.refresh() == []
     assert silences.holds({"group": "orders"}, AT + 1)
     ended = SilenceFiles(place).expire(made.id, AT + 5)
-    assert files.read() == [ended]
+    assert files.read()[0] == [ended]
     now[0] += files.look_s
-    assert silences.refresh() is True
+    assert silences.refresh() == []
     assert not silences.holds({"group": "orders"}, AT + 5)
-    assert silences.refresh() is False
     later = files.add('group="other"', AT + 10 * 86_400_000, "me", "", AT + 9 * 86_400_000)
-    assert files.read() == [later]
+    assert files.read()[0] == [later]
 
 
 def test_a_silence_that_was_being_ended_when_the_process_died_has_ended(tmp_path: Path) -> None:
@@ -207,7 +206,7 @@ def test_a_silence_that_was_being_ended_when_the_process_died_has_ended(tmp_path
     open_one = (tmp_path / "silences" / name).read_bytes()
     ended = files.expire(made.id, AT + 5)
     (tmp_path / "silences" / name).write_bytes(open_one)
-    assert files.read() == [ended]
+    assert files.read()[0] == [ended]
 
 
 def test_a_slow_store_and_a_sink_that_hangs_hold_up_no_batch(tmp_path: Path) -> None:

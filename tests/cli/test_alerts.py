@@ -48,6 +48,7 @@ def config(tmp_path: Path, slack: SlackFake) -> str:
         "teams": {"pay-*": "payments"},
     }
     path = tmp_path / "c.yaml"
+    (tmp_path / "store").mkdir()
     body = {"cluster_name": "prod", "storage": {"path": str(tmp_path / "store")}, "alerts": alerts}
     path.write_text(yaml.safe_dump(body), encoding="utf-8")
     return str(path)
@@ -67,7 +68,7 @@ def test_a_test_arrives_marked_and_is_resolved_again(config: str, slack: SlackFa
 
 def test_a_test_that_does_not_arrive_says_why(config: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["alerts", "test", "away", "-c", config]) == 3
-    assert "away (webhook)" in capsys.readouterr().err
+    assert "away/webhook: " in capsys.readouterr().err
     assert run(["alerts", "test", "missing", "-c", config]) == 2
     assert "there are: sre, hook, away" in capsys.readouterr().err
 
@@ -76,9 +77,9 @@ def test_routes_say_who_and_why(config: str, capsys: pytest.CaptureFixture[str])
     assert run(["alerts", "routes", "orders", "pay-1", "test-1", "-c", config, "-o", "jsonl"]) == 0
     told = [row for row in rows(capsys) if "receiver" in row]
     found = {(row["group"], row["alert"], row["receiver"], row["why"], row["now"]) for row in told}
-    assert ("orders", "storm", "hook", 'severity="critical"', "told") in found
-    assert ("orders", "session_timeout", "sre", "the top route", "told") in found
-    assert ("pay-1", "storm", "away", 'team="payments"', "muted: always") in found
+    assert ("orders", "storm", "hook/slack", 'severity="critical"', "told") in found
+    assert ("orders", "session_timeout", "sre/slack", "the top route", "told") in found
+    assert ("pay-1", "storm", "away/webhook", 'team="payments"', "muted: always") in found
     assert ("test-1", "storm", "nobody (nobody)", 'group=~"test-.*"', "told") in found
 
 
@@ -124,7 +125,6 @@ def test_a_finding_is_previewed_on_the_terminal_and_as_a_page(
 
 
 def test_a_stored_finding_is_previewed_by_its_id(config: str, tmp_path: Path) -> None:
-    (tmp_path / "store").mkdir()
     (tmp_path / "store" / "findings.jsonl").write_text(to_json(finding(Kind.STORM)) + "\n", encoding="utf-8")
     assert run(["alerts", "preview", "0123456789abcdef", "-c", config]) == 0
     assert run(["alerts", "preview", "ffffffffffffffff", "-c", config]) == 2
@@ -135,11 +135,11 @@ def test_a_capture_tells_who_would_have_been_told_what_and_when(
 ) -> None:
     assert run(["replay", "--alerts", "--capture", str(CAPTURE), "-c", config, "-o", "jsonl"]) == 0
     told = rows(capsys)
-    assert {row["receiver"] for row in told} == {"sre", "hook"}
+    assert {row["receiver"] for row in told} == {"sre/slack", "hook/slack"}
     assert {row["reason"] for row in told} >= {"first", "all_resolved"}
     assert [row["at"] for row in told] == sorted(row["at"] for row in told)  # type: ignore[type-var] # numbers
     storms = [row for row in told if "storm" in str(row["title"])]
-    assert {row["receiver"] for row in storms} == {"hook"}
+    assert {row["receiver"] for row in storms} == {"hook/slack"}
 
 
 def test_a_capture_is_previewed_as_its_messages(config: str, capsys: pytest.CaptureFixture[str]) -> None:

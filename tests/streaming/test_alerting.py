@@ -78,7 +78,7 @@ def test_what_the_job_finds_reaches_slack_and_the_metrics(tmp_path: Path) -> Non
             outputs.writer.apply(BatchKey(QUERY, 1), Batch(findings=[storm("resolved")], now=now()))
             assert eventually(lambda: "is over" in slack.parents()[0].content["text"])
             assert eventually(
-                lambda: sends(generate_latest(outputs.serving.metrics).decode()) == [("sre", "ok", 2)]
+                lambda: sends(generate_latest(outputs.serving.metrics).decode()) == [("sre/slack", "ok", 2)]
             )
 
 
