@@ -36,6 +36,8 @@ log = structlog.get_logger()
 MONITOR = "monitor"
 # A line names so many incidents; the rest is in the findings.
 INCIDENTS = 5
+# A job that has nothing to tell writes a line this often all the same: its log shows that it runs.
+SIGN_OF_LIFE_MS = 300_000
 
 
 class DriverParts(Protocol):
@@ -90,6 +92,7 @@ class BatchWriter:
         self._query_id = ""
         self._has_id = threading.Event()
         self._telling = threading.Lock()
+        self._said = -SIGN_OF_LIFE_MS
         self.told = Told()
         parts.restore(snapshot)
         for sink in sinks:
@@ -215,10 +218,9 @@ class BatchWriter:
             sink.committed(key)
 
     def _say(self, key: BatchKey, batch: Batch, findings: Sequence[Finding], wall: int) -> None:
-        """Write one line a batch at most: loud for troubles, usual for findings, else for debugging."""
+        """Write the batch's line."""
         live = [finding for finding in findings if not finding.history]
-        say = log.warning if batch.troubles else log.info if findings else log.debug
-        say(
+        self._sayer(batch, findings, wall)(
             "batch",
             batch=key.batch_id,
             rows=batch.rows,
@@ -235,3 +237,12 @@ class BatchWriter:
                 else {}
             ),
         )
+
+    def _sayer(self, batch: Batch, findings: Sequence[Finding], wall: int) -> Callable[..., Any]:
+        """Return how to log: loud for troubles, usual for findings and a sign of life, else for debugging."""
+        # A clock that was set back must not silence it for as long.
+        is_due = not 0 <= wall - self._said < SIGN_OF_LIFE_MS
+        if not (batch.troubles or findings or is_due):
+            return log.debug  # type: ignore[no-any-return] # structlog's proxy is untyped
+        self._said = wall
+        return log.warning if batch.troubles else log.info  # type: ignore[no-any-return] # as above

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
+import structlog
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rebalance_monitor.checkpoints.ledger import Ledger, Snapshot
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import Finding, from_json
+from rebalance_monitor.coordinator.rebuilt import Outcome
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.sightings import Sighting
 from rebalance_monitor.dashboard.table_files import files
@@ -32,6 +34,7 @@ from tests.coordinator.timeline import T0
 from tests.streaming.topics import eventful_topic
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 
@@ -357,3 +360,35 @@ def test_nothing_is_told_beside_a_batch_that_is_being_told(tmp_path: Path) -> No
     writer = BatchWriter(ledger, ledger.load(), sinks, Parts(SETTINGS, "c1", list, notices))
     writer.apply(BatchKey(QUERY, 0), BATCHES[0])
     assert said == [False]
+
+
+class Echo:
+    """Driver's parts that add nothing of their own to what a batch found."""
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Keep nothing."""
+
+    def findings(self, batch: Batch, wall: int) -> list[Finding]:  # noqa: ARG002 - as the protocol has it
+        return list(batch.findings)
+
+    def carried(self, told: list[Finding], again: Sequence[Finding], batch: Batch) -> Outcome:  # noqa: ARG002 - as above
+        return Outcome(told)
+
+    def into(self, snapshot: Snapshot) -> Snapshot:
+        return snapshot
+
+
+def test_a_job_with_nothing_to_tell_writes_a_line_every_five_minutes(tmp_path: Path) -> None:
+    """Something is found in the seventh minute; at last the clock is set back by an hour."""
+    seconds = [*range(0, 800, 20), 800 - 3600]
+    busy = next(batch for batch in BATCHES if batch.findings)
+    clock = {"now": T0}
+    ledger = Ledger(tmp_path)
+    writer = BatchWriter(ledger, ledger.load(), [], Echo(), wall_ms=lambda: clock["now"])
+    with structlog.testing.capture_logs() as lines:
+        for number, second in enumerate(seconds):
+            clock["now"] = T0 + second * 1_000
+            writer.apply(BatchKey(QUERY, number), busy if second == 420 else Batch())
+    assert {line["log_level"] for line in lines} == {"debug", "info"}
+    said = [seconds[line["batch"]] for line in lines if line["log_level"] == "info"]
+    assert said == [0, 300, 420, 720, 800 - 3600]
