@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from rebalance_monitor.coordinator.causes import Cause
+from rebalance_monitor.dashboard.audit.check import MISSING
 from rebalance_monitor.dashboard.keeper import Chore, Keeper
 from rebalance_monitor.streaming.audit_process import AuditProcess
 from rebalance_monitor.streaming.auditing import sentence, unmet
@@ -32,7 +33,10 @@ LOOK_S = 2.0
 
 
 class Auditor:
-    """Counts batches and audits; use as a context manager. Without great-expectations it does nothing."""
+    """Counts batches and audits; use as a context manager.
+
+    Without great-expectations it says so and does nothing.
+    """
 
     def __init__(self, settings: Settings, storage: Storage, tallies: Tallies, notices: Notices) -> None:
         self._settings = settings
@@ -42,10 +46,13 @@ class Auditor:
         self._audited = 0
         self._process: AuditProcess | None = None
         self._stopped = False
-        can = settings.audit.every_batches > 0 and find_spec("great_expectations") is not None
-        self._keeper = Keeper([Chore("audit", LOOK_S, self._turn)] if can else [])
+        self._wanted = settings.audit.every_batches > 0
+        self._can = self._wanted and find_spec("great_expectations") is not None
+        self._keeper = Keeper([Chore("audit", LOOK_S, self._turn)] if self._can else [])
 
     def __enter__(self) -> Self:
+        if self._wanted and not self._can:
+            log.info("nothing is audited", why=MISSING)
         self._keeper.__enter__()
         return self
 
