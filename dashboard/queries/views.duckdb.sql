@@ -34,5 +34,6 @@ CREATE OR REPLACE VIEW groups_now AS
 SELECT *, "group" AS group_name FROM read_parquet('${groups}/groups.parquet');
 
 CREATE OR REPLACE VIEW open_incidents AS
-SELECT group_name, snapshot_at, entry.incident, entry.kind, entry.severity, entry.opened_at
+SELECT group_name, snapshot_at, make_timestamp(snapshot_at * 1000) AS as_of,
+       entry.incident, entry.kind, entry.severity, entry.opened_at
 FROM (SELECT *, unnest(incidents) AS entry FROM groups_now);

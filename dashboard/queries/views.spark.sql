@@ -40,5 +40,6 @@ CREATE OR REPLACE TEMPORARY VIEW groups_now AS
 SELECT *, `group` AS group_name FROM group_files;
 
 CREATE OR REPLACE TEMPORARY VIEW open_incidents AS
-SELECT group_name, snapshot_at, entry.incident, entry.kind, entry.severity, entry.opened_at
+SELECT group_name, snapshot_at, timestamp_millis(snapshot_at) AS as_of,
+       entry.incident, entry.kind, entry.severity, entry.opened_at
 FROM groups_now LATERAL VIEW explode(incidents) exploded AS entry;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -122,6 +123,8 @@ def test_empty_groups_and_trouble_now(duck: duckdb.DuckDBPyConnection, known: Kn
     still = [one for one in known.incidents.open.values() if one.group in known.groups]
     assert len(rows) == len(still)
     assert rows[0]["severity"] == "critical"
+    (as_of,) = {row["as_of"].replace(tzinfo=UTC).timestamp() * 1000 for row in rows}
+    assert as_of == known.health.now
 
 
 def test_the_monitors_own_pace(duck: duckdb.DuckDBPyConnection) -> None:
