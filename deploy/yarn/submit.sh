@@ -34,7 +34,7 @@ exec "$SPARK_HOME/bin/spark-submit" \
     --driver-memory "${DRIVER_MEMORY:-2g}" --executor-memory "${EXECUTOR_MEMORY:-2g}" \
     --num-executors "${EXECUTORS:-2}" --executor-cores 1 \
     --conf spark.driver.maxResultSize=0 \
-    --conf spark.driver.memoryOverhead="${DRIVER_OVERHEAD:-1g}" \
+    --conf spark.driver.memoryOverhead="${DRIVER_OVERHEAD:-2g}" \
     --conf spark.executor.memoryOverhead="${EXECUTOR_OVERHEAD:-1g}" \
     --conf spark.yarn.maxAppAttempts=100 \
     --conf spark.yarn.am.attemptFailuresValidityInterval=1h \
