@@ -1,6 +1,7 @@
 """What the process says by its exit code, and which error means which.
 
-0 fine · 1 found problems · 2 usage or configuration · 3 a dependency cannot be reached · 130 interrupted.
+0 fine · 1 found problems · 2 usage or configuration · 3 a dependency cannot be reached, a disk is full, or
+the query failed again and again · 130 interrupted.
 Errors are known here by name: looking them up must not import the parts that define them. A file or folder
 that is not there, or not ours, was named on the command line or in the configuration; any other error of the
 system is a disk or a network that fails.

@@ -21,7 +21,8 @@ CODES = {
     ExitCode.FINE: "fine; also when the reader of a pipe has had enough",
     ExitCode.PROBLEMS: "problems were found",
     ExitCode.USAGE: "the command line, the configuration or the stored state does not fit",
-    ExitCode.UNREACHABLE: "a dependency cannot be reached",
+    ExitCode.UNREACHABLE: "a dependency cannot be reached, a disk is full or a store away, or the query "
+    "failed five times in a row: starting again may help",
     ExitCode.INTERRUPTED: "interrupted",
 }
 

@@ -33,6 +33,10 @@ class GroupOverride(Section):
     session_timeout_ms: int | None = Field(default=None, ge=1)
 
 
+def _listed(section: type[Section]) -> str:
+    return ", ".join(f"`{name}`" for name in section.model_fields if name != "pattern")
+
+
 class SeverityOverride(Section):
     """The severity of one kind of finding, for the groups that `pattern` matches."""
 
@@ -96,10 +100,14 @@ class Detection(Section):
     )
     severity_overrides: tuple[SeverityOverride, ...] = Field(
         default=(),
-        description="Other severities by `kind` and `pattern`; the first match wins.",
+        description="Other severities: a list of `kind`, `severity` and `pattern` (default `*`); the first "
+        "match wins.",
     )
     group_overrides: tuple[GroupOverride, ...] = Field(
-        default=(), description="Other thresholds by `pattern`; the first match wins."
+        default=(),
+        description="Other thresholds for the groups of a `pattern`: a list with any of "
+        f"{_listed(GroupOverride)} (milliseconds where the name says so; `session_timeout_ms` is that of "
+        "epoch-based groups, in whose records it does not stand). The first match wins.",
     )
     summary_interval_ms: Milliseconds = Field(
         default=5_000, description="A group's summary is written at most once in this time."

@@ -89,7 +89,11 @@ class Outputs(Section):
     jsonl: bool = Field(
         default=True, description="`findings.jsonl` in the storage folder, one finding per line."
     )
-    parquet: bool = Field(default=True, description="`tables/findings`, partitioned by date.")
+    parquet: bool = Field(
+        default=True,
+        description="`tables/findings`, partitioned by date, and `tables/groups`. Without them `groups` and "
+        "`history` have the running monitor alone, which begins empty at each start.",
+    )
     console: bool = Field(default=True, description="Findings on standard output.")
     identities: Literal["shown", "hashed", "hidden"] = Field(
         default="shown",
