@@ -5,6 +5,7 @@ file, which wins over the defaults (`config/load.py`). Unknown keys are refused 
 in a printed configuration (`config/secrets.py`).
 """
 
+from datetime import date
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Literal, Self
@@ -81,6 +82,12 @@ class Storage(Section):
     @classmethod
     def _as_text(cls, given: object) -> object:
         return fspath(given) if isinstance(given, PathLike) else given
+
+    @field_validator("rebuild", mode="before")
+    @classmethod
+    def _as_word(cls, given: object) -> object:
+        """Take what YAML reads as a date or a number for the word that it was written as."""
+        return str(given) if isinstance(given, date | int) and not isinstance(given, bool) else given
 
 
 class Outputs(Section):

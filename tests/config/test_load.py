@@ -212,3 +212,11 @@ def test_a_secret_in_the_place_of_its_section_is_not_told(tmp_path: Path) -> Non
 def test_what_must_take_time_may_not_take_none(tmp_path: Path, way: str) -> None:
     text = f"alerts: {{receivers: [{{name: sre, {way}}}], route: {{receiver: sre}}}}\n"
     assert "must be longer than 0" in problems(written(tmp_path, text))
+
+
+@pytest.mark.parametrize("word", ["2026-11-22", "7", "after-upgrade"])
+def test_the_word_of_a_rebuild_may_be_what_yaml_takes_for_a_date_or_a_number(
+    tmp_path: Path, word: str
+) -> None:
+    assert load(written(tmp_path, f"storage: {{rebuild: {word}}}\n")).storage.rebuild == word
+    assert "storage.rebuild" in problems(written(tmp_path, "storage: {rebuild: [june]}\n"))
