@@ -103,7 +103,7 @@ format: setup ## Let ruff mend what it can.
 	@$(VENV)/ruff format .
 
 site: setup ## Build the documentation site into build/site, without network.
-	@NO_MKDOCS_2_WARNING=1 $(VENV)/python -m mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(VENV)/python -m mkdocs build --strict
 
 docs: setup ## Write the generated pages again.
 	@$(VENV)/python tools/docs.py
