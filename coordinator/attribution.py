@@ -56,7 +56,7 @@ _PRIOR_SYNC = 0.3
 _REPEATS = 3
 # In so many steps the time is spread in which a client notices its breach.
 _PARTS = 3
-_TIMEOUTS = frozenset({Cause.SESSION_TIMEOUT, Cause.POLL_INTERVAL_EXCEEDED})
+_TIMEOUTS = frozenset({Cause.SESSION_TIMEOUT, Cause.POLL_INTERVAL_EXCEEDED, Cause.STATIC_MEMBER_EXPIRED})
 PRIORS_DYNAMIC = {
     Cause.MEMBER_LEFT: 0.45,
     Cause.SESSION_TIMEOUT: 0.3,
@@ -163,11 +163,15 @@ def _undecided(seen: Silence, likelihood: dict[Cause, float]) -> None:
 
 def _static(seen: Silence) -> dict[Cause, float]:
     """Score a static member: without a goodbye it expires S after a crash, P + S after a stall."""
-    beat = heartbeat(seen)
+    beat, quiet = heartbeat(seen), seen.quiet if seen.means else 1.0
+    least = seen.session - seen.session_early
+    stalled = seen.rebalance + seen.session - beat
     likelihood = {
-        Cause.STATIC_MEMBER_EXPIRED: _expiry(seen, seen.session - seen.session_early, seen.session_early),
-        Cause.POLL_INTERVAL_EXCEEDED: _breach(seen, seen.rebalance + seen.session - beat, beat),
-        Cause.MEMBER_REMOVED_BY_ADMIN: 1 / max(seen.elapsed, seen.session, 1),
+        Cause.STATIC_MEMBER_EXPIRED: _mixed(seen, _expiry(seen, least, seen.session_early), least, quiet),
+        Cause.POLL_INTERVAL_EXCEEDED: _mixed(seen, _breach(seen, stalled, beat), stalled, quiet),
+        # Silent for a whole session it lived on only if it had nothing to commit.
+        Cause.MEMBER_REMOVED_BY_ADMIN: (quiet if seen.silence >= least else 1.0)
+        / max(seen.elapsed, seen.session, 1),
         Cause.UNKNOWN: 1 / max(seen.elapsed, seen.session + seen.rebalance, 1),
     }
     prior = dict(PRIORS_STATIC)
@@ -179,7 +183,7 @@ def _static(seen: Silence) -> dict[Cause, float]:
 def _censored(seen: Silence) -> list[tuple[Cause, float]]:
     """Say what the elapsed time alone rules out: it never committed in the generation."""
     if seen.static and seen.elapsed >= seen.session - CLOSE_MS:
-        return [(Cause.STATIC_MEMBER_EXPIRED, 0.8), (Cause.UNKNOWN, 0.2)]
+        return [(Cause.STATIC_MEMBER_EXPIRED, _CAP_FITTING), (Cause.UNKNOWN, round(1 - _CAP_FITTING, 2))]
     if seen.static:
         return [(Cause.MEMBER_REMOVED_BY_ADMIN, 0.5), (Cause.UNKNOWN, 0.5)]
     if seen.elapsed < seen.session - CLOSE_MS and seen.goodbye:
@@ -286,6 +290,10 @@ def _leave(seen: Silence) -> float:
 
 def _or_quiet(seen: Silence, likelihood: float, least: int) -> float:
     """Mix in that it had long had nothing to commit; `least` ms must have passed for this explanation."""
-    if not seen.means or seen.silence < least:
+    return _mixed(seen, likelihood, least, seen.quiet if seen.means else 0.0)
+
+
+def _mixed(seen: Silence, likelihood: float, least: int, quiet: float) -> float:
+    if seen.silence < least:
         return likelihood
-    return (1 - seen.quiet) * likelihood + seen.quiet / max(seen.elapsed, seen.session, 1)
+    return (1 - quiet) * likelihood + quiet / max(seen.elapsed, seen.session, 1)

@@ -104,8 +104,8 @@ of leaving and expiry, each below one half, and `unknown`, unless it went before
 expired (then it left) or just when it would have. A client that commits on close has hardly left without a
 commit: there expiry gets a little more than a half, still below any claim. In a group with traffic a breach
 is less likely of such a member, for it was not seen to work; but what stalled it, a record or a batch, is
-given to it again when it is back. A static member that never committed expired, unless it went too soon for
-that.
+given to it again when it is back. A static member that never committed rather expired, unless it went too
+soon for that: no claim either. One that came back in the same generation lives from then on.
 
 Silence inside a barrier says nothing: an eager member commits as it rejoins and then waits, however long
 another one holds the barrier. Where at least two members stopped together, and one that went with them had
@@ -240,7 +240,7 @@ that goes active to the last and is back within the same barrier hints at `membe
 beside `member_left`: a quick restart looks the same. An administrator's removal of a dynamic member cannot be
 told from a clean leave: the coordinator takes the same request for both, and neither writes its reason; of 25
 recorded removals none was claimed, and 24 were said to have left. A static member that goes before its
-session could expire was removed, or told to leave.
+session could expire was removed, or told to leave; one silent for longer only if it had nothing to commit.
 
 Where members came or went in the same barrier, nobody says that the leader had asked for it: the record is
 the same. So `leader_rejoined` is told of 84 % of the generations that a leader's rejoining began; in the
@@ -261,8 +261,8 @@ Leaving, a session fence and a rebalance-timeout fence write the same tombstones
 
 - a member that still had to give up partitions for its whole rebalance timeout was fenced for that
   (`join_deadline_missed`), near-certainly;
-- a static member expired, or was removed where its session cannot have expired yet (0.5); whether it
-  announced its departure (epoch -2) is on the topic and said;
+- a static member expired (0.9) where it announced its departure (epoch -2), or its silence fits; was removed
+  where its session cannot have expired yet (0.5); else silence says nothing (expired, 0.55);
 - a member that never acknowledged an epoch that others had for more than a heartbeat was dead by then
   (`session_timeout`; asked where its commits tell nothing);
 - the rest is told by silence. No barrier stands between removal and record, so the windows are sharp;

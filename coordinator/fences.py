@@ -122,14 +122,30 @@ def _static(member: Member, seen: Silence) -> Departure:
     """
     said = "after it announced its departure" if member.epoch == AWAY else "without announcing it"
     why = f"silent {seconds(seen.silence)}, {said}; session timeout {seconds(seen.session)}"
-    least = seen.session - seen.session // _STATIC_HEARTBEATS - _FENCE_SLACK_MS
-    if seen.silence >= least:
-        return Departure(member, seen, (CauseEntry(Cause.STATIC_MEMBER_EXPIRED, 0.9, why, *who(member)),))
-    # The session timeout is in no record: what is assumed may be too long.
-    shares = ((Cause.MEMBER_REMOVED_BY_ADMIN, 0.5), (Cause.STATIC_MEMBER_EXPIRED, 0.4))
+    early = seen.session // _STATIC_HEARTBEATS + _FENCE_SLACK_MS
+    shares: tuple[tuple[Cause, float], ...]
+    if seen.silence < seen.session - early:
+        # The session timeout is in no record: what is assumed may be too long.
+        shares = ((Cause.MEMBER_REMOVED_BY_ADMIN, 0.5), (Cause.STATIC_MEMBER_EXPIRED, 0.4))
+    elif member.epoch == AWAY or _fits(member, seen, early):
+        shares = ((Cause.STATIC_MEMBER_EXPIRED, 0.9),)
+    else:
+        shares = ((Cause.STATIC_MEMBER_EXPIRED, 0.55), (Cause.UNKNOWN, 0.45))
     return Departure(
         member, seen, tuple(CauseEntry(cause, share, why, *who(member)) for cause, share in shares)
     )
+
+
+def _fits(member: Member, seen: Silence, early: int) -> bool:
+    """Whether its session ended just as one does that began with its last sign of life, or with a stall.
+
+    A live member that has nothing to commit is as silent. That it acknowledged an epoch is a heartbeat.
+    """
+    if not seen.means and member.last_commit > member.acked_at:
+        return False
+    spread = seen.cadence * seen.means + _FENCE_SLACK_MS
+    begun = (0, seen.rebalance) if seen.poll_held else (0,)
+    return any(-early <= seen.silence - stall - seen.session <= spread for stall in begun)
 
 
 def _fenced(member: Member, scene: Scene) -> Departure | None:

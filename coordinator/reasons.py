@@ -142,22 +142,24 @@ def seconds(ms: int) -> str:
 def _seen(state: GroupState, member: Member, kept: list[Member], cst: int) -> Silence:
     """Measure one member that went in the barrier that ended at `cst`."""
     family = FAMILIES[member.family]
-    life = max(member.last_commit, state.cst)
+    # A static member that came back in the same generation lives from then on.
+    born = max(state.cst, member.joined_at)
+    life = max(member.last_commit, born)
     quiet = habits.quietness(state, member, kept, life)
     return Silence(
         session=member.session_timeout,
         rebalance=member.rebalance_timeout,
         silence=max(0, cst - life),
-        elapsed=max(0, cst - state.cst),
+        elapsed=max(0, cst - born),
         cadence=habits.cadence(member, kept),
         held=0,
         wait=-1,
         static=member.instance_id is not None,
         means=quiet < 1,
-        committed=member.last_commit > state.cst,
+        committed=member.last_commit > born,
         poll=family.enforces_poll,
         goodbye=family.says_goodbye,
-        poll_early=family.poll_early if member.last_commit > state.cst else 0.0,
+        poll_early=family.poll_early if member.last_commit > born else 0.0,
         poll_late=family.poll_late_ms,
         quiet=quiet,
         closes=bool(family.commits_idle) and bool(member.offsets),
@@ -165,7 +167,7 @@ def _seen(state: GroupState, member: Member, kept: list[Member], cst: int) -> Si
         idle=member.idle,
         hidden=family.commits_stalled and 0 < quiet < 1,
         rejoined=habits.rejoined(state, kept, cst),
-        by_hand=habits.by_hand(state, member) if member.last_commit > state.cst else 0.0,
+        by_hand=habits.by_hand(state, member) if member.last_commit > born else 0.0,
         worked=member.commits > 0,
         repeated=family.commits_idle is False and not (member.moved or member.fresh),
     )
@@ -194,7 +196,7 @@ def remember(state: GroupState, causes: tuple[CauseEntry, ...]) -> None:
 
 def _why(cause: Cause, seen: Silence) -> str:
     if not seen.committed and not seen.means:
-        return f"it never committed in the {seconds(seen.elapsed)} of the generation"
+        return f"it never committed in its {seconds(seen.elapsed)} of the generation"
     until = "it was removed" if seen.wait >= 0 else "the barrier closed"
     text = f"silent {seconds(seen.silence)} before {until}"
     if cause is Cause.POLL_INTERVAL_EXCEEDED:

@@ -176,7 +176,7 @@ def static_848(gone: int) -> Topic:
 
 
 def test_members_of_the_new_protocol_are_told_of_the_session_timeout_that_is_theirs() -> None:
-    told = advised(static_848(60_000))
+    told = advised(static_848(48_000))
     assert about(told, "session.timeout.ms") == []
     assert "1 static members expired" in about(told, "consumer.session.timeout.ms")[0]["reason"]
 

@@ -149,9 +149,12 @@ def test_one_that_stalls_before_its_first_commit_is_a_breach_where_its_silence_f
     assert found[Cause.POLL_INTERVAL_EXCEEDED] >= 0.6
 
 
-def test_a_static_member_that_never_committed_expired_unless_it_went_too_soon() -> None:
+def test_a_static_member_that_never_committed_rather_expired_unless_it_went_too_soon() -> None:
+    """Nobody sees whether it lived until an administrator removed it: no claim."""
     never = {"static": True, "means": False, "committed": False}
-    assert attribute(silence(200_000, elapsed=200_000, **never))[0] == (Cause.STATIC_MEMBER_EXPIRED, 0.8)
+    cause, share = attribute(silence(200_000, elapsed=200_000, **never))[0]
+    assert cause is Cause.STATIC_MEMBER_EXPIRED
+    assert 0.5 < share < 0.6
     soon = attribute(silence(9_000, elapsed=9_000, **never))
     assert all(cause is not Cause.STATIC_MEMBER_EXPIRED and share < 0.6 for cause, share in soon)
 

@@ -1,0 +1,134 @@
+"""Static members that went: expired, or removed by an administrator, or nobody can say."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rebalance_monitor.coordinator.causes import Cause
+from rebalance_monitor.coordinator.findings import CauseEntry, Finding
+from rebalance_monitor.coordinator.kinds import Kind
+from tests.coordinator.test_epochs import SETTINGS, Epochs
+from tests.coordinator.test_epochs import A as ONE
+from tests.coordinator.test_epochs import B as OTHER
+from tests.coordinator.timeline import T0, Client, S, Topic, findings, metadata, text
+
+CLIENTS = ("consumer-g-1", "rdkafka", "kgo")
+CONFIDENT = 0.6
+
+
+def pair(client_id: str, **limits: int) -> tuple[Client, Client]:
+    one = Client("a-1", (0, 1), client_id, instance_id="a", **limits)
+    return one, Client("b-1", (2, 3), client_id, "/10.0.0.2", instance_id="b", **limits)
+
+
+def causes(found: list[Finding]) -> tuple[CauseEntry, ...]:
+    return [finding for finding in found if finding.kind is Kind.REBALANCE][-1].causes
+
+
+def gone(client_id: str, last: int, at: int, *, moving: int = 5, **limits: int) -> tuple[CauseEntry, ...]:
+    """B committed every second until `last` and A until the end; B is missing in the generation at `at`."""
+    a, b = pair(client_id, **limits)
+    topic = Topic()
+    topic.generation(0, 1, [a, b])
+    topic.commits(500, at - 500, a, moving=moving)
+    topic.commits(600, last, b, moving=moving)
+    topic.generation(at, 2, [a])
+    return causes(findings(topic.sorted()))
+
+
+def restarted(client_id: str, at: int, *, moving: int) -> list[Finding]:
+    """B committed until it came back under a new id at 100 s, never after, and is gone at `at`."""
+    a, b = pair(client_id)
+    topic = Topic()
+    topic.generation(0, 1, [a, b])
+    topic.commits(500, at - 200, a, moving=moving)
+    topic.commits(600, 99_600, b, moving=moving)
+    again = metadata(1, [a, replace(b, member_id="b-2")], T0 - 20)
+    topic.record(100_000, b"\0\2" + text("g"), again)
+    topic.generation(at, 2, [a])
+    return findings(topic.sorted())
+
+
+@pytest.mark.parametrize("client_id", CLIENTS)
+def test_one_that_had_nothing_to_commit_before_it_crashed_was_not_removed_by_an_administrator(
+    client_id: str,
+) -> None:
+    """Steady until 100 s, idle for two minutes, and gone a session after that."""
+    found = gone(client_id, 100_600, 265_500, session=45_000, rebalance=300_000)
+    assert found[0].cause in {Cause.UNKNOWN, Cause.STATIC_MEMBER_EXPIRED}
+    assert all(one.cause is not Cause.MEMBER_REMOVED_BY_ADMIN or one.confidence < 0.2 for one in found)
+
+
+@given(st.sampled_from(CLIENTS), st.integers(S, 60_000), st.sampled_from([0, 5]))
+def test_no_silence_of_a_session_is_said_to_be_an_administrators_removal(
+    client_id: str, silence: int, moving: int
+) -> None:
+    found = gone(client_id, 20_600, 20_600 + silence + 20, moving=moving)
+    assert found[0].cause is not Cause.MEMBER_REMOVED_BY_ADMIN
+
+
+@pytest.mark.parametrize("client_id", CLIENTS)
+def test_one_that_goes_before_its_session_can_have_expired_was_removed(client_id: str) -> None:
+    assert gone(client_id, 20_600, 22_600)[0].cause is Cause.MEMBER_REMOVED_BY_ADMIN
+
+
+def test_the_session_of_one_that_came_back_begins_as_it_does() -> None:
+    expired = causes(restarted("consumer-g-1", 107_000, moving=0))
+    assert expired[0].cause is Cause.STATIC_MEMBER_EXPIRED
+    assert expired[0].confidence >= CONFIDENT
+
+
+@pytest.mark.parametrize("client_id", CLIENTS)
+@pytest.mark.parametrize("moving", [0, 5])
+def test_one_that_came_back_cannot_have_expired_before_a_session_has_passed(
+    client_id: str, moving: int
+) -> None:
+    found = restarted(client_id, 103_000, moving=moving)
+    assert not [finding for finding in found if finding.kind is Kind.SESSION_TIMEOUT]
+    assert all(one.cause is not Cause.STATIC_MEMBER_EXPIRED for one in causes(found))
+    assert not any("103.0 s" in one.why for one in causes(found))
+
+
+@given(st.sampled_from(CLIENTS), st.integers(S + 3_000, 10**7))
+def test_of_one_that_never_committed_nothing_is_claimed_after_any_time(client_id: str, elapsed: int) -> None:
+    a, b = pair(client_id)
+    topic = Topic()
+    topic.generation(0, 1, [a, b])
+    topic.generation(elapsed, 2, [a])
+    assert all(one.confidence < CONFIDENT for one in causes(findings(topic)))
+
+
+def fenced(last: int, at: int, *, every: int = 1_000, said: bool = False) -> tuple[CauseEntry, ...]:
+    """A static KIP-848 member committed until `last`, said at its end that it goes, and is fenced at `at`."""
+    topic = Epochs()
+    topic.join(0, ONE, 1, (0, 1))
+    topic.join(1_000, OTHER, 2, (), instance="s")
+    topic.ack(2_000, ONE, 2, (0,))
+    topic.ack(2_500, OTHER, 2, (1,))
+    for at_ in range(3_000, last + 1, every):
+        topic.commit(at_, {1: at_})
+    if said:
+        topic.ack(last, OTHER, -2, (1,))
+    topic.leave(at, OTHER, 3)
+    topic.target(at + 500, 3)
+    topic.ack(at + 500, ONE, 3, (0, 1))
+    return causes(findings(topic, SETTINGS))
+
+
+@given(st.integers(10 * S, 10**7))
+def test_a_silence_that_means_nothing_is_no_expiry_in_a_group_of_epochs(silence: int) -> None:
+    assert all(one.confidence < CONFIDENT for one in fenced(2_999, 2_500 + silence))
+
+
+def test_a_silence_that_fits_its_session_is_an_expiry_in_a_group_of_epochs() -> None:
+    found = fenced(60_000, 60_000 + S + 100)
+    assert found[0].cause is Cause.STATIC_MEMBER_EXPIRED
+    assert found[0].confidence >= CONFIDENT
+
+
+@given(st.integers(S, 10**7))
+def test_one_that_announced_its_departure_expired_whatever_it_committed(silence: int) -> None:
+    found = fenced(60_000, 60_000 + silence, every=30_000, said=True)
+    assert (found[0].cause, found[0].confidence) == (Cause.STATIC_MEMBER_EXPIRED, 0.9)
