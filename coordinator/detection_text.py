@@ -120,8 +120,8 @@ reaches `attribution_confidence`.
 
 ## What a client family changes
 
-The family is recognised by default client id, timeouts, protocol name and subscription shape. It is a
-prior.
+The family is recognised by default client id, protocol name and subscription shape; by the pair of
+timeouts where no shape tells otherwise. It is a prior.
 
 <FAMILIES>
 Java as cooperative-sticky sends its generation alone, where other clients put their partitions before it.

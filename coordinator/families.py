@@ -1,9 +1,9 @@
 """Client families: what a member's silence means depends on the client library it runs.
 
-The default client id, the pair of timeouts, the protocol name and the shape of the subscription hint at the
-family; users override the first, so a family is a prior and never evidence. The behaviour comes from the
-clients' sources and from captures of ten families (docs/detection.md). An unknown family claims less, never
-more.
+The default client id, the protocol name, the shape of the subscription and the pair of timeouts hint at the
+family; users override the first and the last, so a family is a prior and never evidence. The behaviour comes
+from the clients' sources and from captures of ten families (docs/detection.md). An unknown family claims
+less, never more.
 """
 
 from __future__ import annotations
@@ -90,6 +90,7 @@ _BY_TIMEOUTS = {
     (30_000, 30_000): "kafka-go",
     (30_000, 60_000): "kafkajs",
 }
+_KAFKAS_ASSIGNORS = frozenset({"range", "roundrobin", "sticky", "cooperative-sticky"})
 _NEWEST_SUBSCRIPTION = 3
 _UUID_TEXT = 22
 _GENERATION_BYTES = 4
@@ -109,9 +110,9 @@ def recognise(
         return "kafka-go"
     if protocol == "RoundRobinAssigner":
         return "kafkajs"
-    return _BY_TIMEOUTS.get((session, rebalance)) or _by_subscription(
-        sub, protocol, same=session == rebalance
-    )
+    shaped = _by_subscription(sub, protocol, same=session == rebalance)
+    timed = _BY_TIMEOUTS.get((session, rebalance), "unknown")
+    return shaped[0] if shaped and timed not in shaped else timed
 
 
 def recognise_848(member_id: str) -> str:
@@ -126,19 +127,22 @@ def recognise_848(member_id: str) -> str:
     return "java-848" if "-" in member_id or "_" in member_id else "unknown"
 
 
-def _by_subscription(sub: Subscription | None, protocol: str, *, same: bool) -> str:
-    """Java sends no user data at all, the others an empty one; `same`: both timeouts are equal.
+def _by_subscription(sub: Subscription | None, protocol: str, *, same: bool) -> tuple[str, ...]:
+    """Name the families that send such a subscription, likeliest first; `same`: both timeouts are equal.
 
-    As cooperative-sticky Java sends its generation alone, where others put their partitions before it.
+    Java sends no user data at all, and so do clients in Go, but these never the newest version; the others
+    send an empty one. As cooperative-sticky Java sends its generation alone, where others put their
+    partitions before it.
     """
     if sub is None:
-        return "unknown"
-    if sub.user_data is None or (
-        protocol == "cooperative-sticky" and len(sub.user_data) == _GENERATION_BYTES
-    ):
-        return "java"
+        return ()
+    if sub.user_data is None:
+        return ("java",) if sub.version >= _NEWEST_SUBSCRIPTION else ("java", "sarama", "kafka-go")
+    if protocol == "cooperative-sticky" and len(sub.user_data) == _GENERATION_BYTES:
+        return ("java",)
     if sub.version == _NEWEST_SUBSCRIPTION and not sub.user_data:
-        return "librdkafka"
+        return ("librdkafka",)
     if sub.version == 0 and not sub.user_data:
-        return "aiokafka" if same else "kafka-python"
-    return "unknown"
+        own = () if protocol in _KAFKAS_ASSIGNORS else ("kafkajs",)
+        return ("aiokafka" if same else "kafka-python", *own)
+    return ()

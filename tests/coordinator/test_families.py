@@ -2,8 +2,13 @@
 
 from struct import pack
 
+import pytest
+
+from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.families import recognise
+from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.decoders.embedded.consumer import Subscription
+from tests.coordinator.timeline import Client, Topic, findings
 
 
 def joins(user_data: bytes | None, *, version: int = 3) -> Subscription:
@@ -37,3 +42,50 @@ def test_partitions_before_the_generation_are_not_javas() -> None:
 def test_range_tells_java_by_sending_nothing() -> None:
     assert family("range", joins(None)) == "java"
     assert family("range", joins(b"")) == "librdkafka"
+
+
+# Pairs of session and rebalance timeout that are some client's defaults, and may be anybody's choice.
+DEFAULTS = {"sarama": (10_000, 60_000), "franz-go": (45_000, 60_000), "kafkajs": (30_000, 60_000)}
+
+
+@pytest.mark.parametrize("limits", [*DEFAULTS.values(), (30_000, 30_000)])
+def test_timeouts_that_are_another_clients_defaults_do_not_make_java_that_client(
+    limits: tuple[int, int],
+) -> None:
+    assert recognise("orders-svc", *limits, "consumer", "range", joins(None)) == "java"
+    alone = joins(pack(">i", 7))
+    assert recognise("orders-svc", *limits, "consumer", "cooperative-sticky", alone) == "java"
+    assert recognise("orders-svc", *limits, "consumer", "range", joins(b"")) == "librdkafka"
+    given = recognise("orders-svc", *limits, "consumer", "range", joins(b"", version=0))
+    assert given in {"kafka-python", "aiokafka"}
+
+
+def test_where_the_shape_may_be_theirs_timeouts_tell_the_other_clients() -> None:
+    sticky = joins(pack(">ii", 0, 7), version=1)
+    assert recognise("svc", *DEFAULTS["franz-go"], "consumer", "cooperative-sticky", sticky) == "franz-go"
+    for version in (0, 1, 2):
+        sent = joins(None, version=version)
+        assert recognise("svc", *DEFAULTS["sarama"], "consumer", "range", sent) == "sarama"
+        assert recognise("svc", 30_000, 30_000, "consumer", "range", sent) == "kafka-go"
+        assert recognise("svc", 45_000, 60_000, "consumer", "range", sent) == "java"
+    own = joins(b"", version=0)
+    assert recognise("svc", *DEFAULTS["kafkajs"], "consumer", "MyAssigner", own) == "kafkajs"
+    assert recognise("svc", *DEFAULTS["kafkajs"], "consumer", "range", None) == "kafkajs"
+
+
+@pytest.mark.parametrize("session", [45_000, 30_000, 10_000])
+@pytest.mark.parametrize("client_id", ["orders-svc", "consumer-g-1"])
+def test_a_breach_of_a_poll_interval_of_a_minute_is_told_whatever_the_client_is_called(
+    client_id: str, session: int
+) -> None:
+    limits = {"session": session, "rebalance": 60_000}
+    a, b = Client("a-1", (0, 1), client_id, **limits), Client("b-1", (2,), client_id, "/10.0.0.2", **limits)
+    topic = Topic()
+    topic.generation(0, 1, [a, b])
+    topic.commits(5_000, 362_000, a, every=5_000)
+    topic.commits(5_000, 300_000, b, every=5_000)
+    topic.generation(362_500, 2, [a])
+    named = [f for f in findings(topic.sorted()) if f.kind is Kind.POLL_INTERVAL_EXCEEDED]
+    assert [entry.cause for finding in named for entry in finding.causes[:1]] == [
+        Cause.POLL_INTERVAL_EXCEEDED
+    ]
