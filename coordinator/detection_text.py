@@ -224,11 +224,11 @@ with its state, also where that is dropped without a tombstone.
 ## State that is begun anew
 
 A rebuild (`--rebuild-state`, a new word in `storage.rebuild`, a lost checkpoint, the damaged state of a
-shard) makes state that knows of no incident. The driver holds what is open and compares once history has been read: what the new state finds
-again about the same goes on under its incident; the rest is resolved, `expired`, with a `why` that says so:
-a storm after its quiet time, a silent member after as long a silence, a suspected barrier after
-`stuck_after_ms`, others after five seconds. A group that is still empty stays so until it has members.
-Groups of which the topic has no record any more are `group_removed`.
+shard) makes state that knows of no incident. The driver holds what is open and compares once history has
+been read: what the new state finds again about the same goes on under its incident; the rest is resolved,
+`expired`, with a `why` that says so: a storm after its quiet time, a silent member after as long a
+silence, a suspected barrier after `stuck_after_ms`, others after five seconds. A group that is still
+empty stays so until it has members. Groups of which the topic has no record any more are `group_removed`.
 
 ## What only the probe adds to a rebalance
 
