@@ -15,7 +15,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 from prometheus_client.samples import Exemplar
 
-from rebalance_monitor.coordinator.kinds import Kind
+from rebalance_monitor.coordinator.kinds import KINDS, Kind
 from rebalance_monitor.dashboard.incidents import by_group
 from rebalance_monitor.dashboard.metrics import METRICS, OTHER
 
@@ -206,6 +206,8 @@ def _tally(page: _Page, group: str, tally: GroupTally) -> None:
 def _totals(page: _Page, tallies: Tallies) -> None:
     for (kind, severity), count in sorted(tallies.findings.items()):
         page.add("findings", count, kind, severity)
+    for cause, count in sorted(tallies.causes.items()):
+        page.add("rebalances_by_cause", count, cause)
     page.add("history_findings", tallies.history)
     for number, count in sorted(tallies.types.items()):
         page.add("records_read", count, RECORD_TYPES.get(number, f"type_{number}"))
@@ -225,9 +227,10 @@ def _totals(page: _Page, tallies: Tallies) -> None:
 
 
 def _incidents(page: _Page, known: Known) -> None:
-    kinds = Counter(incident.kind.value for incident in known.incidents.open.values())
-    for kind in Kind:
-        page.add("incidents_open", kinds[kind.value], kind.value)
+    counts = Counter({(kind.value, spec.severity.value): 0 for kind, spec in KINDS.items()})
+    counts.update((one.kind.value, one.latest.severity.value) for one in known.incidents.open.values())
+    for (kind, severity), count in sorted(counts.items()):
+        page.add("incidents_open", count, kind, severity)
     degraded = (one.latest for one in known.incidents.open.values() if one.kind is Kind.MONITOR_DEGRADED)
     # Two incidents may have one cause, and two samples with one name are an error to Prometheus.
     for cause in sorted({latest.causes[0].cause.value for latest in degraded if latest.causes}):

@@ -1,8 +1,10 @@
 """Counters and histograms behind `/metrics`, with a bound on how many groups have series of their own.
 
 Which groups: those that `allow` matches and `deny` does not, in the order in which they are heard of, at most
-`max_groups`. A group with a finding takes the place of one that never had any: that loses no count. The rest
-is counted as group `(other)`, for good, so that no counter ever goes back. A group's series go with it.
+`max_groups`. Trouble always has a name: a group with a warning takes the place of one that never had a
+finding, else of one with mere information, else of another troubled one, whichever was heard of longest ago;
+one with mere information only that of a quiet one. What is counted as `(other)` stays there, so that no
+counter ever goes back. A group's series go with it, or with its place.
 """
 
 from __future__ import annotations
@@ -11,9 +13,11 @@ import threading
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
-from rebalance_monitor.coordinator.kinds import KINDS, Kind
+from rebalance_monitor.coordinator.causes import Cause
+from rebalance_monitor.coordinator.kinds import KINDS, Kind, Severity
 from rebalance_monitor.dashboard.metrics import DELAY, OTHER, SHORT, STAGE
 
 if TYPE_CHECKING:
@@ -21,6 +25,13 @@ if TYPE_CHECKING:
 
     from rebalance_monitor.coordinator.findings import Finding
     from rebalance_monitor.dashboard.snapshot import Known, Update
+
+
+QUIET, EVENTFUL, TROUBLED = range(3)
+"""Ranks of a group: no finding since the process began, information only, a warning or worse."""
+
+# The last causes are those of the monitor itself.
+_OF_GROUPS = tuple(cause.value for cause in Cause)[: tuple(Cause).index(Cause.BLIND)]
 
 
 class Mark(NamedTuple):
@@ -80,7 +91,7 @@ class GroupTally:
 
     def _rebalance(self, finding: Finding) -> None:
         self.rebalances += 1
-        self.causes[finding.causes[0].cause.value if finding.causes else "unknown"] += 1
+        self.causes[_cause(finding)] += 1
         self.last = _mark(finding, 1.0)
         stopped = finding.stopped_ms_min if finding.stopped_ms_max is None else finding.stopped_ms_max
         self.stopped_s += max(stopped or 0, 0) / 1000
@@ -104,44 +115,51 @@ class Places:
     def __init__(self, limits: Limits, gone: Callable[[str], object]) -> None:
         self._limits = limits
         self._gone = gone
-        self._own: set[str] = set()
-        self._quiet: dict[str, None] = {}
+        self._rank: dict[str, int] = {}
+        self._seats: tuple[dict[str, None], ...] = tuple({} for _ in range(TROUBLED + 1))
+        """By rank, whoever has been heard of longest ago first."""
 
-    def seat(self, group: str, *, event: bool) -> str | None:
+    def seat(self, group: str, rank: int = QUIET) -> str | None:
         """Return the label of `group`, giving it a place if there is one; None for a denied group."""
-        if group in self._own:
-            if event:
-                self._quiet.pop(group, None)
+        held = self._rank.get(group)
+        if held is not None:
+            if rank != QUIET:
+                del self._seats[held][group]
+                self._sit(group, max(held, rank))
             return group
         label = self.label(group)
         # A group may go by the very name of the sum: it is part of it.
         if label is None or group == OTHER or not _matches(group, self._limits.allow):
             return label
-        if len(self._own) >= self._limits.max_groups and not (event and self._evict()):
+        if len(self._rank) >= self._limits.max_groups and not self._evict(rank):
             return OTHER
-        self._own.add(group)
-        if not event:
-            self._quiet[group] = None
+        self._sit(group, rank)
         return group
 
     def label(self, group: str) -> str | None:
         """Return the label of `group` as it is; None for a denied group."""
-        if group in self._own:
+        if group in self._rank:
             return group
         return None if _matches(group, self._limits.deny) else OTHER
 
     def leave(self, group: str) -> None:
         """Free the place of a group that is gone."""
-        if group in self._own:
-            self._own.discard(group)
-            self._quiet.pop(group, None)
+        held = self._rank.pop(group, None)
+        if held is not None:
+            del self._seats[held][group]
             self._gone(group)
 
-    def _evict(self) -> bool:
-        quiet = next(iter(self._quiet), None)
-        if quiet is not None:
-            self.leave(quiet)
-        return quiet is not None
+    def _sit(self, group: str, rank: int) -> None:
+        self._rank[group] = rank
+        self._seats[rank][group] = None
+
+    def _evict(self, rank: int) -> bool:
+        """Free a place for a group of this rank: that of a lower one, or of another troubled one."""
+        below = self._seats[: rank + 1 if rank == TROUBLED else rank]
+        seated = next((group for seats in below for group in seats), None)
+        if seated is not None:
+            self.leave(seated)
+        return seated is not None
 
 
 class Tallies:
@@ -151,7 +169,10 @@ class Tallies:
         self.lock = threading.Lock()
         self.groups: dict[str, GroupTally] = {}
         self.places = Places(limits, lambda group: self.groups.pop(group, None))
-        self.findings: Counter[tuple[str, str]] = Counter()
+        self.findings: Counter[tuple[str, str]] = Counter(
+            {(kind.value, severity.value): 0 for kind in Kind for severity in Severity}
+        )
+        self.causes: Counter[str] = Counter(dict.fromkeys(_OF_GROUPS, 0))
         self.history = 0
         self.types: Counter[int] = Counter()
         self.unreadable: Counter[str] = Counter()
@@ -161,6 +182,11 @@ class Tallies:
         self.sends: Counter[tuple[str, str]] = Counter()
         self.audits: dict[str, int] = {}
         self.audited_at = -1
+
+    def expect(self, reasons: Iterable[str], sinks: Iterable[str]) -> None:
+        """Begin the counts of unreadable records and of notifications at 0: a first burst is an increase."""
+        self.unreadable.update(dict.fromkeys(reasons, 0))
+        self.sends.update(dict.fromkeys(product(sinks, ("ok", "failed")), 0))
 
     def seed(self, groups: Iterable[str]) -> None:
         """Give groups that are known from an earlier process their places."""
@@ -197,7 +223,7 @@ class Tallies:
 
     def _seat(self, groups: Iterable[str]) -> None:
         for group in groups:
-            label = self.places.seat(group, event=False)
+            label = self.places.seat(group)
             if label is not None:
                 self.groups.setdefault(label, GroupTally())
 
@@ -209,9 +235,18 @@ class Tallies:
         if finding.detected_at >= 0 and finding.phase != "updated":
             delay = max(finding.detected_at - finding.at, 0) / 1000
             self.delays[KINDS[finding.kind].driven_by.value].observe(delay, _mark(finding, delay))
-        label = None if finding.group is None else self.places.seat(finding.group, event=True)
+        if finding.kind is Kind.REBALANCE:
+            self.causes[_cause(finding)] += 1
+        # The end of what a removed group had open gives nobody a place.
+        if finding.group is None or finding.phase == "resolved" or finding.kind is Kind.GROUP_REMOVED:
+            return
+        label = self.places.seat(finding.group, EVENTFUL if finding.severity is Severity.INFO else TROUBLED)
         if label is not None:
             self.groups.setdefault(label, GroupTally()).count(finding)
+
+
+def _cause(finding: Finding) -> str:
+    return (finding.causes[0].cause if finding.causes else Cause.UNKNOWN).value
 
 
 def _mark(finding: Finding, value: float) -> Mark:

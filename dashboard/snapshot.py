@@ -102,8 +102,12 @@ class Known:
             if finding.group is None:
                 others.append(finding)
             else:
-                view = groups.get(finding.group, GroupView(finding.group))
-                groups[finding.group] = view.told(finding, version)
+                view = groups.get(finding.group)
+                # The end of what a removed group had open does not bring it back.
+                if view is None and finding.phase != "resolved":
+                    view = GroupView(finding.group)
+                if view is not None:
+                    groups[finding.group] = view.told(finding, version)
         for name in update.removed:
             groups.pop(name, None)
         known = replace(

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import structlog
 
+from rebalance_monitor.alerts.setup import ways_of
 from rebalance_monitor.dashboard.findings_table import read_newest
 from rebalance_monitor.dashboard.groups_table import FILE, GroupsTable, read_groups, restored
 from rebalance_monitor.dashboard.keeper import Chore, Keeper
@@ -23,6 +24,7 @@ from rebalance_monitor.dashboard.metrics_collector import SnapshotCollector, reg
 from rebalance_monitor.dashboard.metrics_tallies import Limits, Tallies
 from rebalance_monitor.dashboard.snapshot import Snapshot, Update
 from rebalance_monitor.dashboard.table_upkeep import mend
+from rebalance_monitor.decoders.errors import REASONS
 from rebalance_monitor.streaming.auditor import Auditor
 from rebalance_monitor.streaming.memory import give_back, use_system_pool
 from rebalance_monitor.streaming.page import page_of
@@ -68,6 +70,7 @@ class Serving:
         self.snapshot = Snapshot(settings.cluster_name or cluster, time.time_ns() // 1_000_000)
         limits = settings.metrics
         self.tallies = Tallies(Limits(limits.allow, limits.deny, limits.max_groups))
+        self.tallies.expect((error.reason for error in REASONS), ways_of(settings.alerts))
         self.snapshot.listen(self.tallies.on_update)
         build = {
             "version": _version("rebalance-monitor"),

@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families as prometheu
 
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import CauseEntry
-from rebalance_monitor.coordinator.kinds import Kind
+from rebalance_monitor.coordinator.kinds import Kind, Severity
 from rebalance_monitor.coordinator.rollup import degraded
 from rebalance_monitor.dashboard.metrics import METRICS, OTHER, PREFIX, MetricType
 from rebalance_monitor.dashboard.metrics_collector import (
@@ -184,7 +184,7 @@ def test_incidents_show_until_they_end() -> None:
     page.snapshot.apply(Update(findings=opened))
     found = page.samples()
     assert found["group_storm_active", ("g",)] == found["degraded", ("behind",)] == 1
-    assert found["incidents_open", ("storm",)] == 1
+    assert found["incidents_open", ("storm", "critical")] == 1
     page.snapshot.apply(Update(findings=[about(Kind.STORM, 3, phase="resolved", incident="s")]))
     assert page.samples()["group_storm_active", ("g",)] == 0
 
@@ -267,6 +267,44 @@ def test_troubled_groups_come_before_quiet_ones() -> None:
     assert found["group_storm_active", ("loud",)] == 1
     assert found["group_members", (OTHER,)] == 12
     assert found["groups_without_series", ()] == 4
+
+
+def test_trouble_always_has_a_name_and_information_pushes_nobody_out_but_quiet_groups() -> None:
+    page = Page(Limits(max_groups=3))
+
+    def happens(kind: Kind, *groups: str) -> set[str]:
+        page.snapshot.apply(Update(findings=[about(kind, 1, group) for group in groups]))
+        return {labels[0] for name, labels in page.samples() if name == "group_rebalances_total"} - {OTHER}
+
+    page.snapshot.apply(Update(groups={"quiet": {"members": 3}}))
+    assert happens(Kind.REBALANCE, "a", "b", "c") == {"a", "b", "c"}
+    assert happens(Kind.REBALANCE, "d") == {"a", "b", "c"}
+    assert happens(Kind.SESSION_TIMEOUT, "e", "f") == {"c", "e", "f"}
+    assert happens(Kind.SESSION_TIMEOUT, "g") == {"e", "f", "g"}
+    assert happens(Kind.REBALANCE, "e") == {"e", "f", "g"}
+    assert happens(Kind.SESSION_TIMEOUT, "h") == {"e", "g", "h"}
+
+
+def test_the_end_of_what_a_removed_group_had_open_brings_no_group_back() -> None:
+    page = Page()
+    page.snapshot.apply(Update(groups={"g": {"state": "Empty"}}))
+    page.snapshot.apply(Update(findings=[about(Kind.STORM, 1, "g", phase="opened", incident="s")]))
+    page.snapshot.apply(Update(findings=[about(Kind.GROUP_REMOVED, 2, "g")], removed=["g"]))
+    page.snapshot.apply(Update(findings=[about(Kind.STORM, 3, "g", phase="resolved", incident="s")]))
+    assert list(page.snapshot.known.groups) == []
+    assert "g" not in {label for _, labels in page.samples() for label in labels}
+
+
+def test_counts_of_the_cluster_begin_at_zero_so_that_a_first_burst_is_an_increase() -> None:
+    page = Page()
+    page.tallies.expect(["truncated"], ["sre/slack"])
+    found = page.samples()
+    assert {found["findings_total", (kind.value, level.value)] for kind in Kind for level in Severity} == {0}
+    assert found["records_unreadable_total", ("truncated",)] == 0
+    assert [found["sink_sends_total", ("sre/slack", how)] for how in ("ok", "failed")] == [0, 0]
+    assert found["rebalances_by_cause_total", ("unknown",)] == 0
+    page.snapshot.apply(Update(findings=[about(Kind.REBALANCE, 1, "g")]))
+    assert page.total("rebalances_by_cause_total") == 1
 
 
 def test_groups_that_are_not_allowed_are_summed_up() -> None:

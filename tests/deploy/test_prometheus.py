@@ -113,6 +113,18 @@ def test_every_alert_says_what_it_is_and_what_to_do() -> None:
         assert rule["labels"]["severity"] in {"critical", "warning", "info"}
 
 
+def test_every_alert_stands_on_the_page_with_its_severity() -> None:
+    page = (ROOT / "docs" / "grafana.md").read_text(encoding="utf-8")
+    found = re.findall(r"^\| `(\w+)` \| (critical|warning|info) \|", page, re.MULTILINE)
+    assert found == [(rule["alert"], rule["labels"]["severity"]) for rule in rules(ALERTS)]
+
+
+def test_no_alert_but_a_storm_asks_for_the_sum_of_groups_without_series() -> None:
+    named = [rule for rule in rules(ALERTS) if "$labels.group" in str(rule["annotations"])]
+    asking = [rule["alert"] for rule in named if 'group!="(other)"' not in rule["expr"]]
+    assert asking == ["RebalanceStorm", "RebalanceStuck"]
+
+
 def test_every_alert_has_a_case() -> None:
     assert [case["name"] for case in CASES["tests"]] == [rule["alert"] for rule in rules(ALERTS)]
 
