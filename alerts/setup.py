@@ -131,11 +131,31 @@ def _problems(section: config.Alerts) -> Iterator[str]:
         yield from _matcher_problems(rule.source_matchers, f"{where}.source_matchers")
         yield from _matcher_problems(rule.target_matchers, f"{where}.target_matchers")
         yield from _label_problems(rule.equal, f"{where}.equal")
+    yield from _hold_problems(section)
     yield from _watchdog_problems(section)
     for name, (_, way) in ways_of(section).items() if len(set(names)) == len(names) else ():
         template = getattr(way, "template", "")
         if template and template not in section.templates:
             yield f"the webhook {name!r} names the template {template!r}, which is not in `alerts.templates`"
+
+
+def _hold_problems(section: config.Alerts) -> Iterator[str]:
+    hold = milliseconds(section.hold)
+    for where, wait in _waits(section.route, "alerts.route", TOP.group_wait):
+        if wait >= hold:
+            yield (
+                f"`alerts.hold` ({section.hold}) must be longer than `{where}.group_wait`: what has no end "
+                "of its own, such as a session timeout, would be over before anybody is told"
+            )
+
+
+def _waits(route: config.Route, where: str, above: int | None = None) -> Iterator[tuple[str, int]]:
+    """Yield each `group_wait` (ms) with its place in the tree; where none is set, `above`."""
+    wait = above if route.group_wait is None else milliseconds(route.group_wait)
+    if wait is not None:
+        yield where, wait
+    for number, child in enumerate(route.routes):
+        yield from _waits(child, f"{where}.routes.{number}")
 
 
 def _watchdog_problems(section: config.Alerts) -> Iterator[str]:

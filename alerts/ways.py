@@ -129,6 +129,7 @@ def _alertmanager(name: str, way: options.WayOut, settings: Settings) -> Sink:
         manager.urls,
         headers=_authorization(manager),
         resend_ms=resend_ms,
+        beat_ms=milliseconds(settings.alerts.watchdog.interval),
         links=links_of(settings),
         net=_net(way),
     )

@@ -114,7 +114,9 @@ class Watchdog(Section):
     )
     interval: Lasting = Field(default="1m", description="How often it is sent.")
     silent_after: Lasting = Field(
-        default="2m", description="It stays away when no batch has been finished for this long."
+        default="2m",
+        description="It stays away when no batch has been finished for this long; at least twice "
+        "`trigger_seconds`.",
     )
 
 
@@ -136,7 +138,9 @@ class Alerts(Section):
         default=0.6, description="Suspected findings below this confidence open no incident."
     )
     hold: Duration = Field(
-        default="5m", description="How long a finding without an end of its own counts as an open incident."
+        default="5m",
+        description="How long a finding without an end of its own counts as an open incident; "
+        "longer than any `group_wait`.",
     )
     teams: dict[str, str] = Field(
         default={}, description="Pattern of group names -> team, for the label `team`; the first match wins."

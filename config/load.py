@@ -180,6 +180,8 @@ def _sentence(detail: ErrorDetails, layers: Mapping[str, Tree]) -> str:
         return f"unknown key `{key}` {where}{_nearest(path[-1], _section(path[:-1]), path[:-1])}"
     message = PLAIN.get(detail["type"]) or detail["msg"].removeprefix("Value error, ")
     message = message[0].lower() + message[1:]
+    if not path:
+        return message
     value = detail["input"]
     hidden = is_secret(key) or is_secret_field(_section(path[:-1]), path[-1])
     # A text where a section belongs may be the secret that belongs into it.

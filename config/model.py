@@ -17,6 +17,7 @@ from rebalance_monitor.config.alerts import Alerts
 from rebalance_monitor.config.clients import Kafka, Spark
 from rebalance_monitor.config.dashboard import Audit, Metrics, Tables
 from rebalance_monitor.config.detection import Detection, Section
+from rebalance_monitor.config.durations import milliseconds
 from rebalance_monitor.config.web import Web
 
 ENVIRONMENT_PREFIX = "REBALANCE_MONITOR_"
@@ -169,6 +170,16 @@ class Settings(BaseSettings):
         default=(),
         description="Coordinates (`group:artifact:version`) instead of the ones derived from Spark.",
     )
+
+    @model_validator(mode="after")
+    def _watched(self) -> Self:
+        watchdog = self.alerts.watchdog
+        if watchdog.to and milliseconds(watchdog.silent_after) < 2_000 * self.trigger_seconds:
+            raise ValueError(
+                "`alerts.watchdog.silent_after` must be at least twice `trigger_seconds`: "
+                "the watchdog would stay away between two batches"
+            )
+        return self
 
     @classmethod
     def settings_customise_sources(

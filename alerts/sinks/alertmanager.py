@@ -1,10 +1,11 @@
 """Alertmanager's API v2: every alert is pushed as one, with an end that each push moves on.
 
 Alertmanager forgets an alert whose end has passed, so what fires is told again every `resend_ms` with an end
-four times that far away (as Prometheus does); what is over is told with its true end. To Alertmanager an
-alert is its labels: where ours change while it fires (the cause, the severity), the alert under the old
-labels is ended in the same push. Several addresses are members of one Alertmanager cluster: each is told,
-one that takes it is enough. Alertmanager groups, silences and repeats by itself.
+four times that far away (as Prometheus does), the watchdog with one four of its own intervals away; what is
+over is told with its true end. To Alertmanager an alert is its labels: where ours change while it fires (the
+cause, the severity), the alert under the old labels is ended in the same push. Several addresses are members
+of one Alertmanager cluster: each is told, one that takes it is enough. Alertmanager groups, silences and
+repeats by itself.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from rebalance_monitor.alerts.render import plain
 from rebalance_monitor.alerts.sinks.base import Sent, SinkError
 from rebalance_monitor.alerts.sinks.http import Net, Poster
 from rebalance_monitor.alerts.text import cut, visible
+from rebalance_monitor.alerts.watchdog import ALERTNAME
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,7 +41,10 @@ Json = dict[str, Any]
 
 
 class AlertmanagerSink:
-    """Pushes to every address; `headers` (say, Authorization) go with each. `state`: labels told last."""
+    """Pushes to every address; `headers` (say, Authorization) go with each. `state`: labels told last.
+
+    `beat_ms`: how often the watchdog is sent.
+    """
 
     kind = "alertmanager"
     is_idempotent = True
@@ -51,6 +56,7 @@ class AlertmanagerSink:
         *,
         headers: Mapping[str, SecretStr] | None = None,
         resend_ms: int = 60_000,
+        beat_ms: int = 60_000,
         links: Links = NO_LINKS,
         net: Net | None = None,
     ) -> None:
@@ -59,14 +65,13 @@ class AlertmanagerSink:
         self._urls = tuple(f"{url.rstrip('/')}/api/v2/alerts" for url in urls)
         self._headers = dict(headers or {})
         self._alive_ms = _ALIVE * resend_ms
+        self._beat_ms = _ALIVE * max(beat_ms, resend_ms)
         self._links = links
         self._poster = Poster("Alertmanager", Net() if net is None else net)
 
     def send(self, notification: Notification, now_ms: int) -> Sent:
         """Push the alerts of the notification, and an end for labels that are no longer theirs."""
-        pushed = [self._push(notification, alert, now_ms) for alert in notification.alerts]
-        pushed += _ended(notification, now_ms)
-        self._tell_all(json.dumps(pushed).encode(), now_ms)
+        self._tell_all(json.dumps(self.pushed(notification, now_ms)).encode(), now_ms)
         firing = [alert for alert in notification.alerts if not alert.resolved(now_ms)]
         return Sent({alert.fingerprint: json.dumps(labels_for(alert.labels)) for alert in firing})
 
@@ -74,8 +79,14 @@ class AlertmanagerSink:
         """Let the connections go."""
         self._poster.close()
 
+    def pushed(self, notification: Notification, now_ms: int) -> list[Json]:
+        """Return what is pushed of a notification at `now_ms`."""
+        own = [self._push(notification, alert, now_ms) for alert in notification.alerts]
+        return own + _ended(notification, now_ms)
+
     def _push(self, notification: Notification, alert: Alert, now_ms: int) -> Json:
-        ends_at = alert.ends_at if alert.resolved(now_ms) else now_ms + self._alive_ms
+        alive_ms = self._beat_ms if alert.labels["alertname"] == ALERTNAME else self._alive_ms
+        ends_at = alert.ends_at if alert.resolved(now_ms) else now_ms + alive_ms
         message = notification.message
         if len(notification.alerts) > 1:
             message = message_of(alert.finding, self._links)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +15,9 @@ from rebalance_monitor.alerts.dispatch import Dispatch
 from rebalance_monitor.alerts.memory_file import MemoryFile, MemoryFileError
 from rebalance_monitor.alerts.pacing import LONGEST_PAUSE_MS, Pace
 from rebalance_monitor.alerts.plan import Memory
+from rebalance_monitor.alerts.sinks.alertmanager import AlertmanagerSink
 from rebalance_monitor.alerts.sinks.base import Phase, SinkError
-from rebalance_monitor.alerts.ways import plan_of
+from rebalance_monitor.alerts.ways import plan_of, sinks_of
 from rebalance_monitor.config.alerts import Alerts
 from rebalance_monitor.config.model import Settings
 from rebalance_monitor.coordinator.causes import Cause
@@ -632,3 +634,24 @@ def test_a_flood_of_warnings_keeps_no_critical_alert_out(monkeypatch: pytest.Mon
     assert play.memory.engine.refused == 3
     play.happens(storm(group="worst"))
     assert ("pager/pagerduty", Phase.OPENED, Reason.FIRST) in play.run(MINUTE)
+
+
+def test_an_alertmanager_does_not_forget_the_watchdog_between_two_beats() -> None:
+    manager = {"urls": ["http://127.0.0.1:9"]}
+    dog = {"to": ["am"], "interval": "10m"}
+    section = {"receivers": [{"name": "am", "alertmanager": manager}], "route": {"receiver": "am"}}
+    play = Play({**section, "watchdog": dog})
+    play.happens(storm())
+    play.run(MINUTE)
+    ends = {}
+    for sink in sinks_of(Settings(alerts=Alerts(**play.section))).values():
+        assert isinstance(sink, AlertmanagerSink)
+        for one in play.heard("am/alertmanager"):
+            for body in sink.pushed(one.notification, play.now):
+                ends[body["labels"]["alertname"]] = datetime.fromisoformat(body["endsAt"])
+        sink.close()
+    now = datetime.fromtimestamp(play.now / 1_000, UTC)
+    assert {name: (end - now).total_seconds() for name, end in ends.items()} == {
+        "Watchdog": 2_400,
+        "storm": 240,
+    }

@@ -379,7 +379,7 @@ def test_a_wrong_configuration_stops_the_job_at_its_start(tmp_path: Path) -> Non
 
 def test_the_watchdog_beats_on_a_real_clock_while_batches_end_and_stays_away_after(tmp_path: Path) -> None:
     dog = {**SECTION, "watchdog": {"to": ["sre"], "interval": "400ms", "silent_after": "1s"}}
-    sink, plan = Memo(), partial(plan_of, Settings(alerts=dog), "prod")
+    sink, plan = Memo(), partial(plan_of, Settings(alerts=dog, trigger_seconds=0.1), "prod")
     with Dispatcher(tmp_path, plan, {"sre/slack": sink}) as dispatcher:
         dispatcher.open({})
         time.sleep(0.6)

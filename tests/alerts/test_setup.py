@@ -106,6 +106,11 @@ def test_the_top_route_waits_as_documented_where_nothing_is_set() -> None:
         ({"inhibit_rules": [{"equal": ["pod"]}]}, "the label 'pod'"),
         ({"time_intervals": [{"name": "n", "time_intervals": [{"months": ["brumaire"]}]}]}, "'brumaire'"),
         ({"receivers": [{"name": "sre", "console": {}}, {"name": "sre"}]}, "'sre' twice"),
+        ({"hold": "1s"}, "`alerts.hold` (1s) must be longer than `alerts.route.group_wait`"),
+        (
+            {"route": {"receiver": "sre", "routes": [{"receiver": "sre", "group_wait": "5m"}]}},
+            "longer than `alerts.route.routes.0.group_wait`",
+        ),
     ],
 )
 def test_what_cannot_be_meant_is_refused_by_name(changes: dict[str, Any], said: str) -> None:
@@ -127,6 +132,16 @@ def test_receivers_and_routes_that_nothing_reaches_are_warned_of() -> None:
         "nothing reaches the receiver 'mail'",
         "nothing reaches `alerts.route.routes.1`: a route before it takes everything",
     )
+
+
+def test_a_watchdog_that_would_stay_away_between_two_batches_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "c.yaml"
+    dog = {"receivers": [{"name": "a", "console": {}}], "route": {"receiver": "a"}, "watchdog": {"to": ["a"]}}
+    path.write_text(yaml.safe_dump({"trigger_seconds": 90, "alerts": dog}))
+    with pytest.raises(ConfigError, match=r"`alerts.watchdog.silent_after` must be at least twice"):
+        load(path, {})
+    path.write_text(yaml.safe_dump({"trigger_seconds": 60, "alerts": dog}))
+    assert load(path, {}).alerts.is_on
 
 
 def test_no_alerts_at_all_are_fine() -> None:
