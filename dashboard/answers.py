@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
+from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.dashboard.web import openapi, parameters
 from rebalance_monitor.dashboard.web.api import NotFound
 from rebalance_monitor.dashboard.web.parameters import BadRequest
@@ -62,13 +63,21 @@ class LocalAnswers:
 
 
 class HttpAnswers:
-    """Answers of a running monitor; `token` where it wants one."""
+    """Answers of a running monitor; `token` where it wants one. Raises ConfigError for what is no address."""
 
     def __init__(self, url: str, token: str | None = None) -> None:
         import httpx  # noqa: PLC0415 - half as long a start for who needs no network
 
         headers = {"authorization": f"Bearer {token}"} if token else {}
-        self._client = httpx.Client(base_url=url.rstrip("/"), headers=headers, timeout=TIMEOUT_S)
+        try:
+            # What the environment says of proxies is not meant for this machine.
+            env = httpx.URL(url).host not in {"localhost", "127.0.0.1", "::1"}
+            base = url.rstrip("/")
+            self._client = httpx.Client(base_url=base, headers=headers, timeout=TIMEOUT_S, trust_env=env)
+        except httpx.InvalidURL as error:
+            raise ConfigError(f"{url!r} is no address of a monitor: {error}") from error
+        except (ImportError, ValueError) as error:
+            raise ConfigError(f"the proxy that the environment names cannot be used: {error}") from error
         self._errors = httpx.HTTPError
         self.where = url
 

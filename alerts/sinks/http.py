@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 MAX_ANSWER = 4_096
 """Bytes of an answer that are read; the rest is dropped with the connection."""
 MAX_RETRY_AFTER_S = 3_600.0
+LOOPBACK = ("all://localhost", "all://127.0.0.1", "all://[::1]")
+NO_SOCKS = "a SOCKS proxy needs the Python package socksio"
 RETRYABLE = frozenset({408, 423, 425, 429})
 """Refusals that pass: whatever else is below 500 stays until somebody changes something."""
 
@@ -58,19 +60,20 @@ class Response:
 
 
 class Poster:
-    """Posts to one service, which its errors call `what`. Safe for one thread at a time."""
+    """Posts to one service, which its errors call `what`. Safe for one thread at a time.
+
+    Raises ValueError for a proxy that cannot be used: that of `net`, or one that the environment names.
+    """
 
     def __init__(self, what: str, net: Net) -> None:
         self._what = what
         self._timeout_s = net.timeout_s
-        self._client = httpx.Client(
-            timeout=net.timeout_s,
-            proxy=net.proxy_address(),
-            verify=net.tls(),
-            follow_redirects=False,
-            # Answers are read as they come, so that one of a few bytes cannot become a large one.
-            headers={"Accept-Encoding": "identity", "User-Agent": "rebalance-monitor"},
-        )
+        try:
+            self._client = _client(net)
+        except (httpx.InvalidURL, ImportError) as error:
+            why = "its address is malformed" if isinstance(error, httpx.InvalidURL) else NO_SOCKS
+            named = "`proxy`" if net.proxy is not None else "the proxy that the environment names"
+            raise ValueError(f"{named} cannot be used: {why}") from None
 
     def __enter__(self) -> Self:
         return self
@@ -101,6 +104,20 @@ class Poster:
         except (httpx.InvalidURL, ValueError) as error:
             why = f"the address or a header for {self._what} is malformed: {type(error).__name__}"
             raise SinkError(why, permanent=True) from None
+
+
+def _client(net: Net) -> httpx.Client:
+    proxy = net.proxy_address()
+    return httpx.Client(
+        timeout=net.timeout_s,
+        proxy=proxy,
+        verify=net.tls(),
+        # What the environment says of proxies is not meant for this machine.
+        mounts=dict.fromkeys(LOOPBACK) if proxy is None else None,
+        follow_redirects=False,
+        # Answers are read as they come, so that one of a few bytes cannot become a large one.
+        headers={"Accept-Encoding": "identity", "User-Agent": "rebalance-monitor"},
+    )
 
 
 @lru_cache(maxsize=8)

@@ -223,3 +223,27 @@ def test_an_empty_secret_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "key").write_text("\n")
     with pytest.raises(ValueError, match="`routing_key` is empty"):
         section(receivers=[{"name": "sre", "pagerduty": {"routing_key_file": str(tmp_path / "key")}}])
+
+
+@pytest.mark.parametrize(
+    ("proxy", "said"),
+    [
+        ("http://user:hunter2@host:80x", "`proxy` cannot be used: its address is malformed"),
+        ("socks5://user:hunter2@host:1080", "`proxy` cannot be used: a SOCKS proxy needs the Python package"),
+        ("ftp://user:hunter2@host", "scheme"),
+    ],
+)
+def test_a_proxy_that_cannot_be_used_is_told_with_its_receiver(proxy: str, said: str) -> None:
+    hook = {"url": "https://hooks.example/x", "proxy": proxy}
+    made = Settings(alerts=section(receivers=[{"name": "hook", "webhook": hook}], watchdog={}))
+    with pytest.raises(ConfigError, match="the receiver 'hook/webhook'") as caught:
+        sinks_of(made)
+    assert said in str(caught.value)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_proxy_of_the_environment_is_named_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALL_PROXY", "socks5h://127.0.0.1:1080")
+    hook = {"url": "https://hooks.example/x"}
+    with pytest.raises(ConfigError, match="the proxy that the environment names cannot be used"):
+        sinks_of(Settings(alerts=section(receivers=[{"name": "hook", "webhook": hook}], watchdog={})))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from textual.widgets import DataTable, Static
 
+from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.dashboard.answers import (
     HttpAnswers,
     LocalAnswers,
@@ -192,3 +193,18 @@ def test_durations_are_short(ms: int | None, text: str) -> None:
 def test_bars_grow_with_their_counts() -> None:
     assert spark([0, 1, 8]) == " ▁█"
     assert spark([0, 0]) == "  "
+
+
+@pytest.mark.parametrize("url", ["http://host:abc", "http://[::1"])
+def test_what_is_no_address_is_told_in_one_sentence(url: str) -> None:
+    with pytest.raises(ConfigError, match="is no address of a monitor"):
+        HttpAnswers(url)
+
+
+def test_a_proxy_of_the_environment_does_not_stand_before_this_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("ALL_PROXY", "socks5h://127.0.0.1:1080")
+    HttpAnswers("http://127.0.0.1:8377").close()
+    with pytest.raises(ConfigError, match="the proxy that the environment names"):
+        HttpAnswers("http://monitor.example:8377")
