@@ -164,6 +164,21 @@ def test_config_check_says_what_is_wrong(capsys: pytest.CaptureFixture[str]) -> 
     assert run(["config", "check"]) == ExitCode.FINE
 
 
+def test_config_check_refuses_what_the_job_refuses_all_at_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text(
+        "detection: {severity_overrides: [{kind: strom, severity: info}]}\n"
+        "web: {host: 0.0.0.0, token_file: /nowhere/token}\n"
+        "storage: {path: 's3x://bucket/monitor'}\n"
+        "alerts: {hold: 1s, receivers: [{name: a, console: {}}], route: {receiver: a}}\n"
+    )
+    assert run(["config", "check", "-c", str(path)]) == ExitCode.USAGE
+    told = capsys.readouterr().err
+    assert all(said in told for said in ("strom", "web.token_file", "s3x://bucket/monitor", "alerts.hold"))
+
+
 @pytest.mark.parametrize("assignment", ["buckets", "=3", "buckets=[1"])
 def test_a_malformed_assignment_is_a_usage_error(assignment: str) -> None:
     assert run(["config", "check", "--set", assignment]) == ExitCode.USAGE

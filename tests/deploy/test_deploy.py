@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from rebalance_monitor.cli.main import run
 from rebalance_monitor.cluster.ivy import spark_jars_folder
 from rebalance_monitor.cluster.java import find_java
 from rebalance_monitor.config.load import load
@@ -111,6 +112,36 @@ def test_probes_and_scrapes_of_the_plain_driver_reach_the_page(tmp_path: Path) -
     assert {"/data", SECRETS, "/etc/rebalance-monitor", "/tmp"} == mounts  # noqa: S108 - a path in the pod
 
 
+def service_links(service: dict[str, Any]) -> dict[str, str]:
+    """What Kubernetes sets in the pods of a Service's namespace, as for links of Docker."""
+    name = service["metadata"]["name"].upper().replace("-", "_")
+    found = {f"{name}_SERVICE_HOST": "10.0.0.9"}
+    for port in service["spec"]["ports"]:
+        number, address = str(port["port"]), f"tcp://10.0.0.9:{port['port']}"
+        link = f"{name}_PORT_{number}_TCP"
+        found |= {f"{name}_SERVICE_PORT": number, f"{name}_SERVICE_PORT_{port['name'].upper()}": number}
+        found |= {f"{name}_PORT": address, link: address, f"{link}_PROTO": "tcp", f"{link}_PORT": number}
+        found[f"{link}_ADDR"] = "10.0.0.9"
+    return found
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_what_kubernetes_says_of_the_monitors_own_service_is_no_setting(
+    part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings_of(part, tmp_path)
+    for name, value in service_links(objects("base")["Service"]).items():
+        assert name.startswith("REBALANCE_MONITOR_")
+        monkeypatch.setenv(name, value)
+    assert run(["config", "check", "--config", str(tmp_path / "monitor.yaml")]) == 0
+
+
+def test_a_pod_that_waits_for_the_offsets_topic_is_given_an_hour() -> None:
+    ((container,),) = [objects("base")["StatefulSet"]["spec"]["template"]["spec"]["containers"]]
+    probe = container["startupProbe"]
+    assert probe["periodSeconds"] * probe["failureThreshold"] >= 3_600
+
+
 def test_the_spark_application_mounts_what_it_reads() -> None:
     spec = objects("spark-operator")["SparkApplication"]["spec"]
     assert spec["sparkConf"]["spark.sql.streaming.kafka.useDeprecatedOffsetFetching"] == "true"
@@ -149,6 +180,9 @@ def test_the_spark_application_runs_the_images_spark_and_is_scraped(tmp_path: Pa
     assert port["containerPort"] == settings.web.port
     monitor = found["PodMonitor"]["spec"]
     assert [endpoint["port"] for endpoint in monitor["podMetricsEndpoints"]] == [port["name"]]
+    # The rules name the scrape job.
+    (endpoint,) = monitor["podMetricsEndpoints"]
+    assert {"targetLabel": "job", "replacement": "rebalance-monitor"} in endpoint["relabelings"]
     name = found["SparkApplication"]["metadata"]["name"]
     assert monitor["selector"]["matchLabels"]["sparkoperator.k8s.io/app-name"] == name
     main = spec["mainApplicationFile"].removeprefix("local://")
