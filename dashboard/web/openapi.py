@@ -76,7 +76,8 @@ PATHS = (
 EVENTS = "/events"
 _EVENTS_WHAT = (
     "Server-sent events. `hello` {version}; after each batch `change` {version, now, overview, rows, "
-    "removed} with the rows of groups that changed, or `reset` {version, now, overview}: ask again."
+    "removed, others} with the rows of groups that changed and whether anything about no single group was "
+    "told, or `reset` {version, now, overview}: ask again."
 )
 
 

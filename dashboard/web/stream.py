@@ -97,6 +97,7 @@ class Stream:
         entries = {name: board.get(name) for name in touched if name}
         data["rows"] = [board.row(entry) for entry in entries.values() if entry is not None]
         data["removed"] = [name for name, entry in entries.items() if entry is None]
+        data["others"] = "" in touched
         return {"event": "change", "data": _text(data)}
 
 

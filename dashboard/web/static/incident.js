@@ -49,7 +49,9 @@ export async function incident(app, params) {
     leave: () => clearTimeout(waiting),
     side: (step) => chart.step(step),
     change(event, data) {
-      const mine = event === "reset" || data.rows.some((row) => row.group === seen.incident.group);
+      const { group } = seen.incident;
+      const told = () => (group === null ? data.others : data.rows.some((row) => row.group === group));
+      const mine = event === "reset" || told() || data.removed.includes(group);
       if (mine && !waiting) waiting = setTimeout(async () => { waiting = 0; seen = await ask(); draw(); }, 500);
     },
   };

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import expect, sync_playwright
 
+from rebalance_monitor.coordinator import rollup
+from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.dashboard.findings_table import write_findings
 from rebalance_monitor.dashboard.snapshot import Snapshot, Update
 from rebalance_monitor.dashboard.web.access import Access
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Browser
 
+    from rebalance_monitor.coordinator.findings import Finding
     from rebalance_monitor.dashboard.web.past import Past
     from tests.dashboard.web.browser import Visit
 
@@ -163,6 +166,22 @@ def test_an_incident_link_opens_its_page_and_names_the_worst_client(browser: Bro
         expect(page.locator(".timeline .band")).to_have_count(11)
         page.keyboard.press("ArrowLeft")
         expect(page.locator(".lane-detail")).to_contain_text("Generation 10")
+
+
+def test_the_page_of_an_incident_of_no_single_group_follows_it_to_its_end(browser: Browser) -> None:
+    def degraded(at: int, phase: str) -> Finding:
+        why = "no broker answers" if phase == "opened" else ""
+        return rollup.degraded("c1", Cause.BLIND, why, opened_at=known.T0, at=at, phase=phase, details={})
+
+    snapshot, opened = small("payments"), degraded(known.T0, "opened")
+    snapshot.apply(Update(findings=[opened], now=known.T0, wall=known.T0, batch=2))
+    with visiting(browser, snapshot) as made:
+        page = made.go(f"?incident={opened.id}")
+        expect(page.locator(".hero")).to_contain_text("critical")
+        expect(page.locator("main")).not_to_contain_text("resolved")
+        over = degraded(known.T0 + 2_000, "resolved")
+        snapshot.apply(Update(findings=[over], now=known.T0 + 2_000, wall=known.T0 + 2_000, batch=3))
+        expect(page.locator("main")).to_contain_text("resolved")
 
 
 @pytest.mark.parametrize("name", known.HOSTILE)

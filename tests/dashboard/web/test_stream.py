@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -43,7 +44,10 @@ def test_a_reader_is_told_what_changed_and_nothing_else() -> None:
         assert (event, data["version"], [row["group"] for row in data["rows"]]) == ("change", 2, ["b"])
         assert data["rows"][0]["rebalances"] == data["overview"]["minutes"][-1] == 1
         snapshot.apply(update(removed=["a"]))
-        assert next(told)[1]["removed"] == ["a"]
+        data = next(told)[1]
+        assert (data["removed"], data["others"]) == (["a"], False)
+        snapshot.apply(Update(findings=[replace(known.storm("b", known.T0), group=None)]))
+        assert next(told)[1]["others"] is True
 
 
 def test_a_reader_that_comes_back_is_told_what_it_missed() -> None:
