@@ -17,11 +17,10 @@ from rebalance_monitor.cluster.capture import CaptureError, read_capture
 from rebalance_monitor.coordinator import sightings as seen
 from rebalance_monitor.coordinator.findings import stamp
 from rebalance_monitor.coordinator.live import Live
-from rebalance_monitor.coordinator.outputs import FindingOut, Output, StatOut
+from rebalance_monitor.coordinator.outputs import FindingOut, GroupOut, Output, RemovedOut, StatOut
 from rebalance_monitor.coordinator.removal import CLOSES_AFTER_MS
 from rebalance_monitor.coordinator.rollup import RollUp
 from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
-from rebalance_monitor.coordinator.summary import summarise
 from rebalance_monitor.decoders import Decoded, Failure, decode_batch, decode_record
 
 if TYPE_CHECKING:
@@ -87,11 +86,14 @@ class Replay:
     shards: dict[int, ShardCoordinator] = field(default_factory=dict)
     now: int = -1
     watch: Watch | None = None
+    summaries: dict[str, dict[str, Any]] = field(default_factory=dict)
+    summarise: bool = False
 
     def run(self, ticks: Iterator[Tick], sightings: Iterator[Sighting]) -> Iterator[Finding]:
         """Yield the findings of all ticks and sightings; sightings in order of time."""
         roll_up, live = RollUp(self.settings, self.cluster), Live(self.settings, self.cluster)
         waiting = next(sightings, None)
+        self.summarise = self.watch is not None or waiting is not None
         for tick in ticks:
             looks: list[Sighting] = []
             while waiting is not None and waiting.at < tick.now:
@@ -111,7 +113,8 @@ class Replay:
         self.now = now
         findings = [out.finding for out in outputs if isinstance(out, FindingOut)]
         stats = [out for out in outputs if isinstance(out, StatOut)]
-        found = live.on_sightings(looks, self._summaries(looks)) if looks else []
+        self._learn(outputs)
+        found = live.on_sightings(looks, self.summaries, findings) if looks else []
         found += live.refine(findings)
         found += roll_up.on_batch(found, stats, now)
         told = [stamp(finding, now) for finding in found]
@@ -144,23 +147,17 @@ class Replay:
         until = (self.history_until or {}).get(shard)
         state = new_shard_state(shard, 0, until)
         made = self.shards[shard] = ShardCoordinator(
-            state, self.settings, self.cluster, summaries=self.watch is not None, read=_read
+            state, self.settings, self.cluster, summaries=self.summarise, read=_read
         )
         return made
 
-    def _summaries(self, looks: list[Sighting]) -> dict[str, dict[str, Any]]:
-        """Give what is known of the groups in these looks; of all groups where one lists them all."""
-        stores = [shard.state.groups for shard in self.shards.values()]
-        names = {group.group for look in looks for group in look.groups}
-        if any(look.listed is not None for look in looks):
-            names = {name for groups in stores for name in groups}
-        limit = self.settings.summary_members
-        return {
-            name: summarise(name, groups[name], limit, {})
-            for name in names
-            for groups in stores
-            if name in groups
-        }
+    def _learn(self, outputs: list[Output]) -> None:
+        """Take what the shards told of their groups, as the job does: it asks for no more."""
+        for out in outputs:
+            if isinstance(out, GroupOut):
+                self.summaries[out.group] = out.summary
+            elif isinstance(out, RemovedOut):
+                self.summaries.pop(out.group, None)
 
 
 def _read(key: bytes | None, value: bytes | None) -> Decoded | Failure:

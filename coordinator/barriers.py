@@ -125,7 +125,7 @@ def _suspected(
     state: GroupState, scene: Scene, kind: Kind, since: int, why: str, details: Details
 ) -> Finding:
     epochs = state.group_type != "classic"
-    missing = _missing(state, since)
+    missing = _missing(state, since, scene.ts)
     waits_for = ", ".join(dict.fromkeys(member.client_id for member in missing[:5]))
     anchor = deadline_anchor(state.generation, "", since)
     return scene.find(
@@ -147,15 +147,12 @@ def _suspected(
     )
 
 
-def _missing(state: GroupState, since: int) -> list[Member]:
-    """Return the members that have not rejoined, or not acknowledged the newest epoch."""
+def _missing(state: GroupState, since: int, now: int) -> list[Member]:
+    """Return the members that have not rejoined by `now` (ms), or not acknowledged the newest epoch."""
     if state.group_type != "classic":
         return [m for m in state.members if m.epoch != state.target_epoch or m.epoch_state]
-    seen = [
-        waiting.Seen(m.member_id, m.client_id, m.host, m.instance_id, m.last_commit, m.cadence)
-        for m in state.members
-    ]
-    names = [one.member_id for one in waiting.missing(seen, since)]
+    seen = [waiting.seen(state, member) for member in state.members]
+    names = [one.member_id for one in waiting.missing(seen, since, now)]
     return [member for name in names for member in state.members if member.member_id == name]
 
 

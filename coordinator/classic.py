@@ -133,6 +133,7 @@ def _completed(before: GroupState, state: GroupState, after: Membership, scene: 
     found += _refilled(state, scene) + unsubscribed.note(before, state, after, scene)
     if causes and causes[0].cause not in _PLANNED and before.offset >= 0:
         found += storms.note_generation(state, scene, change, state.cst, causes)
+    found[0] = storms.marked(found[0], state.storm, state.cst)
     return found + _slow(state, scene) + skew.judge(before, state, scene, after.subscriptions)
 
 

@@ -119,6 +119,7 @@ def _converged(state: GroupState, scene: Scene) -> list[Finding]:
     found += _refilled(state, scene)
     remember(state, causes)
     found += storms.note_generation(state, scene, change, scene.ts, causes) if known else []
+    found[0] = storms.marked(found[0], state.storm, state.bumped_at)
     return found + (skew.judge_settled(state, scene) if state.group_type == "consumer" else [])
 
 

@@ -191,8 +191,8 @@ the start of the monitor.
 The probe lists the groups that rebalance, once a second: `rebalance_in_progress` is opened and resolved with
 a measured duration, `rebalance_stuck` once one unbroken barrier is past `stuck_after_ms`. A look that finds
 the join phase over (CompletingRebalance) before one that finds it begun again breaks it: that generation
-failed, which no record will say. Members that have not rejoined are those still listed which fell silent
-long before the others did, or still commit.
+failed, which no record will say. Members that have not rejoined are those still listed which fell silent before
+the barrier though they commit when idle, or still commit: suspected (0.6); in cooperative groups only of Java's.
 
 Without the probe, or for groups that it may not see, commits say it later and less surely: when at least two
 idle committers of an eager group stop within a heartbeat of each other, nobody of the group commits any
@@ -209,7 +209,7 @@ Counted in a sliding window: losing a member that itself came after the first lo
 member back after that, a rebalance among the same members, and failed generations. Losing and replacing
 older members counts only for a client that lost a new member twice. An empty generation counts with the one
 it ends. A group storms at `storm_threshold`; or, by the probe, when it was seen rebalancing in half of the
-looks of two minutes, in three separate runs: that finds the storm that never completes a generation.
+looks of two minutes, in three separate runs, but for barriers that ended in a generation that does not count.
 `group_overrides` change either rule for the groups of a pattern. First starts, scale-outs, cooperative
 follow-ups and Kafka Streams' probing do not count. When every member was replaced once, cleanly, it is a
 `rolling_restart`. Convergences of epoch-based groups count departures and returns, never plain joins. The

@@ -104,6 +104,7 @@ KINDS: dict[Kind, KindSpec] = {
             "family": "client family most members look like",
             "bumps": "epoch-based groups: epoch bumps in this convergence",
             "partial": "1 where the record's assignment could not be read in full",
+            "disruptive": "1 where storms count it, a member's fault caused it, or others failed before it",
         },
     ),
     Kind.REBALANCE_FAILED: _once(
@@ -132,7 +133,9 @@ KINDS: dict[Kind, KindSpec] = {
             "sightings": "looks in which it was rebalancing",
             "duration_ms": "first to last sighting, ms",
             "threshold_ms": "duration from which a rebalance is stuck, ms",
-            "waits_for": "client ids of the members that have not rejoined, as far as their commits tell",
+            "waits_for": "client ids of the members that have not rejoined, as far as their commits tell: "
+            "suspected, whatever the evidence for the barrier",
+            "waits_for_confidence": "how sure that is",
         },
     ),
     Kind.SESSION_TIMEOUT: _once(

@@ -10,17 +10,15 @@ changes an id.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from rebalance_monitor.coordinator import looks, outages, refinement, waiting
-from rebalance_monitor.coordinator.causes import Cause
-from rebalance_monitor.coordinator.findings import CauseEntry, Finding, finding_id, probe_anchor
-from rebalance_monitor.coordinator.kinds import KINDS, Kind, Scope
+from rebalance_monitor.coordinator import calm, looks, outages, refinement, waiting
+from rebalance_monitor.coordinator.calm import Calm
+from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.moves import Moves
 from rebalance_monitor.coordinator.onestorm import OneStorm
 from rebalance_monitor.coordinator.outages import Reach
-from rebalance_monitor.coordinator.reasons import seconds
+from rebalance_monitor.coordinator.probed import Probed
 from rebalance_monitor.coordinator.transitions import Status
 from rebalance_monitor.coordinator.untold import Untold
 from rebalance_monitor.coordinator.visibility import Visibility
@@ -28,9 +26,12 @@ from rebalance_monitor.coordinator.visibility import Visibility
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from rebalance_monitor.coordinator.findings import Details
+    from rebalance_monitor.coordinator.findings import Finding
     from rebalance_monitor.coordinator.settings import DetectionSettings
     from rebalance_monitor.coordinator.sightings import SeenGroup, Sighting
+    from rebalance_monitor.coordinator.waiting import Seen
+
+    _Listed = tuple[tuple[str, str, str, str], ...]
 
 _SEPARATE = 3
 _MIN_LOOKS = 10
@@ -45,7 +46,8 @@ class Live:
         self, settings: DetectionSettings, cluster: str, state: dict[str, Any] | None = None
     ) -> None:
         self._settings = settings
-        self._cluster = cluster
+        self._probed = Probed(settings, cluster)
+        self._calm = Calm()
         self._window = settings.longest_sightings_window_ms
         memory = state or {}
         self._looks: list[int] = list(memory.get("looks", ()))
@@ -53,7 +55,10 @@ class Live:
         self._answered: dict[str, int] = dict(memory.get("answered", {}))
         self._reach = Reach(memory.get("reach"))
         self._unanswered = looks.Unanswered(memory.get("unanswered", ()))
-        self._groups: dict[str, dict[str, Any]] = dict(memory.get("groups", {}))
+        self._groups: dict[str, dict[str, Any]] = {
+            name: {"counted": list(group["sightings"]), "again": False, **group}
+            for name, group in memory.get("groups", {}).items()
+        }
         self._moves = Moves(cluster, memory)
         self._storms: list[str] = list(memory.get("storms", ()))
         self._one_storm = OneStorm(memory.get("joined"))
@@ -87,10 +92,17 @@ class Live:
         self._storms, self._one_storm, self._untold = [], OneStorm(), Untold()
 
     def on_sightings(
-        self, sightings: Iterable[Sighting], summaries: Mapping[str, Mapping[str, Any]] | None = None
+        self,
+        sightings: Iterable[Sighting],
+        summaries: Mapping[str, Mapping[str, Any]] | None = None,
+        findings: Iterable[Finding] = (),
     ) -> list[Finding]:
-        """Take looks in time order; `summaries`: group -> its last summary (its generation, for ids)."""
+        """Take looks in time order; `summaries`: group -> its last summary (its generation, for ids).
+
+        `findings`: what the records of the same time told, and `refine` will be given.
+        """
         found: list[Finding] = []
+        self._calm = Calm(findings)
         for sighting in sightings:
             if self._looks and sighting.at < self._looks[-1] - _FRESH_MS:
                 self._set_back(sighting.at)
@@ -142,7 +154,10 @@ class Live:
         """End one barrier with each completed generation; a storm that records opened is not opened twice."""
         group = finding.group or ""
         if finding.kind in {Kind.REBALANCE, Kind.GROUP_EMPTY} and group in self._groups:
-            self._groups[group]["since"] = max(self._groups[group]["since"], finding.at)
+            memory, explained = self._groups[group], calm.span(finding)
+            memory["since"], memory["again"] = max(memory["since"], finding.at), False
+            if explained is not None:
+                calm.explain(memory, explained)
         if finding.kind is Kind.STORM and finding.phase != "resolved" and group not in self._storms:
             self._storms.append(group)
         if finding.kind is Kind.STORM and finding.phase == "resolved" and group in self._storms:
@@ -169,131 +184,75 @@ class Live:
         at: int,
         group: SeenGroup,
         summary: Mapping[str, Any],
-        listed: tuple[tuple[str, str, str, str], ...] | None,
+        listed: _Listed | None,
     ) -> list[Finding]:
-        memory = self._groups.get(group.group)
+        name = group.group
         found: list[Finding] = []
-        if memory is None or not memory["open"]:
-            sightings = memory["sightings"] if memory else []
-            runs = memory["runs"] if memory else []
-            memory = {
-                "open": "",
-                "opened": at,
-                "since": at,
-                "stuck": "",
-                "generation": summary.get("generation"),
-                "sightings": sightings,
-                "runs": runs,
-                "type": group.group_type,
-                "protocol_type": group.protocol_type,
-                "storm": memory["storm"] if memory else "",
-                "storm_at": memory["storm_at"] if memory else at,
-                "count": 0,
-            }
-            self._groups[group.group] = memory
-            memory["runs"].append(at)
-        elif memory.get("state") == Status.COMPLETING and group.state == Status.PREPARING:
-            memory["since"] = at
-            memory["runs"].append(at)
-        elif looks.is_another(memory, at, _FRESH_MS):
-            memory["since"] = at
+        before = self._groups.get(name)
+        begun = before is None or not before["open"]
+        if before is None or begun:
+            memory = self._groups[name] = looks.remembered(before, at, group, summary.get("generation"))
+        else:
+            memory = before
+            if memory.get("state") == Status.COMPLETING and group.state == Status.PREPARING:
+                memory["since"], memory["again"], begun = at, True, True
+            elif looks.is_another(memory, at, _FRESH_MS):
+                memory["since"] = at
         memory["state"], memory["count"] = group.state, memory["count"] + 1
         if not memory["open"]:
-            found.append(self._progress(group.group, memory, at, "opened", group.state))
+            found.append(self._probed.progress(name, memory, at, "opened", group.state))
         memory["sightings"].append(at)
+        if not self._calm.explains(name, at):
+            memory["counted"].append(at)
+            memory["runs"] += [at] * begun
         looks.trim(memory, self._looks)
-        limit = self._settings.for_group(group.group).stuck_after_ms
+        limit = self._settings.for_group(name).stuck_after_ms
         if not memory["stuck"] and at - memory["since"] >= limit:
-            who = waiting.from_summary(summary, None if listed is None else {one[0] for one in listed})
-            waits = waiting.missing(who, memory["since"])
             memory["stuck_since"] = memory["since"]
-            found.append(waiting.named(self._stuck(group.group, memory, at, "opened", group.state), waits))
-        return found + self._storming(group.group, memory, at)
+            stuck = self._probed.stuck(name, memory, at, "opened", group.state)
+            found.append(waiting.named(stuck, self._waits(memory, summary, limit, listed)))
+        return found + self._storming(name, memory, at)
+
+    @staticmethod
+    def _waits(
+        memory: Mapping[str, Any], summary: Mapping[str, Any], limit: int, listed: _Listed | None
+    ) -> list[Seen]:
+        """Return whom a stuck barrier waits for; a join phase begun again saw no commits before it."""
+        who = None if listed is None else {one[0] for one in listed}
+        return [] if memory["again"] else waiting.by_summary(summary, memory["since"], limit, who)
 
     def _not_seen(self, name: str, at: int, since: int) -> list[Finding]:
         memory = self._groups[name]
         found = []
         if memory["open"]:
-            found.append(self._progress(name, memory, at, "resolved", "Stable"))
+            found.append(self._probed.progress(name, memory, at, "resolved", "Stable"))
             if memory["stuck"]:
-                found.append(self._stuck(name, memory, at, "resolved", "Stable"))
+                found.append(self._probed.stuck(name, memory, at, "resolved", "Stable"))
             memory["open"] = memory["stuck"] = ""
-        memory["sightings"] = [seen for seen in memory["sightings"] if seen > since]
-        memory["runs"] = [seen for seen in memory["runs"] if seen > since]
+        for times in ("sightings", "counted", "runs"):
+            memory[times] = [seen for seen in memory[times] if seen > since]
         window = self._settings.for_group(name).storm_sightings_window_ms
-        if memory["storm"] and not looks.after(memory["sightings"], at - window):
-            found.append(self._storm(name, memory, at, "resolved"))
+        if memory["storm"] and not looks.after(memory["counted"], at - window):
+            found.append(self._probed.storm(name, memory, at, "resolved"))
             memory["storm"] = ""
         if not memory["sightings"]:
             del self._groups[name]
         return found
 
     def _storming(self, name: str, memory: dict[str, Any], at: int) -> list[Finding]:
-        """Open by rule two: seen rebalancing in many looks, in several separate runs, whatever completed."""
+        """Open by rule two: seen in many looks that no calm generation explains, in several separate runs."""
         if memory["storm"] or name in self._storms or len(memory["runs"]) < _SEPARATE:
             return []
         settings = self._settings.for_group(name)
         window = settings.storm_sightings_window_ms
-        times = (self._looks, memory["sightings"], memory["runs"])
+        times = (self._looks, memory["counted"], memory["runs"])
         looked, seen, runs = (looks.after(one, at - window) for one in times)
         often = seen >= max(_MIN_LOOKS, settings.storm_sightings_share * looked)
         covered = at - self._looks[-looked] >= window / 2
-        return [self._storm(name, memory, at, "opened")] if often and covered and runs >= _SEPARATE else []
-
-    def _progress(self, name: str, memory: dict[str, Any], at: int, phase: str, state: str) -> Finding:
-        found = self._find(Kind.REBALANCE_IN_PROGRESS, name, memory, at, phase, "open", state)
-        duration = at - memory["opened"]
-        return replace(found, details={"sightings": memory["count"], "duration_ms": duration})
-
-    def _stuck(self, name: str, memory: dict[str, Any], at: int, phase: str, state: str) -> Finding:
-        found = self._find(Kind.REBALANCE_STUCK, name, memory, at, phase, "stuck", state)
-        duration = looks.stuck_for(memory, at)
-        why = f"seen rebalancing without a completed generation for {seconds(duration)}"
-        details: Details = {
-            "sightings": memory["count"],
-            "duration_ms": duration,
-            "threshold_ms": self._settings.for_group(name).stuck_after_ms,
-        }
-        return replace(found, details=details, causes=(CauseEntry(Cause.UNKNOWN, 1.0, why),))
-
-    def _storm(self, name: str, memory: dict[str, Any], at: int, phase: str) -> Finding:
-        found = self._find(Kind.STORM, name, memory, at, phase, "storm", "PreparingRebalance")
-        window = self._settings.for_group(name).storm_sightings_window_ms
-        details: Details = {
-            "count": looks.after(memory["sightings"], at - window),
-            "window_ms": window,
-            "rule": "sightings",
-        }
-        if phase == "opened":
-            memory["storm_at"] = memory["opened"]
-        return replace(found, details=details, opened_at=memory["storm_at"])
-
-    def _find(
-        self, kind: Kind, name: str, memory: dict[str, Any], at: int, phase: str, slot: str, state: str
-    ) -> Finding:
-        anchor = f"{probe_anchor(memory['generation'])}/{memory['opened']}"
-        incident = memory[slot] or finding_id(self._cluster, kind, name, anchor, phase="opened")
-        memory[slot] = incident
-        resolved = phase == "resolved"
-        default = KINDS[kind].severity
-        return Finding(
-            id=finding_id(self._cluster, kind, name, anchor, phase=phase),
-            kind=kind,
-            scope=Scope.GROUP,
-            severity=self._settings.severity_of(kind, name, default),
-            evidence="read",
-            cluster=self._cluster,
-            group=name,
-            group_type=memory["type"] or None,
-            protocol_type=memory["protocol_type"] or None,
-            state=state,
-            generation=memory["generation"],
-            at=at,
-            incident=incident,
-            phase=phase,
-            opened_at=memory["opened"],
-            resolution=("quiet" if kind is Kind.STORM else "completed") if resolved else None,
-            details={},
+        return (
+            [self._probed.storm(name, memory, at, "opened")]
+            if often and covered and runs >= _SEPARATE
+            else []
         )
 
 

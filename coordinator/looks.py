@@ -1,8 +1,9 @@
 """What is remembered of the looks at one rebalancing group, and of which groups a look says anything.
 
-The memory of a group is a JSON-able dict of `Live`: `sightings` and `runs` are times of looks, `opened` is
-when it was first seen, `count` in how many looks since then, `since` when its barrier began; `stuck_since`
-and `storm_at` are those of what is told of it.
+The memory of a group is a JSON-able dict of `Live`: `sightings` are times of looks, `counted` those that
+count towards a storm, and `runs` those of them that saw a barrier begin; `opened` is when it was first seen,
+`count` in how many looks since then, `since` when its barrier began, `again` says that its join phase was
+begun again since then; `stuck_since` and `storm_at` are those of what is told of it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from rebalance_monitor.decoders import coordinator_partition
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from rebalance_monitor.coordinator.sightings import Sighting
+    from rebalance_monitor.coordinator.sightings import SeenGroup, Sighting
 
 _SPARE = 10
 
@@ -67,6 +68,25 @@ class Unanswered:
         return [at for at in times if self._answered.get(at, []) is not None] if self._answered else times
 
 
+def remembered(
+    before: Mapping[str, Any] | None, at: int, group: SeenGroup, generation: int | None
+) -> dict[str, Any]:
+    """Begin to remember a group that is seen rebalancing from `at` (ms) on; `before`: what still is of it."""
+    kept = before or {"sightings": [], "counted": [], "runs": [], "storm": "", "storm_at": at}
+    return {
+        "open": "",
+        "opened": at,
+        "since": at,
+        "again": False,
+        "stuck": "",
+        "generation": generation,
+        "type": group.group_type,
+        "protocol_type": group.protocol_type,
+        "count": 0,
+        **{name: kept[name] for name in ("sightings", "counted", "runs", "storm", "storm_at")},
+    }
+
+
 def after(times: Sequence[int], since: int) -> int:
     """How many of `times` (ascending, ms) are after `since`."""
     return len(times) - bisect_right(times, since)
@@ -85,6 +105,7 @@ def trim(memory: dict[str, Any], looks: Sequence[int]) -> None:
         return
     firsts = {next((at for at in sightings if at >= memory[mark]), -1) for mark in ("opened", "since")}
     memory["sightings"] = [at for at in sightings if at >= looks[0] or at in firsts]
+    memory["counted"] = [at for at in memory["counted"] if at >= looks[0]]
 
 
 def stuck_for(memory: Mapping[str, Any], at: int) -> int:
@@ -95,7 +116,7 @@ def stuck_for(memory: Mapping[str, Any], at: int) -> int:
 
 def set_back(memory: dict[str, Any], at: int) -> None:
     """Go on from `at` (ms): the clock that saw the rest was ahead."""
-    memory["sightings"], memory["runs"] = [], []
+    memory["sightings"], memory["counted"], memory["runs"] = [], [], []
     for mark in ("opened", "since", "stuck_since", "storm_at"):
         if mark in memory:
             memory[mark] = min(memory[mark], at)

@@ -20,6 +20,7 @@ from rebalance_monitor.coordinator import (
     summary,
     topic_names,
     unsubscribed,
+    waiting,
 )
 from rebalance_monitor.coordinator.outputs import FindingOut, GroupOut, Output, RemovedOut, counters
 from rebalance_monitor.coordinator.scene import Scene
@@ -279,14 +280,14 @@ class ShardCoordinator:
             del self.state.groups[group]
             return [*out, *_out(endings.ended(state, scene, "expired")), RemovedOut(group)]
         ends = silence.countdown(state, now, ahead)
-        state.dirty = state.dirty or bool(ends)
+        state.dirty = state.dirty or bool(ends) or waiting.is_untold(state, settings, now)
         if state.dirty and now >= state.last_summary + settings.summary_interval_ms:
-            # While deadlines count down, and once more when they no longer do.
-            state.dirty, state.last_summary = bool(ends), now
+            # Again while deadlines count down, and once more when they no longer do.
+            state.dirty, state.last_summary, state.told_commit = bool(ends), now, state.last_commit
             if self._summaries:
                 said = summary.summarise(group, state, settings.summary_members, ends)
                 out.append(GroupOut(group, said | {"offsets_expire_at": silence.expiry(state, settings)}))
-        due = min(barrier, silence.due(state, settings, now, ahead))
+        due = min(barrier, silence.due(state, settings, now, ahead), waiting.due(state, settings, now))
         state.wake = due if due > now else now + _RECHECK_MS
         return out
 

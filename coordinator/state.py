@@ -95,6 +95,7 @@ class GroupState(msgspec.Struct, array_like=True, gc=False):
     `rehashed` and `resubscribed` (member ids) say what else changed since then. `held_id`, `held_at` and
     `stuck_id` belong to a barrier that commits suggest, or a convergence that takes too long.
     `unsubscribed`: topic that nobody subscribes to any more -> [last commit, what was told of its offsets].
+    `told_commit`: the newest commit that was known to the last summary.
     """
 
     group_type: str = ""
@@ -147,6 +148,7 @@ class GroupState(msgspec.Struct, array_like=True, gc=False):
     stuck_id: str = ""
     wake: int = 0
     unsubscribed: dict[str, list[int | str]] = msgspec.field(default_factory=dict)
+    told_commit: int = -1
 
 
 @dataclass(slots=True)

@@ -15,6 +15,7 @@ the threshold, which is told as an update.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -54,6 +55,7 @@ class Code(StrEnum):
 
 
 _LOSSES = frozenset({Code.RESTART, Code.LOST, Code.YOUNG})
+_DISRUPTIVE = frozenset({Code.LOST, Code.YOUNG, Code.SAME, Code.FAILED})
 
 
 def note_generation(
@@ -115,10 +117,24 @@ def wake(state: GroupState, quiet_ms: int, grace_ms: int) -> int:
     return _quiet_at(state, quiet_ms) + grace_ms if is_open(state.storm) else NEVER
 
 
+def marked(found: Finding, storm: StormState, since: int) -> Finding:
+    """Return a `rebalance` marked, if it or what failed before it disrupts; noted since `since` (ms)."""
+    unstable = _unstable(storm)
+    for at, code, _, who, *_ in storm.events:
+        if int(at) >= since and (code in _DISRUPTIVE or who in unstable):
+            return replace(found, details=found.details | {"disruptive": 1})
+    return found
+
+
+def _unstable(storm: StormState) -> set[int | str]:
+    """Return the clients that have lost a young member twice."""
+    lost = Counter(event[3] for event in storm.events if event[1] == Code.YOUNG)
+    return {who for who, times in lost.items() if times >= _UNSTABLE}
+
+
 def counted(storm: StormState) -> tuple[int, int]:
     """(completed, failed) generations of the window that count."""
-    lost = Counter(event[3] for event in storm.events if event[1] == Code.YOUNG)
-    unstable = {who for who, times in lost.items() if times >= _UNSTABLE}
+    unstable = _unstable(storm)
     completed = failed = 0
     for _, code, n, who, *_ in storm.events:
         if code == Code.FAILED:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.coordinator import topic_names
+from rebalance_monitor.coordinator.commits import commits_when_idle
 from rebalance_monitor.coordinator.storms import is_open
 
 if TYPE_CHECKING:
@@ -19,12 +20,14 @@ MAX_RANGES = 50
 def summarise(group: str, state: GroupState, limit: int, deadlines: Mapping[str, int]) -> dict[str, Any]:
     """JSON-able dict; times in ms since epoch, at most `limit` members.
 
-    `deadlines` (member id -> ms) are those that count down; a silent member's has passed.
+    `deadlines` (member id -> ms) are those that count down; a silent member's has passed. What is told holds
+    `as_of` the clock that asked for it.
     """
     # Records of epoch-based groups name ids; those whose names commits have told go by them.
     topics = [name or topic for name, topic in zip(topic_names.named(state), state.topics, strict=True)]
     return {
         "group": group,
+        "as_of": state.last_summary,
         "group_type": state.group_type,
         "state": state.status,
         "generation": state.generation,
@@ -35,7 +38,7 @@ def summarise(group: str, state: GroupState, limit: int, deadlines: Mapping[str,
         "topics": (state.names or state.topics)[:MAX_TOPICS],
         "members": len(state.members),
         "member_list": [
-            _member(member, topics, deadlines.get(member.member_id, member.silent_at))
+            _member(state, member, topics, deadlines.get(member.member_id, member.silent_at))
             for member in state.members[:limit]
         ],
         "last_rebalance": state.rebalance_at,
@@ -45,7 +48,7 @@ def summarise(group: str, state: GroupState, limit: int, deadlines: Mapping[str,
     }
 
 
-def _member(member: Member, topics: Sequence[str], deadline: int) -> dict[str, Any]:
+def _member(state: GroupState, member: Member, topics: Sequence[str], deadline: int) -> dict[str, Any]:
     return {
         "member_id": member.member_id,
         "client_id": member.client_id,
@@ -57,6 +60,7 @@ def _member(member: Member, topics: Sequence[str], deadline: int) -> dict[str, A
         "rebalance_timeout_ms": member.rebalance_timeout,
         "last_commit": member.last_commit,
         "cadence_ms": member.cadence,
+        "commits_idle": commits_when_idle(state, member),
         "deadline": deadline,
         "silent": bool(member.silent_id),
         "assigned": {topics[one[0]]: ranges(one[1:]) for one in member.assigned[:MAX_TOPICS]},

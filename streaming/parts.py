@@ -103,7 +103,7 @@ class Parts:
                 self.begin_anew(shard=trouble["shard"])
         sightings = [sighting_of(look) for look in self._drain()]
         self._learn(batch)
-        seen = self._live.on_sightings(sightings, self._summaries)
+        seen = self._live.on_sightings(sightings, self._summaries, batch.findings)
         told = [*self._live.refine(batch.findings), *seen]
         # A batch that Spark did not make has no time; Spark's goes back where the driver's clock does.
         self._now = batch.now if batch.now >= 0 else self._now

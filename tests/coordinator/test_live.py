@@ -142,6 +142,8 @@ SUMMARY = {
     "generation": 7,
     "state": "Stable",
     "at": T0,
+    "as_of": T0 + 40_000,
+    "protocol": "range",
     "member_list": [
         {
             "member_id": m,
@@ -149,6 +151,9 @@ SUMMARY = {
             "host": "/h",
             "instance_id": None,
             "last_commit": T0 + at,
+            "cadence_ms": -1,
+            "family": "java",
+            "commits_idle": True,
         }
         for m, at in (("slow", 1_000), ("fast", 8_000), ("quick", 9_000), ("gone", 500))
     ],

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from itertools import pairwise
 from struct import pack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.checkpoints.codec import decode_state, encode_state
-from rebalance_monitor.coordinator.outputs import FindingOut, Output
+from rebalance_monitor.coordinator.live import Live
+from rebalance_monitor.coordinator.outputs import FindingOut, GroupOut, Output
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
+from rebalance_monitor.coordinator.sightings import SeenGroup, Sighting
 from rebalance_monitor.decoders import Row, rows
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rebalance_monitor.coordinator.findings import Finding
 
 T0 = 1_795_000_000_000
@@ -185,6 +190,43 @@ def findings(
     """The findings among `outputs`."""
     found = outputs(topic, settings, until=until, history=history)
     return [out.finding for out in found if isinstance(out, FindingOut)]
+
+
+def watched(
+    topic: Topic,
+    seen: Callable[[int], str],
+    *,
+    until: int,
+    epoch: Callable[[int], int] = lambda _: 1,
+    every: int = 1_000,
+) -> list[Finding]:
+    """What is told of `topic` and of looks once a second up to `until`, in batches of `every` ms.
+
+    `seen`: the state that a look at this time (ms) sees the group in, if any; `epoch`: its leader epoch.
+    """
+    settings = DetectionSettings()
+    shard = ShardCoordinator(new_shard_state(topic.shard, 0, None), settings, "c1")
+    live = Live(settings, "c1")
+    summaries: dict[str, dict[str, Any]] = {}
+    told: list[Finding] = []
+    for end in range(every, until + every, every):
+        batch = [row for row in topic.rows if T0 + end - every <= row.record_ts < T0 + end]
+        out = [said for row in batch for said in shard.on_row(row)] + shard.on_clock(T0 + end)
+        summaries |= {said.group: said.summary for said in out if isinstance(said, GroupOut)}
+        looks = [
+            Sighting(
+                T0 + at,
+                tuple(SeenGroup("g", state, "classic", "consumer") for state in [seen(at)] if state),
+                ((topic.shard, 1, epoch(at)),),
+                ((1, True),),
+            )
+            for at in range(end - every + 1_000, end + 1_000, 1_000)
+        ]
+        found = [said.finding for said in out if isinstance(said, FindingOut)]
+        sighted = live.on_sightings(looks, summaries, found)
+        told += live.refine(found) + sighted
+        live = Live(settings, "c1", json.loads(json.dumps(live.snapshot())))
+    return told
 
 
 def in_batches(

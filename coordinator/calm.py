@@ -1,0 +1,52 @@
+"""Completed generations that explain what the probe saw: barriers that are none of a storm's business.
+
+A scale-out or a rolling restart holds one barrier after the other, and each ends in a generation that storms
+do not count. Looks that saw such a barrier do not count either. What is read of the topic may tell of it
+before the looks of the same time are taken, or after.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+from rebalance_monitor.coordinator.kinds import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rebalance_monitor.coordinator.findings import Finding
+
+SLACK_MS = 2_500
+"""How far the clock of the looks may be from that of the records, ms."""
+
+Span = tuple[int, int]
+"""After the first, until the second (ms)."""
+
+
+def span(finding: Finding) -> Span | None:
+    """Return when a barrier was held that ended in a generation which no storm counts, None for others."""
+    if finding.kind is not Kind.REBALANCE or finding.details.get("disruptive"):
+        return None
+    return (finding.started_at_min or 0) - SLACK_MS, finding.at + SLACK_MS
+
+
+def explain(memory: dict[str, Any], explained: Span) -> None:
+    """Forget the looks at a group, as far as storms go, that fall into the span."""
+    for name in ("counted", "runs"):
+        memory[name] = [at for at in memory[name] if not explained[0] < at <= explained[1]]
+
+
+class Calm:
+    """The spans that some findings explain, by group."""
+
+    def __init__(self, findings: Iterable[Finding] = ()) -> None:
+        self._spans: defaultdict[str, list[Span]] = defaultdict(list)
+        for finding in findings:
+            found = span(finding)
+            if found is not None:
+                self._spans[finding.group or ""].append(found)
+
+    def explains(self, group: str, at: int) -> bool:
+        """Whether a look at `at` (ms) saw a barrier that one of the findings explains."""
+        return any(since < at <= until for since, until in self._spans.get(group, ()))

@@ -1,0 +1,70 @@
+"""Storms by sightings: barriers that a calm generation explains are none, however many looks see them."""
+
+import pytest
+
+from rebalance_monitor.coordinator.findings import Finding
+from rebalance_monitor.coordinator.kinds import Kind
+from tests.coordinator.timeline import Client, Topic, watched
+
+
+def member(place: int, turn: int = 0) -> Client:
+    host = f"/10.0.{turn}.{place}"
+    return Client(f"m{place}-{turn}", (place,), f"consumer-{place}", host, session=45_000, rebalance=300_000)
+
+
+def storms(topic: Topic, barriers: list[tuple[int, int]], every: int = 1_000) -> list[Finding]:
+    def seen(at: int) -> str:
+        return "PreparingRebalance" * any(begun <= at < ended for begun, ended in barriers)
+
+    found = watched(topic, seen, until=barriers[-1][1] + 5_000, every=every)
+    return [one for one in found if one.kind is Kind.STORM]
+
+
+def scale_out() -> tuple[Topic, list[tuple[int, int]]]:
+    """Nine members come, one every 12 s, each with a barrier of 8 s."""
+    topic, members = Topic(), [member(0)]
+    topic.generation(0, 1, members)
+    barriers = [(100_000 + 12_000 * turn, 108_000 + 12_000 * turn) for turn in range(9)]
+    for turn, (_, ended) in enumerate(barriers):
+        members = [*members, member(turn + 1)]
+        topic.generation(ended, turn + 2, members)
+    return topic, barriers
+
+
+def restart() -> tuple[Topic, list[tuple[int, int]]]:
+    """Six members go and come back, one after the other, with barriers of 8 s."""
+    topic, members, barriers, at = Topic(), [member(place) for place in range(6)], [], 100_000
+    topic.generation(0, 1, members)
+    for place in range(6):
+        barriers += [(at, at + 8_000), (at + 9_500, at + 17_500)]
+        topic.generation(at + 8_000, 2 * place + 2, [one for one in members if one != members[place]])
+        members[place] = member(place, 1)
+        topic.generation(at + 17_500, 2 * place + 3, members)
+        at += 25_500
+    return topic, barriers
+
+
+@pytest.mark.parametrize("every", [1_000, 30_000])
+@pytest.mark.parametrize("rollout", [scale_out, restart])
+def test_a_rollout_in_which_every_barrier_completes_is_no_storm(rollout: object, every: int) -> None:
+    topic, barriers = rollout()  # type: ignore[operator]
+    assert storms(topic, barriers, every) == []
+
+
+def test_barriers_of_which_no_record_tells_are_a_storm() -> None:
+    _, barriers = scale_out()
+    topic = Topic()
+    topic.generation(0, 1, [member(0)])
+    assert [one.phase for one in storms(topic, barriers)] == ["opened"]
+
+
+def test_generations_that_complete_among_the_same_members_or_after_failed_ones_are_a_storm() -> None:
+    _, barriers = scale_out()
+    for skipped in (0, 1):
+        topic = Topic()
+        topic.generation(0, 1, [member(0), member(1)])
+        for turn, (_, ended) in enumerate(barriers):
+            members = [member(0), member(1), *(member(2 + one) for one in range(turn * skipped))]
+            topic.generation(ended, 2 + turn + skipped * (turn + 1), members)
+        found = storms(topic, barriers)
+        assert next(one.phase for one in found) == "opened", skipped
