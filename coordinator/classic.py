@@ -187,7 +187,9 @@ def _rewritten(before: GroupState, state: GroupState, after: Membership, scene: 
     """Take a record of the same generation: static members came back, or a sync was written twice."""
     change = membership.compare(before.members, after.members)
     state.cst, state.started_at = before.cst, before.started_at
-    found = []
+    for old, now in change.kept:
+        now.silent_id, now.silent_at = old.silent_id, old.silent_at
+    found = silence.resolve_gone(change, state, scene)
     for old, now in change.replaced:
         now.host_stale, now.cadence, now.idle, now.joined_at = True, old.cadence, old.idle, scene.ts
         found.append(

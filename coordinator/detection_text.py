@@ -170,7 +170,7 @@ is joining), for protocols it does not know, and for groups too large to try.
 and the session timeout plus `grace_ms`, while another member of the group still commits. Where its client
 enforces max.poll.interval and the session holds (heartbeats have a thread of their own) the poll deadline
 follows as an update. It is confirmed when the next record drops the member, withdrawn when it commits or
-rejoins. When the whole group is silent nobody is named.
+rejoins. When the whole group is silent nobody is named; of one member alone its shard must go on meanwhile.
 
 A member that commits only what is new (librdkafka's, or one whose application commits by hand) has a
 deadline, too, while its silence means something: it has committed ten times in its generation, steadily and
@@ -183,16 +183,16 @@ well nothing is said, and a single member has nobody to be compared with.
 In KIP-848 groups commits do not extend the session and the timeout is in no record (`assumed`); a member
 that has to give up partitions passes its rebalance deadline from the moment it was told; so does a member of
 a streams group that has to give up tasks. Members of share groups commit nothing here, those of streams
-groups only what is new: no other deadline is judged. Deadlines start anew after a coordinator move and after
-the start of the monitor.
+groups only what is new: no other deadline is judged. Deadlines start anew after the start of the monitor and
+after a coordinator move: a silence that lasts is told a session after that.
 
 ## In progress and stuck
 
 The probe lists the groups that rebalance, once a second: `rebalance_in_progress` is opened and resolved with
 a measured duration, `rebalance_stuck` once one unbroken barrier is past `stuck_after_ms`. A look that finds
 the join phase over (CompletingRebalance) before one that finds it begun again breaks it: that generation
-failed, which no record will say. Members that have not rejoined are those still listed which fell silent before
-the barrier though they commit when idle, or still commit: suspected (0.6); in cooperative groups only of Java's.
+failed, unwritten. Members that have not rejoined are those still listed that fell silent before the barrier
+though they commit when idle, or still commit: suspected (0.6); of cooperative groups only in Java's.
 
 Without the probe, or for groups that it may not see, commits say it later and less surely: when at least two
 idle committers of an eager group stop within a heartbeat of each other, nobody of the group commits any

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.coordinator import calm, looks, outages, refinement, waiting
 from rebalance_monitor.coordinator.calm import Calm
+from rebalance_monitor.coordinator.heldback import HeldBack
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.moves import Moves
 from rebalance_monitor.coordinator.onestorm import OneStorm
@@ -63,6 +64,7 @@ class Live:
         self._storms: list[str] = list(memory.get("storms", ()))
         self._one_storm = OneStorm(memory.get("joined"))
         self._untold = Untold(memory.get("untold", ()))
+        self._held = HeldBack(memory.get("held", ()))
         self._visibility = Visibility(cluster, memory.get("visibility"))
 
     def snapshot(self) -> dict[str, Any]:
@@ -78,6 +80,7 @@ class Live:
             "storms": self._storms,
             "joined": self._one_storm.snapshot(),
             "untold": self._untold.snapshot(),
+            "held": self._held.snapshot(),
             "visibility": self._visibility.snapshot(),
         }
 
@@ -89,7 +92,8 @@ class Live:
 
     def forget_records(self) -> None:
         """Forget what records told, or were not let tell: their state is begun anew and will not end it."""
-        self._storms, self._one_storm, self._untold = [], OneStorm(), Untold()
+        self._storms, self._one_storm = [], OneStorm()
+        self._untold, self._held = Untold(), HeldBack()
 
     def on_sightings(
         self,
@@ -102,7 +106,10 @@ class Live:
         `findings`: what the records of the same time told, and `refine` will be given.
         """
         found: list[Finding] = []
-        self._calm = Calm(findings)
+        told = list(findings)
+        self._calm = Calm(told)
+        for ended in (one for one in told if one.phase == "resolved"):
+            self._held.drop(ended)
         for sighting in sightings:
             if self._looks and sighting.at < self._looks[-1] - _FRESH_MS:
                 self._set_back(sighting.at)
@@ -123,6 +130,11 @@ class Live:
         out = []
         for found in findings:
             self._learn(found)
+            if refinement.is_excused(found, self._moves.at(found.shard)):
+                self._untold.keep(found)
+                self._held.keep(found)
+                continue
+            self._held.drop(found)
             if self._untold.ends(found):
                 continue
             told = None if self._overruled(found) else self._refined(found)
@@ -170,6 +182,9 @@ class Live:
         self._reach.on_look(sighting, since)
         self._unanswered.on_look(sighting, since)
         found = self._moves.on_look(sighting) + self._visibility.on_look(sighting, summaries)
+        for late in self._held.due(sighting.at, self._moves):
+            self._untold.tell(late)
+            found.append(self._moves.placed(late))
         seen = {group.group: group for group in sighting.groups}
         for name, group in seen.items():
             found += self._seen(sighting.at, group, summaries.get(name, _NONE), sighting.members.get(name))

@@ -30,25 +30,32 @@ AFTER_MOVE_MS = 30_000
 
 def refine(
     finding: Finding, sightings: Sequence[int], looks: Sequence[int], led: Sequence[int], moved_at: int
-) -> Finding | None:
-    """Return the finding with what the looks add, or None where a coordinator move explains it away.
+) -> Finding:
+    """Return the finding with what the looks add.
 
     `looks`: those that the group's coordinator answered, `sightings` those that saw the group rebalancing,
     `led` those that saw who coordinates; all in ms.
     """
-    if _excused(finding, moved_at):
-        return None
     if finding.kind is not Kind.REBALANCE:
         return finding
     bounded = _bounded(finding, sightings, looks)
     return _moved(_over_capacity(_expired_barrier(bounded), moved_at), moved_at, led)
 
 
-def _excused(finding: Finding, moved_at: int) -> bool:
-    if finding.kind is not Kind.MEMBER_SILENT or finding.phase != "opened" or moved_at < 0:
+def is_excused(finding: Finding, moved_at: int) -> bool:
+    """Whether it is a silence of less than a session since the coordinator was seen to have moved (ms).
+
+    That of a member alone in its group may have been the coordinator's own, before it moved.
+    """
+    if finding.kind is not Kind.MEMBER_SILENT or finding.phase == "resolved" or moved_at < 0:
         return False
-    session = int(finding.details.get("session_timeout_ms", 0))
-    return moved_at <= finding.at < moved_at + session
+    late = finding.at >= moved_at or finding.members_total == 1
+    return late and finding.at < moved_at + session_of(finding)
+
+
+def session_of(finding: Finding) -> int:
+    """Return the session timeout (ms) of the member that is silent."""
+    return int(finding.details.get("session_timeout_ms", 0))
 
 
 def _bounded(finding: Finding, sightings: Sequence[int], looks: Sequence[int]) -> Finding:

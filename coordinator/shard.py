@@ -268,7 +268,7 @@ class ShardCoordinator:
         if state.group_type != classic.CLASSIC:
             epochs.retime(state, scene)
         settings, ahead = scene.settings, silence.watched(state, live_since)
-        found = silence.on_clock(state, scene, now, ahead)
+        found = silence.on_clock(state, scene, now, ahead, self.state.last_ts)
         barrier = barriers.due(state, settings, live_since)
         if now >= barrier:
             found += barriers.on_clock(state, scene, live_since, self.state.last_ts)

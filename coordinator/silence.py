@@ -1,7 +1,8 @@
 """Silence: members that should have shown life by now, and empty groups whose offsets are about to expire.
 
 A deadline of `deadlines.py` has passed when the clock reaches it plus the grace. When every member of a group
-is silent at once the group is held in a join barrier, or unreachable, and no single member is named. What
+is silent at once the group is held in a join barrier, or unreachable, and no single member is named; nor is a
+member that is alone in its group, where nothing else of its shard is read: its coordinator may be away. What
 follows confirms the silence (the member is gone) or withdraws it (it commits, rejoins or acknowledges). Where
 the poll deadline passes after the session's, the finding is updated: its heartbeats go on.
 """
@@ -23,6 +24,7 @@ from rebalance_monitor.coordinator.transitions import Status
 
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings import Finding
+    from rebalance_monitor.coordinator.membership import Change
     from rebalance_monitor.coordinator.reasons import Departure
     from rebalance_monitor.coordinator.scene import Scene
     from rebalance_monitor.coordinator.settings import DetectionSettings
@@ -100,12 +102,12 @@ def retired(state: GroupState, settings: DetectionSettings, now: int) -> bool:
     return state.status == Status.EMPTY and now >= _retirement(state, settings)
 
 
-def on_clock(state: GroupState, scene: Scene, now: int, ahead: Watched) -> list[Finding]:
-    """Say which deadlines of the group have passed at `now`."""
+def on_clock(state: GroupState, scene: Scene, now: int, ahead: Watched, shard_ts: int) -> list[Finding]:
+    """Say which deadlines of the group have passed at `now`; `shard_ts`: newest record of its shard (ms)."""
     found = storms.announce(state, scene, now)
     grace = scene.settings.grace_ms
     late = [(member, end) for member, end in ahead if end.at + grace <= now]
-    found += [_silent(state, scene, member, end) for member, end in _telling(state, late, now)]
+    found += [_silent(state, scene, member, end) for member, end in _telling(state, late, now, shard_ts)]
     return found + _expiring(state, scene, now) + unsubscribed.on_clock(state, scene, now)
 
 
@@ -133,6 +135,13 @@ def resolve_departed(
     ]
 
 
+def resolve_gone(change: Change, state: GroupState, scene: Scene) -> list[Finding]:
+    """Decide the open silences of members that are no more in a record of the same generation."""
+    back = [before for before, _ in change.replaced]
+    gone = [(m, "confirmed") for m in change.left] + [(m, "withdrawn") for m in back]
+    return [_resolve(state, scene, m, resolution, scene.ts) for m, resolution in gone if m.silent_id]
+
+
 def resolve_expiring(state: GroupState, scene: Scene, resolution: str) -> list[Finding]:
     """Close what was said about expiring offsets: the group is used again, or gone."""
     if not state.expiring_id:
@@ -151,11 +160,16 @@ def resolve_expiring(state: GroupState, scene: Scene, resolution: str) -> list[F
     ]
 
 
-def _telling(state: GroupState, late: Watched, now: int) -> Watched:
-    """Those of the deadlines passed at `now` (ms) that tell something: others of the group are alive."""
+def _telling(state: GroupState, late: Watched, now: int, shard_ts: int) -> Watched:
+    """Those of the deadlines passed at `now` (ms) that tell something: others of the group are alive.
+
+    One member alone has no others: its shard goes on, so its coordinator is there.
+    """
     if not late:
         return []
-    alive = len(state.members) == 1 or any(goes_on(member, now) for member in state.members)
+    alive = any(goes_on(member, now) for member in state.members)
+    if len(state.members) == 1:
+        alive = any(shard_ts >= end.at - member.session_timeout // 2 for member, end in late)
     moved = moving(state, now)
     return [
         (member, end)

@@ -33,6 +33,10 @@ class Untold:
             while len(self._incidents) > MAX_UNTOLD:
                 del self._incidents[next(iter(self._incidents))]
 
+    def tell(self, finding: Finding) -> None:
+        """Note that it is told after all."""
+        self._incidents.pop(finding.incident or "", None)
+
     def ends(self, finding: Finding) -> bool:
         """Whether the finding only ends an incident that nobody heard of."""
         known = finding.incident in self._incidents

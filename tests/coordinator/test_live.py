@@ -125,6 +125,7 @@ def test_after_a_coordinator_move_silence_is_held_back_and_same_members_are_expl
     client = Client("a-1", (0,))
     topic.generation(0, 1, [client])
     topic.commits(500, 52_500, client)
+    topic.record(57_000, b"\0\2\0\5other", None, "other")
     silent = [f for f in findings(topic, until=S + 4_000) if f.kind is Kind.MEMBER_SILENT]
     assert len(silent) == 1
     assert live.refine(silent) == []

@@ -9,9 +9,43 @@ from rebalance_monitor.coordinator.findings import CauseEntry, Finding, MemberEn
 from rebalance_monitor.coordinator.kinds import Kind, Scope, Severity
 from rebalance_monitor.coordinator.outages import Reach, excuse
 from rebalance_monitor.coordinator.sightings import Sighting
+from tests.coordinator.timeline import T0, Client, S, Topic, watched
 
 AT = 1_000_000
 SESSION = 20_000
+
+
+def stalled(until: int) -> list[Finding]:
+    """B falls silent at 20 s, its coordinator moves at 24 s, and from `until` on B commits again."""
+    first = Client("a-1", (0,))
+    other = Client("b-1", (1,), host="/10.0.0.2", client_id="aiokafka-0.1", rebalance=S)
+    topic = Topic()
+    topic.generation(0, 1, [first, other])
+    topic.commits(500, 60_000, first)
+    topic.commits(600, 20_600, other)
+    topic.commits(until, 60_000, other)
+    told = watched(topic.sorted(), lambda _: "", until=60_000, epoch=lambda at: 1 + (at >= 24_000))
+    return [one for one in told if one.kind is Kind.MEMBER_SILENT]
+
+
+def test_a_silence_across_a_move_is_told_once_it_has_lasted_for_a_session_after_it() -> None:
+    opened, resolved = stalled(50_000)
+    assert (opened.phase, opened.at, opened.members[0].member_id) == ("opened", T0 + 24_000 + S, "b-1")
+    assert (resolved.resolution, resolved.incident) == ("withdrawn", opened.incident)
+
+
+def test_a_member_alone_whose_coordinator_is_away_and_moves_is_not_silent() -> None:
+    only, topic = Client("a-1", (0,)), Topic()
+    topic.generation(0, 1, [only])
+    topic.commits(500, 30_500, only)
+    topic.record(49_500, b"\0\2\0\5other", None, "other")
+    topic.commits(52_500, 60_000, only)
+    told = watched(topic, lambda _: "", until=60_000, epoch=lambda at: 1 + (at >= 49_000))
+    assert [one for one in told if one.kind is Kind.MEMBER_SILENT] == []
+
+
+def test_a_silence_across_a_move_that_ends_within_a_session_is_not_told() -> None:
+    assert stalled(29_500) == []
 
 
 def found(kind: Kind, *causes: tuple[Cause, float], silence: int = 27_000) -> Finding:

@@ -3,14 +3,17 @@
 from dataclasses import replace
 from struct import pack
 
+import pytest
+
 from rebalance_monitor.coordinator.causes import Cause
+from rebalance_monitor.coordinator.findings import Finding
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
 from tests.coordinator.test_classic import BOTH, A, B, of, two_members
 from tests.coordinator.test_epochs import A as EPOCHS_A
 from tests.coordinator.test_epochs import Epochs
-from tests.coordinator.timeline import T0, P, S, Topic, findings, text
+from tests.coordinator.timeline import T0, Client, P, S, Topic, findings, metadata, text
 
 
 def test_a_silent_member_is_opened_by_the_clock_and_withdrawn_by_a_commit() -> None:
@@ -41,6 +44,51 @@ def test_a_healthy_idle_group_stays_silent() -> None:
 def test_no_single_member_is_named_when_the_whole_group_is_silent() -> None:
     topic = two_members(60_700)
     assert not of(findings(topic.sorted(), until=60_000), Kind.MEMBER_SILENT)
+
+
+@pytest.mark.parametrize("others", [False, True])
+def test_a_member_alone_is_silent_only_where_its_shard_goes_on(*, others: bool) -> None:
+    topic = Topic()
+    topic.generation(0, 1, [BOTH])
+    topic.commits(500, 30_500, BOTH)
+    topic.commits(50_500, 60_500, BOTH)
+    for at in range(1_000, 60_000, 1_000) if others else ():
+        topic.record(at, b"\0\2\0\5other", None, "other")
+    assert bool(of(findings(topic.sorted()), Kind.MEMBER_SILENT)) is others
+
+
+STATIC_A, STATIC_B, STATIC_C = (
+    Client(f"{name}-1", (place,), host=f"/10.0.0.{place}", instance_id=name)
+    for place, name in enumerate("abc")
+)
+
+
+def rewritten(*after: Client) -> list[Finding]:
+    """A and C commit on, B until 20 s; at 31 s a record of the same generation has these members."""
+    topic = Topic()
+    topic.generation(0, 1, [STATIC_A, STATIC_B, STATIC_C])
+    for member, last in ((STATIC_A, 60_000), (STATIC_B, 20_500), (STATIC_C, 60_000)):
+        topic.commits(500, last, member)
+    topic.record(31_000, b"\0\2" + text("g"), metadata(1, list(after), T0 - 20))
+    topic.generation(62_000, 2, [STATIC_A, STATIC_C])
+    return of(findings(topic.sorted()), Kind.MEMBER_SILENT)
+
+
+def test_a_silence_lasts_over_a_record_of_the_same_generation() -> None:
+    again = replace(STATIC_C, member_id="c-2")
+    for after in ((STATIC_A, STATIC_B, STATIC_C), (STATIC_A, STATIC_B, again)):
+        told = [one for one in rewritten(*after) if one.members[0].member_id == "b-1"]
+        assert [one.phase for one in told] == ["opened", "updated", "resolved"]
+        assert told[-1].resolution == "confirmed"
+        assert len({one.incident for one in told}) == 1
+
+
+def test_a_silent_member_that_is_replaced_under_its_instance_id_is_back() -> None:
+    told = rewritten(STATIC_A, replace(STATIC_B, member_id="b-2"), STATIC_C)
+    assert [(one.phase, one.resolution) for one in told if one.members[0].member_id == "b-1"][-1] == (
+        "resolved",
+        "withdrawn",
+    )
 
 
 def test_offsets_that_are_about_to_expire_are_told_once() -> None:
