@@ -81,6 +81,7 @@ def _store(
     if value.members and not state.members:
         state.started_at = scene.ts
     if value.members:
+        state.holes = 0
         state.topics, state.totals = after.topics, after.totals
     for member in after.members:
         # Before version 2 a record does not say when the join phase ended.
@@ -102,9 +103,9 @@ def _gap(before: GroupState, state: GroupState, scene: Scene) -> list[Finding]:
     count = state.generation - 1 if new else state.generation - before.generation - 1
     if count <= 0 or not (new or (before.offset >= 0 and before.live and state.live)):
         return []
-    at_start = count <= _MAX_AT_START and (
-        not before.members or scene.ts - before.started_at <= storms.START_MS
-    )
+    state.holes += not state.members
+    beginning = not before.members and not before.holes
+    at_start = count <= _MAX_AT_START and (beginning or scene.ts - before.started_at <= storms.START_MS)
     found = report.failed(state, before, scene, count, at_start=at_start)
     if at_start:
         return [found]

@@ -37,14 +37,13 @@ show: eager members stop for the sync at least, and for as long as commits tell 
 at most since the first of those that stayed committed last. The same generation written again is a static
 member's return (`static_member_replaced`), never a rebalance.
 
-`rebalance_failed`: every completed join phase uses up a generation number, so a hole between two
-records that were both read live counts rebalances that never produced an assignment. A hole that
-touches history, a tombstone or a change of group type says nothing. At a group's start holes are
-normal, and marked (`at_start`) up to three; a storm of them is not. Where the shard was read from its
-beginning a group not known is a new one, so numbers missing before its first record failed at its start:
-the Scala coordinator writes no other trace. After a failover an unsynced number is used again: no hole is
-no proof that nothing failed. A group whose record neared max.message.bytes before most likely could not
-store its assignment (`assignment_not_stored`).
+`rebalance_failed`: every completed join phase uses up a generation number, so a hole between two records that
+were both read live counts rebalances that never produced an assignment. A hole that touches history, a
+tombstone or a change of group type says nothing. At a group's start holes are normal, and marked (`at_start`)
+up to three, but not once more while it is empty. Where the shard was read from its beginning a group not
+known is a new one, so numbers missing before its first record failed at its start: the Scala coordinator
+writes no other trace. After a failover an unsynced number is used again, and a failure leaves no hole. A
+group whose record neared max.message.bytes likely could not store its assignment (`assignment_not_stored`).
 
 Java's members say with their subscription which generation they believe to be in. Where such a member rejoins
 under its old id and without one, its coordinator no longer knew the generation that it had begun: it was
@@ -166,8 +165,8 @@ is joining), for protocols it does not know, and for groups too large to try.
 
 ## Deadlines
 
-`member_silent` opens when a member that commits when idle has passed its last sign of life by one cadence
-and the session timeout plus `grace_ms`, while another member of the group still commits. Where its client
+`member_silent` opens when a member that commits when idle has passed its last sign of life by one cadence and
+the session timeout plus `grace_ms`, while another member of the group still commits. Where its client
 enforces max.poll.interval and the session holds (heartbeats have a thread of their own) the poll deadline
 follows as an update. It is confirmed when the next record drops the member, withdrawn when it commits or
 rejoins. When the whole group is silent nobody is named; of one member alone its shard must go on meanwhile.
@@ -180,11 +179,11 @@ other, looks the same, for the end offsets of topics are not read: so its confid
 causes is above one half, and the finding says `basis: traffic`. Where the others' offsets stand still as
 well nothing is said, and a single member has nobody to be compared with.
 
-In KIP-848 groups commits do not extend the session and the timeout is in no record (`assumed`); a member
-that has to give up partitions passes its rebalance deadline from the moment it was told; so does a member of
-a streams group that has to give up tasks. Members of share groups commit nothing here, those of streams
-groups only what is new: no other deadline is judged. Deadlines start anew after the start of the monitor and
-after a coordinator move: a silence that lasts is told a session after that.
+In KIP-848 groups commits do not extend the session and the timeout is in no record (`assumed`); a member that
+has to give up partitions passes its rebalance deadline from the moment it was told; so does a member of a
+streams group that has to give up tasks. Members of share groups commit nothing here, those of streams groups
+only what is new: no other deadline is judged. Deadlines start anew after the start of the monitor and after a
+coordinator move: a silence that lasts is told a session after that.
 
 ## In progress and stuck
 
@@ -195,25 +194,26 @@ failed, unwritten. Members that have not rejoined are those still listed that fe
 though they commit when idle, or still commit: suspected (0.6); of cooperative groups only in Java's.
 
 Without the probe, or for groups that it may not see, commits say it later and less surely: when at least two
-idle committers of an eager group stop within a heartbeat of each other, nobody of the group commits any
-more, and others in the shard go on. ListGroups leaves out, without an error, what may not be seen; so every
-five minutes all groups are listed and compared with those alive by the topic: missing ones open
-`monitor_degraded` (`probe_partial`) and fall back on commits. What the probe sees overrules commits of a
-group whose own coordinator answered it.
+idle committers of an eager group stop within a heartbeat of each other, nobody of the group commits any more,
+and others in the shard go on. ListGroups leaves out, without an error, what may not be seen; so every five
+minutes all groups are listed and compared with those alive by the topic: missing ones open `monitor_degraded`
+(`probe_partial`) and fall back on commits. What the probe sees overrules commits of a group whose own
+coordinator answered.
 
 An epoch-based group's records say themselves that it has not converged, and who has not acknowledged.
 
 ## Storms and rolling restarts
 
 Counted in a sliding window: losing a member that itself came after the first loss of the window, taking a
-member back after that, a rebalance among the same members, and failed generations. Losing and replacing
-older members counts only for a client that lost a new member twice. An empty generation counts with the one
-it ends. A group storms at `storm_threshold`; or, by the probe, when it was seen rebalancing in half of the
+member back after that, a rebalance among the same members, and failed generations. Losing and replacing older
+members counts only for a client that lost a new member twice. An empty generation counts where it lost a new
+member. A group storms at `storm_threshold`; or, by the probe, when it was seen rebalancing in half of the
 looks of two minutes, in three separate runs, but for barriers that ended in a generation that does not count.
 `group_overrides` change either rule for the groups of a pattern. First starts, scale-outs, cooperative
 follow-ups and Kafka Streams' probing do not count. When every member was replaced once, cleanly, it is a
-`rolling_restart`. Convergences of epoch-based groups count departures and returns, never plain joins. The
-worst offender is the client id and host in most counted generations, with its newest member.
+`rolling_restart`, however long it took; so is a second one right after it. In epoch-based groups departures,
+when they happen, and returns count, never plain joins. The worst offender is the client id and host in most
+counted generations, with its newest member.
 
 ## The end of a group
 

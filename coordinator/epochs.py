@@ -15,7 +15,7 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
-from rebalance_monitor.coordinator import convergence, endings, families, fences, silence
+from rebalance_monitor.coordinator import convergence, endings, families, fences, silence, storms
 from rebalance_monitor.coordinator.state import Member
 from rebalance_monitor.coordinator.transitions import Status
 
@@ -130,8 +130,9 @@ def _member(state: GroupState, key: object, value: object | None, scene: Scene) 
         state.members = rest
         if before is None:
             return []
-        fences.note_departure(state, before, scene)
-        return silence.on_sign(state, scene, before, gone=True)
+        causes = fences.note_departure(state, before, scene)
+        told = silence.on_sign(state, scene, before, gone=True)
+        return told + storms.note_departure(state, scene, before, causes)
     now = _described(state, member_id, value, scene, before)
     if before is None:
         state.newcomers.append(member_id)

@@ -37,8 +37,8 @@ _STALL_MS = 5_000
 _DEAF, _DEAF_OR_STALLED = 0.8, 0.5
 
 
-def note_departure(state: GroupState, member: Member, scene: Scene) -> None:
-    """Judge a member at its tombstone and keep the verdict until the group has converged."""
+def note_departure(state: GroupState, member: Member, scene: Scene) -> tuple[CauseEntry, ...]:
+    """Judge a member at its tombstone and keep the verdict until the group has converged; return it."""
     gone = _fenced(member, scene)
     if gone is None:
         usual = _judge(state, member, scene)
@@ -52,6 +52,7 @@ def note_departure(state: GroupState, member: Member, scene: Scene) -> None:
     # A group that never converges must not grow: the newest departures are the ones that matter.
     for kept in (state.departed, state.silences, state.verdicts):
         del kept[:-_MAX_DEPARTED]
+    return gone.causes
 
 
 def _judge(state: GroupState, member: Member, scene: Scene) -> Departure:

@@ -277,10 +277,13 @@ def _same_members(state: GroupState, after: Membership, cst: int) -> list[CauseE
 
 
 def is_follow_up(state: GroupState, after: Membership, cst: int) -> bool:
-    """Second phase of a cooperative rebalance: partitions that were withheld are handed on."""
+    """Second phase of a cooperative rebalance: partitions that were withheld are handed on.
+
+    Kafka Streams may withhold what no record shows, but does not follow up on a follow-up.
+    """
     if state.protocol not in membership.COOPERATIVE or cst - state.ts > _FOLLOW_UP_MS:
         return False
     if state.protocol == "stream":
-        return True
+        return all(cause != Cause.COOPERATIVE_FOLLOW_UP for cause, _ in state.causes[:1])
     before = sum(len(member.offsets) for member in state.members)
     return before < sum(len(member.offsets) for member in after.members)

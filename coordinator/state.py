@@ -70,7 +70,9 @@ class StormState(msgspec.Struct, array_like=True, gc=False):
 
     `events` are [at, code, generations, offender, its member id, its instance id], the last two only where
     one is known (codes in `storms.py`), oldest first. `announced`: the clock has told that the incident is
-    over, and nothing since has said otherwise; a record may still belong to it.
+    over, and nothing since has said otherwise; a record may still belong to it. `restarting`: when the first
+    member went of a rolling restart that goes on; `restart_at` is that of the last one told, `restarted_at`
+    its end, and `restarts` how many followed each other.
     """
 
     events: list[list[int | str]] = msgspec.field(default_factory=list)
@@ -81,6 +83,9 @@ class StormState(msgspec.Struct, array_like=True, gc=False):
     sequence: int = 0
     restart_at: int = -1
     announced: bool = False
+    restarting: int = -1
+    restarted_at: int = -1
+    restarts: int = 0
 
 
 class GroupState(msgspec.Struct, array_like=True, gc=False):
@@ -95,7 +100,8 @@ class GroupState(msgspec.Struct, array_like=True, gc=False):
     `rehashed` and `resubscribed` (member ids) say what else changed since then. `held_id`, `held_at` and
     `stuck_id` belong to a barrier that commits suggest, or a convergence that takes too long.
     `unsubscribed`: topic that nobody subscribes to any more -> [last commit, what was told of its offsets].
-    `told_commit`: the newest commit that was known to the last summary.
+    `told_commit`: the newest commit that was known to the last summary. `holes`: how many generations it has
+    become Empty by since it last had members, without completing them.
     """
 
     group_type: str = ""
@@ -149,6 +155,7 @@ class GroupState(msgspec.Struct, array_like=True, gc=False):
     wake: int = 0
     unsubscribed: dict[str, list[int | str]] = msgspec.field(default_factory=dict)
     told_commit: int = -1
+    holes: int = 0
 
 
 @dataclass(slots=True)

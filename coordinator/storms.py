@@ -4,9 +4,10 @@ What counts is decided per generation: losing a member that itself came during t
 taking a member back after that, a rebalance among the same members, and each failed generation. Losing and
 replacing members that were there before the disturbance counts only where the same client also lost a young
 member twice, so a rolling restart, in which every member goes and comes back once, is recognised and is no
-storm, nor is stopping the group after it. An Empty counts with the generation it ends, not by itself. First
-starts, scale-outs, cooperative follow-ups and the rebalances that Kafka Streams announces are never noted. A
-storm resolves after the quiet time, counted between the times of records: records alone decide which storm a
+storm, nor is stopping the group after it. An Empty counts where it lost a young member. Departures from
+epoch-based groups are noted when they happen: a group that never converges storms as well. First starts,
+scale-outs, cooperative follow-ups and the rebalances that Kafka Streams announces are never noted. A storm
+resolves after the quiet time, counted between the times of records: records alone decide which storm a
 generation belongs to, the clock only tells the end sooner. A record that comes late for its own time
 therefore goes on with the storm that it belongs to; one that was told as over stays so until it has grown by
 the threshold, which is told as an update.
@@ -16,18 +17,19 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from rebalance_monitor.coordinator import restarts
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import CauseEntry, deadline_anchor
 from rebalance_monitor.coordinator.kinds import Kind
-from rebalance_monitor.coordinator.reasons import MAJORITY, seconds
+from rebalance_monitor.coordinator.membership import Change
+from rebalance_monitor.coordinator.reasons import MAJORITY
+from rebalance_monitor.coordinator.restarts import LOSSES, Code
 from rebalance_monitor.coordinator.state import NEVER
 
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings import Details, Finding
-    from rebalance_monitor.coordinator.membership import Change
     from rebalance_monitor.coordinator.scene import Scene
     from rebalance_monitor.coordinator.state import GroupState, Member, StormState
 
@@ -35,26 +37,9 @@ MAX_EVENTS = 128
 START_MS = 30_000
 """For this long after a group's first generation its members are still starting, ms."""
 
-_RESTARTED = 2
 _UNSTABLE = 2
 _NAMED = 4
-
-
 _FAULTS = frozenset({Cause.POLL_INTERVAL_EXCEEDED, Cause.JOIN_DEADLINE_MISSED, Cause.SYNC_DEADLINE_MISSED})
-
-
-class Code(StrEnum):
-    """What a noted generation was."""
-
-    RESTART = "r"
-    LOST = "x"
-    RETURN = "j"
-    YOUNG = "y"
-    SAME = "s"
-    FAILED = "f"
-
-
-_LOSSES = frozenset({Code.RESTART, Code.LOST, Code.YOUNG})
 _DISRUPTIVE = frozenset({Code.LOST, Code.YOUNG, Code.SAME, Code.FAILED})
 
 
@@ -63,27 +48,37 @@ def note_generation(
 ) -> list[Finding]:
     """Note one completed generation, or the Empty that ends one; ms `at` is the end of its join phase."""
     storm = state.storm
-    found = settle(state, scene)
-    _prune(storm, at - scene.settings.storm_window_ms)
-    code, offender = _classify(storm, change, causes)
-    starting = code is Code.SAME and at - state.started_at <= START_MS
+    found = _begin(state, scene, at)
+    left, back = _departed(state, change)
+    code, offender = _classify(storm, replace(change, left=left), causes)
+    starting = code is Code.SAME and (at - state.started_at <= START_MS or len(left) < len(change.left))
     if code is None or starting:
         return found
-    who = "" if offender is None else f"{offender.client_id} {offender.host}"
     # Who returns within a convergence comes after its loss, which is when that began.
     when = at if state.group_type == "classic" else max(state.bumped_at, 0)
-    event: list[int | str] = [when, code, _weight(state, change), who]
-    storm.events.append(
-        event if offender is None else [*event, offender.member_id, offender.instance_id or ""]
-    )
-    return found + _judge(state, scene, at, causes) + _restarts(state, scene, at)
+    _append(state, when, code, len(left) + back, offender)
+    return found + _judge(state, scene, at, causes) + restarts.told(state, scene, at)
+
+
+def note_departure(
+    state: GroupState, scene: Scene, member: Member, causes: tuple[CauseEntry, ...]
+) -> list[Finding]:
+    """Note a member of an epoch-based group that went: its group may never converge.
+
+    One with an instance id may be replaced yet, which is told with the convergence.
+    """
+    if not _goes_for_good(state, member) or state.stable_epoch < 0:
+        return []
+    found = _begin(state, scene, scene.ts)
+    code, _ = _classify(state.storm, Change((), (member,), (), ()), causes)
+    _append(state, scene.ts, code or Code.LOST, 1, member)
+    return found + _judge(state, scene, scene.ts, causes)
 
 
 def note_failed(state: GroupState, scene: Scene, count: int, at: int) -> list[Finding]:
     """Note `count` generations that failed before `at`."""
-    found = settle(state, scene)
-    _prune(state.storm, at - scene.settings.storm_window_ms)
-    state.storm.events.append([at, Code.FAILED, count, ""])
+    found = _begin(state, scene, at)
+    _append(state, at, Code.FAILED, count, None)
     return found + _judge(state, scene, at, ())
 
 
@@ -144,20 +139,47 @@ def counted(storm: StormState) -> tuple[int, int]:
     return completed, failed
 
 
-def _weight(state: GroupState, change: Change) -> int:
-    """How much a generation counts: an Empty nothing, a convergence its departures and returns."""
-    if state.group_type == "classic" or not state.members:
-        return int(bool(state.members))
+def _begin(state: GroupState, scene: Scene, at: int) -> list[Finding]:
+    """Forget what is over at `at` (ms) before something is noted."""
+    found, storm = settle(state, scene), state.storm
+    since = at - scene.settings.storm_window_ms
+    storm.events = [event for event in storm.events if int(event[0]) > since][-MAX_EVENTS:]
+    restarts.forget(storm)
+    return found
+
+
+def _append(state: GroupState, when: int, code: Code, generations: int, offender: Member | None) -> None:
+    """Note so many `generations`, of a classic group one; an Empty counts where it lost a young member."""
+    weight = generations if code is Code.FAILED or state.group_type != "classic" else 1
+    event: list[int | str] = [when, code, max(1, weight), ""]
+    if not state.members and code is not Code.FAILED:
+        event[2] = int(code is Code.YOUNG)
+    if offender is not None:
+        event[3] = f"{offender.client_id} {offender.host}"
+        event += [offender.member_id, offender.instance_id or ""]
+    state.storm.events.append(event)
+    restarts.follow(state.storm)
+
+
+def _goes_for_good(state: GroupState, member: Member) -> bool:
+    """Whether a departure is noted when it happens."""
+    return state.group_type != "classic" and member.instance_id is None
+
+
+def _departed(state: GroupState, change: Change) -> tuple[tuple[Member, ...], int]:
+    """Return who left and was not noted then, and how many are back within the convergence that lost them."""
+    if state.group_type == "classic":
+        return change.left, 0
     gone = {(member.client_id, member.host) for member in change.left}
     back = sum((member.client_id, member.host) in gone for member in change.joined)
-    return max(1, len(change.left) + back)
+    return tuple(member for member in change.left if not _goes_for_good(state, member)), back
 
 
 def _classify(
     storm: StormState, change: Change, causes: tuple[CauseEntry, ...]
 ) -> tuple[Code | None, Member | None]:
     """Code and offender of a generation, code None where it is none of a storm's business."""
-    losses = [int(event[0]) for event in storm.events if event[1] in _LOSSES]
+    losses = [int(event[0]) for event in storm.events if event[1] in LOSSES]
     since = losses[0] if losses else NEVER
     for member in change.left:
         if member.joined_at > since:
@@ -191,10 +213,6 @@ def _resolved(state: GroupState, scene: Scene) -> Finding:
         offset=None,
         details={"total": storm.total, "window_ms": settings.storm_window_ms},
     )
-
-
-def _prune(storm: StormState, before: int) -> None:
-    storm.events = [event for event in storm.events if int(event[0]) > before][-MAX_EVENTS:]
 
 
 def _judge(state: GroupState, scene: Scene, at: int, causes: tuple[CauseEntry, ...]) -> list[Finding]:
@@ -263,29 +281,3 @@ def _worst(storm: StormState) -> Details:
         member, instance = map(str, named[-1][_NAMED:])
         found |= {"worst_member": member} | ({"worst_instance": instance} if instance else {})
     return found
-
-
-def _restarts(state: GroupState, scene: Scene, at: int) -> list[Finding]:
-    """Say once that every member was restarted: all present came during it and none of these was lost."""
-    storm = state.storm
-    removals = [int(event[0]) for event in storm.events if event[1] == Code.RESTART]
-    calm = all(event[1] in {Code.RESTART, Code.RETURN, Code.FAILED} for event in storm.events)
-    if len(removals) < _RESTARTED or not calm or storm.restart_at == removals[0]:
-        return []
-    if len(state.members) < _RESTARTED:
-        return []
-    if any(member.joined_at < removals[0] for member in state.members):
-        return []
-    storm.restart_at = removals[0]
-    window = at - removals[0]
-    why = f"every member was replaced once within {seconds(window)}"
-    found = scene.find(
-        Kind.ROLLING_RESTART,
-        state,
-        at=at,
-        evidence="suspected",
-        confidence=0.8,
-        causes=(CauseEntry(Cause.MEMBER_LEFT, 0.8, why),),
-        details={"restarted": len(state.members), "window_ms": window},
-    )
-    return [found]

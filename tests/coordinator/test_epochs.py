@@ -337,6 +337,19 @@ def test_a_static_member_that_announced_its_departure_and_stays_away_expired() -
     assert "after it announced its departure" in cause.why
 
 
+def test_departures_from_a_group_that_never_converges_are_a_storm() -> None:
+    topic, epoch = pair(), 2
+    topic.join(10_000, C, 3, ())
+    topic.ack(10_100, A, 2, (0,), state=1)
+    for loop in range(20):
+        epoch += 2
+        topic.leave(15_000 + 8_000 * loop, B, epoch)
+        topic.join(18_000 + 8_000 * loop, B, epoch + 1, (1,))
+    opened = of(findings(topic, SETTINGS), Kind.STORM)[0]
+    assert (opened.phase, opened.details["worst_member"]) == ("opened", B)
+    assert opened.at <= T0 + 15_000 + 5 * 8_000
+
+
 def test_convergences_in_which_a_member_leaves_and_returns_count_twice_towards_a_storm() -> None:
     topic, epoch = pair(), 2
     for loop in range(3):
@@ -346,5 +359,6 @@ def test_convergences_in_which_a_member_leaves_and_returns_count_twice_towards_a
         topic.ack(at + 3_000, A, epoch + 2, (0,))
         epoch += 2
     storm = of(findings(topic, SETTINGS), Kind.STORM)
-    assert storm[0].details["count"] == 6
+    assert storm[0].details["count"] == 5
+    assert storm[0].at == T0 + 80_000
     assert storm[0].details["worst_member"] == B

@@ -151,6 +151,7 @@ def test_a_silent_member_is_given_as_long_to_be_silent_again() -> None:
     member = Client("a-1", (0,))
     topic.generation(0, 1, [member])
     topic.commits(1_000, 20_000, member)
+    topic.record(25_000, b"\0\2\0\5other", None, "other")
     (silent,) = [one for one in findings(topic, until=10_000) if one.kind is Kind.MEMBER_SILENT]
     rebuilt = Rebuilt(SETTINGS, "c1")
     rebuilt.begin([silent], ["g"])

@@ -53,6 +53,83 @@ def test_a_single_member_that_keeps_crashing_is_a_storm() -> None:
     assert of(findings(topic), Kind.STORM)
 
 
+def test_a_single_member_that_comes_from_another_host_each_time_is_a_storm() -> None:
+    topic = Topic()
+    for loop in range(8):
+        topic.generation(
+            loop * 20_000, 1 + 2 * loop, [Client(f"x-{loop}", (0,), "consumer-x", f"/10.0.0.{loop}")]
+        )
+        topic.generation(loop * 20_000 + 8_000, 2 + 2 * loop, [])
+    assert of(findings(topic), Kind.STORM)
+
+
+def test_generations_that_fail_while_a_group_is_empty_are_a_storm_but_for_the_first() -> None:
+    topic = Topic()
+    topic.generation(0, 1, STEADY[:1])
+    topic.generation(40_000, 2, [])
+    for loop in range(1, 13):
+        topic.generation(45_000 + loop * 15_000, 2 + 2 * loop, [])
+    found = findings(topic)
+    failed = of(found, Kind.REBALANCE_FAILED)
+    assert [one.details["at_start"] for one in failed] == [1] + [0] * 11
+    assert of(found, Kind.STORM)
+
+
+def test_a_group_that_starts_again_may_fail_at_its_start_each_time() -> None:
+    topic, number = Topic(), 0
+    for loop in range(3):
+        topic.generation(loop * 200_000, number + 2, STEADY)
+        topic.generation(loop * 200_000 + 100_000, number + 3, [])
+        number += 3
+    failed = of(findings(topic), Kind.REBALANCE_FAILED)
+    assert [one.details["at_start"] for one in failed] == [1, 1, 1]
+
+
+def test_kafka_streams_that_rebalances_among_the_same_members_on_and_on_is_a_storm() -> None:
+    topic = Topic()
+    for loop in range(20):
+        topic.generation(loop * 10_000, loop + 1, STEADY, protocol="stream")
+    found = findings(topic)
+    tops = [one.causes[0].cause for one in of(found, Kind.REBALANCE)]
+    assert not [pair for pair in pairwise(tops) if set(pair) == {Cause.COOPERATIVE_FOLLOW_UP}]
+    assert of(found, Kind.STORM)
+
+
+def rounds(count: int, size: int, *, lost: int, back: int) -> Topic:
+    """Replace `size` members one after the other, `count` times over; the times (ms) of both generations."""
+    topic, number, at = Topic(), 1, 100_000
+    members = [
+        Client(f"m{place}-0", (place,), f"consumer-{place}", f"/10.0.0.{place}") for place in range(size)
+    ]
+    topic.generation(0, number, members)
+    for turn in range(1, count + 1):
+        for place in range(size):
+            topic.generation(at + lost, number + 1, [one for one in members if one != members[place]])
+            members[place] = Client(
+                f"m{place}-{turn}", (place,), f"consumer-{place}", f"/10.0.{turn}.{place}"
+            )
+            number, at = number + 2, at + lost + back
+            topic.generation(at, number, members)
+        at += 30_000
+    return topic
+
+
+@pytest.mark.parametrize(("count", "restarts", "storms"), [(1, 1, 0), (2, 2, 0), (4, 2, 1)])
+def test_a_rollout_and_its_rollback_are_two_restarts_and_what_goes_on_is_a_storm(
+    count: int, restarts: int, storms: int
+) -> None:
+    found = findings(rounds(count, 5, lost=6_000, back=4_000))
+    assert len(of(found, Kind.ROLLING_RESTART)) == restarts
+    assert len([one for one in of(found, Kind.STORM) if one.phase == "opened"]) == storms
+
+
+def test_a_rolling_restart_that_outlasts_the_window_is_one() -> None:
+    found = findings(rounds(1, 14, lost=20_000, back=10_000))
+    (restart,) = of(found, Kind.ROLLING_RESTART)
+    assert restart.details["window_ms"] == 13 * 30_000
+    assert not of(found, Kind.STORM)
+
+
 def replace_each(topic: Topic, places: tuple[int, ...]) -> list[Client]:
     """Take one member after the other out and back in, 20 s apart; two generations each, from 2 on."""
     members, number = list(STEADY), 1

@@ -1,0 +1,85 @@
+"""Rolling restarts: every member goes and comes back once, one after the other, and none of these is lost.
+
+A restart has a record of its own while it goes on, for it may last longer than a storm's window. Once it is
+complete, what was noted of it counts no more: a roll-back that follows is another restart. A third one in a
+row is none any more.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.coordinator.causes import Cause
+from rebalance_monitor.coordinator.findings import CauseEntry
+from rebalance_monitor.coordinator.kinds import Kind
+from rebalance_monitor.coordinator.reasons import seconds
+
+if TYPE_CHECKING:
+    from rebalance_monitor.coordinator.findings import Finding
+    from rebalance_monitor.coordinator.scene import Scene
+    from rebalance_monitor.coordinator.state import GroupState, StormState
+
+_RESTARTED = 2
+_IN_A_ROW = 2
+
+
+class Code(StrEnum):
+    """What a noted generation was."""
+
+    RESTART = "r"
+    LOST = "x"
+    RETURN = "j"
+    YOUNG = "y"
+    SAME = "s"
+    FAILED = "f"
+
+
+LOSSES = frozenset({Code.RESTART, Code.LOST, Code.YOUNG})
+_CALM = frozenset({Code.RESTART, Code.RETURN, Code.FAILED})
+
+
+def follow(storm: StormState) -> None:
+    """Take what was noted last: a restart begins with a loss, and ends with what is a storm's business."""
+    if not all(event[1] in _CALM for event in storm.events):
+        storm.restarting = -1
+    elif storm.restarting < 0 and storm.events and storm.events[-1][1] == Code.RESTART:
+        storm.restarting = int(storm.events[-1][0])
+
+
+def forget(storm: StormState) -> None:
+    """End the record of a restart of which the window holds no loss any more."""
+    if all(event[1] not in LOSSES for event in storm.events):
+        storm.restarting = -1
+
+
+def told(state: GroupState, scene: Scene, at: int) -> list[Finding]:
+    """Say once, at `at` (ms), that every member was restarted: all that are there came during it."""
+    storm = state.storm
+    began = storm.restarting
+    removals = [event for event in storm.events if event[1] == Code.RESTART]
+    if began < 0 or began == storm.restart_at or len(removals) < _RESTARTED:
+        return []
+    if len(state.members) < _RESTARTED or any(member.joined_at < began for member in state.members):
+        return []
+    why = f"every member was replaced once within {seconds(at - began)}"
+    found = scene.find(
+        Kind.ROLLING_RESTART,
+        state,
+        at=at,
+        evidence="suspected",
+        confidence=0.8,
+        causes=(CauseEntry(Cause.MEMBER_LEFT, 0.8, why),),
+        details={"restarted": len(state.members), "window_ms": at - began},
+    )
+    _complete(storm, at, scene.settings.storm_window_ms)
+    return [found]
+
+
+def _complete(storm: StormState, at: int, window_ms: int) -> None:
+    soon = storm.restarted_at >= 0 and at - storm.restarted_at <= window_ms
+    storm.restarts = storm.restarts + 1 if soon else 1
+    storm.restart_at, storm.restarted_at = storm.restarting, at
+    if storm.restarts < _IN_A_ROW:
+        storm.events = [event for event in storm.events if event[1] == Code.FAILED]
+        storm.restarting = -1
