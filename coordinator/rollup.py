@@ -109,13 +109,24 @@ class RollUp:
 
 
 def degraded(
-    cluster: str, cause: Cause, why: str, *, opened_at: int, at: int, phase: str, details: Details
+    cluster: str,
+    cause: Cause,
+    why: str,
+    *,
+    opened_at: int,
+    at: int,
+    phase: str,
+    details: Details,
+    sequence: int = 0,
 ) -> Finding:
-    """Make a finding about the monitor itself; `cause` is one of those of monitor_degraded, times in ms."""
+    """Make a finding about the monitor itself; `cause` is one of those of monitor_degraded, times in ms.
+
+    `sequence` counts the updates of an incident.
+    """
     kind = Kind.MONITOR_DEGRADED
     anchor = f"degraded/{cause}/{opened_at}"
     return Finding(
-        id=finding_id(cluster, kind, "monitor", anchor, phase=phase),
+        id=finding_id(cluster, kind, "monitor", anchor, phase=phase, sequence=sequence),
         kind=kind,
         scope=Scope.MONITOR,
         severity=Severity.CRITICAL if cause is Cause.BLIND else KINDS[kind].severity,

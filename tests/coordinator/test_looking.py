@@ -1,5 +1,6 @@
 """What looks of the probe decide, at the edges: who is waited for, who is seen, moves, silence, outages."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -61,7 +62,43 @@ def test_groups_that_are_not_listed_are_remembered_by_name_up_to_a_bound() -> No
     assert len(visibility.snapshot()["unseen"]) == MAX_UNSEEN
     (resolved,) = visibility.on_look(replace(look(1_000), listed=frozenset(alive)), alive)
     assert resolved.incident == opened.id
-    assert visibility.snapshot() == {"opened": -1, "unseen": []}
+    assert visibility.snapshot() == Visibility("c1").snapshot()
+
+
+def test_where_more_groups_are_left_out_than_are_remembered_only_those_listed_are_seen() -> None:
+    visibility = Visibility("c1")
+    alive = {f"g{n:05}": {"state": "Stable", "at": 0} for n in range(3 * MAX_UNSEEN)}
+    visibility.on_look(replace(look(0), listed=frozenset({"g00007"})), alive)
+    again = Visibility("c1", json.loads(json.dumps(visibility.snapshot())))
+    assert [again.sees(f"g{n:05}") for n in (7, 500, 2_500)] == [True, False, False]
+
+
+def test_a_listing_waits_for_the_groups_that_it_is_held_against() -> None:
+    visibility = Visibility("c1")
+    assert visibility.on_look(replace(look(0), listed=frozenset({"other"})), {}) == []
+    alive = {"g": {"state": "Stable", "at": T0 - 60_000}}
+    (opened,) = visibility.on_look(look(4_000), alive)
+    assert (opened.phase, opened.details["missing"], visibility.sees("g")) == ("opened", "g", False)
+    assert visibility.on_look(look(5_000), alive) == []
+
+
+def test_how_many_groups_are_not_listed_is_told_again_when_it_changes() -> None:
+    visibility = Visibility("c1")
+    alive = {name: {"state": "Stable", "at": 0} for name in "abcd"}
+    listings = ["abc", "abc", "ab", "a", "abcd"]
+    told = [
+        found
+        for number, listed in enumerate(listings)
+        for found in visibility.on_look(replace(look(number * 1_000), listed=frozenset(listed)), alive)
+    ]
+    assert [(one.phase, one.details["seen"]) for one in told] == [
+        ("opened", 3),
+        ("updated", 2),
+        ("updated", 1),
+        ("resolved", 4),
+    ]
+    assert {one.incident for one in told} == {told[0].id}
+    assert len({one.id for one in told}) == 4
 
 
 def test_of_a_group_that_the_brokers_do_not_list_commits_are_believed() -> None:
