@@ -95,7 +95,7 @@ def _store(
     state.ts, state.offset, state.live = scene.ts, scene.offset, not scene.history
     state.members, state.probing_at = after.members, after.probing_at
     state.connect = [after.connect.offset, after.connect.delay, int(after.connect.revoked)]
-    state.dirty = True
+    state.dirty, state.migrated = True, -1
 
 
 def _gap(before: GroupState, state: GroupState, scene: Scene) -> list[Finding]:
@@ -116,13 +116,15 @@ def _gap(before: GroupState, state: GroupState, scene: Scene) -> list[Finding]:
 
 def _is_new(before: GroupState, state: GroupState, scene: Scene) -> bool:
     """Whether it is the first record of a group that did not exist: the Scala coordinator writes no other."""
-    return before.offset < 0 and scene.complete and state.live and state.generation <= _MAX_NEW
+    unknown = before.offset < 0 and before.migrated < 0
+    return unknown and scene.complete and state.live and state.generation <= _MAX_NEW
 
 
 def _completed(before: GroupState, state: GroupState, after: Membership, scene: Scene) -> list[Finding]:
     """Report a generation with members: what changed, why, and who."""
     aborted = max(0, state.generation - before.generation - 1)
-    change = membership.compare(before.members, after.members)
+    # Who came with it from the other protocol was there before.
+    change = membership.compare(after.members if before.migrated > 0 else before.members, after.members)
     gone = reasons.departures(before, change, state.cst, aborted)
     if before.members:
         causes = reasons.causes_of(before, after, change, gone, state.protocol, state.cst)

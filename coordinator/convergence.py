@@ -13,13 +13,15 @@ from rebalance_monitor.coordinator.findings import CauseEntry
 from rebalance_monitor.coordinator.kinds import Kind, Severity
 from rebalance_monitor.coordinator.measured import Silence
 from rebalance_monitor.coordinator.membership import Change
-from rebalance_monitor.coordinator.reasons import Departure, joined, ranked, remember, who
+from rebalance_monitor.coordinator.reasons import Departure, begun, joined, ranked, remember, who
 from rebalance_monitor.coordinator.transitions import Status
 
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings import Finding
     from rebalance_monitor.coordinator.scene import Scene
     from rebalance_monitor.coordinator.state import GroupState
+
+_FIRST_EPOCH, _MAX_NEW = 1, 4
 
 
 def on_status(state: GroupState, before: str, scene: Scene) -> list[Finding]:
@@ -32,7 +34,7 @@ def on_status(state: GroupState, before: str, scene: Scene) -> list[Finding]:
         return replaced
     found = barriers.settle(state, scene, "completed")
     found += _emptied(state, scene) if state.status == Status.EMPTY else _converged(state, scene)
-    state.stable_epoch, state.bumps = state.generation, 0
+    state.stable_epoch, state.bumps, state.migrated = state.generation, 0, -1
     state.cst = scene.ts
     state.departed, state.silences, state.verdicts, state.newcomers = [], [], [], []
     state.rehashed, state.resubscribed = False, []
@@ -93,7 +95,7 @@ def _converged(state: GroupState, scene: Scene) -> list[Finding]:
     change = _change(state)
     left = {member.member_id for member in change.left}
     gone = [departure for departure in _departures(state) if departure.member.member_id in left]
-    causes = _causes(state, change, gone)
+    causes = _causes(state, scene, change, gone)
     took = max(0, scene.ts - state.bumped_at)
     known = state.stable_epoch >= 0
     found = [
@@ -123,9 +125,16 @@ def _converged(state: GroupState, scene: Scene) -> list[Finding]:
     return found + (skew.judge_settled(state, scene) if state.group_type == "consumer" else [])
 
 
-def _causes(state: GroupState, change: Change, gone: list[Departure]) -> tuple[CauseEntry, ...]:
-    if not change.kept and not change.left and change.joined:
-        return (CauseEntry(Cause.FIRST_START, 1.0, "the group had no members before"),)
+def _is_new(state: GroupState, scene: Scene) -> bool:
+    """Whether its first epoch was read, or those before it failed; brokers begin at one or at two."""
+    first = state.generation - state.bumps + 1
+    return first <= _FIRST_EPOCH or (scene.complete and state.live and first <= _MAX_NEW)
+
+
+def _causes(state: GroupState, scene: Scene, change: Change, gone: list[Departure]) -> tuple[CauseEntry, ...]:
+    if state.migrated > 0 or (not change.kept and not change.left and change.joined):
+        found = list(begun(state, new=state.stable_epoch >= 0 or _is_new(state, scene)))
+        return tuple(found + [joined(member, alone=True) for member in change.joined if change.kept])
     found = [cause for departure in gone for cause in departure.causes]
     found += [joined(member, alone=not gone) for member in change.joined]
     for before, now in change.replaced:

@@ -134,9 +134,14 @@ def _member(state: GroupState, key: object, value: object | None, scene: Scene) 
         told = silence.on_sign(state, scene, before, gone=True)
         return told + storms.note_departure(state, scene, before, causes)
     now = _described(state, member_id, value, scene, before)
-    if before is None:
+    if before is None and (state.migrated <= 0 or now.version == _OF_GROUP):
+        # Who speaks the classic protocol came with the group that was migrated.
         state.newcomers.append(member_id)
-    elif before.subscribed not in {"", now.subscribed} and member_id not in state.resubscribed:
+    elif (
+        before is not None
+        and before.subscribed not in {"", now.subscribed}
+        and member_id not in state.resubscribed
+    ):
         state.resubscribed.append(member_id)
     # The first member of an empty group begins anew: what those before subscribed to is nobody's any more.
     names = {*(state.names if state.members else ()), *getattr(value, "subscribed_topic_names", ())}

@@ -75,6 +75,7 @@ class ShardCoordinator:
         self._read = read
         self._owners: dict[str, commits.Owners] = {}
         self._by_group: dict[str, DetectionSettings] = {}
+        self._came: dict[str, int] = {}
 
     def on_row(self, row: Row) -> list[Output]:
         """Take one row; rows at or before an offset already taken change nothing. Never raises on content."""
@@ -82,7 +83,7 @@ class ShardCoordinator:
         if row.first_offset <= state.last_offset:
             return []
         history = self._progress(row)
-        out: list[Output] = self._decide_pending(row) if state.pending else []
+        out: list[Output] = self._decide_pending(row, state.pending) if state.pending else []
         if row.row_kind == rows.COMMIT_RUN:
             out += self._on_commits(row, history=history)
         elif row.row_kind == rows.RECORD:
@@ -225,7 +226,7 @@ class ShardCoordinator:
     def _group(self, name: str) -> GroupState:
         group = self.state.groups.get(name)
         if group is None:
-            group = self.state.groups[name] = GroupState()
+            group = self.state.groups[name] = GroupState(migrated=self._came.pop(name, -1))
         return group
 
     def _hold(self, scene: Scene) -> None:
@@ -233,14 +234,13 @@ class ShardCoordinator:
         gone = self.state.groups.pop(scene.group)
         self.state.pending = PendingRemoval(scene.group, scene.offset, scene.ts, scene.history, gone)
 
-    def _decide_pending(self, row: Row) -> list[Output]:
-        held = self.state.pending
-        if held is None:
-            return []
+    def _decide_pending(self, row: Row, held: PendingRemoval) -> list[Output]:
         to = removal.migrates_to(row) if row.group == held.group and row.record_ts == held.ts else ""
         if not to or to == held.state.group_type:
             return self._remove(held)
         self.state.pending = None
+        # The tombstones of an epoch-based group's members come before the group's.
+        self._came = {held.group: len(held.state.members) + len(held.state.departed)}
         scene = self._scene(held.group, held.offset, held.ts, history=held.history)
         return _out(removal.migrated(held.state, scene, to))
 

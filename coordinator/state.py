@@ -102,6 +102,7 @@ class GroupState(msgspec.Struct, array_like=True, gc=False):
     `unsubscribed`: topic that nobody subscribes to any more -> [last commit, what was told of its offsets].
     `told_commit`: the newest commit that was known to the last summary. `holes`: how many generations it has
     become Empty by since it last had members, without completing them.
+    `migrated`: how many members the group had when it came from the other protocol, until that is reported.
     """
 
     group_type: str = ""
@@ -156,6 +157,7 @@ class GroupState(msgspec.Struct, array_like=True, gc=False):
     unsubscribed: dict[str, list[int | str]] = msgspec.field(default_factory=dict)
     told_commit: int = -1
     holes: int = 0
+    migrated: int = -1
 
 
 @dataclass(slots=True)
@@ -198,6 +200,7 @@ class ShardState:
 
 def forget(state: GroupState, group_type: str) -> None:
     """Forget what was known of a group that turns out to be another one, or of another type."""
-    fresh = GroupState(group_type=group_type, last_summary=state.last_summary, dirty=True)
+    came = -1 if state.group_type else state.migrated
+    fresh = GroupState(group_type=group_type, last_summary=state.last_summary, dirty=True, migrated=came)
     for name in GroupState.__struct_fields__:
         setattr(state, name, getattr(fresh, name))

@@ -39,9 +39,19 @@ class Epochs(Topic):
         body = pack(">iib", epoch, epoch - 1, state) + b"\2" + given + b"\1" + b"\0"
         self.put(at, 8, b"\0\0" + body, member)
 
-    def metadata(self, at: int, member: str, instance: str | None = None, topic: str = "orders") -> None:
+    def metadata(
+        self,
+        at: int,
+        member: str,
+        instance: str | None = None,
+        topic: str = "orders",
+        classic: int | None = None,
+    ) -> None:
+        """Describe a member; `classic`: it speaks the classic protocol, with this session timeout (ms)."""
         value = b"\0\0" + compact(instance) + b"\0" + compact("c-" + member[:2]) + compact("/10.0.0.1")
-        value += b"\2" + compact(topic) + b"\0" + pack(">i", P) + b"\0" + b"\0"
+        value += b"\2" + compact(topic) + b"\0" + pack(">i", P) + b"\0"
+        own = b"" if classic is None else b"\1" + pack(">i", classic) + b"\1\0"
+        value += b"\1\0" + bytes([len(own)]) + own if own else b"\0"
         self.put(at, 5, value, member)
 
     def join(
