@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Any
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import MAX_GROUPS, CauseEntry, Finding, finding_id
 from rebalance_monitor.coordinator.kinds import KINDS, Kind, Scope
-from rebalance_monitor.coordinator.reasons import MAJORITY
+from rebalance_monitor.coordinator.reasons import MAJORITY, among_the_same
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from rebalance_monitor.coordinator.settings import DetectionSettings
 
-_SAME_MEMBERS = frozenset({Cause.LEADER_REJOINED, Cause.COORDINATOR_MOVED})
 _SETTLE_MS = {Kind.ROLLING_RESTART: 60_000}
 _USUAL_SETTLE_MS = 3_000
 _WHY = {
@@ -140,9 +139,10 @@ def _counting(findings: Iterable[Finding], now: int) -> list[tuple[int, str, Kin
 
 
 def _kind(finding: Finding) -> Kind | None:
-    if finding.kind is Kind.REBALANCE and finding.causes and finding.causes[0].cause in _SAME_MEMBERS:
+    first = finding.causes[0] if finding.causes else None
+    moved = first is not None and first.cause is Cause.COORDINATOR_MOVED
+    if finding.kind is Kind.REBALANCE and first and (moved or among_the_same(finding.causes)):
         # Of a rejoin that is certain the probe has seen that no coordinator moved.
-        first = finding.causes[0]
         asked = first.cause is Cause.LEADER_REJOINED and first.confidence >= MAJORITY
         return None if asked else Kind.COORDINATOR_MOVED
     return finding.kind if finding.kind in {Kind.ROLLING_RESTART, Kind.SESSION_TIMEOUT} else None

@@ -20,6 +20,7 @@ from rebalance_monitor.coordinator import (
     report,
     silence,
     skew,
+    starts,
     storms,
     unsubscribed,
 )
@@ -127,9 +128,9 @@ def _completed(before: GroupState, state: GroupState, after: Membership, scene: 
     change = membership.compare(after.members if before.migrated > 0 else before.members, after.members)
     gone = reasons.departures(before, change, state.cst, aborted)
     if before.members:
-        causes = reasons.causes_of(before, after, change, gone, state.protocol, state.cst)
+        causes = reasons.causes_of(before, after, change, gone, state.protocol, state.cst, aborted)
     else:
-        causes = reasons.started(before, state, new=_is_new(before, state, scene))
+        causes = starts.started(before, state, new=_is_new(before, state, scene))
     reasons.remember(state, causes)
     found = [report.rebalance(before, state, scene, change, gone, causes)]
     found += _beside(before, state, scene, gone, found[0].id)

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator import barriers, report, skew, storms
+from rebalance_monitor.coordinator import barriers, report, skew, starts, storms
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import CauseEntry
 from rebalance_monitor.coordinator.kinds import Kind, Severity
 from rebalance_monitor.coordinator.measured import Silence
 from rebalance_monitor.coordinator.membership import Change
-from rebalance_monitor.coordinator.reasons import Departure, begun, joined, ranked, remember, who
+from rebalance_monitor.coordinator.reasons import Departure, joined, ranked, remember, who
 from rebalance_monitor.coordinator.transitions import Status
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def _is_new(state: GroupState, scene: Scene) -> bool:
 
 def _causes(state: GroupState, scene: Scene, change: Change, gone: list[Departure]) -> tuple[CauseEntry, ...]:
     if state.migrated > 0 or (not change.kept and not change.left and change.joined):
-        found = list(begun(state, new=state.stable_epoch >= 0 or _is_new(state, scene)))
+        found = list(starts.begun(state, new=state.stable_epoch >= 0 or _is_new(state, scene)))
         return tuple(found + [joined(member, alone=True) for member in change.joined if change.kept])
     found = [cause for departure in gone for cause in departure.causes]
     found += [joined(member, alone=not gone) for member in change.joined]

@@ -114,8 +114,7 @@ A barrier that was held for the whole rebalance timeout was held by the one that
 (`join_deadline_missed`); those that stopped as it began had rejoined, or began it by leaving. Of the last
 two members of a group, the one that stopped a whole rebalance timeout before the other one went did so.
 
-`session_timeout` and `poll_interval_exceeded` findings stand beside the rebalance when the confidence
-reaches `attribution_confidence`.
+`session_timeout` and `poll_interval_exceeded` findings stand beside it from `attribution_confidence` on.
 
 ## What a client family changes
 
@@ -218,8 +217,10 @@ counted generations, with its newest member.
 ## The end of a group
 
 A tombstone is `group_migrated` where the next record is the other protocol's and of the same write, else
-`group_removed`: by an administrator when it came before the offsets could expire. What a group has open ends
-with its state, also where that is dropped without a tombstone.
+`group_removed`: by an administrator when it came before the offsets could expire. What a group has open
+ends with its state, also where that is dropped without a tombstone. The first generation or convergence
+after a migration is that migration's: the members came with the group. Another group's first one is a
+`first_start` only where the records before it are known.
 
 ## State that is begun anew
 
@@ -234,7 +235,8 @@ empty stays so until it has members. Groups of which the topic has no record any
 
 Its looks narrow the start; a barrier seen to last for the rebalance timeout dropped those that are missing
 (`join_deadline_missed`). A rebalance among the same members within half a minute of a coordinator move is
-given to that; where looks went on and nothing moved, a member asked for it (`leader_rejoined`). Members that
+given to that; where looks went on and nothing moved, a member asked for it (`leader_rejoined`), unless
+generations failed before it or a look listed one that no record has: it is `unknown` then. Members that
 were active until their coordinator moved, and are gone after it, hint at `group_over_capacity`. A member
 that goes active to the last and is back within the same barrier hints at `member_removed_by_admin` (0.2),
 beside `member_left`: a quick restart looks the same. An administrator's removal of a dynamic member cannot be

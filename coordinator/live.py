@@ -151,8 +151,8 @@ class Live:
         if told is None:
             return None
         answered = self._unanswered.by(self._moves.leader(found.shard), self._looks)
-        led = self._unanswered.led(self._looks)
-        return refinement.refine(told, memory["sightings"] if memory else (), answered, led, moved_at)
+        led, seen = self._unanswered.led(self._looks), memory["sightings"] if memory else ()
+        return refinement.refine(told, seen, answered, led, moved_at, looks.listed(memory))
 
     def _overruled(self, finding: Finding) -> bool:
         """Whether commits suggest a barrier of a group that the probe watches: it knows better."""
@@ -220,7 +220,7 @@ class Live:
         if not self._calm.explains(name, at):
             memory["counted"].append(at)
             memory["runs"] += [at] * begun
-        looks.trim(memory, self._looks)
+        looks.take(memory, self._looks, listed or ())
         limit = self._settings.for_group(name).stuck_after_ms
         if not memory["stuck"] and at - memory["since"] >= limit:
             memory["stuck_since"] = memory["since"]

@@ -3,7 +3,8 @@
 The memory of a group is a JSON-able dict of `Live`: `sightings` are times of looks, `counted` those that
 count towards a storm, and `runs` those of them that saw a barrier begin; `opened` is when it was first seen,
 `count` in how many looks since then, `since` when its barrier began, `again` says that its join phase was
-begun again since then; `stuck_since` and `storm_at` are those of what is told of it.
+begun again since then; `stuck_since` and `storm_at` are those of what is told of it. `listed`: member id ->
+the last look that listed it.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 from rebalance_monitor.decoders import coordinator_partition
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from rebalance_monitor.coordinator.sightings import SeenGroup, Sighting
 
 _SPARE = 10
+_LISTED_MS, _MAX_LISTED = 60_000, 100
 
 
 class Judged:
@@ -98,7 +100,21 @@ def is_another(memory: Mapping[str, Any], at: int, fresh_ms: int) -> bool:
     return bool(last < memory["since"]) and at - last > fresh_ms
 
 
-def trim(memory: dict[str, Any], looks: Sequence[int]) -> None:
+def listed(memory: Mapping[str, Any] | None) -> Mapping[str, int]:
+    """Return member id -> last look (ms) that listed it in the group's last barriers."""
+    return memory.get("listed", {}) if memory else {}
+
+
+def take(
+    memory: dict[str, Any], looks: Sequence[int], members: Collection[tuple[str, str, str, str]]
+) -> None:
+    """Keep whom the last of `looks` (ms) listed; a record may come after the next barrier has begun."""
+    known = {name: at for name, at in listed(memory).items() if at > looks[-1] - _LISTED_MS}
+    memory["listed"] = dict([*known.items(), *((one[0], looks[-1]) for one in members)][-_MAX_LISTED:])
+    _trim(memory, looks)
+
+
+def _trim(memory: dict[str, Any], looks: Sequence[int]) -> None:
     """Forget the sightings of a barrier that lasts for long, but for the first ones and those in `looks`."""
     sightings: list[int] = memory["sightings"]
     if len(sightings) <= 2 * len(looks) + _SPARE:

@@ -29,6 +29,7 @@ _FOLLOW_UP_MS = 60_000
 _PROBING_SLACK_MS = 5_000
 _PER_MEMBER = 3
 _EXACT_MS = 100
+_SAME = frozenset({Cause.LEADER_REJOINED, Cause.COORDINATOR_MOVED, Cause.UNKNOWN})
 MAJORITY = 0.5
 
 
@@ -70,9 +71,15 @@ def departures(state: GroupState, change: Change, cst: int, aborted: int) -> lis
 
 
 def causes_of(
-    state: GroupState, after: Membership, change: Change, gone: list[Departure], value_protocol: str, cst: int
+    state: GroupState,
+    after: Membership,
+    change: Change,
+    gone: list[Departure],
+    value_protocol: str,
+    cst: int,
+    aborted: int,
 ) -> tuple[CauseEntry, ...]:
-    """Causes of the generation that follows `state`, most likely first."""
+    """Causes of the generation that follows `state` and `aborted` ones, most likely first."""
     found = [cause for departure in gone for cause in departure.causes]
     found += [joined(member, alone=not gone) for member in change.joined]
     found += _removed_by_admin(change, gone)
@@ -82,7 +89,7 @@ def causes_of(
     same = not change.joined and not change.left
     found += connect.causes(state, after.connect, cst, same=same)
     if not found:
-        found = _same_members(state, after, cst)
+        found = _same_members(state, after, cst, aborted)
     return ranked(found)
 
 
@@ -110,27 +117,6 @@ def _removed_by_admin(change: Change, gone: list[Departure]) -> list[CauseEntry]
 def _back(change: Change) -> set[tuple[str, str]]:
     """Give client and host of the dynamic members that came: they may be those of one that went."""
     return {(member.client_id, member.host) for member in change.joined if member.instance_id is None}
-
-
-def begun(state: GroupState, *, new: bool) -> tuple[CauseEntry, ...]:
-    """Causes of the first members that were read of a group; `new`: the group did not exist."""
-    if state.migrated > 0:
-        return (CauseEntry(Cause.GROUP_MIGRATED, 1.0, "its members came with it from the other protocol"),)
-    if not new and state.migrated < 0:
-        return (CauseEntry(Cause.UNKNOWN, 1.0, "the first record of this group that the monitor has read"),)
-    return (CauseEntry(Cause.FIRST_START, 1.0, "the group had no members before"),)
-
-
-def started(state: GroupState, now: GroupState, *, new: bool) -> tuple[CauseEntry, ...]:
-    """Causes of a generation `now` that follows none, or an empty group; `new`: the group did not exist."""
-    cst = now.cst
-    if state.offset < 0:
-        return begun(state, new=new or now.generation <= 1)
-    why = f"empty for {seconds(cst - state.cst)}" if state.generation else "the group had no members before"
-    found = [CauseEntry(Cause.FIRST_START, 1.0, why)]
-    if state.reset_at > state.ts:
-        found.append(CauseEntry(Cause.OFFSETS_RESET, 0.7, "offsets were committed while it had no members"))
-    return tuple(found)
 
 
 def ranked(found: Iterable[CauseEntry]) -> tuple[CauseEntry, ...]:
@@ -267,7 +253,7 @@ def _partitions(state: GroupState, after: Membership, change: Change, protocol: 
     return found
 
 
-def _same_members(state: GroupState, after: Membership, cst: int) -> list[CauseEntry]:
+def _same_members(state: GroupState, after: Membership, cst: int, aborted: int) -> list[CauseEntry]:
     """Nobody came or went and nothing visible changed."""
     apart = cst - state.ts
     if state.probing_at > 0 and abs(cst - state.probing_at) <= _PROBING_SLACK_MS:
@@ -276,12 +262,26 @@ def _same_members(state: GroupState, after: Membership, cst: int) -> list[CauseE
         why = f"{seconds(apart)} after a cooperative generation that left partitions unassigned"
         return [CauseEntry(Cause.COOPERATIVE_FOLLOW_UP, 0.9, why)]
     why = "same members, topics and partitions"
+    if aborted:
+        return [
+            CauseEntry(
+                Cause.UNKNOWN, 0.55, f"{aborted} generations failed: who came and went in them is not told"
+            ),
+            CauseEntry(Cause.LEADER_REJOINED, 0.2, why),
+            CauseEntry(Cause.COORDINATOR_MOVED, 0.2, why),
+        ]
     return [
         CauseEntry(Cause.LEADER_REJOINED, 0.45, why),
         CauseEntry(
             Cause.COORDINATOR_MOVED, 0.25, why + "; some clients rejoin when their coordinator reloads"
         ),
     ]
+
+
+def among_the_same(causes: tuple[CauseEntry, ...]) -> bool:
+    """Whether nothing but that the members are the same speaks for these causes of a rebalance."""
+    told = [entry.cause for entry in causes]
+    return Cause.LEADER_REJOINED in told and told[0] in _SAME
 
 
 def is_follow_up(state: GroupState, after: Membership, cst: int) -> bool:

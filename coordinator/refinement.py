@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import CauseEntry, Finding
 from rebalance_monitor.coordinator.kinds import Kind
-from rebalance_monitor.coordinator.reasons import seconds
+from rebalance_monitor.coordinator.reasons import among_the_same, seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 LOOKED_MS = 3_000
 """A look this close to a finding would have seen a move that caused it, ms."""
@@ -29,17 +29,23 @@ AFTER_MOVE_MS = 30_000
 
 
 def refine(
-    finding: Finding, sightings: Sequence[int], looks: Sequence[int], led: Sequence[int], moved_at: int
+    finding: Finding,
+    sightings: Sequence[int],
+    looks: Sequence[int],
+    led: Sequence[int],
+    moved_at: int,
+    listed: Mapping[str, int] | None = None,
 ) -> Finding:
     """Return the finding with what the looks add.
 
     `looks`: those that the group's coordinator answered, `sightings` those that saw the group rebalancing,
-    `led` those that saw who coordinates; all in ms.
+    `led` those that saw who coordinates; `listed`: member id -> the last that listed it; all in ms.
     """
     if finding.kind is not Kind.REBALANCE:
         return finding
     bounded = _bounded(finding, sightings, looks)
-    return _moved(_over_capacity(_expired_barrier(bounded), moved_at), moved_at, led)
+    refined = _moved(_over_capacity(_expired_barrier(bounded), moved_at), moved_at, led)
+    return _came_and_went(refined, listed or {})
 
 
 def is_excused(finding: Finding, moved_at: int) -> bool:
@@ -115,15 +121,29 @@ def _over_capacity(finding: Finding, moved_at: int) -> Finding:
     return replace(finding, causes=(*finding.causes, CauseEntry(Cause.GROUP_OVER_CAPACITY, 0.3, why)))
 
 
+def _came_and_went(finding: Finding, listed: Mapping[str, int]) -> Finding:
+    """Claim no cause of a rebalance among the same members that one that no record has took part in."""
+    ended = finding.at - (finding.sync_ms or 0)
+    since = -1 if finding.started_at_min is None else finding.started_at_min
+    known = {member.member_id for member in finding.members}
+    strangers = [name for name, at in listed.items() if name not in known and since < at <= ended]
+    if not strangers or len(known) < (finding.members_total or 0) or not among_the_same(finding.causes):
+        return finding
+    why = f"{len(strangers)} members that no record has were seen in its barrier: they came and went"
+    rest = (replace(entry, confidence=0.2) for entry in finding.causes if entry.cause is not Cause.UNKNOWN)
+    return replace(finding, causes=(CauseEntry(Cause.UNKNOWN, 0.55, why), *rest))
+
+
 def _moved(finding: Finding, moved_at: int, led: Sequence[int]) -> Finding:
     """Tell a move of the coordinator from a member that asked: where looks, `led`, went on around it."""
     apart = finding.at - moved_at
-    same = bool(finding.causes) and finding.causes[0].cause is Cause.LEADER_REJOINED
-    if not same:
+    if not among_the_same(finding.causes):
         return finding
     # A look tells of a move some time after it: the record may come between.
     if moved_at < 0 or not -LOOKED_MS <= apart <= AFTER_MOVE_MS:
-        return _asked(finding) if any(abs(finding.at - at) <= LOOKED_MS for at in led) else finding
+        asked = finding.causes[0].cause is Cause.LEADER_REJOINED
+        looked = asked and any(abs(finding.at - at) <= LOOKED_MS for at in led)
+        return _asked(finding) if looked else finding
     why = f"same members {seconds(max(0, apart))} after their coordinator moved"
     rest = tuple(
         replace(entry, confidence=0.1)

@@ -2,6 +2,7 @@ import json
 from dataclasses import replace
 from time import process_time
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,18 +22,19 @@ def unreadable(at: int, count: int) -> StatOut:
     return StatOut("unreadable", data)
 
 
-def same_members_again(groups: int) -> list[Finding]:
+def same_members_again(groups: int, number: int = 2) -> list[Finding]:
     topic = Topic()
     topic.generation(0, 1, [Client("a-1", (0,))])
-    topic.generation(60_000, 2, [Client("a-1", (0,))])
-    again = findings(topic)[1]
+    topic.generation(60_000, number, [Client("a-1", (0,))])
+    again = next(one for one in findings(topic)[1:] if one.kind is Kind.REBALANCE)
     return [replace(again, group=f"g{number}", id=f"{number:016x}") for number in range(groups)]
 
 
-def test_many_groups_with_the_same_members_are_one_coordinator_move() -> None:
+@pytest.mark.parametrize("number", [2, 3])
+def test_many_groups_with_the_same_members_are_one_coordinator_move(number: int) -> None:
     rollup = RollUp(SETTINGS, "c1")
     at = T0 + 60_000
-    assert rollup.on_batch(same_members_again(8), [], at) == []
+    assert rollup.on_batch(same_members_again(8, number), [], at) == []
     (found,) = rollup.on_batch([], [], at + 4_000)
     assert (found.kind, found.scope, found.groups_total) == (Kind.COORDINATOR_MOVED, Scope.CLUSTER, 8)
     assert rollup.on_batch([], [], at + 5_000) == []

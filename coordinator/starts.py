@@ -1,0 +1,36 @@
+"""Causes of the first members of a group that were read: it is new, was migrated, or nobody knows.
+
+A group that was not known is a new one only where its records were read from the first on.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.coordinator.causes import Cause
+from rebalance_monitor.coordinator.findings import CauseEntry
+from rebalance_monitor.coordinator.reasons import seconds
+
+if TYPE_CHECKING:
+    from rebalance_monitor.coordinator.state import GroupState
+
+
+def begun(state: GroupState, *, new: bool) -> tuple[CauseEntry, ...]:
+    """Causes of the first members that were read of a group; `new`: the group did not exist."""
+    if state.migrated > 0:
+        return (CauseEntry(Cause.GROUP_MIGRATED, 1.0, "its members came with it from the other protocol"),)
+    if not new and state.migrated < 0:
+        return (CauseEntry(Cause.UNKNOWN, 1.0, "the first record of this group that the monitor has read"),)
+    return (CauseEntry(Cause.FIRST_START, 1.0, "the group had no members before"),)
+
+
+def started(state: GroupState, now: GroupState, *, new: bool) -> tuple[CauseEntry, ...]:
+    """Causes of a generation `now` that follows none, or an empty group; `new`: the group did not exist."""
+    cst = now.cst
+    if state.offset < 0:
+        return begun(state, new=new or now.generation <= 1)
+    why = f"empty for {seconds(cst - state.cst)}" if state.generation else "the group had no members before"
+    found = [CauseEntry(Cause.FIRST_START, 1.0, why)]
+    if state.reset_at > state.ts:
+        found.append(CauseEntry(Cause.OFFSETS_RESET, 0.7, "offsets were committed while it had no members"))
+    return tuple(found)
