@@ -174,7 +174,7 @@ def _emptied(before: GroupState, state: GroupState, scene: Scene) -> list[Findin
         opened_at=state.cst,
         details={"ended_by": report.ended_by(causes)},
     )
-    state.empty_id, state.empty_at = empty.id, state.cst
+    state.empty_id, state.empty_at, state.idle_families = empty.id, state.cst, []
     found = [empty, *_beside(before, state, scene, gone, empty.id), *skew.close(state, scene)]
     return found + storms.note_generation(state, scene, change, state.cst, causes)
 

@@ -26,11 +26,13 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.state import GroupState, Member
 
 IDLE_TRAIT = 2
-"""Commits without any progress from which a member counts as one that commits when idle."""
+"""Commits without any progress from which a member may count as one that commits when idle."""
 
 STEADY_COMMITS = 10
 """Commits in its generation from which a member's traffic counts as steady."""
 
+# One in so many commits moves nothing where a client commits when idle; so many of those tell by themselves.
+_ONE_IN = 10
 _SMOOTHING = 4
 _MAX_IDLE_FAMILIES = 8
 _MAX_PLANS = 64
@@ -173,7 +175,16 @@ def commits_when_idle(state: GroupState, member: Member) -> bool:
     """
     if FAMILIES[member.family].commits_idle is False and 2 * member.idle < member.commits:
         return False
-    return member.idle >= IDLE_TRAIT or member.family in state.idle_families
+    return _repeats(member) or member.family in state.idle_families
+
+
+def _repeats(member: Member) -> bool:
+    """Whether so many of its own commits moved nothing that it is no accident."""
+    if FAMILIES[member.family].commits_idle is False:
+        often = 2 * member.idle >= member.commits
+    else:
+        often = _ONE_IN * member.idle >= min(member.commits, _ONE_IN * _ONE_IN)
+    return often and member.idle >= IDLE_TRAIT
 
 
 def is_steady(member: Member, commits: int) -> bool:
@@ -227,7 +238,8 @@ def _begin(state: GroupState, member: Member, at: int) -> None:
     from now on or commits so much faster than before that its deadline comes nearer.
     """
     if member.commits:
-        if not member.moved and not member.fresh:
+        # Whoever commits by hand does so once more as a generation ends.
+        if not member.moved and not member.fresh and member.last_commit > state.cst:
             _idle(state, member)
         gap, cadence = at - member.last_commit, member.cadence
         change = (gap - cadence) // _SMOOTHING
@@ -252,11 +264,13 @@ def _begin(state: GroupState, member: Member, at: int) -> None:
 
 
 def _idle(state: GroupState, member: Member) -> None:
-    """Note a commit of unchanged offsets: twice is the idle trait, of the member and of its family."""
+    """Note a commit of unchanged offsets: enough are the idle trait, of the member and of its family."""
+    had = _repeats(member)
     member.idle += 1
-    if member.idle == IDLE_TRAIT:
-        state.wake = 0
+    if had or not _repeats(member):
+        return
+    state.wake = 0
     known = state.idle_families
-    if member.idle == IDLE_TRAIT and member.family not in known and member.family != "unknown":
+    if member.family not in known and member.family != "unknown":
         known[_MAX_IDLE_FAMILIES - 1 :] = []
         known.append(member.family)

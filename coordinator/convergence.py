@@ -187,7 +187,7 @@ def _emptied(state: GroupState, scene: Scene) -> list[Finding]:
         opened_at=scene.ts,
         details={"ended_by": report.ended_by(causes)},
     )
-    state.empty_id, state.empty_at = empty.id, scene.ts
+    state.empty_id, state.empty_at, state.idle_families = empty.id, scene.ts, []
     found = [empty, *report.departed(state, scene, gone, empty.id, state), *skew.close(state, scene)]
     return found + storms.note_generation(state, scene, change, scene.ts, causes)
 

@@ -6,11 +6,10 @@ The tables on this page are generated (`make docs`); do not edit it.
 
 ## What the topic says, and what it never says
 
-A classic group writes ONE record per completed rebalance, one when it becomes empty, and one when a
-static member is replaced. Nothing is written when a rebalance starts, while the join barrier is held,
-when a member joins, leaves or expires, and a commit names no member. So the monitor reads generations,
-members, timeouts and assignments; derives failed generations and sync times; and only suspects why a
-member went.
+A classic group writes ONE record per completed rebalance, one when it becomes empty, and one when a static
+member is replaced. Nothing is written when a rebalance starts, while the join barrier is held, when a member
+joins, leaves or expires, and a commit names no member. So the monitor reads generations, members, timeouts
+and assignments; derives failed generations and sync times; and only suspects why a member went.
 
 Never told from records alone: who triggered first inside one barrier; a client's reason; a crash from a
 network partition or a long pause; a clean leave from an administrator's kick; anything about members
@@ -88,23 +87,23 @@ wrong claim. What narrows the windows:
 
 What stays unsure: where P is less than S + c + one heartbeat the windows overlap, whatever is known; with
 librdkafka's automatic commits, and an application that commits what it has processed, where it is less than
-S + 2c. On a machine that starves clients commits come late, repeat themselves, and survivors take two seconds
-and more to rejoin: the confidences are those of clients that are not starved. An offset that the last commit
-moved by less than usual might tell a stall from a kill, but of offsets only whether they moved is used.
+S + 2c. The confidences are those of clients that are not starved. An offset that the last commit moved by
+less than usual might tell a stall from a kill, but of offsets only whether they moved is used.
 
 <PRIORS>
-Silence means most for members that were SEEN to commit unchanged offsets (or whose family was seen to, in
-this group). For others it may only mean that there was nothing to commit: that is given a probability, 5 %
-for a member with steady traffic of its own, 15 % where only its siblings had and went on, 40 % where it
-never committed in the generation, and mixed into every explanation. So a silence that fits a window counts
-almost as much, and a long one that fits none proves nothing. Without any such traffic no timeout is claimed
-above one half. A member that never committed in its generation, in a group without traffic, gets the priors
-of leaving and expiry, each below one half, and `unknown`, unless it went before its session could have
-expired (then it left) or just when it would have. A client that commits on close has hardly left without a
-commit: there expiry gets a little more than a half, still below any claim. In a group with traffic a breach
-is less likely of such a member, for it was not seen to work; but what stalled it, a record or a batch, is
-given to it again when it is back. A static member that never committed rather expired, unless it went too
-soon for that: no claim either. One that came back in the same generation lives from then on.
+Silence means most for members that were SEEN to commit unchanged offsets: twice at least and in one commit of
+ten, or ten times, without those that end a generation (or whose family was seen to, in this group, since it
+was empty). For others it may only mean that there was nothing to commit: that is given a probability, 5 % for
+a member with steady traffic of its own, 15 % where only its siblings had and went on, 40 % where it never
+committed in the generation, and mixed into every explanation. A long silence that fits no window proves
+nothing. Without any such traffic no timeout is claimed above one half. A member that never committed in its
+generation, in a group without traffic, gets the priors of leaving and expiry, each below one half, and
+`unknown`, unless it went before its session could have expired (then it left) or just when it would have. A
+client that commits on close has hardly left without a commit: there expiry gets a little more than a half,
+still below any claim. In a group with traffic a breach is less likely of such a member, for it was not seen
+to work; but what stalled it, a record or a batch, is given to it again when it is back. A static member that
+never committed rather expired, unless it went too soon for that: no claim either. One that came back in the
+same generation lives from then on.
 
 Silence inside a barrier says nothing: an eager member commits as it rejoins and then waits, however long
 another one holds the barrier. Where at least two members stopped together, and one that went with them had

@@ -1,0 +1,84 @@
+"""Who commits when idle: learned from commits that move nothing, and only from enough of them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rebalance_monitor.coordinator.commits import commits_when_idle
+from rebalance_monitor.coordinator.kinds import Kind
+from rebalance_monitor.coordinator.settings import DetectionSettings
+from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
+from rebalance_monitor.coordinator.state import GroupState
+from tests.coordinator.test_epochs import SETTINGS, Epochs
+from tests.coordinator.test_epochs import A as ONE
+from tests.coordinator.timeline import Client, Topic, findings
+
+A, B = Client("a-1", (0,)), Client("b-1", (2,), host="/10.0.0.2")
+
+
+def state_after(topic: Topic, settings: DetectionSettings | None = None) -> GroupState:
+    shard = ShardCoordinator(new_shard_state(topic.shard, 0, None), settings or DetectionSettings(), "c1")
+    for row in topic.rows:
+        shard.on_row(row)
+    return shard.state.groups["g"]
+
+
+def idle(topic: Topic) -> dict[str, bool]:
+    state = state_after(topic)
+    return {member.member_id: commits_when_idle(state, member) for member in state.members}
+
+
+def by_hand(generations: int) -> Topic:
+    """A and B commit what they have processed, and the same once more as a generation ends."""
+    topic = Topic()
+    for number in range(generations):
+        start = 30_000 * number
+        topic.generation(start, number + 1, [A, B])
+        for member, shift in ((A, 500), (B, 550)):
+            for second in (*range(1, 21), 28):
+                done = {partition: 100 * number + min(second, 20) for partition in member.partitions}
+                topic.commit(start + 1_000 * second + shift, done)
+    return topic.sorted()
+
+
+@given(st.integers(2, 12))
+def test_offsets_that_are_committed_again_as_a_generation_ends_are_no_trait(generations: int) -> None:
+    assert not any(idle(by_hand(generations)).values())
+
+
+def test_a_lull_of_those_that_commit_by_hand_is_no_silence() -> None:
+    topic = by_hand(3)
+    topic.generation(90_000, 4, [A, B])
+    topic.commits(91_500, 100_500, A, moving=1)
+    topic.commits(91_550, 160_550, B, moving=1)
+    assert not [one for one in findings(topic.sorted()) if one.kind is Kind.MEMBER_SILENT]
+
+
+@pytest.mark.parametrize(
+    ("moved", "unmoved", "trait"), [(0, 3, True), (17, 3, True), (40, 3, False), (400, 12, True)]
+)
+def test_one_commit_in_ten_or_ten_of_them_that_move_nothing_are_the_trait(
+    moved: int, unmoved: int, *, trait: bool
+) -> None:
+    topic = Topic()
+    topic.generation(0, 1, [A])
+    topic.commits(1_000, 1_000 * moved, A, moving=1)
+    for again in range(unmoved + 1):
+        topic.commit(1_000 * (moved + again + 1), {0: 100 + max(moved - 1, 0)})
+    topic.commit(1_000 * (moved + unmoved + 5), {0: 10_000})
+    assert idle(topic) == {"a-1": trait}
+
+
+def test_what_a_family_did_before_the_group_was_empty_is_forgotten() -> None:
+    topic = Topic()
+    topic.generation(0, 1, [A])
+    topic.commits(500, 20_500, A)
+    topic.generation(21_000, 2, [])
+    topic.generation(40_000, 3, [B])
+    assert idle(topic) == {"b-1": False}
+    epochs = Epochs()
+    epochs.join(0, ONE, 1, (0,))
+    epochs.commits(500, 20_500, Client(ONE, (0,)))
+    assert state_after(epochs, SETTINGS).idle_families == ["java-848"]
+    epochs.leave(21_000, ONE, 2)
+    assert state_after(epochs, SETTINGS).idle_families == []
