@@ -61,7 +61,7 @@ def sends(page: str) -> list[tuple[str, str, int]]:
     """Return receiver, result and count of the metrics page's attempts."""
     found = re.findall(r"sink_sends_total\{([^}]*)\} ([\d.]+)", page)
     labels = [(dict(re.findall(r'(\w+)="([^"]*)"', text)), float(count)) for text, count in found]
-    return [(each["sink"], each["result"], int(count)) for each, count in labels]
+    return [(each["sink"], each["result"], int(count)) for each, count in labels if count]
 
 
 def now() -> int:
@@ -115,7 +115,7 @@ def test_a_receiver_that_fails_for_good_is_a_finding_and_an_alert_to_the_others(
     lines = Storage(tmp_path).jsonl.read_text(encoding="utf-8").splitlines()
     told = [from_json(line) for line in lines]
     (degraded,) = [one for one in told if one.kind is Kind.MONITOR_DEGRADED]
-    assert degraded.causes[0].why == "receivers of alerts that fail: sre (Slack said invalid_auth)"
+    assert degraded.causes[0].why == "receivers of alerts that fail: sre/slack (Slack said invalid_auth)"
 
 
 def test_what_the_demo_configures_reaches_the_webhook_and_keeps_its_address_secret(tmp_path: Path) -> None:

@@ -389,6 +389,5 @@ def test_a_job_with_nothing_to_tell_writes_a_line_every_five_minutes(tmp_path: P
         for number, second in enumerate(seconds):
             clock["now"] = T0 + second * 1_000
             writer.apply(BatchKey(QUERY, number), busy if second == 420 else Batch())
-    assert {line["log_level"] for line in lines} == {"debug", "info"}
     said = [seconds[line["batch"]] for line in lines if line["log_level"] == "info"]
     assert said == [0, 300, 420, 720, 800 - 3600]
