@@ -102,7 +102,10 @@ class Outputs(Section):
         description="`tables/findings`, partitioned by date, and `tables/groups`. Without them `groups` and "
         "`history` have the running monitor alone, which begins empty at each start.",
     )
-    console: bool = Field(default=True, description="Findings on standard output.")
+    console: bool = Field(
+        default=True,
+        description="Findings on standard output; left out there while its reader is 10,000 lines behind.",
+    )
     identities: Literal["shown", "hashed", "hidden"] = Field(
         default="shown",
         description="How client ids, hosts and member ids leave the job: `shown`, `hashed` or `hidden`.",
