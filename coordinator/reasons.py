@@ -31,6 +31,7 @@ _PER_MEMBER = 3
 _EXACT_MS = 100
 _SAME = frozenset({Cause.LEADER_REJOINED, Cause.COORDINATOR_MOVED, Cause.UNKNOWN})
 MAJORITY = 0.5
+_SAME = frozenset({Cause.COOPERATIVE_FOLLOW_UP, Cause.LEADER_REJOINED, Cause.COORDINATOR_MOVED})
 
 
 @quickly_made
@@ -287,11 +288,11 @@ def among_the_same(causes: tuple[CauseEntry, ...]) -> bool:
 def is_follow_up(state: GroupState, after: Membership, cst: int) -> bool:
     """Second phase of a cooperative rebalance: partitions that were withheld are handed on.
 
-    Kafka Streams may withhold what no record shows, but does not follow up on a follow-up.
+    Kafka Streams may withhold what no record shows, but hardly where nothing had changed before.
     """
     if state.protocol not in membership.COOPERATIVE or cst - state.ts > _FOLLOW_UP_MS:
         return False
     if state.protocol == "stream":
-        return all(cause != Cause.COOPERATIVE_FOLLOW_UP for cause, _ in state.causes[:1])
+        return all(cause not in _SAME for cause, _ in state.causes[:1])
     before = sum(len(member.offsets) for member in state.members)
     return before < sum(len(member.offsets) for member in after.members)

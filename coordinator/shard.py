@@ -283,7 +283,7 @@ class ShardCoordinator:
         state.dirty = state.dirty or bool(ends) or waiting.is_untold(state, settings, now)
         if state.dirty and now >= state.last_summary + settings.summary_interval_ms:
             # Again while deadlines count down, and once more when they no longer do.
-            state.dirty, state.last_summary, state.told_commit = bool(ends), now, state.last_commit
+            state.dirty, state.last_summary = bool(ends), now
             if self._summaries:
                 said = summary.summarise(group, state, settings.summary_members, ends)
                 out.append(GroupOut(group, said | {"offsets_expire_at": silence.expiry(state, settings)}))

@@ -100,8 +100,7 @@ class GroupState(msgspec.Struct, array_like=True, gc=False):
     `rehashed` and `resubscribed` (member ids) say what else changed since then. `held_id`, `held_at` and
     `stuck_id` belong to a barrier that commits suggest, or a convergence that takes too long.
     `unsubscribed`: topic that nobody subscribes to any more -> [last commit, what was told of its offsets].
-    `told_commit`: the newest commit that was known to the last summary. `holes`: how many generations it has
-    become Empty by since it last had members, without completing them.
+    `holes`: how many generations it has become Empty by since it last had members, without completing them.
     `migrated`: how many members the group had when it came from the other protocol, until that is reported.
     """
 
@@ -155,7 +154,6 @@ class GroupState(msgspec.Struct, array_like=True, gc=False):
     stuck_id: str = ""
     wake: int = 0
     unsubscribed: dict[str, list[int | str]] = msgspec.field(default_factory=dict)
-    told_commit: int = -1
     holes: int = 0
     migrated: int = -1
 

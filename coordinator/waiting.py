@@ -121,9 +121,9 @@ def seen(state: GroupState, member: Member) -> Seen:
 
 
 def is_untold(state: GroupState, settings: DetectionSettings, now: int) -> bool:
-    """Whether a member has stopped committing, by `now` (ms), after the last summary said that it does."""
-    stopped = now - settings.stuck_after_ms // 2
-    return any(state.told_commit < member.last_commit <= stopped for member in _telling(state))
+    """Whether a member has stopped committing by `now` (ms), but had not when the last summary was made."""
+    quiet = settings.stuck_after_ms // 2
+    return any(state.last_summary < member.last_commit + quiet <= now for member in _telling(state))
 
 
 def due(state: GroupState, settings: DetectionSettings, now: int) -> int:
@@ -139,7 +139,7 @@ def _telling(state: GroupState) -> Iterable[Member]:
 
 
 def named(finding: Finding, waits: list[Seen]) -> Finding:
-    """Return the finding with the members that the barrier waits for."""
+    """Return the finding with the members that the barrier most likely waits for."""
     if not waits:
         return finding
     names = ", ".join(dict.fromkeys(member.client_id for member in waits[:_NAMED]))
@@ -148,4 +148,4 @@ def named(finding: Finding, waits: list[Seen]) -> Finding:
         for m in waits[:MAX_KEPT]
     )
     details: Details = {**finding.details, "waits_for": names, "waits_for_confidence": CONFIDENCE}
-    return replace(finding, members=members, members_affected=len(waits), details=details)
+    return replace(finding, members=members, details=details)

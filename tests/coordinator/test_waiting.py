@@ -44,6 +44,12 @@ def test_the_member_that_stopped_before_a_barrier_in_which_the_others_rejoined_i
     assert (told.details["waits_for"], told.details["waits_for_confidence"]) == ("consumer-c", 0.6)
 
 
+@pytest.mark.parametrize("before", [15_000, 29_000, 31_000, 100_000, 250_000])
+def test_it_is_named_however_long_before_the_barrier_it_stopped(before: int) -> None:
+    told = stuck(worked(MEMBERS, 301_000, 301_500, 300_020 - before))
+    assert [member.member_id for member in told.members] == ["c-1"]
+
+
 def test_a_member_that_was_quiet_in_an_earlier_generation_holds_no_later_barrier() -> None:
     topic = Topic()
     for number, start, lasts in ((1, 0, (29_010, 15_010, 29_020)), (2, 30_000, (300_000, 300_010, 290_020))):
