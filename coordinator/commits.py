@@ -194,12 +194,7 @@ def is_steady(member: Member, commits: int) -> bool:
 
 def goes_on(member: Member, now: int) -> bool:
     """Whether it has committed as usual until `now` (ms)."""
-    return member.commits > 0 and still_commits(member.last_commit, member.cadence, now)
-
-
-def still_commits(last_commit: int, cadence: int, now: int) -> bool:
-    """Whether who commits so often (ms) has not stopped by `now` (ms)."""
-    return last_commit + 2 * max(cadence, 1_000) + 1_000 >= now
+    return member.commits > 0 and member.last_commit + 2 * max(member.cadence, 1_000) + 1_000 >= now
 
 
 def _take(member: Member, share: _Places, values: list[int], at: int) -> None:

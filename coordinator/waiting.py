@@ -1,7 +1,7 @@
 """Who a join barrier waits for: members that, as far as their commits tell, have not rejoined.
 
 Neither records nor the admin API say who has rejoined. An eager client commits when it rejoins and then no
-more until the barrier falls; so a member that still commits has not rejoined, and one that commits when idle
+more until the barrier falls; so a member that commits on has not rejoined, and one that commits when idle
 and fell silent long before the barrier, and before the others did, is the one that they all wait for. The
 silence of any other may mean that there was nothing to commit. Where all are alike nobody is named, nor in
 cooperative groups of clients that go on committing while they wait. It is suspected, never known.
@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from rebalance_monitor.coordinator.commits import commits_when_idle, still_commits
+from rebalance_monitor.coordinator.commits import commits_when_idle
 from rebalance_monitor.coordinator.findings import MAX_KEPT, MemberEntry
 from rebalance_monitor.coordinator.membership import COOPERATIVE
 from rebalance_monitor.coordinator.state import NEVER
@@ -70,7 +70,7 @@ def missing(members: Iterable[Seen], since: int, now: int) -> list[Seen]:
     if len(known) < _TOGETHER:
         return []
     working = [
-        m for m in known if m.last_commit > since + m.margin and still_commits(m.last_commit, m.cadence, now)
+        m for m in known if m.last_commit > since + m.margin and m.last_commit >= now - m.cadence - MARGIN_MS
     ]
     rest = [member for member in known if member not in working]
     newest = max((member.last_commit for member in rest), default=-1)

@@ -3,10 +3,13 @@
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rebalance_monitor.coordinator.findings import Finding
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.outputs import GroupOut
+from rebalance_monitor.coordinator.waiting import Seen, missing
 from tests.coordinator.timeline import T0, Client, Topic, outputs, watched
 
 MEMBERS = [
@@ -50,6 +53,11 @@ def test_it_is_named_however_long_before_the_barrier_it_stopped(before: int) -> 
     assert [member.member_id for member in told.members] == ["c-1"]
 
 
+def test_a_member_that_commits_on_while_the_others_wait_is_named() -> None:
+    told = stuck(worked(MEMBERS, 301_000, 302_000, 380_000))
+    assert [member.member_id for member in told.members] == ["c-1"]
+
+
 def test_a_member_that_was_quiet_in_an_earlier_generation_holds_no_later_barrier() -> None:
     topic = Topic()
     for number, start, lasts in ((1, 0, (29_010, 15_010, 29_020)), (2, 30_000, (300_000, 300_010, 290_020))):
@@ -72,6 +80,28 @@ def test_of_cooperative_members_that_commit_while_they_wait_nobody_is_named() ->
 def test_members_that_took_their_time_to_rejoin_hold_nothing_any_more() -> None:
     told = stuck(worked(MEMBERS, 300_500, 312_000, 290_020))
     assert [member.member_id for member in told.members] == ["c-1"]
+
+
+INNOCENT = st.builds(
+    lambda idle, cadence, rejoined, stopped: (idle, cadence, rejoined if idle else min(rejoined, stopped)),
+    st.booleans(),
+    st.integers(500, 5_000),
+    st.integers(-1_000, 20_000),
+    st.integers(-BARRIER_MS, 20_000),
+)
+
+
+@given(st.lists(INNOCENT, max_size=6), st.integers(-BARRIER_MS, -1), st.integers(28_000, 60_000))
+def test_who_has_rejoined_or_had_nothing_to_commit_is_never_named(
+    innocent: list[tuple[bool, int, int]], stalled: int, known: int
+) -> None:
+    """Those that commit when idle do so as they rejoin, within 20 s; one holds the barrier."""
+    members = [
+        Seen(f"m{index}", "c", "/h", None, T0 + last, cadence, idle)
+        for index, (idle, cadence, last) in enumerate(innocent)
+    ]
+    holder = Seen("holder", "c", "/h", None, T0 + stalled, 1_000, idle=True)
+    assert {one.member_id for one in missing([*members, holder], T0, T0 + known)} <= {"holder"}
 
 
 def test_a_join_phase_that_is_begun_again_names_nobody() -> None:
