@@ -3,7 +3,8 @@
 Nothing here is called by a batch but `put` (writes one file) and `committed` (rings a bell): sending neither
 blocks nor fails one. Each sink has a thread of its own while it sends, so one that hangs holds up no other.
 Order of every round: take what is committed, look, save, hand over, save what came back. An attempt is in the
-saved memory before a sink gets it, so after any death it is known that it may have arrived.
+saved memory before a sink gets it, so after any death it is known that it may have arrived. What the clock
+alone says again is not worth a save: whoever forgets what is not told again takes it twice.
 """
 
 from __future__ import annotations
@@ -167,7 +168,8 @@ class Dispatcher:
         self._say_refused()
         outgoing = self._dispatch.ready(now)
         try:
-            if outgoing or changed or self._taken or time.monotonic() - self._saved_at > SAVE_S:
+            tells = any(one.due.reason not in ROUTINE for one in outgoing)
+            if tells or changed or self._taken or time.monotonic() - self._saved_at > SAVE_S:
                 self._save()
         except Exception:
             # Without its save an attempt must not be made: the next process would not know of it.
@@ -257,11 +259,11 @@ class Dispatcher:
         self._bell.set()
 
     def _settle(self) -> bool:
-        """Take what the sinks answered; say whether there was anything."""
+        """Take what the sinks answered; say whether there was anything worth a save."""
         changed = False
         while not self._outcomes.empty():
             outgoing, outcome = self._outcomes.get()
-            changed = True
+            changed |= isinstance(outcome, SinkError) or outgoing.due.reason not in ROUTINE
             self._told(outgoing.way[0], not isinstance(outcome, SinkError))
             if isinstance(outcome, SinkError):
                 self._dispatch.failed(outgoing, outcome, self._clock())

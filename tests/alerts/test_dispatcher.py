@@ -17,6 +17,7 @@ import pytest
 from rebalance_monitor.alerts.dispatcher import Dispatcher, wall_ms
 from rebalance_monitor.alerts.inbox import Inbox
 from rebalance_monitor.alerts.journal import Journal
+from rebalance_monitor.alerts.memory_file import MemoryFile
 from rebalance_monitor.alerts.silences import SilenceError, SilenceFiles, Silences
 from rebalance_monitor.alerts.sinks.base import Sent, SinkError
 from rebalance_monitor.alerts.ways import plan_of
@@ -335,6 +336,27 @@ def test_a_silence_that_cannot_be_read_any_more_holds_as_it_was(tmp_path: Path) 
     assert silences.refresh() == []
     assert silences.holds({"group": "orders"}, 1_500)
     assert silences.holds({"group": "payments"}, 1_500)
+
+
+def test_what_an_alertmanager_is_told_again_costs_no_save(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saves: list[int] = []
+    save = MemoryFile.save
+    monkeypatch.setattr(MemoryFile, "save", lambda file, memory: (saves.append(1), save(file, memory)))
+    manager = {"urls": ["http://127.0.0.1:9"], "resend_interval": "50ms", "per_minute": 60_000}
+    route = {"receiver": "am", "group_wait": "0s"}
+    section = {"receivers": [{"name": "am", "alertmanager": manager}], "route": route}
+    sink, plan = Memo(), partial(plan_of, Settings(alerts=section), "prod")
+    with Dispatcher(tmp_path, plan, {"am/alertmanager": sink}) as dispatcher:
+        dispatcher.open({})
+        dispatcher.put(("q", 0), [storm("opened")])
+        dispatcher.committed(("q", 0))
+        assert eventually(lambda: bool(sink.told))
+        time.sleep(0.1)
+        before = len(saves)
+        assert eventually(lambda: len(sink.told) > 8)
+        assert len(saves) == before
 
 
 def test_the_journal_is_bounded(tmp_path: Path) -> None:
