@@ -184,7 +184,10 @@ class Console(WayOut):
 class Receiver(Section):
     """One receiver that routes name, with any of the ways out; without any, what it gets is told nobody."""
 
-    name: str = Field(min_length=1, description="The name that routes use.")
+    name: str = Field(
+        min_length=1,
+        description="The name that routes use; its ways out are named `<name>/<kind>` in logs and metrics.",
+    )
     slack: Slack | None = Field(default=None, description="Slack.")
     pagerduty: PagerDuty | None = Field(default=None, description="PagerDuty, Events API v2.")
     alertmanager: Alertmanager | None = Field(default=None, description="Prometheus Alertmanager.")
