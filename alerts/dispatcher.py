@@ -207,7 +207,7 @@ class Dispatcher:
 
     def _refresh(self) -> None:
         for why in self._silences.refresh():
-            log.warning("a silence cannot be read, and does not hold", why=why)
+            log.warning("a silence cannot be read", why=why)
 
     def _take(self, now: int) -> list[BatchName]:
         """Take what is committed; return the batches whose files may go once the memory is saved."""

@@ -188,7 +188,8 @@ class Silences:
             return
         read, self._damaged = self._files.read()
         self._names = names
-        known = read + [silence for silence in self._known if _name(silence) in self._damaged]
+        ids = {silence.id for silence in read}
+        known = read + [one for one in self._known if _name(one) in self._damaged and one.id not in ids]
         if known != self._known:
             self._known = known
             self._parsed = [(one, tuple(m for text in one.matchers for m in parse(text))) for one in known]
