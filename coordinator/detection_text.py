@@ -29,12 +29,12 @@ write of the coordinator it may pass through an edge that nobody else sees.
 ## Rebalances
 
 `rebalance` is a new generation with members. Its time is the record's; the end of the join phase is the
-record's `currentStateTimestamp`; the difference is `sync_ms`, exact. The join phase began between the
-record before (`started_at_min`) and its own end; the probe, where it looked, narrows that. So the group
-was without an assignment for `join_ms` + `sync_ms`, between its bounds. `stopped_ms` is what commits
-show: eager members stop for the sync at least, and for as long as commits tell that the barrier was held;
-at most since the first of those that stayed committed last. The same generation written again is a static
-member's return (`static_member_replaced`), never a rebalance.
+record's `currentStateTimestamp`; the difference is `sync_ms`, exact. The join phase began between the record
+before (`started_at_min`; or as late as rebalance timeouts and failed generations allow) and its own end; the
+probe, where it looked, narrows that. So the group was without an assignment for `join_ms` + `sync_ms`,
+between its bounds. `stopped_ms` is what commits show: eager members stop for the sync at least, and for as
+long as commits tell that the barrier was held; at most since the first of those that stayed committed last.
+The same generation written again is a static member's return (`static_member_replaced`), never a rebalance.
 
 `rebalance_failed`: every completed join phase uses up a generation number, so a hole between two records that
 were both read live counts rebalances that never produced an assignment. A hole that touches history, a
@@ -216,10 +216,10 @@ counted generations, with its newest member.
 ## The end of a group
 
 A tombstone is `group_migrated` where the next record is the other protocol's and of the same write, else
-`group_removed`: by an administrator when it came before the offsets could expire. What a group has open
-ends with its state, also where that is dropped without a tombstone. The first generation or convergence
-after a migration is that migration's: the members came with the group. Another group's first one is a
-`first_start` only where the records before it are known.
+`group_removed`: by an administrator when it came before the offsets could expire. What a group has open ends
+with its state, also where that is dropped without a tombstone. The first generation or convergence after a
+migration is that migration's: the members came with the group. Another group's first one is a `first_start`
+only where the records before it are known.
 
 ## State that is begun anew
 
@@ -277,16 +277,16 @@ silence of the rebalance timeout is a poll breach.
 
 The session timeout is in no record. When the job starts, every five minutes and within a minute after one is
 new it reads those of consumer, share and streams groups from the brokers where it may, and those of groups
-that have one of their own; one that has changed begins the query again, for a batch that runs again must
-have the same. A setting wins, also per pattern of groups (`session_timeout_ms`). What nobody told is
-assumed, and a silence says so.
+that have one of their own; one that has changed begins the query again, for a batch that runs again must have
+the same. A setting wins, also per pattern of groups (`session_timeout_ms`). What nobody told is assumed, and
+a silence says so.
 
-Commits name topics and assignments topic ids; with several topics the names are learned from
-which partitions one request commits together, and until then, or for subscriptions by pattern, members get
-`unknown` unless a fence is plain. In streams groups (KIP-1071) the topology
-record names the topics that each subtopology reads, and a task reads its own number's partition of all of
-them; so commits belong to members as in other groups, and their silence tells why one went. Kafka Streams
-commits only progress, and on close; from these groups it says goodbye.
+Commits name topics and assignments topic ids; with several topics the names are learned from which partitions
+one request commits together, and until then, or for subscriptions by pattern, members get `unknown` unless a
+fence is plain. In streams groups (KIP-1071) the topology record names the topics that each subtopology reads,
+and a task reads its own number's partition of all of them; so commits belong to members as in other groups,
+and their silence tells why one went. Kafka Streams commits only progress, and on close; from these groups it
+says goodbye.
 
 Share groups: membership, convergences and removal; what their members acknowledge is in another topic. One
 that went before a session timeout had passed since it last acknowledged an epoch left; of the others the

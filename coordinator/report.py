@@ -188,11 +188,17 @@ def _departed(
 
 
 def _join_bounds(before: GroupState, state: GroupState, gone: list[Departure]) -> tuple[int, int | None]:
-    """Least and most time the join phase can have taken, ms."""
+    """Least and most time the join phase can have taken, ms.
+
+    Generations that failed on the way had a join phase and a sync phase each, and whoever takes part in a
+    barrier may hold it for its own rebalance timeout.
+    """
     if before.offset < 0 or before.ts < 0:
         return 0, None
     apart = max(0, state.cst - before.ts)
-    limit = max((member.rebalance_timeout for member in before.members), default=apart)
+    phases = 1 + 2 * max(0, state.generation - before.generation - 1)
+    longest = max((member.rebalance_timeout for member in (*before.members, *state.members)), default=0)
+    limit = phases * longest if before.members else apart
     held = max((departure.seen.held for departure in gone), default=0)
     return min(held, apart), max(0, min(apart, max(limit, held)))
 
