@@ -87,8 +87,8 @@ wrong claim. What narrows the windows:
 
 What stays unsure: where P is less than S + c + one heartbeat the windows overlap, whatever is known; with
 librdkafka's automatic commits, and an application that commits what it has processed, where it is less than
-S + 2c. The confidences are those of clients that are not starved. An offset that the last commit moved by
-less than usual might tell a stall from a kill, but of offsets only whether they moved is used.
+S + 2c. An offset that the last commit moved by less than usual might tell a stall from a kill, but of
+offsets only whether they moved is used.
 
 <PRIORS>
 Silence means most for members that were SEEN to commit unchanged offsets: twice at least and in one commit of
@@ -264,7 +264,7 @@ Leaving, a session fence and a rebalance-timeout fence write the same tombstones
   (`join_deadline_missed`), near-certainly;
 - a static member expired (0.9) where it announced its departure (epoch -2), or its silence fits; was removed
   where its session cannot have expired yet (0.5); else silence says nothing (expired, 0.55);
-- a member that never acknowledged an epoch that others had for more than a heartbeat was dead by then
+- a member that never acknowledged an epoch that others had for more than a third of the session was dead
   (`session_timeout`; asked where its commits tell nothing);
 - the rest is told by silence. No barrier stands between removal and record, so the windows are sharp;
   heartbeats, not commits, keep the session, so it may end up to a heartbeat earlier.

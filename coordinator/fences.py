@@ -28,9 +28,8 @@ _WAIT_MS = 500
 AWAY = -2
 """The epoch of a static member that announced its departure."""
 
-_HEARTBEATS = 6
-# The longest interval that brokers allow is a third of the shortest session.
-_STATIC_HEARTBEATS = 3
+# Heartbeats of a session: as many as usual, and no fewer than with the longest interval that brokers allow.
+_HEARTBEATS, _LEAST_HEARTBEATS = 6, 3
 _MAX_DEPARTED = 50
 _STALL_MS = 5_000
 # Some clients' heartbeats end with a stall as well.
@@ -97,7 +96,7 @@ def _deaf(state: GroupState, member: Member, scene: Scene, seen: Silence) -> Dep
     rest = [other for other in state.members if other is not member and other.acked_at > member.acked_at]
     told = [other.acked_at for other in rest if other.epoch >= state.target_epoch > member.epoch >= 0]
     late = scene.ts - min(told, default=scene.ts)
-    beat = member.session_timeout // _HEARTBEATS + _WAIT_MS
+    beat = member.session_timeout // _LEAST_HEARTBEATS + _WAIT_MS
     asked = member.instance_id is None and member.epoch_state != _UNREVOKED and not seen.means
     if late < beat or not asked:
         return None
@@ -123,7 +122,7 @@ def _static(member: Member, seen: Silence) -> Departure:
     """
     said = "after it announced its departure" if member.epoch == AWAY else "without announcing it"
     why = f"silent {seconds(seen.silence)}, {said}; session timeout {seconds(seen.session)}"
-    early = seen.session // _STATIC_HEARTBEATS + _FENCE_SLACK_MS
+    early = seen.session // _LEAST_HEARTBEATS + _FENCE_SLACK_MS
     shares: tuple[tuple[Cause, float], ...]
     if seen.silence < seen.session - early:
         # The session timeout is in no record: what is assumed may be too long.

@@ -1,6 +1,8 @@
 """Why a member of an epoch-based group went: what its records alone decide."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import CauseEntry
@@ -9,6 +11,7 @@ from rebalance_monitor.coordinator.settings import DetectionSettings
 from tests.coordinator.test_epochs import SETTINGS, A, B, C, Epochs, of, pair
 from tests.coordinator.timeline import P, findings
 
+TIMEOUTS = {Cause.SESSION_TIMEOUT, Cause.POLL_INTERVAL_EXCEEDED}
 LONG = DetectionSettings(session_timeout_848_ms=45_000)
 
 
@@ -86,9 +89,26 @@ def deaf(heard: int, gone: int) -> list[CauseEntry]:
 
 
 def test_one_heartbeat_of_deafness_is_asked_for_from_the_first_that_had_heard() -> None:
-    beat = 6_000 // 6 + 500
+    beat = 6_000 // 3 + 500
     assert "did not acknowledge" in deaf(60_500, 60_000 + beat)[0].why
     assert not any("did not acknowledge" in entry.why for entry in deaf(60_500, 60_000 + beat - 1))
+
+
+@given(st.integers(600, 15_000))
+def test_a_clean_leave_within_the_longest_heartbeat_interval_that_brokers_allow_is_no_timeout(
+    late: int,
+) -> None:
+    """C's epoch is acknowledged by A; B, whose next heartbeat is not due, leaves."""
+    topic = pair()
+    topic.join(100_000, C, 3, ())
+    topic.ack(100_500, A, 3, (0,))
+    topic.leave(100_000 + late, B, 4)
+    topic.target(116_000, 4)
+    topic.ack(116_000, A, 4, (0,))
+    topic.ack(116_100, C, 4, (1,))
+    found = findings(topic, LONG)
+    assert not of(found, Kind.SESSION_TIMEOUT)
+    assert all(entry.confidence < 0.6 for entry in causes(topic, LONG, B) if entry.cause in TIMEOUTS)
 
 
 def test_a_group_that_never_converges_remembers_its_newest_departures_only() -> None:
