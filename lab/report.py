@@ -9,7 +9,8 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.lab.families import FAMILIES, plain
-from rebalance_monitor.lab.score import LOSSES, NOTHING, UNSURE, together
+from rebalance_monitor.lab.matching import LOSSES
+from rebalance_monitor.lab.score import NOTHING, UNSURE, together
 from rebalance_monitor.lab.statistics import percentile, wilson
 
 if TYPE_CHECKING:

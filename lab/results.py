@@ -17,9 +17,10 @@ from rebalance_monitor.coordinator.findings import Finding, from_json
 from rebalance_monitor.coordinator.kinds import Kind, Severity
 from rebalance_monitor.lab.foldstate import Fact
 from rebalance_monitor.lab.judge import noises
+from rebalance_monitor.lab.matching import Claim
 from rebalance_monitor.lab.properties import SESSION_TIMEOUT_848_MS
 from rebalance_monitor.lab.report import Scored
-from rebalance_monitor.lab.score import Claim, calibration, claims_of, confusion, tally
+from rebalance_monitor.lab.score import calibration, claims_of, confusion, tally
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

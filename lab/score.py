@@ -1,8 +1,7 @@
 """Detection against truth: what was found, missed, and claimed wrongly.
 
-A finding makes claims: its kind, and each of its causes at or above the attribution confidence. A claim and a
-fact match when label, group and, where the fact has them, member and generation are equal: never by time
-alone. A member's leaving is matched by its id, which is never used again, whichever generation tells of it.
+A finding makes claims: its kind, and each of its causes at or above the attribution confidence. What a claim
+and a fact must share is in `matching.py`.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.kinds import Kind
+from rebalance_monitor.lab.matching import BY_MEMBER, LOSSES, Claim, Key, key_of, occasion, occasions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -34,16 +34,6 @@ JUDGED_KINDS = frozenset(
         Kind.GROUP_MIGRATED,
         Kind.GROUP_REMOVED,
     }
-)
-# How a member can be lost: of these the confusion matrix is made.
-LOSSES = (
-    Cause.MEMBER_LEFT,
-    Cause.MEMBER_REMOVED_BY_ADMIN,
-    Cause.SESSION_TIMEOUT,
-    Cause.POLL_INTERVAL_EXCEEDED,
-    Cause.STATIC_MEMBER_EXPIRED,
-    Cause.JOIN_DEADLINE_MISSED,
-    Cause.SYNC_DEADLINE_MISSED,
 )
 JUDGED_CAUSES = frozenset(
     {
@@ -67,32 +57,9 @@ JUDGED_CAUSES = frozenset(
     }
 )
 WITH_CAUSES = frozenset({Kind.REBALANCE, Kind.REBALANCE_FAILED, Kind.GROUP_EMPTY, Kind.GROUP_REMOVED})
-BY_MEMBER = frozenset({Kind.SESSION_TIMEOUT, Kind.POLL_INTERVAL_EXCEEDED, Kind.STATIC_MEMBER_REPLACED})
 # A member that such a cause names is only where it was seen.
 OF_GROUPS = frozenset({Cause.FIRST_START, Cause.LEADER_REJOINED, Cause.COOPERATIVE_FOLLOW_UP})
 MAX_EPOCHS = 100
-BY_GROUP = frozenset(
-    {
-        Kind.STORM,
-        Kind.GROUP_MIGRATED,
-        Kind.GROUP_REMOVED,
-        Kind.COORDINATOR_MOVED,
-        f"cause:{Cause.GROUP_DELETED_BY_ADMIN}",
-        f"cause:{Cause.GROUP_EXPIRED}",
-    }
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """One thing a finding says. Fields as in Fact; `detected_at` in ms, -1 where unknown."""
-
-    label: str
-    group: str
-    generation: int
-    member: str
-    confidence: float
-    detected_at: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,16 +142,7 @@ def _claim(finding: Finding, label: str, member: str, confidence: float) -> Clai
     if finding.group_type not in {None, "classic"} and label != Kind.REBALANCE:
         # A run of epochs ends where its convergence does; see lab/facts.py.
         generation = -1
-    return Claim(label, finding.group or "", generation, member, confidence, finding.detected_at)
-
-
-def key_of(thing: Fact | Claim) -> tuple[str, str, str, int]:
-    """Give what two must share to match: label, group, and member or generation or both."""
-    if thing.label in BY_GROUP:
-        return thing.label, thing.group, "", -1
-    if thing.label in BY_MEMBER or (thing.label.startswith("cause:") and thing.member):
-        return thing.label, thing.group, thing.member, -1
-    return thing.label, thing.group, thing.member, thing.generation
+    return Claim(label, finding.group or "", generation, member, confidence, finding.detected_at, finding.at)
 
 
 def tally(
@@ -192,26 +150,28 @@ def tally(
 ) -> dict[tuple[str, str], Tally]:
     """Count per (label, client family); `families` maps groups to families, others are left out."""
     sure = [claim for claim in claims if claim.confidence >= CONFIDENT]
-    told: dict[tuple[str, str, str, int], Claim] = {}
+    times = occasions(facts)
+    told: dict[Key, Claim] = {}
     for claim in sure:
-        told.setdefault(key_of(claim), claim)
-    true = {key_of(fact) for fact in facts}
+        told.setdefault(key_of(claim, times), claim)
+    true = {key_of(fact, times) for fact in facts}
     rows: dict[tuple[str, str], list[tuple[str, bool, float | None]]] = defaultdict(list)
     for fact in facts:
         if fact.required and fact.group in families:
-            rows[fact.label, families[fact.group]].append(_fact_row(fact, told.get(key_of(fact))))
+            rows[fact.label, families[fact.group]].append(_fact_row(fact, told.get(key_of(fact, times))))
     for claim in sure:
         if claim.group in families:
-            rows[claim.label, families[claim.group]].append(("claim", key_of(claim) in true, None))
+            rows[claim.label, families[claim.group]].append(("claim", key_of(claim, times) in true, None))
     return {key: _count(entries) for key, entries in sorted(rows.items())}
 
 
 def unmatched(facts: Sequence[Fact], claims: Sequence[Claim]) -> tuple[list[Fact], list[Claim]]:
     """Give what nothing told of, and what was claimed without a fact; for those who tune the detection."""
     sure = [claim for claim in claims if claim.confidence >= CONFIDENT]
-    told, true = {key_of(claim) for claim in sure}, {key_of(fact) for fact in facts}
-    missed = [fact for fact in facts if fact.required and key_of(fact) not in told]
-    return missed, [claim for claim in sure if key_of(claim) not in true]
+    times = occasions(facts)
+    told, true = {key_of(claim, times) for claim in sure}, {key_of(fact, times) for fact in facts}
+    missed = [fact for fact in facts if fact.required and key_of(fact, times) not in told]
+    return missed, [claim for claim in sure if key_of(claim, times) not in true]
 
 
 def _fact_row(fact: Fact, claim: Claim | None) -> tuple[str, bool, float | None]:
@@ -246,11 +206,12 @@ def together(tallies: Iterable[Tally]) -> Tally:
 
 def calibration(facts: Sequence[Fact], claims: Sequence[Claim]) -> list[tuple[float, int, int]]:
     """Give (lower bound of a tenth of confidence, claims, how many were true) for causes of members."""
-    true = {key_of(fact) for fact in facts}
+    times = occasions(facts)
+    true = {key_of(fact, times) for fact in facts}
     bins: dict[int, list[bool]] = defaultdict(list)
     for claim in claims:
         if claim.label.startswith("cause:") and claim.member:
-            bins[min(9, int(claim.confidence * 10))].append(key_of(claim) in true)
+            bins[min(9, int(claim.confidence * 10))].append(key_of(claim, times) in true)
     return [(tenth / 10, len(hits), sum(hits)) for tenth, hits in sorted(bins.items())]
 
 
@@ -258,20 +219,22 @@ UNSURE, NOTHING = "unsure", "nothing"
 
 
 def confusion(facts: Sequence[Fact], claims: Sequence[Claim]) -> dict[tuple[str, str], int]:
-    """Count (true cause, claimed cause) over the members that were lost.
+    """Count (true cause, claimed cause) over the members that were lost, each time that one was.
 
-    The claim is the most confident one about that member; below 0.6 it is `unsure`, without one `nothing`.
+    The claim is the most confident one about that loss; below 0.6 it is `unsure`, without one `nothing`.
     """
+    times = occasions(facts)
     lost = {f"cause:{cause.value}": cause.value for cause in LOSSES}
-    best: dict[tuple[str, str], Claim] = {}
+    best: dict[tuple[str, str, int], Claim] = {}
     for claim in claims:
-        place = claim.group, claim.member
+        place = claim.group, claim.member, occasion(claim, times)
         if claim.label in lost and (place not in best or best[place].confidence < claim.confidence):
             best[place] = claim
     counts: dict[tuple[str, str], int] = defaultdict(int)
     for fact in facts:
         if fact.label in lost and fact.required:
-            counts[lost[fact.label], _said(best.get((fact.group, fact.member)), lost)] += 1
+            place = fact.group, fact.member, occasion(fact, times)
+            counts[lost[fact.label], _said(best.get(place), lost)] += 1
     return dict(counts)
 
 

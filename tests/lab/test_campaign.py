@@ -6,8 +6,8 @@ import pytest
 from rebalance_monitor.lab import campaign as module
 from rebalance_monitor.lab.campaign import Campaign, keep_going, poor_families
 from rebalance_monitor.lab.foldstate import Fact
+from rebalance_monitor.lab.matching import Claim
 from rebalance_monitor.lab.results import REPLAY, Result, pooled, read_result, write_result
-from rebalance_monitor.lab.score import Claim
 from rebalance_monitor.lab.suite import Job
 
 

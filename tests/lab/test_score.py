@@ -142,3 +142,40 @@ def test_a_moved_shard_is_a_claim_about_each_of_its_groups() -> None:
     assert [claim.group for claim in claims_of([moved], {7: ["g", "h"], 8: ["i"]})] == ["g", "h"]
     everywhere = _finding(Kind.COORDINATOR_MOVED, 0, group=None, shard=None)
     assert [claim.group for claim in claims_of([everywhere], {7: ["g"], 8: ["i"]})] == ["g", "i"]
+
+
+def _gone(at: int, cause: Cause, *, confidence: float = 0.9) -> Finding:
+    """A convergence at `at` ms, after which the new protocol's member m-1 had gone for `cause`."""
+    return _finding(Kind.REBALANCE, at // 10, (cause, confidence, "m-1"), group_type="consumer", at=at)
+
+
+TWICE = [
+    Fact("cause:poll_interval_exceeded", "g", -1, "m-1", 100_000),
+    Fact("cause:member_left", "g", -1, "m-1", 200_000),
+]
+
+
+def test_a_member_that_goes_twice_under_one_id_is_told_of_twice() -> None:
+    first, second = _gone(101_000, Cause.MEMBER_LEFT), _gone(201_000, Cause.MEMBER_LEFT)
+    assert _row(TWICE, first, second, label="cause:member_left") == (1, 1, 0, 1)
+    assert _row(TWICE, first, second, label="cause:poll_interval_exceeded") == (1, 0, 1, 0)
+    late = _gone(201_000, Cause.POLL_INTERVAL_EXCEEDED)
+    assert _row(TWICE, late, label="cause:poll_interval_exceeded") == (1, 0, 1, 1)
+    right = _gone(190_000, Cause.POLL_INTERVAL_EXCEEDED)
+    assert _row(TWICE, right, second, label="cause:poll_interval_exceeded") == (1, 1, 0, 0)
+    assert calibration(TWICE, claims_of([first, second, late])) == [(0.9, 3, 1)]
+
+
+def test_each_time_that_a_member_goes_is_counted_by_what_was_said_of_that() -> None:
+    claims = claims_of([_gone(101_000, Cause.MEMBER_LEFT, confidence=0.7), _gone(201_000, Cause.MEMBER_LEFT)])
+    assert confusion(TWICE, claims) == {
+        ("poll_interval_exceeded", "member_left"): 1,
+        ("member_left", "member_left"): 1,
+    }
+
+
+def test_lines_of_one_moment_tell_of_one_departure() -> None:
+    labels = {100_000: "session_timeout", 100_400: "cause:session_timeout"}
+    facts = [Fact(label, "g", -1, "m-1", at) for at, label in labels.items()]
+    found = _gone(100_200, Cause.SESSION_TIMEOUT)
+    assert _row(facts, found, label="cause:session_timeout") == (1, 1, 0, 0)
