@@ -186,11 +186,12 @@ def _censored(seen: Silence) -> list[tuple[Cause, float]]:
         return [(Cause.STATIC_MEMBER_EXPIRED, _CAP_FITTING), (Cause.UNKNOWN, round(1 - _CAP_FITTING, 2))]
     if seen.static:
         return [(Cause.MEMBER_REMOVED_BY_ADMIN, 0.5), (Cause.UNKNOWN, 0.5)]
-    if seen.elapsed < seen.session - CLOSE_MS and seen.goodbye:
+    early = seen.elapsed < seen.session - CLOSE_MS and seen.goodbye
+    if early and (seen.poll is False or seen.elapsed < seen.rebalance - CLOSE_MS):
         return [(Cause.MEMBER_LEFT, 0.85), (Cause.UNKNOWN, 0.15)]
-    # Of a stall nothing speaks in one that was never seen to work.
+    # Of a stall nothing speaks in one that was never seen to work, unless its session cannot have ended.
     possible = dict(PRIORS_DYNAMIC)
-    del possible[Cause.POLL_INTERVAL_EXCEEDED]
+    del possible[Cause.SESSION_TIMEOUT if early else Cause.POLL_INTERVAL_EXCEEDED]
     if seen.closes:
         possible[Cause.MEMBER_LEFT] /= _CLOSES
     total = sum(possible.values())

@@ -98,12 +98,12 @@ a member with steady traffic of its own, 15 % where only its siblings had and we
 committed in the generation, and mixed into every explanation. A long silence that fits no window proves
 nothing. Without any such traffic no timeout is claimed above one half. A member that never committed in its
 generation, in a group without traffic, gets the priors of leaving and expiry, each below one half, and
-`unknown`, unless it went before its session could have expired (then it left) or just when it would have. A
-client that commits on close has hardly left without a commit: there expiry gets a little more than a half,
-still below any claim. In a group with traffic a breach is less likely of such a member, for it was not seen
-to work; but what stalled it, a record or a batch, is given to it again when it is back. A static member that
-never committed rather expired, unless it went too soon for that: no claim either. One that came back in the
-same generation lives from then on.
+`unknown`, unless it went before its session or its poll interval could have ended (then it left) or just as
+its session would have. A client that commits on close has hardly left without a commit: there expiry gets a
+little more than a half, still below any claim. With traffic a breach is less likely of it, for it was not
+seen to work; but what stalled it is given to it again when it is back. A static member that never committed
+rather expired, unless it went too soon for that: no claim either. One that came back in the same generation
+lives from then on.
 
 Silence inside a barrier says nothing: an eager member commits as it rejoins and then waits, however long
 another one holds the barrier. Where at least two members stopped together, and one that went with them had

@@ -141,6 +141,18 @@ def test_of_one_that_commits_on_close_and_never_committed_expiry_is_likelier_tha
     assert silent[Cause.MEMBER_LEFT] > silent[Cause.SESSION_TIMEOUT]
 
 
+@given(elapsed=st.integers(1_000, 44_000), closes=st.booleans(), poll=st.sampled_from([None, True, False]))
+def test_one_that_never_committed_left_only_before_any_of_its_limits(
+    *, elapsed: int, closes: bool, poll: bool | None
+) -> None:
+    """Its poll interval of 30 s is shorter than its session of 45 s."""
+    never = {"rebalance": 30_000, "elapsed": elapsed, "means": False, "committed": False}
+    found = dict(attribute(silence(elapsed, closes=closes, poll=poll, **never)))
+    left = poll is False or elapsed < 30_000 - 300
+    assert (found.get(Cause.MEMBER_LEFT, 0) >= 0.6) is left
+    assert Cause.SESSION_TIMEOUT not in found
+
+
 def test_one_that_stalls_before_its_first_commit_is_a_breach_where_its_silence_fits_nothing_else() -> None:
     """What stalled it, a record or a batch, is given to it again when it is back."""
     again = {"session": 6_000, "session_early": 1_000, "rebalance": 7_983, "cadence": 1_993, "poll_late": 100}
