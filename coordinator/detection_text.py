@@ -278,8 +278,7 @@ silence of the rebalance timeout is a poll breach.
 The session timeout is in no record. When the job starts, every five minutes and within a minute after one is
 new it reads those of consumer, share and streams groups from the brokers where it may, and those of groups
 that have one of their own; one that has changed begins the query again, for a batch that runs again must have
-the same. A setting wins, also per pattern of groups (`session_timeout_ms`). What nobody told is assumed, and
-a silence says so.
+the same. A setting wins, also per pattern of groups (`session_timeout_ms`). A silence says what was assumed.
 
 Commits name topics and assignments topic ids; with several topics the names are learned from which partitions
 one request commits together, and until then, or for subscriptions by pattern, members get `unknown` unless a
