@@ -4,8 +4,8 @@ Starts a lab broker, fills its `__consumer_offsets` with the mix (mix.py) and ru
 process of its own; then loads more of the same mix and runs each stage again. What a million records cost is
 the slope between the two, so that starting and warming up do not count. Records/s are compared with
 librdkafka reading the topic (`drain`), CPU seconds per million records with Spark sending the records through
-Python unread (`identity`). Rivals are added where their programs are named by BURROW_BIN and KMINION_BIN.
-Prints a table after each size, then the slopes, and writes build/bench/pipeline.json.
+Python unread (`identity`). Prints a table after each size, then the slopes, and writes
+build/bench/pipeline.json.
 
     python bench/pipeline.py --records 2000000 --more 4000000
     python bench/pipeline.py --only job --conf spark.sql.codegen.factoryMode=FALLBACK
