@@ -85,7 +85,7 @@ class AlertmanagerSink:
         return own + _ended(notification, now_ms)
 
     def _push(self, notification: Notification, alert: Alert, now_ms: int) -> Json:
-        alive_ms = self._beat_ms if alert.labels["alertname"] == ALERTNAME else self._alive_ms
+        alive_ms = self._beat_ms if alert.labels.get("alertname") == ALERTNAME else self._alive_ms
         ends_at = alert.ends_at if alert.resolved(now_ms) else now_ms + alive_ms
         message = notification.message
         if len(notification.alerts) > 1:

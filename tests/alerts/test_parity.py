@@ -253,11 +253,12 @@ def _happen(engine: Engine, state: State, event: Event, now: int) -> None:
 
 
 def _noted(due: Due, at: float, section: Alerts) -> Told:
-    quiet = due.way in QUIET
+    receiver = due.way.removesuffix("/console")
+    quiet = receiver in QUIET
     assert section.is_on
     return Told(
         at,
-        due.way,
+        receiver,
         due.key[1],
         frozenset(tuple(sorted(alert.labels.items())) for alert in due.firing),
         frozenset(tuple(sorted(alert.labels.items())) for alert in due.resolved)
