@@ -15,11 +15,11 @@ from rebalance_monitor.alerts.engine import Due, Engine
 from rebalance_monitor.alerts.failing import Refusals, ends_of_nobody, is_blind, sink_failing
 from rebalance_monitor.alerts.incidents import taken
 from rebalance_monitor.alerts.pacing import Pace
-from rebalance_monitor.alerts.plan import Memory, Outgoing, Plan, WayOut
+from rebalance_monitor.alerts.plan import Memory, Outgoing, Plan, WayOut, in_one
 from rebalance_monitor.alerts.sinks.base import Phase
 from rebalance_monitor.alerts.takeover import orphaned, renamed
 from rebalance_monitor.alerts.thread import message_of_thread
-from rebalance_monitor.alerts.threads import Thread, new_thread, phase_of
+from rebalance_monitor.alerts.threads import Thread, count, new_thread, phase_of, rank
 from rebalance_monitor.alerts.watchdog import KEY, Watchdog, beat
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from rebalance_monitor.alerts.sinks.base import SinkError
     from rebalance_monitor.coordinator.findings import Finding
 
-PROBES = 8
-"""Failed attempts after which others are tried first."""
+TOGETHER = 200
+"""Threads of one way out at most that are told again in one call."""
 _AGAIN = frozenset({Reason.REPEAT, Reason.RESEND})
 _UNLOGGED = frozenset({Reason.RESEND, Reason.SILENCED, Reason.CLOSED, Reason.WATCHDOG})
 
@@ -64,7 +64,7 @@ class Dispatch:
                 ways = self._let_in(alert, now)
                 if alert.finding.id == finding.id:
                     told.append((alert, ways))
-        self._count(finding for finding in batch if not finding.history)
+        count(self.memory.threads.values(), (finding for finding in batch if not finding.history))
         for alert, ways in told:
             if ways and not self.engine.hushed(alert, now):
                 for way in ways:
@@ -110,33 +110,37 @@ class Dispatch:
         """Take a notification as told; `state` is what its sink returned."""
         self._under_way.pop(outgoing.way[0], None)
         self._pace(outgoing.way[0]).succeed()
-        self._refusals.known.pop(outgoing.way, None)
-        due, thread = outgoing.due, self._threads_of(outgoing).get(outgoing.way)
-        if thread is not None:
-            thread.arrived(outgoing.notification, state, now)
-            if outgoing.notification.phase is Phase.RESOLVED:
-                del self._threads_of(outgoing)[outgoing.way]
-        if due.reason not in _UNLOGGED:
-            self.engine.sent(due, now)
+        for one, returned in outgoing.parts(state):
+            self._refusals.known.pop(one.way, None)
+            thread = self._threads_of(one).get(one.way)
+            if thread is not None:
+                thread.arrived(one.notification, returned, now)
+                if one.notification.phase is Phase.RESOLVED:
+                    del self._threads_of(one)[one.way]
+        if outgoing.due.reason not in _UNLOGGED:
+            self.engine.sent(outgoing.due, now)
 
     def failed(self, outgoing: Outgoing, error: SinkError, now: int) -> None:
         """Take a notification as not told, or not certainly so; it stays pending."""
         self._under_way.pop(outgoing.way[0], None)
         self._pace(outgoing.way[0]).fail(error, now, self._draw())
-        if error.permanent:
-            self._refusals.known[outgoing.way] = (now, error.why)
-        thread = self._threads_of(outgoing).get(outgoing.way)
-        if thread is not None:
-            thread.attempts += 1
-            # A service that refuses for good has not taken this attempt; an earlier one it may have.
-            thread.uncertain = outgoing.notification.maybe_sent or not error.permanent
+        for one, _ in outgoing.parts({}):
+            # Which of several is refused, each by itself will tell.
+            if error.permanent and not outgoing.along:
+                self._refusals.known[one.way] = (now, error.why)
+            thread = self._threads_of(one).get(one.way)
+            if thread is not None:
+                thread.attempts += error.permanent or not outgoing.along
+                # A service that refuses for good has not taken this attempt; an earlier one it may have.
+                thread.uncertain = one.notification.maybe_sent or not error.permanent
 
     def withdraw(self, outgoing: Outgoing) -> None:
         """Take back what was never handed to its sink."""
         self._under_way.pop(outgoing.way[0], None)
-        thread = self._threads_of(outgoing).get(outgoing.way)
-        if thread is not None:
-            thread.uncertain = outgoing.notification.maybe_sent
+        for one, _ in outgoing.parts({}):
+            thread = self._threads_of(one).get(one.way)
+            if thread is not None:
+                thread.uncertain = one.notification.maybe_sent
 
     def wake(self, now: int) -> int | None:
         """Return the next time (ms) at which there may be something to do."""
@@ -181,16 +185,6 @@ class Dispatch:
             if set(self.plan.rules.ways_of(route.receiver)) - failing
         ]
 
-    def _count(self, findings: Iterable[Finding]) -> None:
-        """Add findings to the tallies of the threads that concern their groups."""
-        concerned: dict[str, list[Thread]] = {}
-        for thread in self.memory.threads.values():
-            for group in thread.groups:
-                concerned.setdefault(group, []).append(thread)
-        for finding in findings:
-            for thread in concerned.get(finding.group or "", ()):
-                thread.tally = thread.tally.add(finding)
-
     def _thread(self, way: Way, alerts: list[Alert]) -> Thread:
         thread = self.memory.threads.get(way)
         if thread is None:
@@ -212,19 +206,27 @@ class Dispatch:
                 del self.memory.threads[way]
 
     def _next(self, facts: WayOut, now: int) -> Outgoing | None:
-        """Return the first notification of this way out that has something to say."""
+        """Return the first notification of this way out that has something to say; resent ones in one."""
         if self.watchdog.is_due(facts.name, now):
             return self._beat(facts.name, now)
+        found: list[Due] = []
         for due in self._dues(facts, now):
-            quiet = facts.name in self.plan.rules.quiet
-            alerts = [*due.firing, *(() if quiet else due.resolved)]
-            thread = self._thread((due.way, due.key), alerts)
-            phase = self._phase(thread, due)
-            message = message_of_thread(tuple(alerts), now, thread.tally, self.plan.links, thread.opened_at)
-            made = thread.notification((due.way, due.key), phase, alerts, message)
-            thread.uncertain = True
-            return Outgoing((due.way, due.key), due, made)
-        return None
+            alone = due.reason is not Reason.RESEND or self.memory.threads[due.way, due.key].attempts > 0
+            if not (found and alone):
+                found.append(due)
+            if alone or len(found) == TOGETHER:
+                break
+        return in_one([self._made(facts, due, now) for due in found]) if found else None
+
+    def _made(self, facts: WayOut, due: Due, now: int) -> Outgoing:
+        quiet, way = facts.name in self.plan.rules.quiet, (due.way, due.key)
+        alerts = [*due.firing, *(() if quiet else due.resolved)]
+        thread = self._thread(way, alerts)
+        phase = self._phase(thread, due)
+        message = message_of_thread(tuple(alerts), now, thread.tally, self.plan.links, thread.opened_at)
+        made = thread.notification(way, phase, alerts, message)
+        thread.uncertain = True
+        return Outgoing(way, due, made)
 
     def _phase(self, thread: Thread, due: Due) -> Phase:
         if due.reason is Reason.SILENCED:
@@ -237,29 +239,22 @@ class Dispatch:
         held = self._refusals.waits
         pending = self.memory.engine.pending
         mine = [way for way in pending if way[0] == facts.name and not held(way, now)]
-        for way in sorted(mine, key=lambda way: self._rank(threads.get(way), way)):
+        for way in sorted(mine, key=lambda way: rank(threads.get(way), way)):
             due = self.engine.present(*way, now) or self._unclear(way, now)
             if due is None:
                 self.engine.dropped(*way)
             else:
                 yield due
+        # With what has to be told again goes what will have to be soon.
+        soon = replace(facts, resend_ms=(facts.resend_ms or 0) // 2)
         # Who was told longest ago comes first: with little room all are told again in turn.
         for way, thread in sorted(threads.items(), key=lambda item: item[1].told_at):
             if way[0] != facts.name or held(way, now):
                 continue
             if (due := self._unasked(way, thread, facts, now)) is not None:
+                if due.reason is Reason.RESEND:
+                    facts = soon
                 yield due
-
-    @staticmethod
-    def _rank(thread: Thread | None, way: Way) -> tuple[int, bool, int, int, Way]:
-        """Order what waits: a failing way is probed with what may have arrived already.
-
-        So the rest stays untried; but nothing that always fails stands before the others for ever.
-        """
-        if thread is None:
-            return (0, True, 0, 0, way)
-        rounds = thread.attempts // PROBES
-        return (rounds, not thread.uncertain, thread.attempts, thread.opened_at, way)
 
     def _unclear(self, way: Way, now: int) -> Due | None:
         """Return the end of what is over and was perhaps told: an attempt may have arrived."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.alerts.board import Due, Rules, State, Way
@@ -11,7 +11,7 @@ from rebalance_monitor.alerts.links import Links
 from rebalance_monitor.alerts.watchdog import WatchdogRule
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from rebalance_monitor.alerts.pacing import Pace
     from rebalance_monitor.alerts.sinks.base import Notification
@@ -57,8 +57,31 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """One notification under way, and why."""
+    """One notification under way, and why. `along`: those that it stands for, where it is several in one."""
 
     way: Way
     due: Due
     notification: Notification
+    along: tuple[Outgoing, ...] = ()
+
+    def parts(self, state: dict[str, str]) -> list[tuple[Outgoing, dict[str, str]]]:
+        """Return each that it stands for, with its part of the `state` that the sink returned."""
+        if not self.along:
+            return [(self, state)]
+        names = [{alert.fingerprint for alert in one.notification.alerts} for one in self.along]
+        return [
+            (one, {name: told for name, told in state.items() if name in own})
+            for one, own in zip(self.along, names, strict=True)
+        ]
+
+
+def in_one(several: Sequence[Outgoing]) -> Outgoing:
+    """Return what is told again of several threads as one notification: one call costs as much as another."""
+    first = several[0]
+    if len(several) == 1:
+        return first
+    told = [one.notification for one in several]
+    alerts = tuple(alert for one in told for alert in one.alerts)
+    state = {name: said for one in told for name, said in one.state.items()}
+    whole = replace(first.notification, labels={}, alerts=alerts, state=state)
+    return replace(first, notification=whole, along=tuple(several))

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from rebalance_monitor.alerts.labels import Labels
     from rebalance_monitor.coordinator.findings import Finding
 
+PROBES = 8
+"""Failed attempts after which others are tried first."""
 MAX_TOLD = 20
 ROOM = 1_000
 """Names of groups that a thread keeps at least before it looks which of them still have alerts."""
@@ -134,6 +136,28 @@ def phase_of(thread: Thread, *, firing: bool, again: bool) -> Phase:
     if not thread.is_told:
         return Phase.OPENED
     return Phase.REPEATED if again else Phase.UPDATED
+
+
+def count(threads: Iterable[Thread], findings: Iterable[Finding]) -> None:
+    """Add findings to the tallies of the threads that concern their groups."""
+    concerned: dict[str, list[Thread]] = {}
+    for thread in threads:
+        for group in thread.groups:
+            concerned.setdefault(group, []).append(thread)
+    for finding in findings:
+        for thread in concerned.get(finding.group or "", ()):
+            thread.tally = thread.tally.add(finding)
+
+
+def rank(thread: Thread | None, way: Way) -> tuple[int, bool, int, int, Way]:
+    """Order what waits: a failing way is probed with what may have arrived already.
+
+    So the rest stays untried; but nothing that always fails stands before the others for ever.
+    """
+    if thread is None:
+        return (0, True, 0, 0, way)
+    rounds = thread.attempts // PROBES
+    return (rounds, not thread.uncertain, thread.attempts, thread.opened_at, way)
 
 
 def ways_in(threads: Iterable[Way], key: Key) -> list[Way]:

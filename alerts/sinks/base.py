@@ -91,8 +91,8 @@ class Sink(Protocol):
     """One receiver's way out.
 
     `is_idempotent`: sending one key twice tells once. `resend_ms`: the service forgets an alert that is not
-    told again at least so often (Alertmanager), so the dispatcher sends `repeated` for open threads; None
-    elsewhere.
+    told again at least so often (Alertmanager), so the dispatcher sends `repeated` for open threads, many of
+    them as one notification: its `state` has a key for each alert, the alert's fingerprint. None elsewhere.
     """
 
     @property
