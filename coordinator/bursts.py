@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import MAX_GROUPS, CauseEntry, Finding, finding_id
 from rebalance_monitor.coordinator.kinds import KINDS, Kind, Scope
-from rebalance_monitor.coordinator.reasons import MAJORITY, among_the_same
+from rebalance_monitor.coordinator.reasons import MAJORITY
+from rebalance_monitor.coordinator.refinement import among_the_same
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

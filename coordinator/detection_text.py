@@ -234,14 +234,14 @@ empty stays so until it has members. Groups of which the topic has no record any
 
 Its looks narrow the start; a barrier seen to last for the rebalance timeout dropped those that are missing
 (`join_deadline_missed`). A rebalance among the same members within half a minute of a coordinator move is
-given to that; where looks went on and nothing moved, a member asked for it (`leader_rejoined`), unless
-generations failed before it or a look listed one that no record has: it is `unknown` then. Members that
-were active until their coordinator moved, and are gone after it, hint at `group_over_capacity`. A member
-that goes active to the last and is back within the same barrier hints at `member_removed_by_admin` (0.2),
-beside `member_left`: a quick restart looks the same. An administrator's removal of a dynamic member cannot be
-told from a clean leave: the coordinator takes the same request for both, and neither writes its reason; of 25
-recorded removals none was claimed, and 24 were said to have left. A static member that goes before its
-session could expire was removed, or told to leave; one silent for longer only if it had nothing to commit.
+given to that; where looks went on and nothing moved, a member asked for it (`leader_rejoined`) unless
+generations failed before it, or a look listed one that no record has. Members that were active until their
+coordinator moved, and are gone after it, hint at `group_over_capacity`. A member that goes active to the last
+and is back within the same barrier hints at `member_removed_by_admin` (0.2), beside `member_left`: a quick
+restart looks the same. An administrator's removal of a dynamic member cannot be told from a clean leave: it
+is the same request, and neither writes its reason; of 25 recorded removals none was claimed, and 24 were said
+to have left. A static member that goes before its session could expire was removed, or told to leave; one
+silent for longer only if it had nothing to commit.
 
 Where members came or went in the same barrier, nobody says that the leader had asked for it: the record is
 the same. So `leader_rejoined` is told of 84 % of the generations that a leader's rejoining began; in the

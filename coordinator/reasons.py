@@ -29,7 +29,6 @@ _FOLLOW_UP_MS = 60_000
 _PROBING_SLACK_MS = 5_000
 _PER_MEMBER = 3
 _EXACT_MS = 100
-_SAME = frozenset({Cause.LEADER_REJOINED, Cause.COORDINATOR_MOVED, Cause.UNKNOWN})
 MAJORITY = 0.5
 _SAME = frozenset({Cause.COOPERATIVE_FOLLOW_UP, Cause.LEADER_REJOINED, Cause.COORDINATOR_MOVED})
 
@@ -85,7 +84,7 @@ def causes_of(
     found += [joined(member, alone=not gone) for member in change.joined]
     found += _removed_by_admin(change, gone)
     found += [_replaced(before, now) for before, now in change.replaced]
-    found += _changed(state, after, change, value_protocol)
+    found += _changed(state, after, change, value_protocol, cst)
     found += _reset(after)
     same = not change.joined and not change.left
     found += connect.causes(state, after.connect, cst, same=same)
@@ -221,17 +220,27 @@ def _replaced(before: Member, now: Member) -> CauseEntry:
     return _entry(now, Cause.STATIC_MEMBER_REPLACED, 0.9, why)
 
 
-def _changed(state: GroupState, after: Membership, change: Change, protocol: str) -> list[CauseEntry]:
+def _changed(
+    state: GroupState, after: Membership, change: Change, protocol: str, cst: int
+) -> list[CauseEntry]:
     found: list[CauseEntry] = []
     if protocol != state.protocol and state.protocol:
         found.append(CauseEntry(Cause.PROTOCOL_CHANGED, 0.9, f"assignor {state.protocol} became {protocol}"))
     for before, now in change.kept:
         if before.subscribed != now.subscribed and before.subscribed and now.subscribed:
             found.append(_entry(now, Cause.SUBSCRIPTION_CHANGED, 0.9, "it subscribes to other topics"))
-    return found + _partitions(state, after, change, protocol)
+    return found + _partitions(state, after, change, protocol, cst)
 
 
-def _partitions(state: GroupState, after: Membership, change: Change, protocol: str) -> list[CauseEntry]:
+def _withheld(state: GroupState, after: Membership, cst: int) -> bool:
+    """Whether the first record that was read of the group may have been the first phase of a follow-up."""
+    started = [cause for cause, _ in state.causes[:1]] == [Cause.FIRST_START.value]
+    return state.ts == state.started_at and not started and is_follow_up(state, after, cst)
+
+
+def _partitions(
+    state: GroupState, after: Membership, change: Change, protocol: str, cst: int
+) -> list[CauseEntry]:
     before = dict(zip(state.topics, state.totals, strict=True))
     now = membership.assigned_by_topic(after.members, after.topics)
     found = [
@@ -239,6 +248,8 @@ def _partitions(state: GroupState, after: Membership, change: Change, protocol: 
         for topic, count in now.items()
         if 0 < before.get(topic, 0) < count
     ]
+    if found and _withheld(state, after, cst):
+        found = []
     if change.joined or change.left or protocol in membership.COOPERATIVE or not now:
         return found
     # No assignor withholds a topic that somebody asks for: it has no partitions any more.
@@ -277,12 +288,6 @@ def _same_members(state: GroupState, after: Membership, cst: int, aborted: int) 
             Cause.COORDINATOR_MOVED, 0.25, why + "; some clients rejoin when their coordinator reloads"
         ),
     ]
-
-
-def among_the_same(causes: tuple[CauseEntry, ...]) -> bool:
-    """Whether nothing but that the members are the same speaks for these causes of a rebalance."""
-    told = [entry.cause for entry in causes]
-    return Cause.LEADER_REJOINED in told and told[0] in _SAME
 
 
 def is_follow_up(state: GroupState, after: Membership, cst: int) -> bool:

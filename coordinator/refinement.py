@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import CauseEntry, Finding
 from rebalance_monitor.coordinator.kinds import Kind
-from rebalance_monitor.coordinator.reasons import among_the_same, seconds
+from rebalance_monitor.coordinator.reasons import seconds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,6 +26,8 @@ DEADLINE_SLACK_MS = 2_500
 
 AFTER_MOVE_MS = 30_000
 """A rebalance among the same members this soon after a move is most likely caused by it."""
+
+_SAME = frozenset({Cause.LEADER_REJOINED, Cause.COORDINATOR_MOVED, Cause.UNKNOWN})
 
 
 def refine(
@@ -132,6 +134,12 @@ def _came_and_went(finding: Finding, listed: Mapping[str, int]) -> Finding:
     why = f"{len(strangers)} members that no record has were seen in its barrier: they came and went"
     rest = (replace(entry, confidence=0.2) for entry in finding.causes if entry.cause is not Cause.UNKNOWN)
     return replace(finding, causes=(CauseEntry(Cause.UNKNOWN, 0.55, why), *rest))
+
+
+def among_the_same(causes: tuple[CauseEntry, ...]) -> bool:
+    """Whether nothing but that the members are the same speaks for these causes of a rebalance."""
+    told = [entry.cause for entry in causes]
+    return Cause.LEADER_REJOINED in told and told[0] in _SAME
 
 
 def _moved(finding: Finding, moved_at: int, led: Sequence[int]) -> Finding:

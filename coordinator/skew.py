@@ -70,7 +70,7 @@ def judge_settled(state: GroupState, scene: Scene) -> list[Finding]:
     subscribed = {member.subscribed for member in state.members}
     if len(subscribed) != 1 or "" in subscribed or not sum(loads):
         return close(state, scene)
-    return _turn(state, scene, _even(loads))
+    return _turn(state, scene, _even(loads, "uniform"))
 
 
 def close(state: GroupState, scene: Scene) -> list[Finding]:
@@ -116,10 +116,11 @@ def _counts(before: GroupState, state: GroupState, asked: Sequence[Sequence[str]
     return kept | dict(zip(state.topics, state.totals, strict=True))
 
 
-def _even(loads: list[int]) -> Verdict:
+def _even(loads: list[int], best: str = "sticky") -> Verdict:
+    """Compare with the spread that is always possible for equal subscriptions, as `best` would give it."""
     few, extra = divmod(sum(loads), max(len(loads), 1))
     if max(loads, default=0) - min(loads, default=0) > 1:
-        return Verdict("spread", "sticky", few + (extra > 0), few)
+        return Verdict("spread", best, few + (extra > 0), few)
     idle = loads.count(0) > 0 and sum(loads) > 0
     return Verdict("idle" if idle else "", "", few + (extra > 0), few)
 

@@ -166,3 +166,13 @@ def test_a_protocol_that_it_does_not_know_is_left_alone() -> None:
 def test_a_group_too_large_to_try_is_left_alone() -> None:
     many = [Subscriber(f"m{i}", ("s",) if i else ("s", "t")) for i in range(300)]
     assert verdict(many, {"s": 100, "t": 100}).rule == ""
+
+
+def test_of_the_new_protocol_only_the_servers_assignors_are_named() -> None:
+    topic = Epochs()
+    topic.join(0, A, 1, (0, 1, 2))
+    topic.join(1_000, B, 2, ())
+    topic.ack(2_000, A, 2, (0, 1, 2))
+    topic.ack(2_500, B, 2, (3,))
+    (found,) = skewed(topic)
+    assert found.details["best"] == "uniform"

@@ -126,3 +126,16 @@ def test_a_group_of_epochs_that_was_empty_starts_again() -> None:
     topic.leave(10_000, A, 59)
     topic.join(60_000, B, 60, (0,))
     assert of(findings(topic), Kind.REBALANCE)[-1].causes[0].cause is Cause.FIRST_START
+
+
+@pytest.mark.parametrize(
+    ("first", "cause"), [(5, Cause.COOPERATIVE_FOLLOW_UP), (1, Cause.PARTITIONS_CHANGED)]
+)
+def test_partitions_that_the_first_record_withheld_were_not_added(first: int, cause: Cause) -> None:
+    """A new group withholds nothing: nobody has any partition yet that it would have to give up."""
+    topic = Topic()
+    a, b = Client("a-1", (0, 1)), Client("b-1", (), host="/10.0.0.2")
+    topic.generation(0, first, [a, b], protocol="cooperative-sticky")
+    b = Client("b-1", (2, 3), host="/10.0.0.2")
+    topic.generation(1_000, first + 1, [a, b], protocol="cooperative-sticky")
+    assert of(findings(topic), Kind.REBALANCE)[-1].causes[0].cause is cause
