@@ -6,10 +6,11 @@ The tables on this page are generated (`make docs`); do not edit it.
 
 ## What the topic says, and what it never says
 
-A classic group writes ONE record per completed rebalance, one when it becomes empty, and one when a static
-member is replaced. Nothing is written when a rebalance starts, while the join barrier is held, when a member
-joins, leaves or expires, and a commit names no member. So the monitor reads generations, members, timeouts
-and assignments; derives failed generations and sync times; and only suspects why a member went.
+A classic group writes ONE record per completed rebalance, one when it becomes empty, and one when a
+static member is replaced. Nothing is written when a rebalance starts, while the join barrier is held,
+when a member joins, leaves or expires, and a commit names no member. So the monitor reads generations,
+members, timeouts and assignments; derives failed generations and sync times; and only suspects why a
+member went.
 
 Never told from records alone: who triggered first inside one barrier; a client's reason; a crash from a
 network partition or a long pause; a clean leave from an administrator's kick; anything about members
@@ -86,9 +87,9 @@ wrong claim. What narrows the windows:
 - A member whose client and host are back in the same barrier crashed and restarted rather than stalled.
 
 What stays unsure: where P is less than S + c + one heartbeat the windows overlap, whatever is known; with
-librdkafka's automatic commits, and an application that commits what it has processed, where it is less than
-S + 2c. An offset that the last commit moved by less than usual might tell a stall from a kill, but of
-offsets only whether they moved is used.
+librdkafka's automatic commits, and an application that commits what it has processed, where it is less
+than S + 2c. Confidences are those of clients that are not starved. An offset that the last commit moved by
+less than usual might tell a stall from a kill, but of offsets only whether they moved is used.
 
 <PRIORS>
 Silence means most for members that were SEEN to commit unchanged offsets: twice at least and in one commit of
@@ -102,8 +103,7 @@ generation, in a group without traffic, gets the priors of leaving and expiry, e
 its session would have. A client that commits on close has hardly left without a commit: there expiry gets a
 little more than a half, still below any claim. With traffic a breach is less likely of it, for it was not
 seen to work; but what stalled it is given to it again when it is back. A static member that never committed
-rather expired, unless it went too soon for that: no claim either. One that came back in the same generation
-lives from then on.
+rather expired (0.55), unless it went too soon; one that came back lives from then on.
 
 Silence inside a barrier says nothing: an eager member commits as it rejoins and then waits, however long
 another one holds the barrier. Where at least two members stopped together, and one that went with them had
@@ -113,7 +113,7 @@ A barrier that was held for the whole rebalance timeout was held by the one that
 (`join_deadline_missed`); those that stopped as it began had rejoined, or began it by leaving. Of the last
 two members of a group, the one that stopped a whole rebalance timeout before the other one went did so.
 
-`session_timeout` and `poll_interval_exceeded` findings stand beside it from `attribution_confidence` on.
+`session_timeout` and `poll_interval_exceeded` stand beside the rebalance from `attribution_confidence` on.
 
 ## What a client family changes
 
@@ -217,9 +217,8 @@ counted generations, with its newest member.
 
 A tombstone is `group_migrated` where the next record is the other protocol's and of the same write, else
 `group_removed`: by an administrator when it came before the offsets could expire. What a group has open ends
-with its state, also where that is dropped without a tombstone. The first generation or convergence after a
-migration is that migration's: the members came with the group. Another group's first one is a `first_start`
-only where the records before it are known.
+with its state, also where that is dropped without a tombstone. What comes first after a migration is the
+migration's; of another group it is a `first_start` only where no record before is missing.
 
 ## State that is begun anew
 
@@ -280,12 +279,12 @@ new it reads those of consumer, share and streams groups from the brokers where 
 that have one of their own; one that has changed begins the query again, for a batch that runs again must have
 the same. A setting wins, also per pattern of groups (`session_timeout_ms`). A silence says what was assumed.
 
-Commits name topics and assignments topic ids; with several topics the names are learned from which partitions
-one request commits together, and until then, or for subscriptions by pattern, members get `unknown` unless a
-fence is plain. In streams groups (KIP-1071) the topology record names the topics that each subtopology reads,
-and a task reads its own number's partition of all of them; so commits belong to members as in other groups,
-and their silence tells why one went. Kafka Streams commits only progress, and on close; from these groups it
-says goodbye.
+Commits name topics and assignments topic ids; with several topics the names are learned from
+which partitions one request commits together, and until then, or for subscriptions by pattern, members get
+`unknown` unless a fence is plain. In streams groups (KIP-1071) the topology
+record names the topics that each subtopology reads, and a task reads its own number's partition of all of
+them; so commits belong to members as in other groups, and their silence tells why one went. Kafka Streams
+commits only progress, and on close; from these groups it says goodbye.
 
 Share groups: membership, convergences and removal; what their members acknowledge is in another topic. One
 that went before a session timeout had passed since it last acknowledged an epoch left; of the others the
