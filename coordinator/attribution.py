@@ -197,12 +197,10 @@ def _censored(seen: Silence) -> list[tuple[Cause, float]]:
     total = sum(possible.values())
     possible[Cause.UNKNOWN] += total * _UNTOLD / (1 - _UNTOLD)
     total = sum(possible.values())
-    shares = sorted(
-        ((cause, round(one / total, 2)) for cause, one in possible.items()), key=lambda it: -it[1]
-    )
+    shares = [(cause, round(one / total, 2)) for cause, one in possible.items()]
     if seen.rebalance <= seen.elapsed <= seen.rebalance + MAX_HEARTBEAT_MS:
         shares = [(Cause.SYNC_DEADLINE_MISSED, 0.3), *((cause, round(one * 0.7, 2)) for cause, one in shares)]
-    return shares
+    return sorted(shares, key=lambda it: -it[1])
 
 
 def _cap(seen: Silence) -> float:

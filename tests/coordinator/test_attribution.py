@@ -51,6 +51,7 @@ def test_confidences_are_shares_and_nothing_raises(seen: Silence) -> None:
     assert all(0 < share <= 1 for _, share in found)
     assert sum(share for _, share in found) <= 1.05
     assert len({cause for cause, _ in found}) == len(found)
+    assert [share for _, share in found] == sorted((share for _, share in found), reverse=True)
 
 
 @given(silences)
