@@ -43,8 +43,8 @@ RULES: tuple[Rule, ...] = (
         Kind.REBALANCE_STUCK,
         "read (probe, epochs), suspected (commits)",
         "one unbroken barrier past `stuck_after_ms`; a join phase that ended and began again breaks it",
-        "who has not rejoined is told by commits only: whoever fell silent long before the others, or still "
-        "commits; epoch-based groups' records name them",
+        "who has not rejoined is suspected by commits only: who fell silent before though it commits when "
+        "idle, or commits on; epoch-based groups' records name them",
     ),
     Rule(
         Kind.SESSION_TIMEOUT,
@@ -64,14 +64,15 @@ RULES: tuple[Rule, ...] = (
     Rule(
         Kind.MEMBER_SILENT,
         "suspected",
-        "the clock passes a member's deadline while others of its group still commit",
+        "the clock passes a member's deadline while others of its group (of one alone, its shard) go on",
         "members seen to commit when idle; members with steady traffic on several partitions, less surely, "
         "while others go on with the same topics",
     ),
     Rule(
         Kind.STORM,
         "derived (records), read (probe)",
-        "disruptive generations in a window; or looks that find the group rebalancing, in separate runs",
+        "disruptive generations in a window; or looks that find it in barriers that no calm generation "
+        "ended, in separate runs",
         "what counts is decided per generation, see below; the probe's rule needs a minute of looks",
     ),
     Rule(
