@@ -66,7 +66,7 @@ def test_history_tells_generations_causes_and_who(
     assert over_http == rows(capsys, "history", known.STORMY, "--tables", str(tables))
     assert {row["group"] for row in over_http} == {known.STORMY}
     table = printed(capsys, "history", known.STORMY, "--url", url, "--kind", "session_timeout")
-    assert "session timeout 97%" in table
+    assert "session timeout 96%" in table
     assert f"{known.STORMY}-d" in table
 
 
