@@ -33,11 +33,11 @@ class LedgerError(ConfigError):
 class Snapshot:
     """Everything that has to agree after a crash.
 
-    batches: query id -> last batch applied. positions: shard -> last offset whose findings have been told,
-    of the topic `topic_id` (a recreated topic counts its offsets anew) of the cluster `cluster_id`.
-    jsonl_bytes: committed length of findings.jsonl. now: the last batch's timestamp (ms). rollup, live,
-    health: states of the driver's parts. rebuilt: what is held over a rebuild of the state. generation: the
-    state of the last batch that a query made, -1 before the first.
+    batches: query id, or another name of it -> last batch applied. positions: shard -> last offset whose
+    findings have been told, of the topic `topic_id` (a recreated topic counts anew) of the cluster
+    `cluster_id`. jsonl_bytes: committed length of findings.jsonl. now: the last batch's timestamp (ms).
+    rollup, live, health: states of the driver's parts. rebuilt: what is held over a rebuild of the state.
+    generation: the state of the last batch that a query made, -1 before the first.
     """
 
     batches: dict[str, int] = field(default_factory=dict)
@@ -59,6 +59,21 @@ class Snapshot:
     def told(self, shard: int, offset: int) -> bool:
         """Whether the record at `offset` of `shard` has been told about by any query before."""
         return offset <= self.positions.get(shard, -1)
+
+    def name_of(self, query_id: str) -> str:
+        """Return the name under which the query's batches are told now: its newest."""
+        number = self._names_of(query_id)
+        return f"{query_id}.{number}" if number else query_id
+
+    def next_name_of(self, query_id: str) -> str:
+        """Return a name under which nothing was told yet."""
+        return f"{query_id}.{self._names_of(query_id) + 1}"
+
+    def _names_of(self, query_id: str) -> int:
+        number = 0
+        while f"{query_id}.{number + 1}" in self.batches:
+            number += 1
+        return number
 
     def passed_by(self, positions: Mapping[int, int]) -> bool:
         """Whether `positions` (shard -> last offset) reach beyond what has been told."""

@@ -51,13 +51,17 @@ class Manifest:
 
     catching_up: shard -> end offset found when this state was started; what lies before it is history.
     It is part of the manifest because a batch that is run again must see the same history.
-    rebuild: the word of `storage.rebuild` then: another one asks for a new state, once.
+    rebuild: the word of `storage.rebuild` then: another one asks for a new state, once. elsewhere: the URI
+    below which Spark's checkpoint lies, "" beside the manifest. untold: why the state before was given up,
+    until that has been told.
     """
 
     identity: Identity
     generation: int
     catching_up: dict[int, int]
     rebuild: str = ""
+    elsewhere: str = ""
+    untold: str = ""
 
     def grown(self, identity: Identity) -> Manifest:
         """Return the manifest once the job resumes on `identity`: new partitions are live from the start."""
@@ -109,6 +113,8 @@ def _from_json(body: Mapping[str, Any]) -> Manifest:
         generation=int(body["generation"]),
         catching_up={int(shard): int(end) for shard, end in body["catching_up"].items()},
         rebuild=str(body.get("rebuild", "")),
+        elsewhere=str(body.get("elsewhere", "")),
+        untold=str(body.get("untold", "")),
     )
 
 

@@ -5,7 +5,7 @@ file, which wins over the defaults (`config/load.py`). Unknown keys are refused 
 in a printed configuration (`config/secrets.py`).
 """
 
-from datetime import date
+from datetime import date, datetime
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Literal, Self
@@ -75,6 +75,7 @@ class Storage(Section):
     )
     rebuild: str = Field(
         default="",
+        max_length=64,
         description="A word of yours, a date for instance: state that was begun under another word, or whose "
         "manifest cannot be read, is rebuilt at the next start, once, as by `--rebuild-state`. Empty: never.",
     )
@@ -88,7 +89,13 @@ class Storage(Section):
     @classmethod
     def _as_word(cls, given: object) -> object:
         """Take what YAML reads as a date or a number for the word that it was written as."""
-        return str(given) if isinstance(given, date | int) and not isinstance(given, bool) else given
+        if isinstance(given, datetime):
+            # Its text would not be that of the file.
+            raise ValueError("put quotes around a word that is a time")  # noqa: TRY004 - pydantic's own
+        text = str(given) if isinstance(given, date | int) and not isinstance(given, bool) else given
+        if isinstance(text, str) and not text.strip().isprintable():
+            raise ValueError("must be printable")
+        return text.strip() if isinstance(text, str) else text
 
 
 class Outputs(Section):

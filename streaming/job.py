@@ -32,7 +32,7 @@ from rebalance_monitor.streaming.guard import (
 )
 from rebalance_monitor.streaming.lanes import Lanes
 from rebalance_monitor.streaming.outputs import Outputs
-from rebalance_monitor.streaming.plan import StatePlan, limit_of, plan_state
+from rebalance_monitor.streaming.plan import StatePlan, limit_of, plan_state, told_rebuilt
 from rebalance_monitor.streaming.query import End, Shape, ended_by_others, start_query, watch
 from rebalance_monitor.streaming.session import kafka_jars, shuffle_partitions, start_session
 from rebalance_monitor.streaming.settings import detection_settings
@@ -94,6 +94,8 @@ def run_job(
             if not state.rebuilt:
                 outputs.recall()
             _tell_of_start(outputs, state)
+            if state.rebuilt:
+                told_rebuilt(storage, state)
             session = early or start_session(
                 "rebalance-monitor", settings.spark.properties(), kafka_jars(settings)
             )

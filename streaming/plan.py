@@ -6,7 +6,6 @@ as if it were new. Those offsets go into the manifest first: every run of every 
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING
@@ -14,7 +13,6 @@ from typing import TYPE_CHECKING
 import structlog
 
 from rebalance_monitor.checkpoints.errors import FolderError
-from rebalance_monitor.checkpoints.files import replace_file
 from rebalance_monitor.checkpoints.ledger import Ledger
 from rebalance_monitor.checkpoints.manifest import (
     Identity,
@@ -75,18 +73,19 @@ def identity_of(facts: TopicFacts, buckets: int, lanes: int) -> Identity:
 def plan_state(storage: Storage, facts: TopicFacts, settings: Settings, *, rebuild: bool) -> StatePlan:
     """Return the state to run on and record it. Raises ManifestError where the stored one does not fit."""
     found = identity_of(facts, settings.buckets, shuffle_partitions(settings.spark.properties()))
-    if storage.remote and not storage.name.exists():
-        storage.states.mkdir(parents=True, exist_ok=True)
-        replace_file(storage.name, secrets.token_hex(6).encode())
+    storage.give_name()
     stored, rebuilt = _stored(storage.manifest, settings.storage.rebuild, rebuild=rebuild)
-    if stored is not None and not storage.checkpoint(stored.generation).is_dir():
-        log.warning("the checkpoint is gone: state is rebuilt", checkpoint=stored.generation)
-        rebuilt, stored = "its checkpoint was gone", None
+    spark_log = None if stored is None else _spark_log(storage, stored.generation)
+    lost = "" if stored is None else _lost(storage, stored, spark_log)
+    if lost:
+        log.warning("the checkpoint is gone: state is rebuilt", why=lost)
+        rebuilt, stored = lost, None
     if stored is not None:
-        plan = _resumed(storage, stored, found, facts)
+        plan = _resumed(storage, stored, found, facts, spark_log or SparkLog())
     else:
         number = next_generation(storage.states)
-        manifest = Manifest(found, number, _history(facts, settings), settings.storage.rebuild)
+        word = settings.storage.rebuild
+        manifest = Manifest(found, number, _history(facts, settings), word, storage.elsewhere, rebuilt)
         plan = StatePlan(manifest, storage.checkpoint(number), storage.location(number), rebuilt)
     says = "resuming" if stored else "beginning a new state"
     log.info(says, generation=plan.manifest.generation, partitions=facts.partitions)
@@ -99,6 +98,23 @@ def plan_state(storage: Storage, facts: TopicFacts, settings: Settings, *, rebui
     write_manifest(storage.manifest, plan.manifest)
     plan.checkpoint.mkdir(parents=True, exist_ok=True)
     return plan
+
+
+def told_rebuilt(storage: Storage, plan: StatePlan) -> None:
+    """Record that it was told why the state before was given up. Raises OSError."""
+    write_manifest(storage.manifest, replace(plan.manifest, untold=""))
+
+
+def _lost(storage: Storage, stored: Manifest, spark_log: SparkLog | None) -> str:
+    """Return why there is no checkpoint to go on with, "" where there is one."""
+    if not storage.checkpoint(stored.generation).is_dir():
+        return "its checkpoint was gone"
+    if stored.elsewhere != storage.elsewhere:
+        return "storage.checkpoint was changed"
+    is_empty = spark_log is not None and spark_log.begun < 0
+    if is_empty and Ledger(storage.ledger).load().generation == stored.generation:
+        return "its checkpoint was empty"
+    return ""
 
 
 def _stored(path: Place, word: str, *, rebuild: bool) -> tuple[Manifest | None, str]:
@@ -116,10 +132,11 @@ def _stored(path: Place, word: str, *, rebuild: bool) -> tuple[Manifest | None, 
     return stored, ""
 
 
-def _resumed(storage: Storage, stored: Manifest, found: Identity, facts: TopicFacts) -> StatePlan:
+def _resumed(
+    storage: Storage, stored: Manifest, found: Identity, facts: TopicFacts, spark_log: SparkLog
+) -> StatePlan:
     require_match(stored.identity, found)
     number = stored.generation
-    spark_log = _spark_log(storage, number)
     # The ledger knows it too, where Spark's log cannot be reached.
     ledger = Ledger(storage.ledger).load()
     told = ledger.on_topic(facts.id, facts.cluster_id).positions
@@ -129,21 +146,22 @@ def _resumed(storage: Storage, stored: Manifest, found: Identity, facts: TopicFa
         stored.grown(found),
         storage.checkpoint(number),
         storage.location(number),
+        stored.untold,
         lost=removed_unread(furthest, facts.begins),
         read=furthest,
         is_new=spark_log.begun < 0 and ledger.generation != number,
     )
 
 
-def _spark_log(storage: Storage, generation: int) -> SparkLog:
-    """Return what Spark has logged of this generation; an empty log where only Spark reaches it."""
+def _spark_log(storage: Storage, generation: int) -> SparkLog | None:
+    """Return what Spark has logged of this generation; None where only Spark reaches it."""
     if not storage.remote:
         return read_spark_log(storage.checkpoint(generation))
     try:
         return read_spark_log(place_at(storage.location(generation)))
     except (FolderError, OSError) as error:
         log.warning("the checkpoint's own log is not looked at", why=str(error))
-        return SparkLog()
+        return None
 
 
 def _forget_lost(ledger: Ledger, facts: TopicFacts) -> None:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 FIRST_BATCH = 10
+AGAIN_S = 5.0
+"""After which it is tried again where the storage failed: a try costs a full round of the sinks."""
 
 
 class Speaking:
@@ -35,7 +37,7 @@ class Speaking:
         self._notices, self._writer = notices, writer
         self._patience_ms = patience_ms
         self._now = now
-        self._is_owed = False
+        self._is_owed, self._again_at = False, float("-inf")
         self.begin()
 
     def begin(self) -> None:
@@ -65,9 +67,10 @@ class Speaking:
 
     def speak(self) -> None:
         """Tell what is still to be told, if nothing is in the way."""
-        if not self._is_owed:
+        if not self._is_owed or self._now() < self._again_at:
             return
         try:
             self._is_owed = not self._writer.speak()
         except OSError as error:
+            self._again_at = self._now() + AGAIN_S
             log.warning("what the monitor noticed cannot be told yet", why=str(error))

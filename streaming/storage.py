@@ -9,16 +9,23 @@ lies in a folder of the storage's own, so that neither another job nor a storage
 
 from __future__ import annotations
 
+import re
+import secrets
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rebalance_monitor.checkpoints.files import replace_file
 from rebalance_monitor.checkpoints.places import is_remote, place_at
+from rebalance_monitor.config.errors import ConfigError
 
 if TYPE_CHECKING:
     import os
 
     from rebalance_monitor.checkpoints.places import Place
+
+_BYTES = 6
+_NAME = re.compile(rf"[0-9a-f]{{{2 * _BYTES}}}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +61,21 @@ class Storage:
 
     @property
     def elsewhere(self) -> str:
-        """The URI below which Spark writes the checkpoints, "" for `states`. Raises OSError: no name."""
-        return f"{self.remote.rstrip('/')}/{self.name.read_text(encoding='utf-8')}" if self.remote else ""
+        """The URI below which Spark writes the checkpoints, "" for `states`. Raises OSError, ConfigError."""
+        if not self.remote:
+            return ""
+        name = self.name.read_text(encoding="utf-8").strip()
+        if not _NAME.fullmatch(name):
+            raise ConfigError(
+                f"{self.name} holds {name!r}, which is no name of a checkpoint; remove the file"
+            )
+        return f"{self.remote.rstrip('/')}/{name}"
+
+    def give_name(self) -> None:
+        """Choose the name, where checkpoints lie elsewhere and none was chosen yet. Raises OSError."""
+        if self.remote and not self.name.exists():
+            self.states.mkdir(parents=True, exist_ok=True)
+            replace_file(self.name, secrets.token_hex(_BYTES).encode())
 
     def location(self, generation: int) -> str:
         """Where Spark writes the checkpoint of one generation: a path or a URI. Raises OSError."""

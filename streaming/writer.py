@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import structlog
 
 from rebalance_monitor.coordinator.findings import stamp
+from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.streaming.batches import Batch, BatchKey, read_batch
 from rebalance_monitor.streaming.identities import SHOWN, Identities
 from rebalance_monitor.streaming.sinks import JsonLines, Telling
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 # The query id of batches that no query made.
 MONITOR = "monitor"
+# Told some seconds after the record that decides them; the others after their deadline and its grace.
+HELD_BACK, TOLD_LATE_MS = frozenset({Kind.GROUP_REMOVED, Kind.GROUP_MIGRATED}), 10_000
 # A line names so many incidents; the rest is in the findings.
 INCIDENTS = 5
 # A job that has nothing to tell writes a line this often all the same: its log shows that it runs.
@@ -125,14 +128,17 @@ class BatchWriter:
     def apply(self, key: BatchKey, batch: Batch) -> None:
         """Tell about `batch`, unless the ledger says that it has been told.
 
-        A checkpoint that is older than the ledger (a backup, a log that lost its newest files) numbers other
-        records as batches that are known: of these is told what is beyond the ledger.
+        A checkpoint that is older than the ledger (a backup, a log that lost its newest files) gives numbers
+        that are known to other batches. They are told under another name of the query, so that nothing that
+        was written under these numbers is taken for theirs, and only what is beyond the ledger.
         """
-        if not self._snapshot.has(*key):
-            self._tell(key, batch)
-        elif self._snapshot.passed_by(batch.positions):
-            log.warning("the checkpoint is older than the ledger", batch=key.batch_id)
-            self._tell(key, replace(batch, findings=list(filter(self._is_news, batch.findings))))
+        name = self._snapshot.name_of(key.query_id)
+        if not self._snapshot.has(name, key.batch_id):
+            self._tell(BatchKey(name, key.batch_id), self._beyond(batch) if name != key.query_id else batch)
+        elif batch.now > self._snapshot.now or self._snapshot.passed_by(batch.positions):
+            name = self._snapshot.next_name_of(key.query_id)
+            log.warning("the checkpoint is older than the ledger", batch=key.batch_id, told_as=name)
+            self._tell(BatchKey(name, key.batch_id), self._beyond(batch, self._snapshot.now))
         else:
             log.info("told before the restart", batch=key.batch_id)
         # Counted last, and once: what fails again and again, here or in Spark's own log, is no progress.
@@ -194,13 +200,23 @@ class BatchWriter:
             (again if known else news).append(finding)
         return again, news
 
-    def _is_news(self, finding: Finding) -> bool:
-        """Whether no batch that the ledger knows can have told it; history is sorted later."""
-        if finding.history:
-            return True
-        if finding.shard is not None and finding.offset is not None:
-            return not self._snapshot.told(finding.shard, finding.offset)
-        return finding.at > self._snapshot.now
+    def _beyond(self, batch: Batch, told_until: int = -1) -> Batch:
+        """Return the batch without the findings that the ledger's batches must have told.
+
+        `told_until`: time (ms) up to which they have looked at the clock, where this one looks for the first
+        time since. What is told some time after its own moment passes: rather twice than never.
+        """
+        late = max(self._snapshot.now if told_until < 0 else told_until, 0) - TOLD_LATE_MS
+
+        def is_news(finding: Finding) -> bool:
+            if finding.history:
+                return True
+            if finding.shard is None or finding.offset is None:
+                return told_until < 0 or finding.at > late
+            known = self._snapshot.told(finding.shard, finding.offset)
+            return not known or (finding.kind in HELD_BACK and finding.at > late)
+
+        return replace(batch, findings=list(filter(is_news, batch.findings)))
 
     def _named(self, finding: Finding) -> Finding:
         return replace(finding, cluster=self._cluster_name) if self._cluster_name else finding

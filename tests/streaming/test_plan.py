@@ -11,10 +11,11 @@ import pytest
 from rebalance_monitor.checkpoints.ledger import Ledger
 from rebalance_monitor.checkpoints.manifest import ManifestError, read_manifest
 from rebalance_monitor.checkpoints.spark_log import SparkLogError
+from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.config.model import Settings, Source
 from rebalance_monitor.config.model import Storage as StorageSettings
 from rebalance_monitor.streaming.epochs import Kept, Mark, Marks, read_marks, write_marks
-from rebalance_monitor.streaming.plan import StatePlan, limit_of, plan_state
+from rebalance_monitor.streaming.plan import StatePlan, limit_of, plan_state, told_rebuilt
 from rebalance_monitor.streaming.storage import Storage
 from rebalance_monitor.streaming.topic import TopicFacts
 
@@ -65,6 +66,7 @@ def test_a_new_word_asks_for_one_rebuild_and_the_same_word_for_none(tmp_path: Pa
     assert (first.rebuilt, plan(tmp_path, settings=june)) == ("", first)
     second = plan(tmp_path, settings=july)
     assert (second.rebuilt, second.manifest.generation) == ("asked for by storage.rebuild (july)", 2)
+    told_rebuilt(Storage(tmp_path), second)
     for settings in (july, Settings()):
         found = plan(tmp_path, settings=settings)
         assert (found.rebuilt, found.manifest.generation) == ("", 2)
@@ -167,6 +169,39 @@ def test_the_log_of_a_checkpoint_elsewhere_is_read_where_it_can_be_reached(tmp_p
     committed(replace(first, checkpoint=written), {0: 4, 1: 7, 2: 3})
     again = plan_state(storage, FACTS, Settings(), rebuild=False)
     assert (again.read, again.is_new) == ({0: 4, 1: 7, 2: 3}, False)
+
+
+def test_a_checkpoint_that_is_to_lie_elsewhere_from_now_on_is_rebuilt_there(tmp_path: Path) -> None:
+    plan(tmp_path)
+    away = Storage(tmp_path, (tmp_path / "away").as_uri())
+    moved = plan_state(away, FACTS, Settings(), rebuild=False)
+    assert (moved.rebuilt, moved.manifest.generation) == ("storage.checkpoint was changed", 2)
+    assert plan(tmp_path).manifest.generation == 3
+
+
+def test_a_checkpoint_that_was_emptied_under_a_ledger_that_knows_its_batches_is_rebuilt(
+    tmp_path: Path,
+) -> None:
+    plan(tmp_path)
+    ledger = Ledger(Storage(tmp_path).ledger)
+    ledger.commit(replace(ledger.load(), generation=1))
+    assert plan(tmp_path).rebuilt == "its checkpoint was empty"
+
+
+def test_a_rebuild_that_was_not_told_before_the_process_died_is_told_by_the_next(tmp_path: Path) -> None:
+    plan(tmp_path)
+    assert plan(tmp_path, settings=WORD).rebuilt == plan(tmp_path, settings=WORD).rebuilt != ""
+    told_rebuilt(Storage(tmp_path), plan(tmp_path, settings=WORD))
+    assert plan(tmp_path, settings=WORD).rebuilt == ""
+
+
+@pytest.mark.parametrize("name", ["", "../x", "ab c"])
+def test_a_damaged_name_of_a_checkpoint_is_refused(tmp_path: Path, name: str) -> None:
+    storage = Storage(tmp_path, "hdfs://name/x")
+    plan_state(storage, FACTS, Settings(), rebuild=False)
+    storage.name.write_text(name)
+    with pytest.raises(ConfigError, match="no name of a checkpoint"):
+        plan_state(storage, FACTS, Settings(), rebuild=False)
 
 
 def test_a_storage_made_anew_meets_no_checkpoint_of_the_one_before(tmp_path: Path) -> None:
