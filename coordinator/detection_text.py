@@ -205,13 +205,14 @@ An epoch-based group's records say themselves that it has not converged, and who
 Counted in a sliding window: losing a member that itself came after the first loss of the window, taking a
 member back after that, a rebalance among the same members, and failed generations. Losing and replacing older
 members counts only for a client that lost a new member twice. An empty generation counts where it lost a new
-member. A group storms at `storm_threshold`; or, by the probe, when it was seen rebalancing in half of the
-looks of two minutes, in three separate runs, but for barriers that ended in a generation that does not count.
+member without a goodbye; with goodbyes alone it ends what was noted: a job that runs again and again is none.
+A group storms at `storm_threshold`; or, by the probe, when seen rebalancing in half of the looks of two
+minutes, in three separate runs, but for barriers that ended in a generation that does not count.
 `group_overrides` change either rule for the groups of a pattern. First starts, scale-outs, cooperative
-follow-ups and Kafka Streams' probing do not count. When every member was replaced once, cleanly, it is a
-`rolling_restart`, however long it took; so is a second one right after it. In epoch-based groups departures,
-when they happen, and returns count, never plain joins. The worst offender is the client id and host in most
-counted generations, with its newest member.
+follow-ups and Kafka Streams' probing do not count. When every member was replaced once, cleanly, the group
+never being empty, it is a `rolling_restart`, however long; so is a second one after it. In epoch-based groups
+departures, when they happen, and returns count, never plain joins. The worst offender is the client id and
+host in most counted generations, with its newest member.
 
 ## The end of a group
 

@@ -2,7 +2,7 @@
 
 A restart has a record of its own while it goes on, for it may last longer than a storm's window. Once it is
 complete, what was noted of it counts no more: a roll-back that follows is another restart. A third one in a
-row is none any more.
+row is none any more, nor is one in which the group became empty.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import CauseEntry
 from rebalance_monitor.coordinator.kinds import Kind
-from rebalance_monitor.coordinator.reasons import seconds
+from rebalance_monitor.coordinator.reasons import MAJORITY, seconds
 
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings import Finding
@@ -39,9 +39,12 @@ LOSSES = frozenset({Code.RESTART, Code.LOST, Code.YOUNG})
 _CALM = frozenset({Code.RESTART, Code.RETURN, Code.FAILED})
 
 
-def follow(storm: StormState) -> None:
-    """Take what was noted last: a restart begins with a loss, and ends with what is a storm's business."""
-    if not all(event[1] in _CALM for event in storm.events):
+def follow(storm: StormState, *, empty: bool) -> None:
+    """Take what was noted last: a restart begins with a loss, and ends with what is a storm's business.
+
+    It ends, untold, where the group is `empty` now.
+    """
+    if empty or not all(event[1] in _CALM for event in storm.events):
         storm.restarting = -1
     elif storm.restarting < 0 and storm.events and storm.events[-1][1] == Code.RESTART:
         storm.restarting = int(storm.events[-1][0])
@@ -53,11 +56,23 @@ def forget(storm: StormState) -> None:
         storm.restarting = -1
 
 
+def is_stopped(causes: tuple[CauseEntry, ...]) -> bool:
+    """Whether the last members of a group said goodbye, as those of a job do whose work is done."""
+    return {entry.cause for entry in causes if entry.confidence >= MAJORITY} == {Cause.MEMBER_LEFT}
+
+
+def end_run(storm: StormState) -> None:
+    """Begin anew after a group that was stopped: its next members are not young for what went before."""
+    storm.restarting = -1
+    if not storm.incident:
+        storm.events = [event for event in storm.events if event[1] == Code.FAILED]
+
+
 def told(state: GroupState, scene: Scene, at: int) -> list[Finding]:
     """Say once, at `at` (ms), that every member was restarted: all that are there came during it."""
     storm = state.storm
     began = storm.restarting
-    removals = [event for event in storm.events if event[1] == Code.RESTART]
+    removals = [event for event in storm.events if event[1] == Code.RESTART and int(event[0]) >= began]
     if began < 0 or began == storm.restart_at or len(removals) < _RESTARTED:
         return []
     if len(state.members) < _RESTARTED or any(member.joined_at < began for member in state.members):

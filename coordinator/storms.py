@@ -4,13 +4,14 @@ What counts is decided per generation: losing a member that itself came during t
 taking a member back after that, a rebalance among the same members, and each failed generation. Losing and
 replacing members that were there before the disturbance counts only where the same client also lost a young
 member twice, so a rolling restart, in which every member goes and comes back once, is recognised and is no
-storm, nor is stopping the group after it. An Empty counts where it lost a young member. Departures from
-epoch-based groups are noted when they happen: a group that never converges storms as well. First starts,
-scale-outs, cooperative follow-ups and the rebalances that Kafka Streams announces are never noted. A storm
-resolves after the quiet time, counted between the times of records: records alone decide which storm a
-generation belongs to, the clock only tells the end sooner. A record that comes late for its own time
-therefore goes on with the storm that it belongs to; one that was told as over stays so until it has grown by
-the threshold, which is told as an update.
+storm, nor is stopping the group after it. An Empty counts where it lost a young member that said no goodbye;
+where all did the group was stopped, and begins anew with its next start. Departures from epoch-based groups
+are noted when they happen: a group that never converges storms as well. First starts, scale-outs, cooperative
+follow-ups and the rebalances that Kafka Streams announces are never noted. A storm resolves after the quiet
+time, counted between the times of records: records alone decide which storm a generation belongs to, the
+clock only tells the end sooner. A record that comes late for its own time therefore goes on with the storm
+that it belongs to; one that was told as over stays so until it has grown by the threshold, which is told as
+an update.
 """
 
 from __future__ import annotations
@@ -49,6 +50,8 @@ def note_generation(
     """Note one completed generation, or the Empty that ends one; ms `at` is the end of its join phase."""
     storm = state.storm
     found = _begin(state, scene, at)
+    if causes and causes[0].cause is Cause.FIRST_START:
+        return found
     left, back = _departed(state, change)
     code, offender = _classify(storm, replace(change, left=left), causes)
     starting = code is Code.SAME and (at - state.started_at <= START_MS or len(left) < len(change.left))
@@ -56,6 +59,9 @@ def note_generation(
         return found
     # Who returns within a convergence comes after its loss, which is when that began.
     when = at if state.group_type == "classic" else max(state.bumped_at, 0)
+    if not state.members and restarts.is_stopped(causes):
+        restarts.end_run(state.storm)
+        return found
     _append(state, when, code, len(left) + back, offender)
     return found + _judge(state, scene, at, causes) + restarts.told(state, scene, at)
 
@@ -70,6 +76,9 @@ def note_departure(
     if not _goes_for_good(state, member) or state.stable_epoch < 0:
         return []
     found = _begin(state, scene, scene.ts)
+    if not state.members and restarts.is_stopped(causes):
+        restarts.end_run(state.storm)
+        return found
     code, _ = _classify(state.storm, Change((), (member,), (), ()), causes)
     _append(state, scene.ts, code or Code.LOST, 1, member)
     return found + _judge(state, scene, scene.ts, causes)
@@ -158,7 +167,7 @@ def _append(state: GroupState, when: int, code: Code, generations: int, offender
         event[3] = f"{offender.client_id} {offender.host}"
         event += [offender.member_id, offender.instance_id or ""]
     state.storm.events.append(event)
-    restarts.follow(state.storm)
+    restarts.follow(state.storm, empty=not state.members)
 
 
 def _goes_for_good(state: GroupState, member: Member) -> bool:

@@ -1,0 +1,53 @@
+"""Groups that become empty again and again: jobs that are started, do their work and stop."""
+
+import pytest
+
+from rebalance_monitor.coordinator.findings import Finding
+from rebalance_monitor.coordinator.kinds import Kind
+from tests.coordinator.timeline import Client, Topic, findings
+
+
+def of(found: list[Finding], *kinds: Kind) -> list[Finding]:
+    return [one for one in found if one.kind in kinds and one.phase != "resolved"]
+
+
+def job(*, runs: int, every: int, members: int = 1, pods: bool) -> Topic:
+    """A job that runs `every` so many ms; its members commit, and leave one after the other."""
+    topic, number = Topic(), 1
+    for run in range(runs):
+        at = run * every
+        names = [
+            Client(f"m{place}-{run}", (place,), host=f"/10.0.{run * pods}.{place}", session=45_000)
+            for place in range(members)
+        ]
+        topic.generation(at, number, names)
+        for place, one in enumerate(names):
+            end = at + every * 3 // 4 + place * 2_000
+            topic.commits(at + 500 + place, end - 1_000, one, every=5_000, moving=5)
+            topic.commit(end - 3, {place: 10_000})
+            topic.generation(end, number + 1 + place, names[place + 1 :])
+        number += 1 + members
+    return topic.sorted()
+
+
+@pytest.mark.parametrize("members", [1, 2, 3])
+@pytest.mark.parametrize(("every", "pods"), [(120_000, False), (60_000, True), (60_000, False)])
+def test_a_job_that_runs_again_and_again_and_says_goodbye_is_neither_a_storm_nor_a_restart(
+    members: int, every: int, *, pods: bool
+) -> None:
+    found = findings(job(runs=10, every=every, members=members, pods=pods), until=400_000)
+    assert len(of(found, Kind.GROUP_EMPTY)) == 10
+    assert not of(found, Kind.STORM, Kind.ROLLING_RESTART)
+
+
+def test_a_group_that_was_empty_meanwhile_was_not_restarted_member_by_member() -> None:
+    first = [Client(f"m{place}-0", (place,), f"c{place}") for place in range(2)]
+    again = [Client(f"m{place}-1", (place,), f"c{place}") for place in range(2)]
+    for empty in (True, False):
+        topic = Topic()
+        topic.generation(0, 1, first)
+        topic.generation(60_000, 2, first[1:])
+        topic.generation(62_000, 3, [] if empty else [first[1], again[0]])
+        topic.generation(64_000, 4, again[:1])
+        topic.generation(66_000, 5, again)
+        assert bool(of(findings(topic), Kind.ROLLING_RESTART)) is not empty
