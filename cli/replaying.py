@@ -17,7 +17,14 @@ from rebalance_monitor.cluster.capture import CaptureError, read_capture
 from rebalance_monitor.coordinator import sightings as seen
 from rebalance_monitor.coordinator.findings import stamp
 from rebalance_monitor.coordinator.live import Live
-from rebalance_monitor.coordinator.outputs import FindingOut, GroupOut, Output, RemovedOut, StatOut
+from rebalance_monitor.coordinator.outputs import (
+    FindingOut,
+    GroupOut,
+    Output,
+    RemovedOut,
+    StatOut,
+    read_until,
+)
 from rebalance_monitor.coordinator.removal import CLOSES_AFTER_MS
 from rebalance_monitor.coordinator.rollup import RollUp
 from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
@@ -114,7 +121,7 @@ class Replay:
         findings = [out.finding for out in outputs if isinstance(out, FindingOut)]
         stats = [out for out in outputs if isinstance(out, StatOut)]
         self._learn(outputs)
-        found = live.on_sightings(looks, self.summaries, findings) if looks else []
+        found = live.on_sightings(looks, self.summaries, findings, read_until(stats)) if looks else []
         found += live.refine(findings)
         found += roll_up.on_batch(found, stats, now)
         told = [stamp(finding, now) for finding in found]

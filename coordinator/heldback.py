@@ -1,7 +1,8 @@
 """Silences that a coordinator's move explains, held back until a whole session has passed after it.
 
-A move gives every member a fresh session, so a silence that began before it says nothing for so long. If it
-lasts it is told then. What its group's records say of it meanwhile, or another move, decides it first.
+A move gives every member a fresh session, so a silence that began before it says nothing for so long, and so
+does a coordinator that answers nothing. If it lasts it is told then, once the records of that session are
+read. What its group's records say of it meanwhile, or another move, decides it first.
 """
 
 from __future__ import annotations
@@ -13,11 +14,15 @@ from rebalance_monitor.coordinator.findings import Finding, from_json, to_json
 from rebalance_monitor.coordinator.refinement import LOOKED_MS, session_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from rebalance_monitor.coordinator.looks import Unanswered
     from rebalance_monitor.coordinator.moves import Moves
 
 MAX_HELD = 1_000
+
+# One look may fail for reasons of the monitor's own.
+_LOOKS = 2
 
 
 class HeldBack:
@@ -32,8 +37,9 @@ class HeldBack:
         return [to_json(finding) for finding in self._held.values()]
 
     def keep(self, finding: Finding) -> None:
-        """Hold a silence back as it was told first."""
-        self._held.setdefault(finding.incident or "", finding)
+        """Hold the opening of a silence back; what goes on with one says nothing new until then."""
+        if finding.phase == "opened":
+            self._held.setdefault(finding.incident or "", finding)
         while len(self._held) > MAX_HELD:
             del self._held[next(iter(self._held))]
 
@@ -41,14 +47,44 @@ class HeldBack:
         """Forget a silence that goes on, or ends, with this finding."""
         self._held.pop(finding.incident or "", None)
 
-    def due(self, at: int, moves: Moves) -> list[Finding]:
-        """Return those that have lasted for a session after the last move, as a look at `at` (ms) finds."""
+    def forget(self, shard: int) -> None:
+        """Forget those of a shard."""
+        self._held = {name: finding for name, finding in self._held.items() if finding.shard != shard}
+
+    def due(
+        self, looks: Sequence[int], moves: Moves, unanswered: Unanswered, read: Mapping[int, int]
+    ) -> list[Finding]:
+        """Return those that have lasted for a session after the last move, as the last of `looks` finds.
+
+        `read`: shard -> time (ms) up to which its records are read.
+        """
         told = []
         for incident, finding in list(self._held.items()):
-            deadline = moves.at(finding.shard) + session_of(finding)
+            lost = _lost(looks, unanswered, moves.leader(finding.shard))
+            marks = [at for at in lost if at > moves.at(finding.shard)]
+            since = marks[-1] if len(marks) >= _LOOKS else moves.at(finding.shard)
+            deadline = since + session_of(finding)
             # What was read may lag behind the look.
-            if at >= deadline + LOOKED_MS:
+            known = min(looks[-1], read.get(finding.shard if finding.shard is not None else -1, -1))
+            if looks[-1] not in lost and known >= deadline + LOOKED_MS:
                 del self._held[incident]
-                details = finding.details | {"deadline_at": deadline}
-                told.append(replace(finding, at=deadline, opened_at=deadline, details=details))
+                told.append(_late(finding, deadline))
         return told
+
+
+def _lost(looks: Sequence[int], unanswered: Unanswered, leader: int | None) -> list[int]:
+    """Those of the looks that the coordinator `leader` did not answer."""
+    answered = set(unanswered.by(leader, looks))
+    return [at for at in looks if at not in answered]
+
+
+def _late(finding: Finding, at: int) -> Finding:
+    """Return a silence as it is told at `at` (ms), a session after the move."""
+    later = at - finding.at
+    silence = int(finding.details.get("silence_ms", 0)) + later
+    members = tuple(
+        replace(one, silence_ms=one.silence_ms + later) if one.silence_ms is not None else one
+        for one in finding.members
+    )
+    details = finding.details | {"deadline_at": at, "silence_ms": silence}
+    return replace(finding, at=at, opened_at=at, members=members, details=details)

@@ -49,6 +49,7 @@ class Live:
         self._settings = settings
         self._probed = Probed(settings, cluster)
         self._calm = Calm()
+        self._read: Mapping[int, int] = {}
         self._window = settings.longest_sightings_window_ms
         memory = state or {}
         self._looks: list[int] = list(memory.get("looks", ()))
@@ -90,8 +91,15 @@ class Live:
         names = (memory[slot] for memory in self._groups.values() for slot in ("open", "stuck", "storm"))
         return frozenset(name for name in names if name)
 
-    def forget_records(self) -> None:
-        """Forget what records told, or were not let tell: their state is begun anew and will not end it."""
+    def forget_records(self, shard: int | None = None) -> None:
+        """Forget what records told, or were not let tell: their state is begun anew and will not end it.
+
+        Without a `shard` that of all of them.
+        """
+        if shard is not None:
+            self._untold.forget(shard)
+            self._held.forget(shard)
+            return
         self._storms, self._one_storm = [], OneStorm()
         self._untold, self._held = Untold(), HeldBack()
 
@@ -100,12 +108,15 @@ class Live:
         sightings: Iterable[Sighting],
         summaries: Mapping[str, Mapping[str, Any]] | None = None,
         findings: Iterable[Finding] = (),
+        read: Mapping[int, int] | None = None,
     ) -> list[Finding]:
         """Take looks in time order; `summaries`: group -> its last summary (its generation, for ids).
 
-        `findings`: what the records of the same time told, and `refine` will be given.
+        `findings`: what the records of the same time told, and `refine` will be given. `read`: shard -> time
+        (ms) up to which its records are read with them; of others nobody knows.
         """
         found: list[Finding] = []
+        self._read = read or {}
         told = list(findings)
         self._calm = Calm(told)
         for ended in (one for one in told if one.phase == "resolved"):
@@ -182,9 +193,7 @@ class Live:
         self._reach.on_look(sighting, since)
         self._unanswered.on_look(sighting, since)
         found = self._moves.on_look(sighting) + self._visibility.on_look(sighting, summaries)
-        for late in self._held.due(sighting.at, self._moves):
-            self._untold.tell(late)
-            found.append(self._moves.placed(late))
+        found += self._late()
         seen = {group.group: group for group in sighting.groups}
         for name, group in seen.items():
             found += self._seen(sighting.at, group, summaries.get(name, _NONE), sighting.members.get(name))
@@ -193,6 +202,16 @@ class Live:
         for name in [name for name in self._groups if name not in seen and judged.knows(name)]:
             found += self._not_seen(name, sighting.at, since)
         return found
+
+    def _late(self) -> list[Finding]:
+        """Tell the silences that were held back and have lasted, as what was away meanwhile leaves them."""
+        told = []
+        for late in self._held.due(self._looks, self._moves, self._unanswered, self._read):
+            left = outages.excuse(late, self._reach.away, self._moves.at(late.shard))
+            if left is not None:
+                self._untold.tell(late)
+                told.append(self._moves.placed(left))
+        return told
 
     def _seen(
         self,

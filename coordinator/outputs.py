@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from rebalance_monitor.decoders.twins import quickly_made
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from rebalance_monitor.coordinator.findings import Finding
     from rebalance_monitor.coordinator.state import ShardState
 
@@ -48,6 +50,15 @@ class StatOut:
 Output = FindingOut | GroupOut | RemovedOut | StatOut
 
 
+def read_until(stats: Iterable[StatOut]) -> dict[int, int]:
+    """Shard -> time (ms) up to which everything in it has been read, of those that `stats` tell of."""
+    found: dict[int, int] = {}
+    for data in (stat.data for stat in stats if stat.kind == "shard" and "read_until" in stat.data):
+        until = int(data["read_until"])
+        found[data["shard"]] = min(until, found.get(data["shard"], until))
+    return found
+
+
 def counters(state: ShardState) -> list[Output]:
     """Return what was counted since the last clock, and count from nothing again."""
     data = {
@@ -59,6 +70,7 @@ def counters(state: ShardState) -> list[Output]:
         "groups": len(state.groups),
         "last_offset": state.last_offset,
         "last_ts": state.last_ts,
+        "read_until": state.now if state.catching_up_until is None else min(state.now, state.last_ts),
         "catching_up": int(state.catching_up_until is not None),
     }
     out: list[Output] = [StatOut("shard", data)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from rebalance_monitor.coordinator.findings import Finding
 
@@ -19,17 +19,24 @@ MAX_UNTOLD = 10_000
 class Untold:
     """Remembers them; `state` is what `snapshot` returned."""
 
-    def __init__(self, state: Iterable[str] = ()) -> None:
-        self._incidents = dict.fromkeys(state)
+    def __init__(self, state: Mapping[str, int | None] | Iterable[str] = ()) -> None:
+        # Earlier versions kept no shards.
+        self._incidents: dict[str, int | None] = dict.fromkeys(state)
+        if isinstance(state, dict):
+            self._incidents |= state
 
-    def snapshot(self) -> list[str]:
-        """JSON-able memory for the ledger."""
-        return list(self._incidents)
+    def snapshot(self) -> dict[str, int | None]:
+        """JSON-able memory for the ledger: incident -> its shard."""
+        return dict(self._incidents)
+
+    def forget(self, shard: int) -> None:
+        """Forget those of a shard."""
+        self._incidents = {name: one for name, one in self._incidents.items() if one != shard}
 
     def keep(self, finding: Finding) -> None:
         """Note a finding that is not told."""
         if finding.phase == "opened" and finding.incident:
-            self._incidents[finding.incident] = None
+            self._incidents[finding.incident] = finding.shard
             while len(self._incidents) > MAX_UNTOLD:
                 del self._incidents[next(iter(self._incidents))]
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.coordinator.epochs import GROUP_TYPES
 from rebalance_monitor.coordinator.live import Live
+from rebalance_monitor.coordinator.outputs import read_until
 from rebalance_monitor.coordinator.rebuilt import Outcome, Reading, Rebuilt
 from rebalance_monitor.coordinator.rollup import RollUp
 from rebalance_monitor.coordinator.sightings import SeenGroup, Sighting
@@ -73,8 +74,7 @@ class Parts:
 
         `groups`: all that are known, where history is read from its beginning.
         """
-        if shard is None:
-            self._live.forget_records()
+        self._live.forget_records(shard)
         probed = self._live.opened
         opened = [finding for finding in self._opened() if finding.incident not in probed]
         self._rebuilt.begin(opened, groups, shard)
@@ -103,7 +103,8 @@ class Parts:
                 self.begin_anew(shard=trouble["shard"])
         sightings = [sighting_of(look) for look in self._drain()]
         self._learn(batch)
-        seen = self._live.on_sightings(sightings, self._summaries, batch.findings)
+        read = read_until(stat for _, stat in batch.stats)
+        seen = self._live.on_sightings(sightings, self._summaries, batch.findings, read)
         told = [*self._live.refine(batch.findings), *seen]
         # A batch that Spark did not make has no time; Spark's goes back where the driver's clock does.
         self._now = batch.now if batch.now >= 0 else self._now

@@ -68,7 +68,7 @@ def test_of_a_suspected_barrier_that_the_probe_overruled_the_end_is_not_told_eit
     again = Live(SETTINGS, "c1", json.loads(json.dumps(live.snapshot())))
     looks(again, 60_000, 90_000, answered=False)
     assert again.refine([suspected("resolved", 90_000)]) == []
-    assert again.snapshot()["untold"] == []
+    assert again.snapshot()["untold"] == {}
 
 
 def test_a_silence_that_a_move_excuses_is_not_told_to_end_but_goes_on_when_it_lasts() -> None:
@@ -116,17 +116,17 @@ def test_what_was_not_told_is_forgotten_with_the_state_and_bounded_in_any_case()
     looks(live, 0, 60_000)
     live.refine([suspected("opened", 60_000)])
     live.forget_records()
-    assert live.snapshot()["untold"] == []
+    assert live.snapshot()["untold"] == {}
     many = Untold(f"i{number}" for number in range(MAX_UNTOLD))
     many.keep(finding(Kind.MEMBER_SILENT, "opened", 0, "newest"))
     assert len(many.snapshot()) == MAX_UNTOLD
-    assert many.snapshot()[-1] == "newest"
+    assert list(many.snapshot())[-1] == "newest"
 
 
 def test_a_finding_without_an_incident_is_never_held_for_the_end_of_one() -> None:
     untold = Untold()
     untold.keep(finding(Kind.POLL_INTERVAL_EXCEEDED, None, 0, None))
-    assert untold.snapshot() == []
+    assert untold.snapshot() == {}
     assert not untold.ends(finding(Kind.SESSION_TIMEOUT, None, 0, None))
 
 

@@ -223,7 +223,7 @@ def watched(
             for at in range(end - every + 1_000, end + 1_000, 1_000)
         ]
         found = [said.finding for said in out if isinstance(said, FindingOut)]
-        sighted = live.on_sightings(looks, summaries, found)
+        sighted = live.on_sightings(looks, summaries, found, {topic.shard: shard.state.now})
         told += live.refine(found) + sighted
         live = Live(settings, "c1", json.loads(json.dumps(live.snapshot())))
     return told
