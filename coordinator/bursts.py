@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import MAX_GROUPS, CauseEntry, Finding, finding_id
 from rebalance_monitor.coordinator.kinds import KINDS, Kind, Scope
-from rebalance_monitor.coordinator.reasons import MAJORITY
 from rebalance_monitor.coordinator.refinement import among_the_same
 
 if TYPE_CHECKING:
@@ -140,12 +139,12 @@ def _counting(findings: Iterable[Finding], now: int) -> list[tuple[int, str, Kin
 
 
 def _kind(finding: Finding) -> Kind | None:
-    first = finding.causes[0] if finding.causes else None
-    moved = first is not None and first.cause is Cause.COORDINATOR_MOVED
-    if finding.kind is Kind.REBALANCE and first and (moved or among_the_same(finding.causes)):
-        # Of a rejoin that is certain the probe has seen that no coordinator moved.
-        asked = first.cause is Cause.LEADER_REJOINED and first.confidence >= MAJORITY
-        return None if asked else Kind.COORDINATOR_MOVED
+    told = [entry.cause for entry in finding.causes]
+    # Where the probe has seen that no coordinator moved, that is none of the causes.
+    moved = Cause.COORDINATOR_MOVED in told
+    if finding.kind is Kind.REBALANCE and moved:
+        same = told[0] is Cause.COORDINATOR_MOVED or among_the_same(finding.causes)
+        return Kind.COORDINATOR_MOVED if same else None
     return finding.kind if finding.kind in {Kind.ROLLING_RESTART, Kind.SESSION_TIMEOUT} else None
 
 

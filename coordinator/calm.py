@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rebalance_monitor.coordinator.findings import Finding
+    from rebalance_monitor.coordinator.settings import DetectionSettings
 
 SLACK_MS = 2_500
 """How far the clock of the looks may be from that of the records, ms."""
@@ -24,11 +25,16 @@ Span = tuple[int, int]
 """After the first, until the second (ms)."""
 
 
-def span(finding: Finding) -> Span | None:
-    """Return when a barrier was held that ended in a generation which no storm counts, None for others."""
+def span(finding: Finding, settings: DetectionSettings) -> Span | None:
+    """Return when a barrier was held that ended in a generation which no storm counts, None for others.
+
+    One of which nobody knows when it began explains no more than a window of looks.
+    """
     if finding.kind is not Kind.REBALANCE or finding.details.get("disruptive"):
         return None
-    return (finding.started_at_min or 0) - SLACK_MS, finding.at + SLACK_MS
+    window = settings.for_group(finding.group or "").storm_sightings_window_ms
+    began = finding.at - window if finding.started_at_min is None else finding.started_at_min
+    return began - SLACK_MS, finding.at + SLACK_MS
 
 
 def explain(memory: dict[str, Any], explained: Span) -> None:
@@ -40,10 +46,10 @@ def explain(memory: dict[str, Any], explained: Span) -> None:
 class Calm:
     """The spans that some findings explain, by group."""
 
-    def __init__(self, findings: Iterable[Finding] = ()) -> None:
+    def __init__(self, settings: DetectionSettings, findings: Iterable[Finding] = ()) -> None:
         self._spans: defaultdict[str, list[Span]] = defaultdict(list)
         for finding in findings:
-            found = span(finding)
+            found = span(finding, settings)
             if found is not None:
                 self._spans[finding.group or ""].append(found)
 

@@ -48,7 +48,7 @@ class Live:
     ) -> None:
         self._settings = settings
         self._probed = Probed(settings, cluster)
-        self._calm = Calm()
+        self._calm = Calm(settings)
         self._read: Mapping[int, int] = {}
         self._window = settings.longest_sightings_window_ms
         memory = state or {}
@@ -118,7 +118,7 @@ class Live:
         found: list[Finding] = []
         self._read = read or {}
         told = list(findings)
-        self._calm = Calm(told)
+        self._calm = Calm(self._settings, told)
         for ended in (one for one in told if one.phase == "resolved"):
             self._held.drop(ended)
         for sighting in sightings:
@@ -177,7 +177,7 @@ class Live:
         """End one barrier with each completed generation; a storm that records opened is not opened twice."""
         group = finding.group or ""
         if finding.kind in {Kind.REBALANCE, Kind.GROUP_EMPTY} and group in self._groups:
-            memory, explained = self._groups[group], calm.span(finding)
+            memory, explained = self._groups[group], calm.span(finding, self._settings)
             memory["since"], memory["again"] = max(memory["since"], finding.at), False
             if explained is not None:
                 calm.explain(memory, explained)

@@ -85,6 +85,7 @@ def remembered(
         "type": group.group_type,
         "protocol_type": group.protocol_type,
         "count": 0,
+        "listed": dict(listed(before)),
         **{name: kept[name] for name in ("sightings", "counted", "runs", "storm", "storm_at")},
     }
 
@@ -121,7 +122,8 @@ def _trim(memory: dict[str, Any], looks: Sequence[int]) -> None:
         return
     firsts = {next((at for at in sightings if at >= memory[mark]), -1) for mark in ("opened", "since")}
     memory["sightings"] = [at for at in sightings if at >= looks[0] or at in firsts]
-    memory["counted"] = [at for at in memory["counted"] if at >= looks[0]]
+    for times in ("counted", "runs"):
+        memory[times] = [at for at in memory[times] if at >= looks[0]]
 
 
 def stuck_for(memory: Mapping[str, Any], at: int) -> int:

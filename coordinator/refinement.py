@@ -124,7 +124,10 @@ def _over_capacity(finding: Finding, moved_at: int) -> Finding:
 
 
 def _came_and_went(finding: Finding, listed: Mapping[str, int]) -> Finding:
-    """Claim no cause of a rebalance among the same members that one that no record has took part in."""
+    """Claim no cause of a rebalance among the same members that one that no record has took part in.
+
+    Nor that the coordinator moved, unless looks saw that it did.
+    """
     ended = finding.at - (finding.sync_ms or 0)
     since = -1 if finding.started_at_min is None else finding.started_at_min
     known = {member.member_id for member in finding.members}
@@ -132,7 +135,9 @@ def _came_and_went(finding: Finding, listed: Mapping[str, int]) -> Finding:
     if not strangers or len(known) < (finding.members_total or 0) or not among_the_same(finding.causes):
         return finding
     why = f"{len(strangers)} members that no record has were seen in its barrier: they came and went"
-    rest = (replace(entry, confidence=0.2) for entry in finding.causes if entry.cause is not Cause.UNKNOWN)
+    moved = finding.causes[0].cause is Cause.COORDINATOR_MOVED
+    told = {Cause.LEADER_REJOINED, Cause.COORDINATOR_MOVED} if moved else {Cause.LEADER_REJOINED}
+    rest = (replace(entry, confidence=0.2) for entry in finding.causes if entry.cause in told)
     return replace(finding, causes=(CauseEntry(Cause.UNKNOWN, 0.55, why), *rest))
 
 
@@ -149,9 +154,8 @@ def _moved(finding: Finding, moved_at: int, led: Sequence[int]) -> Finding:
         return finding
     # A look tells of a move some time after it: the record may come between.
     if moved_at < 0 or not -LOOKED_MS <= apart <= AFTER_MOVE_MS:
-        asked = finding.causes[0].cause is Cause.LEADER_REJOINED
-        looked = asked and any(abs(finding.at - at) <= LOOKED_MS for at in led)
-        return _asked(finding) if looked else finding
+        looked = any(abs(finding.at - at) <= LOOKED_MS for at in led)
+        return _unmoved(finding) if looked else finding
     why = f"same members {seconds(max(0, apart))} after their coordinator moved"
     rest = tuple(
         replace(entry, confidence=0.1)
@@ -161,8 +165,10 @@ def _moved(finding: Finding, moved_at: int, led: Sequence[int]) -> Finding:
     return replace(finding, causes=(CauseEntry(Cause.COORDINATOR_MOVED, 0.85, why), *rest))
 
 
-def _asked(finding: Finding) -> Finding:
-    """Nothing moved, as the looks saw: a member asked for the rebalance."""
-    kept = [entry for entry in finding.causes if entry.cause is Cause.LEADER_REJOINED]
+def _unmoved(finding: Finding) -> Finding:
+    """Nothing moved, as the looks saw: a member asked for it, or what generations failed by is not told."""
+    kept = tuple(entry for entry in finding.causes if entry.cause is not Cause.COORDINATOR_MOVED)
+    if finding.causes[0].cause is not Cause.LEADER_REJOINED:
+        return replace(finding, causes=kept) if finding.causes[0].cause is Cause.UNKNOWN else finding
     why = kept[0].why + "; its coordinator did not move"
     return replace(finding, causes=(replace(kept[0], confidence=0.85, why=why),))

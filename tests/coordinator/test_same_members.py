@@ -1,11 +1,14 @@
 """Rebalances among the same members: who asked for them, and where nobody can say."""
 
+from dataclasses import replace
+
 import pytest
 
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import CauseEntry
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.live import Live
+from rebalance_monitor.coordinator.rollup import RollUp
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.sightings import SeenGroup, Sighting
 from tests.coordinator.timeline import T0, Client, Topic, findings
@@ -36,17 +39,31 @@ def test_without_any_sign_of_others_a_member_asked() -> None:
 @pytest.mark.parametrize("number", [3, 5])
 def test_where_generations_failed_nobody_knows_who_came_and_went_in_them(number: int) -> None:
     found = told(number)
-    assert found[0].cause is Cause.UNKNOWN
+    assert [one.cause for one in found] == [Cause.UNKNOWN, Cause.LEADER_REJOINED]
     assert all(one.confidence < 0.6 for one in found)
 
 
 @pytest.mark.parametrize("number", [2, 3])
 def test_one_that_was_seen_and_that_no_record_has_came_and_went(number: int) -> None:
     found = told(number, listed=("a-1", "b-1", "c-1"))
-    assert found[0].cause is Cause.UNKNOWN
+    assert [one.cause for one in found] == [Cause.UNKNOWN, Cause.LEADER_REJOINED]
     assert all(one.confidence < 0.6 for one in found)
 
 
 @pytest.mark.parametrize("number", [2, 3])
 def test_a_move_of_the_coordinator_is_told_whatever_failed_on_the_way(number: int) -> None:
     assert (told(number, moved_at=58_000)[0].cause) is Cause.COORDINATOR_MOVED
+
+
+@pytest.mark.parametrize(("number", "listed"), [(2, ()), (3, ()), (2, ("c-1",)), (3, ("c-1",))])
+def test_groups_of_which_looks_saw_that_no_coordinator_moved_are_no_burst_of_moves(
+    number: int, listed: tuple[str, ...]
+) -> None:
+    for moved_at, bursts in ((10**6, 0), (58_000, 1)):
+        causes = told(number, listed=listed, moved_at=moved_at)
+        topic = Topic()
+        topic.generation(0, 1, [A, B])
+        one = replace(findings(topic)[0], kind=Kind.REBALANCE, at=T0, causes=causes)
+        rollup = RollUp(DetectionSettings(), "c1")
+        rollup.on_batch([replace(one, group=f"g{n}", id=f"{n:016x}") for n in range(8)], [], T0)
+        assert len(rollup.on_batch([], [], T0 + 4_000)) == bursts

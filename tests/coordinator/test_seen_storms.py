@@ -1,10 +1,18 @@
 """Storms by sightings: barriers that a calm generation explains are none, however many looks see them."""
 
+from dataclasses import replace
+
 import pytest
 
+from rebalance_monitor.coordinator.calm import SLACK_MS, span
 from rebalance_monitor.coordinator.findings import Finding
 from rebalance_monitor.coordinator.kinds import Kind
-from tests.coordinator.timeline import Client, Topic, watched
+from rebalance_monitor.coordinator.live import Live
+from rebalance_monitor.coordinator.settings import DetectionSettings
+from rebalance_monitor.coordinator.sightings import SeenGroup, Sighting
+from tests.coordinator.timeline import T0, Client, Topic, findings, watched
+
+PREPARING = "PreparingRebalance"
 
 
 def member(place: int, turn: int = 0) -> Client:
@@ -68,3 +76,33 @@ def test_generations_that_complete_among_the_same_members_or_after_failed_ones_a
             topic.generation(ended, 2 + turn + skipped * (turn + 1), members)
         found = storms(topic, barriers)
         assert next(one.phase for one in found) == "opened", skipped
+
+
+def looking(at: int, state: str, *listed: str) -> Sighting:
+    who = {"g": tuple((name, "", "c", "/h") for name in listed)}
+    seen = (SeenGroup("g", state, "classic", "consumer"),) if state else ()
+    return Sighting(T0 + at, seen, ((7, 1, 1),), ((1, True),), who if listed else {})
+
+
+def test_whom_looks_listed_in_a_barrier_is_still_known_when_the_next_one_has_begun() -> None:
+    live = Live(DetectionSettings(), "c1")
+    live.on_sightings([looking(1_000, PREPARING, "x"), looking(2_000, ""), looking(3_000, PREPARING)])
+    assert live.snapshot()["groups"]["g"]["listed"] == {"x": T0 + 1_000}
+
+
+def test_barriers_that_begin_anew_for_hours_need_no_more_memory_than_those_of_minutes() -> None:
+    live = Live(DetectionSettings(), "c1")
+    states = ("PreparingRebalance", "CompletingRebalance")
+    live.on_sightings([looking(at, states[at // 1_000 % 2]) for at in range(0, 4_000_000, 1_000)])
+    memory = live.snapshot()["groups"]["g"]
+    assert len(memory["runs"]) <= len(memory["counted"]) <= len(live.snapshot()["looks"]) * 2 + 11
+
+
+def test_a_generation_of_which_nobody_knows_when_it_began_explains_a_window_of_looks() -> None:
+    topic = Topic()
+    topic.generation(500_000, 7, [member(0)])
+    (first,) = [one for one in findings(topic) if one.kind is Kind.REBALANCE]
+    settings = DetectionSettings()
+    until = first.at + SLACK_MS
+    since = until - settings.storm_sightings_window_ms - 2 * SLACK_MS
+    assert span(replace(first, started_at_min=None), settings) == (since, until)
