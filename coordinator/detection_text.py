@@ -181,7 +181,7 @@ In KIP-848 groups commits do not extend the session and the timeout is in no rec
 has to give up partitions passes its rebalance deadline from the moment it was told; so does a member of a
 streams group that has to give up tasks. Members of share groups commit nothing here, those of streams groups
 only what is new: no other deadline is judged. Deadlines start anew after the start of the monitor and after a
-coordinator move: a silence that lasts is told a session after that.
+coordinator move: a silence that lasts is told once a session after that is answered for, and read.
 
 ## In progress and stuck
 

@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rebalance_monitor.checkpoints.ledger import Ledger
+from rebalance_monitor.checkpoints.ledger import Ledger, Snapshot
 from rebalance_monitor.cluster.errors import DependencyError
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import from_json
+from rebalance_monitor.coordinator.outputs import StatOut, counters, read_until
 from rebalance_monitor.coordinator.settings import DetectionSettings
+from rebalance_monitor.coordinator.shard import new_shard_state
+from rebalance_monitor.streaming.batches import Batch
 from rebalance_monitor.streaming.failures import ERROR, FAILURES, NO_ROOM, full_disk, judged, scratch
 from rebalance_monitor.streaming.notices import Notices
 from rebalance_monitor.streaming.parts import Parts
@@ -89,3 +92,21 @@ def test_what_a_full_disk_did_not_take_is_told_once_there_is_room_and_once(tmp_p
     assert writer.speak()
     found = [from_json(line) for line in storage.jsonl.read_text().splitlines()]
     assert [(finding.details["cause"], finding.phase) for finding in found] == [("behind", "opened")]
+
+
+def test_with_the_state_of_one_shard_only_its_own_untold_findings_are_dropped() -> None:
+    parts = Parts(DetectionSettings(), "c1", list)
+    parts.restore(Snapshot(live={"untold": {"a": 3, "b": 7}}))
+    parts.findings(Batch(troubles=[{"kind": "state_lost", "shard": 3, "error": "why"}]), 0)
+    assert parts.into(Snapshot()).live["untold"] == {"b": 7}
+
+
+def test_of_a_shard_that_catches_up_only_what_is_read_counts_as_read() -> None:
+    one = {"shard": 3, "bucket": 0, "read_until": 50}
+    stats = [StatOut("shard", one), StatOut("shard", {**one, "read_until": 40}), StatOut("other", one)]
+    assert read_until(stats) == {3: 40}
+    state = new_shard_state(3, 0, 100)
+    state.now, state.last_ts = 90, 20
+    assert read_until(said for said in counters(state) if isinstance(said, StatOut)) == {3: 20}
+    state.catching_up_until = None
+    assert read_until(said for said in counters(state) if isinstance(said, StatOut)) == {3: 90}
