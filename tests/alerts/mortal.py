@@ -78,7 +78,8 @@ def job(folder: str, api: str, started_at: int) -> None:
     route = {"receiver": "sre", "group_wait": "150ms", "group_interval": "250ms"}
     settings = Settings(alerts={"receivers": [{"name": "sre", "slack": slack_options}], "route": route})
     storage = storage_at(folder)
-    alerting = Alerting(settings, storage, "c1", lambda *_: None, lambda _: None)
+    # The name under which the findings come: under another one they would be another cluster's.
+    alerting = Alerting(settings, storage, "prod", lambda *_: None, lambda _: None)
     ledger = Ledger(storage.ledger)
     with alerting:
         parts = Parts(DetectionSettings(behind_after_ms=86_400_000), "c1", list)
