@@ -87,7 +87,7 @@ class Job:
             raise DependencyError(f"The monitor did not start within {patience_s:.0f} s:\n{self._log()}")
 
     def _committed(self) -> bool:
-        return any(self.storage.glob("state/*/commits/[0-9]*"))
+        return any(self.storage.glob("state/**/commits/[0-9]*"))
 
     @property
     def alive(self) -> bool:

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from rebalance_monitor.checkpoints.places import Place
 
 _BYTES = 6
-_NAME = re.compile(rf"[0-9a-f]{{{2 * _BYTES}}}")
+# The letter: a name must not look like the number of a generation.
+_NAME = re.compile(rf"m[0-9a-f]{{{2 * _BYTES}}}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ class Storage:
         """Choose the name, where checkpoints lie elsewhere and none was chosen yet. Raises OSError."""
         if self.remote and not self.name.exists():
             self.states.mkdir(parents=True, exist_ok=True)
-            replace_file(self.name, secrets.token_hex(_BYTES).encode())
+            replace_file(self.name, f"m{secrets.token_hex(_BYTES)}".encode())
 
     def location(self, generation: int) -> str:
         """Where Spark writes the checkpoint of one generation: a path or a URI. Raises OSError."""

@@ -109,8 +109,8 @@ def test_what_spark_keeps_elsewhere_is_told_and_removed_too(
     (tmp_path / "spark" / "manifest.json").rename(tmp_path / "manifest.json")
     for number in (1, 2):
         (tmp_path / "state" / str(number)).mkdir(parents=True)
-    (tmp_path / "state" / "name").write_text("7f3a00000001")
-    (tmp_path / "spark" / "state").rename(tmp_path / "spark" / "7f3a00000001")
+    (tmp_path / "state" / "name").write_text("m7f3a00000001")
+    (tmp_path / "spark" / "state").rename(tmp_path / "spark" / "m7f3a00000001")
     elsewhere = (tmp_path / "spark").as_uri()
     at = ["--set", f"storage.path={tmp_path}", "--set", f"storage.checkpoint={elsewhere}"]
     assert run(["checkpoint", "inspect", "-o", "json", *at]) == 0
@@ -118,7 +118,7 @@ def test_what_spark_keeps_elsewhere_is_told_and_removed_too(
     assert [(row["state"], row["last batch"], row["read up to"]) for row in rows] == [(1, 9, 5), (2, 2, 11)]
     assert run(["checkpoint", "prune", "--yes", *at]) == 0
     assert {path.name for path in (tmp_path / "state").iterdir()} == {"2", "name"}
-    assert [path.name for path in (tmp_path / "spark" / "7f3a00000001").iterdir()] == ["2"]
+    assert [path.name for path in (tmp_path / "spark" / "m7f3a00000001").iterdir()] == ["2"]
     capsys.readouterr()
     unknown = ["--set", f"storage.path={tmp_path}", "--set", "storage.checkpoint=dbfs:/x"]
     assert run(["checkpoint", "inspect", *unknown]) == 0

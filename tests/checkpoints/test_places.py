@@ -328,8 +328,8 @@ def test_spark_is_given_the_name_that_hadoop_knows(s3: str, tmp_path: Path) -> N
 def test_a_checkpoint_elsewhere_lies_in_a_folder_of_the_storages_own(tmp_path: Path) -> None:
     storage = storage_at(str(tmp_path), "hdfs://name/x/")
     storage.states.mkdir()
-    storage.name.write_text("7f3a00000001")
-    assert storage.location(2) == "hdfs://name/x/7f3a00000001/2"
+    storage.name.write_text("m7f3a00000001")
+    assert storage.location(2) == "hdfs://name/x/m7f3a00000001/2"
 
 
 def test_a_store_that_cannot_be_written_is_told_in_one_sentence(s3: str, tmp_path: Path) -> None:

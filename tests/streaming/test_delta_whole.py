@@ -98,7 +98,7 @@ class Whole:
         """Make ledger and checkpoint as they were before `batch` was committed; the table keeps it."""
         newest = max(earlier for earlier in self.ledgers if earlier < batch)
         (self.job.storage / "ledger" / "snapshot.json").write_bytes(self.ledgers[newest])
-        for path in self.job.storage.glob("state/*/commits/*"):
+        for path in self.job.storage.glob("state/*/*/commits/*"):
             if path.name.strip(".").partition(".")[0] == str(batch):
                 path.unlink()
 
