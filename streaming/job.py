@@ -21,7 +21,7 @@ from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.streaming.broker_values import BrokerValues
 from rebalance_monitor.streaming.delta import early_session
 from rebalance_monitor.streaming.epochs import read_marks
-from rebalance_monitor.streaming.failures import ERROR, judged, scratch
+from rebalance_monitor.streaming.failures import judged, scratch
 from rebalance_monitor.streaming.guard import (
     SightCheck,
     has_read,
@@ -150,12 +150,8 @@ class _Job:
             raise
 
     def _tell_end(self, why: str) -> None:
-        self.outputs.notices.hold(Cause.BLIND, f"the monitor stopped: {why}")
-        try:
-            self.outputs.writer.speak()
-        except OSError as error:
-            # What ends the job may be a full disk: then that is the error to be raised.
-            log.warning("the end could not be told", why=str(error)[:ERROR])
+        # What ends the job may be a full disk: then that is the error to be raised.
+        self.speaking.say(Cause.BLIND, f"the monitor stopped: {why}")
 
     def _loop(self, facts: TopicFacts) -> None:
         source = self.settings.source

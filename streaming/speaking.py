@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from rebalance_monitor.coordinator.causes import Cause
+from rebalance_monitor.streaming.failures import ERROR
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,9 +61,9 @@ class Speaking:
         self.speak()
 
     def say(self, cause: Cause, why: str) -> None:
-        """Tell, now or at a later turn, that a condition holds."""
+        """Tell, now or at a later turn, that a condition holds; there may be no later one."""
         self._notices.hold(cause, why)
-        self._is_owed = True
+        self._is_owed, self._again_at = True, float("-inf")
         self.speak()
 
     def speak(self) -> None:
@@ -73,4 +74,4 @@ class Speaking:
             self._is_owed = not self._writer.speak()
         except OSError as error:
             self._again_at = self._now() + AGAIN_S
-            log.warning("what the monitor noticed cannot be told yet", why=str(error))
+            log.warning("what the monitor noticed cannot be told yet", why=str(error)[:ERROR])
