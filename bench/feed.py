@@ -1,9 +1,10 @@
 """Feeds a broker as a busy cluster would: every group commits every few seconds, some rebalance meanwhile.
 
 First every group's metadata and one commit of each partition, at once; then `--per-s` commits a second, the
-groups in turn, and `--rebalances` new generations a second, until `--seconds` are over. Record times are when
-they are produced. `--hot` puts that share of the groups into partition 0; `--one` lets the first group make
-that share of the commits, while the others rebalance and share the rest.
+groups in turn, and `--rebalances` new generations a second, until `--seconds` are over. Each comes in a tenth
+of its second that is drawn by lot: at a fixed one all would wait equally long for the monitor's trigger.
+Record times are when they are produced. `--hot` puts that share of the groups into partition 0; `--one` lets
+the first group make that share of the commits, while the others rebalance and share the rest.
 
     python bench/feed.py --bootstrap 127.0.0.1:9092 --groups 10000 --per-s 20000 --seconds 60
 """
@@ -13,8 +14,10 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 from itertools import cycle
+from random import Random
 from typing import TYPE_CHECKING
 
 from load import load, producer
@@ -70,9 +73,12 @@ def run(feed: Feed, options: argparse.Namespace) -> int:
     sent = load(options.bootstrap, feed.beginning(), client)
     print("begun", flush=True)
     began, due = time.monotonic(), 0.0
+    lot, drawn = Random(0), Counter[int]()  # noqa: S311 - nothing to guess
     for number in range(int(options.seconds * TICKS_PER_S)):
-        first = number % TICKS_PER_S == 0
-        messages = feed.tick(options.per_s // TICKS_PER_S, options.rebalances if first else 0)
+        tick = number % TICKS_PER_S
+        if tick == 0:
+            drawn = Counter(lot.choices(range(TICKS_PER_S), k=options.rebalances))
+        messages = feed.tick(options.per_s // TICKS_PER_S, drawn[tick])
         sent += load(options.bootstrap, messages, client)
         due += 1 / TICKS_PER_S
         time.sleep(max(0.0, began + due - time.monotonic()))

@@ -41,7 +41,7 @@ DEFAULT_CHECKPOINTS = "org.apache.spark.sql.execution.streaming.FileContextBased
 class Variant:
     """One setting of all levers; the defaults are the job's."""
 
-    wait_ms: int = 5
+    wait_ms: int = 0
     coalesce: int = 2
     partitions: int = 1
     lanes: int = 0
@@ -56,6 +56,7 @@ VARIANTS: dict[str, Variant] = {
     "all levers on": ON,
     "coalesce(1) after the source": replace(ON, coalesce=1),
     "no coalesce (50 source tasks)": replace(ON, coalesce=0),
+    "fetch.max.wait.ms 5": replace(ON, wait_ms=5),
     "fetch.max.wait.ms 500 (default)": replace(ON, wait_ms=500),
     "stock Python daemon": replace(ON, daemon="pyspark.daemon"),
     "default checkpoint file manager": replace(ON, checkpoints=DEFAULT_CHECKPOINTS),

@@ -76,7 +76,7 @@ def kafka_frame(
         "startingOffsets": "earliest",
         "failOnDataLoss": "false",
         "kafka.isolation.level": "read_uncommitted",
-        "kafka.fetch.max.wait.ms": "5",
+        "kafka.fetch.max.wait.ms": "0",
         "kafka.max.poll.records": "50000",
         **options,
     }

@@ -3,13 +3,14 @@
 Starts a lab broker, feeds it (feed.py) and runs the production job with all its sinks in a process of its
 own. After the warm-up it counts, over `--seconds`: batch time (Spark's `triggerExecution`), finding delay
 (record time to ledger commit, live findings that a record decided), CPU seconds of the job's processes as a
-share of the cores, state bytes per batch, peak memory.
+share of the cores (and what the host took from them meanwhile), state bytes per batch, peak memory.
 Prints one line and writes it to build/bench/steady.json under `--name`.
 
     python bench/steady.py                                   10,000 groups, 20,000 commits/s
     python bench/steady.py --groups 50 --per-s 100           a small cluster
     python bench/steady.py --groups 50 --per-s 0 --rebalances 0     nothing but empty batches
     python bench/steady.py --hot 0.5 --buckets 4             half of the traffic in one shard
+    python bench/steady.py --set source.fetch_max_wait_ms=0  with another setting of the job's
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from feeding import feeding
-from trees import Meter
+from trees import Meter, stolen_s
 
 from rebalance_monitor.lab.broker import LabBroker
 
@@ -82,6 +83,7 @@ def run_child(options: argparse.Namespace) -> dict[str, Any]:
         "trigger_seconds": options.trigger,
         "buckets": options.buckets,
         "spark": {"spark.sql.streaming.numRecentProgressUpdates": str(BATCHES_KEPT), **dict(options.conf)},
+        **dict(options.set),
     }
     stop, listener = threading.Event(), Listener()
     found: dict[str, Any] = {}
@@ -106,14 +108,14 @@ def observe(listener: Listener, options: argparse.Namespace) -> dict[str, Any]:
     first = time.monotonic() - began
     time.sleep(options.warm)
     with Meter() as meter:
-        before, start = meter.read(), time.monotonic()
+        before, stolen, start = meter.read(), stolen_s(), time.monotonic()
         time.sleep(options.seconds)
-        after, took = meter.read(), time.monotonic() - start
+        after, stolen, took = meter.read(), stolen_s() - stolen, time.monotonic() - start
     delays = [delay for at, delay in listener.delays if at >= start]
     batches = [batch for batch in listener.batches if batch[0] >= start]
     reports = batch_reports(len(batches))
     times = [stages["triggerExecution"] for stages in reports]
-    cpu = after.cpu_s - before.cpu_s
+    cpu, all_of_it = after.cpu_s - before.cpu_s, took * (os.cpu_count() or 1)
     return {
         "batches": len(batches),
         "findings": len(delays),
@@ -126,7 +128,8 @@ def observe(listener: Listener, options: argparse.Namespace) -> dict[str, Any]:
         },
         "delay_ms_p50": quantile(delays, 0.5),
         "delay_ms_p95": quantile(delays, 0.95),
-        "cpu_share": round(cpu / took / (os.cpu_count() or 1), 3),
+        "cpu_share": round(cpu / all_of_it, 3),
+        "stolen_share": round(stolen / all_of_it, 3),
         "cpu_ms_per_batch": round(cpu * 1000 / max(1, len(batches))),
         "jvm_share_of_cpu": round((after.jvm_s - before.jvm_s) / cpu, 2),
         "state_bytes": max((size for *_, size in batches), default=0),
@@ -190,6 +193,7 @@ def main() -> None:
     parser.add_argument("--warm", type=float, default=30.0, help="seconds after the first live finding")
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--conf", action="append", default=[], type=lambda text: text.split("=", 1))
+    parser.add_argument("--set", action="append", default=[], type=lambda text: text.split("=", 1))
     parser.add_argument("--name", default="steady")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--bootstrap", help=argparse.SUPPRESS)

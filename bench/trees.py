@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+MACHINE = "/proc/stat"
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
 # Fields of /proc/PID/stat after the command: parent, own CPU time, with that of children that have ended,
 # start, resident pages.
 PARENT, OWN, ALL, START, RESIDENT = 1, slice(11, 13), slice(11, 15), 19, 21
+STOLEN = 8  # a field of the first line of MACHINE
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,12 @@ def _processes() -> Iterator[_Process]:
         cpu_s = sum(map(int, fields[ALL if is_jvm else OWN])) * TICK_S
         resident = int(fields[RESIDENT]) * PAGE
         yield _Process(int(name), is_jvm, int(fields[PARENT]), int(fields[START]), cpu_s, resident)
+
+
+def stolen_s() -> float:
+    """CPU seconds since boot that the host gave to other machines while this one had work for them."""
+    with open(MACHINE, encoding="ascii") as file:  # noqa: PTH123 - as above
+        return int(file.readline().split()[STOLEN]) * TICK_S
 
 
 class Meter:

@@ -42,9 +42,9 @@ class Source(Section):
         description="Limits a batch while history is read; live batches are never limited. Empty: no limit.",
     )
     fetch_max_wait_ms: int = Field(
-        default=5,
+        default=0,
         ge=0,
-        description="Kafka's fetch.max.wait.ms; a long wait dominates a topic of 50 partitions.",
+        description="Kafka's fetch.max.wait.ms; paid once a batch for each partition with records.",
     )
     max_poll_records: int = Field(default=50_000, ge=1, description="Kafka's max.poll.records.")
     refresh_seconds: float = Field(

@@ -39,7 +39,7 @@ def kafka_options(settings: Settings, partitions: int, limit: int | None) -> dic
         "failOnDataLoss": "false",
         "groupIdPrefix": "rebalance-monitor",
         "kafka.isolation.level": "read_uncommitted",
-        # Every task waits this long on each partition that has nothing new.
+        # The connector asks for a partition's ends behind the next fetch, which the broker holds this long.
         "kafka.fetch.max.wait.ms": str(source.fetch_max_wait_ms),
         "kafka.max.poll.records": str(source.max_poll_records),
     }
