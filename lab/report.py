@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from rebalance_monitor.lab.score import Tally
+    from rebalance_monitor.lab.silences import Silences
 
 LIBRARIES = ("confluent-kafka", "kafka-python", "aiokafka", "pyspark")
 HEAD = (
@@ -37,6 +38,7 @@ class Scored:
     tallies: Mapping[tuple[str, str], Tally]
     calibration: Sequence[tuple[float, int, int]]
     confusion: Mapping[tuple[str, str], int]
+    silences: Mapping[float, Silences]
     noise: int
     quiet_hours: float
 
@@ -62,7 +64,7 @@ def page(origin: Origin, scored: Iterable[Scored]) -> str:
     parts = [_top(origin)]
     for one in scored:
         parts += [f"## {one.name}", _table(one.tallies), _delays_note(one)]
-        parts += [_confusion(one.confusion), _calibration(one.calibration)]
+        parts += [_confusion(one.confusion), _calibration(one.calibration), _silences(one.silences)]
     parts += [_ran(version, scenarios) for version, scenarios in sorted(origin.ran.items())]
     return "\n\n".join(parts) + "\n"
 
@@ -171,6 +173,30 @@ def _calibration(bins: Sequence[tuple[float, int, int]]) -> str:
         f"| {low:.1f}-{low + 0.1:.1f} | {count} | {hits} | {share(hits, count)} |"
         for low, count, hits in bins
     ]
+    return "\n".join(lines)
+
+
+def _silences(found: Mapping[float, Silences]) -> str:
+    if not found:
+        return "No member was said to be silent."
+    lines = [
+        "Members said to be silent before the broker acted (`member_silent`), by the finding's confidence:"
+    ]
+    lines += [
+        "how many the broker expelled afterwards; live, the time from the deadline to the finding (which"
+    ]
+    lines += [
+        "has a grace in it), and from the finding to the broker's line. Less than 0 is later than that.",
+        "",
+    ]
+    lines += ["| confidence | told | expelled | share | after the deadline p50 / p95 / max | ahead p50 |"]
+    lines += ["|---|--:|--:|---|---|---|"]
+    for confidence, one in found.items():
+        ahead = f"{percentile(one.ahead, 0.5):.1f} s" if one.ahead else ""
+        true = share(one.true, one.told)
+        lines.append(
+            f"| {confidence:.1f} | {one.told} | {one.true} | {true} | {_delay(one.after)} | {ahead} |"
+        )
     return "\n".join(lines)
 
 

@@ -21,6 +21,7 @@ from rebalance_monitor.lab.matching import Claim
 from rebalance_monitor.lab.properties import SESSION_TIMEOUT_848_MS
 from rebalance_monitor.lab.report import Scored
 from rebalance_monitor.lab.score import calibration, claims_of, confusion, tally
+from rebalance_monitor.lab.silences import silences
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -117,6 +118,7 @@ def pooled(name: str, way: str, results: Iterable[Result]) -> Scored:
         tally(facts, claims, families),
         calibration(facts, claims),
         confusion(facts, claims),
+        silences(facts, claims),
         noise,
         quiet_ms / 3.6e6,
     )

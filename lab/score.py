@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.kinds import Kind
+from rebalance_monitor.lab import silences
 from rebalance_monitor.lab.matching import BY_MEMBER, LOSSES, Claim, Key, key_of, occasion, occasions
 
 if TYPE_CHECKING:
@@ -114,6 +115,11 @@ def _claims(finding: Finding) -> list[Claim]:
             for cause in finding.causes
             if cause.cause in JUDGED_CAUSES
         ]
+    if finding.kind == Kind.MEMBER_SILENT and finding.phase == "opened":
+        made += [
+            _claim(finding, silences.LABEL, member.member_id, finding.confidence)
+            for member in finding.members
+        ]
     return made
 
 
@@ -149,7 +155,7 @@ def tally(
     facts: Sequence[Fact], claims: Sequence[Claim], families: Mapping[str, str]
 ) -> dict[tuple[str, str], Tally]:
     """Count per (label, client family); `families` maps groups to families, others are left out."""
-    sure = [claim for claim in claims if claim.confidence >= CONFIDENT]
+    sure = _sure(claims)
     times = occasions(facts)
     told: dict[Key, Claim] = {}
     for claim in sure:
@@ -167,11 +173,16 @@ def tally(
 
 def unmatched(facts: Sequence[Fact], claims: Sequence[Claim]) -> tuple[list[Fact], list[Claim]]:
     """Give what nothing told of, and what was claimed without a fact; for those who tune the detection."""
-    sure = [claim for claim in claims if claim.confidence >= CONFIDENT]
+    sure = _sure(claims)
     times = occasions(facts)
     told, true = {key_of(claim, times) for claim in sure}, {key_of(fact, times) for fact in facts}
     missed = [fact for fact in facts if fact.required and key_of(fact, times) not in told]
     return missed, [claim for claim in sure if key_of(claim, times) not in true]
+
+
+def _sure(claims: Iterable[Claim]) -> list[Claim]:
+    """Give the confident claims about facts; silences are judged by themselves."""
+    return [one for one in claims if one.confidence >= CONFIDENT and one.label != silences.LABEL]
 
 
 def _fact_row(fact: Fact, claim: Claim | None) -> tuple[str, bool, float | None]:

@@ -7,6 +7,8 @@ import pytest
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.lab.accuracy import CORE_FAMILIES, core_jobs, sections
 from rebalance_monitor.lab.families import FAMILIES
+from rebalance_monitor.lab.foldstate import Fact
+from rebalance_monitor.lab.matching import Claim
 from rebalance_monitor.lab.report import DEVELOPED_ON, Origin, page
 from rebalance_monitor.lab.results import LIVE, REPLAY, Result, pooled
 from rebalance_monitor.lab.scenario import load, names
@@ -82,8 +84,17 @@ def test_the_page_says_what_ran_where_and_what_lost_members_were_taken_for() -> 
         "| sigkill | confluent, streams |",
         "- Left out x: starved.",
         "No member was lost.",
+        "No member was said to be silent.",
     ):
         assert wanted in text
+
+
+def test_the_page_says_of_the_silences_told_how_many_were_true_and_how_late_they_were() -> None:
+    facts = [Fact("cause:session_timeout", "g", 5, "m-1", 11_000)]
+    claims = [Claim("member_silent", "g", 4, member, 0.6, 9_700, 8_000) for member in ("m-1", "m-2")]
+    scored = pooled("Live", LIVE, [Result({}, facts, {LIVE: claims}, {"g": "java"})])
+    text = page(Origin("make accuracy", [], [1], 2, 60), [scored])
+    assert "| 0.6 | 2 | 1 | 0.50 (0.09-0.91) | 1.7 s / 1.7 s / 1.7 s | 1.3 s |" in text
 
 
 def _result(seed: int, *ways: str) -> Result:
