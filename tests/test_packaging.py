@@ -7,6 +7,7 @@ import tarfile
 import tomllib
 import venv
 import zipfile
+from importlib.metadata import requires
 from pathlib import Path
 
 import pytest
@@ -120,15 +121,67 @@ def pins(name: str) -> dict[str, list[str]]:
     return found
 
 
-def test_the_demo_and_the_tests_use_the_same_versions() -> None:
-    assert pins("build").items() <= pins("demo").items() <= pins("test").items()
-    assert pins("demo")["pyspark"] == ["4.0.5"]
+def hashes(name: str) -> dict[str, set[str]]:
+    """Return the hashes of each pinned version."""
+    text = (ROOT / "requirements" / f"{name}.txt").read_text(encoding="utf-8")
+    entries = re.findall(r"^([a-z0-9._-]+==\S+)((?:.*\\\n)*.*)", text, re.MULTILINE)
+    return {pin: set(re.findall(r"--hash=sha256:(\w+)", rest)) for pin, rest in entries}
+
+
+@pytest.mark.parametrize(("part", "whole"), [("build", "demo"), ("demo", "quality"), ("quality", "test")])
+def test_what_is_shipped_and_what_is_tested_are_the_same_files(part: str, whole: str) -> None:
+    assert pins(part).items() <= pins(whole).items()
+    assert hashes(part).items() <= hashes(whole).items()
+    assert pins(whole).get("pyspark", ["4.0.5"]) == ["4.0.5"]
+
+
+def test_an_install_with_audits_has_great_expectations_and_one_without_has_not() -> None:
+    added = pins("quality").keys() - pins("demo").keys()
+    assert {Requirement(text).name for text in EXTRAS["quality"]} <= added
+
+
+def needed(declared: list[str]) -> dict[str, list[Requirement]]:
+    """Return by name what these need on this Python, and what that needs, as installed packages say."""
+    found: dict[str, list[Requirement]] = {}
+    todo = [(Requirement(text), "") for text in declared]
+    while todo:
+        wanted, extra = todo.pop()
+        if wanted.marker is not None and not wanted.marker.evaluate({"extra": extra}):
+            continue
+        name = canonicalize_name(wanted.name)
+        if wanted in found.setdefault(name, []):
+            continue
+        found[name].append(wanted)
+        todo += [
+            (Requirement(text), extra) for text in requires(name) or () for extra in (wanted.extras or {""})
+        ]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "extras"), [("demo", ("spark", "lab")), ("quality", ("spark", "lab", "quality"))]
+)
+def test_whatever_a_shipped_package_needs_is_pinned_beside_it(name: str, extras: tuple[str, ...]) -> None:
+    """`pip --require-hashes` refuses a file that leaves out what something in it needs."""
+    pinned = pins(name)
+    declared = [*PROJECT["project"]["dependencies"], *(text for extra in extras for text in EXTRAS[extra])]
+    for library, wanted in needed(declared).items():
+        for version in pinned[library]:
+            for one in wanted:
+                assert one.specifier.contains(version), f"{one}, but {version} is pinned: run make lock"
+
+
+def test_every_requirements_file_is_written_by_the_same_target() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    (recipe,) = re.findall(r"^lock:.*\n((?:\t.*\n)+)", makefile, re.MULTILINE)
+    assert sorted(re.findall(r"-o requirements/(\S+)", recipe)) == [file.name for file in REQUIREMENTS]
 
 
 @pytest.mark.parametrize(
     ("name", "declared"),
     [
         ("demo", [*PROJECT["project"]["dependencies"], *EXTRAS["spark"], *EXTRAS["lab"]]),
+        ("quality", [*PROJECT["project"]["dependencies"], *EXTRAS["quality"]]),
         ("test", [*EXTRAS["quality"], *PROJECT["dependency-groups"]["dev"]]),
         ("build", PROJECT["build-system"]["requires"]),
     ],
