@@ -1,7 +1,7 @@
 """Everything on the driver that outlives a query: lock-step ledger and sinks, the pure parts, the probe.
 
 The states of roll-up and live view are committed with each batch, and taken back from the ledger at a start
-and after a query that ended half-way through a batch, so that no batch counts twice.
+and after a batch that failed half-way, so that no batch counts twice.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ One action on the operator's output, and only one: a second would run the state 
 frame would cost more than it saves. Then, in this order: read, roll up, refine by what the probe saw, write
 the sinks, commit the ledger. A batch that the ledger has told is skipped: Spark runs it again when the
 process died between the ledger's commit and Spark's own. Blocks for the sinks. An error fails the batch,
-which runs again at the next start.
+which runs again, in this process or the next.
 """
 
 from __future__ import annotations
@@ -107,14 +107,10 @@ class BatchWriter:
         self._has_id.set()
 
     def pause(self) -> None:
-        """Forget what was not committed: the query has ended, perhaps half-way through a batch."""
+        """Let no batch in until the next query is named. Waits for one that is being told."""
         self._has_id.clear()
         with self._telling:
-            self._forget()
-
-    def _forget(self) -> None:
-        self._snapshot = self._ledger.committed() or self._snapshot
-        self._parts.restore(self._snapshot)
+            pass
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         """Apply one batch; Spark's `foreachBatch` function."""
@@ -150,26 +146,31 @@ class BatchWriter:
     def speak(self) -> bool:
         """Tell what the monitor noticed about itself in a batch of its own; false while another is told.
 
-        For what cannot wait for Spark's next batch: there may be none. Blocks for the sinks. After an error
-        (OSError of a disk that is full) nothing counts as told.
+        For what cannot wait for Spark's next batch: there may be none. Blocks for the sinks. Raises OSError
+        (a disk that is full); then nothing counts as told.
         """
         if not self._telling.acquire(blocking=False):
             return False
         try:
-            key = BatchKey(MONITOR, self._snapshot.batches.get(MONITOR, -1) + 1)
-            self._tell_locked(key, Batch())
-        except Exception:
-            self._forget()
-            raise
+            self._tell_whole(BatchKey(MONITOR, self._snapshot.batches.get(MONITOR, -1) + 1), Batch())
         finally:
             self._telling.release()
         return True
 
     def _tell(self, key: BatchKey, batch: Batch) -> None:
         with self._telling:
-            self._tell_locked(key, batch)
+            self._tell_whole(key, batch)
 
-    def _tell_locked(self, key: BatchKey, batch: Batch) -> None:
+    def _tell_whole(self, key: BatchKey, batch: Batch) -> None:
+        """Tell the batch, or leave the parts as they were: whatever is told next commits their states."""
+        try:
+            self._tell_and_commit(key, batch)
+        except BaseException:
+            self._snapshot = self._ledger.committed() or self._snapshot
+            self._parts.restore(self._snapshot)
+            raise
+
+    def _tell_and_commit(self, key: BatchKey, batch: Batch) -> None:
         wall = self._wall_ms()
         again, news = self._sorted(batch.findings)
         fresh = replace(batch, findings=news)

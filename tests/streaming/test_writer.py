@@ -227,6 +227,26 @@ def test_a_batch_that_failed_half_way_counts_once_in_the_same_process(tmp_path: 
     assert told(storage) == undisturbed(tmp_path / "calm")
 
 
+def test_nothing_of_a_batch_that_failed_is_committed_by_what_is_told_before_it_runs_again(
+    tmp_path: Path,
+) -> None:
+    """The main loop speaks whenever no batch is being told: also before it knows that one has failed."""
+    storage, calm = Storage(tmp_path / "job"), Storage(tmp_path / "calm")
+    ledger = MortalLedger(storage.ledger)
+    writer = writer_at(storage, ledger)
+    for number, batch in enumerate(BATCHES):
+        ledger.dies = "before"
+        with pytest.raises(DiedError):
+            writer.apply(BatchKey(QUERY, number), batch)
+        ledger.dies = ""
+        assert writer.speak()
+        writer.pause()
+        writer.apply(BatchKey(QUERY, number), batch)
+    assert told(storage) == undisturbed(calm.root)
+    found, expected = Ledger(storage.ledger).load(), Ledger(calm.ledger).load()
+    assert (found.rollup, found.jsonl_bytes) == (expected.rollup, expected.jsonl_bytes)
+
+
 def test_a_rebuild_tells_no_history_that_was_told(tmp_path: Path) -> None:
     before = undisturbed(tmp_path)
     writer = writer_at(Storage(tmp_path))
