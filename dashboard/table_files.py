@@ -1,8 +1,8 @@
 """Parquet tables written batch by batch, each batch exactly once.
 
 A table is a folder with Hive partitions `date=YYYY-MM-DD` (UTC). A batch writes at most one file per date,
-named by (query id, batch id), which appears by rename: a batch that runs again replaces its own files, and
-what a batch wrote that was never committed goes at the next start. Readers see whole files only.
+named by (query id, batch id), which appears by rename. What a batch wrote that was never committed goes
+before it runs again, at the next start at the latest. Readers see whole files only.
 `files` also knows a Delta table, whose log says which files count (`delta_log`); nothing here writes one.
 Refuses a folder of the other format; raises OSError as the file system gives it.
 """
@@ -60,6 +60,12 @@ def write_rows(
         _write(folder / f"date={date}", pa.concat_tables(found), name)
         for date, found in sorted(tables.items())
     ]
+
+
+def forget_batch(folder: Place, query_id: str, batch_id: int) -> None:
+    """Delete what a batch wrote: it runs again, and may have nothing to tell of some day, or of none."""
+    for path in folder.glob(f"date=*/{file_name(query_id, batch_id)}"):
+        path.unlink(missing_ok=True)
 
 
 def forget_uncommitted(folder: Place, batches: Mapping[str, int]) -> list[Place]:

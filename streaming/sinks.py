@@ -18,7 +18,7 @@ from rebalance_monitor.checkpoints.lines import lines_at
 from rebalance_monitor.coordinator.findings import to_json
 from rebalance_monitor.dashboard.findings_table import write_findings
 from rebalance_monitor.dashboard.quarantine_table import write_quarantine
-from rebalance_monitor.dashboard.table_files import forget_uncommitted, require_format
+from rebalance_monitor.dashboard.table_files import forget_batch, forget_uncommitted, require_format
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -64,25 +64,27 @@ class JsonLines:
     def __init__(self, path: Place) -> None:
         self._lines = lines_at(path)
         self.length = self.written = 0
+        self._is_unsure = False
 
     def start(self, committed: Snapshot) -> None:
         """Cut the file to the committed length; a file that somebody shortened or moved starts anew."""
         self.length = self.written = self._lines.cut(committed.jsonl_bytes)
 
     def write(self, key: BatchKey, telling: Telling) -> None:  # noqa: ARG002 - a sink takes what it needs
-        """Append the findings, from the committed length on."""
+        """Append the findings, from the committed length on: an earlier try may have failed half-way."""
         self.written = self.length
-        if not telling.findings:
-            return
-        text = bytearray()
-        for finding in telling.findings:
-            text += f"{to_json(finding)}\n".encode()
-        # An earlier attempt of this batch in the same process may have failed half-way.
-        self.written = self._lines.append(text, self.length)
+        if telling.findings:
+            text = bytearray()
+            for finding in telling.findings:
+                text += f"{to_json(finding)}\n".encode()
+            self._is_unsure = True
+            self.written = self._lines.append(text, self.length)
+        elif self._is_unsure:
+            self._lines.cut(self.length)
 
     def committed(self, key: BatchKey) -> None:  # noqa: ARG002 - a sink takes what it needs
         """Take what was written as final."""
-        self.length = self.written
+        self.length, self._is_unsure = self.written, False
 
 
 class FindingsTable:
@@ -90,6 +92,7 @@ class FindingsTable:
 
     def __init__(self, folder: Place) -> None:
         self._folder = folder
+        self._uncommitted: BatchKey | None = None
 
     def start(self, committed: Snapshot) -> None:
         """Delete the files of batches that were never committed. Raises ConfigError for a Delta table."""
@@ -97,11 +100,15 @@ class FindingsTable:
         forget_uncommitted(self._folder, committed.batches)
 
     def write(self, key: BatchKey, telling: Telling) -> None:
-        """Write the batch's own files."""
+        """Write the batch's own files; those of a try that was not committed go: this one may tell less."""
+        if self._uncommitted is not None:
+            forget_batch(self._folder, *self._uncommitted)
+        self._uncommitted = key
         write_findings(self._folder, telling.findings, *key)
 
-    def committed(self, key: BatchKey) -> None:
-        """Nothing is left to do."""
+    def committed(self, key: BatchKey) -> None:  # noqa: ARG002 - a sink takes what it needs
+        """Take what was written as final."""
+        self._uncommitted = None
 
 
 class QuarantineTable:

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rebalance_monitor.checkpoints.ledger import Ledger, Snapshot
+from rebalance_monitor.cluster.sightings import Sighting as Look
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import Finding, from_json
 from rebalance_monitor.coordinator.rebuilt import Outcome
@@ -245,6 +246,25 @@ def test_nothing_of_a_batch_that_failed_is_committed_by_what_is_told_before_it_r
     assert told(storage) == undisturbed(calm.root)
     found, expected = Ledger(storage.ledger).load(), Ledger(calm.ledger).load()
     assert (found.rollup, found.jsonl_bytes) == (expected.rollup, expected.jsonl_bytes)
+
+
+def test_a_batch_that_tells_less_when_it_runs_again_leaves_nothing_of_the_first_try(tmp_path: Path) -> None:
+    """What the probe saw during the first try is told by nobody then: the group may be stable by now."""
+    storage = Storage(tmp_path)
+    seen = (("g", "PreparingRebalance", "classic", "consumer"),)
+    looks = [[Look(T0, groups=seen, brokers=((1, True),))]]
+    ledger, sinks = MortalLedger(storage.ledger), [JsonLines(storage.jsonl), FindingsTable(storage.findings)]
+    parts = Parts(SETTINGS, "c1", lambda: looks.pop() if looks else [])
+    writer = BatchWriter(ledger, ledger.load(), sinks, parts, wall_ms=lambda: T0)
+    ledger.dies = "before"
+    with pytest.raises(DiedError):
+        writer.apply(BatchKey(QUERY, 0), Batch())
+    assert [finding.kind for finding in told(storage)] == ["rebalance_in_progress"]
+    assert len(table_ids(storage.findings)) == 1
+    ledger.dies = ""
+    writer.apply(BatchKey(QUERY, 0), Batch())
+    assert told(storage) == []
+    assert table_ids(storage.findings) == []
 
 
 def test_a_rebuild_tells_no_history_that_was_told(tmp_path: Path) -> None:
