@@ -97,9 +97,10 @@ def read_lines(path: Place) -> Iterator[str]:
     """Yield the lines at `path` without their ends; nothing where there is none. Raises OSError."""
     if is_remote(path):
         for part in _parts(path):
-            yield from part.read_text("utf-8").splitlines()
+            # Not `splitlines`: names of groups may hold what Unicode counts as a line break.
+            yield from part.read_text("utf-8").removesuffix("\n").split("\n")
     elif path.exists():
-        with open(str(path), encoding="utf-8") as file:  # noqa: PTH123 - a place is not always a path
+        with open(str(path), encoding="utf-8", newline="\n") as file:  # noqa: PTH123 - a place is not always a path
             for line in file:
                 yield line.rstrip("\n")
 

@@ -190,6 +190,13 @@ def test_lines_grow_and_are_cut(place: Place) -> None:
     assert list(read_lines(place / "none")) == []
 
 
+def test_a_line_ends_where_the_writer_ended_it_and_nowhere_else(place: Place) -> None:
+    """Groups are named by whoever starts a consumer; a finding holds the name as it is."""
+    lines = ['{"group":"a\u2028b"}', '{"group":"a\x85b\x1cc"}']
+    lines_at(place / "findings.jsonl").append("".join(f"{line}\n" for line in lines).encode(), 0)
+    assert list(read_lines(place / "findings.jsonl")) == lines
+
+
 @pytest.mark.parametrize("copies", [False, True])
 @pytest.mark.parametrize("step", range(12))
 def test_a_crash_at_any_step_leaves_the_old_file_or_the_new_one(

@@ -39,8 +39,9 @@ VERSIONS: list[list[dict[str, Any]]] = [
 
 def committed(folder: Path, version: int, actions: list[dict[str, Any]]) -> None:
     (folder / LOG).mkdir(parents=True, exist_ok=True)
-    text = "".join(json.dumps(action) + "\n" for action in actions)
-    (folder / LOG / f"{version:020d}.json").write_text(text)
+    # As Delta writes it: text is left as it is.
+    text = "".join(json.dumps(action, ensure_ascii=False) + "\n" for action in actions)
+    (folder / LOG / f"{version:020d}.json").write_text(text, encoding="utf-8")
 
 
 def test_adds_count_until_they_are_removed(tmp_path: Path) -> None:
@@ -97,6 +98,12 @@ def test_what_would_be_read_wrongly_is_refused(tmp_path: Path, action: dict[str,
     committed(tmp_path, 0, [action])
     with pytest.raises(OSError, match=why):
         read_log(tmp_path)
+
+
+def test_names_with_what_unicode_counts_as_a_line_break_end_no_line_of_the_log(tmp_path: Path) -> None:
+    statistics = json.dumps({"minValues": {"group": "a\u2028b\x85c"}}, ensure_ascii=False)
+    committed(tmp_path, 0, [{"add": {"path": "date=2026-01-01/a.parquet", "stats": statistics}}])
+    assert read_log(tmp_path).files == {"date=2026-01-01/a.parquet"}
 
 
 def test_a_gap_in_the_log_is_refused(tmp_path: Path) -> None:
