@@ -29,11 +29,14 @@ class Moves:
     def on_look(self, sighting: Sighting) -> list[Finding]:
         """Tell which partitions have another leader, or leader epoch, than in the look before.
 
-        Without a leader a partition has not moved yet: that it does is told when it has one.
+        Without a leader a partition has not moved yet: that it does is told when it has one. Each look may
+        ask another broker, whose metadata may lag: as in Kafka's own clients, an older epoch says nothing.
         """
         found = []
         for partition, broker, epoch in (one for one in sighting.leaders if one[1] >= 0):
             before = self._leaders.get(str(partition))
+            if before is not None and 0 <= epoch < before[1]:
+                continue
             self._leaders[str(partition)] = [broker, epoch]
             if before is not None and before != [broker, epoch]:
                 self._moved[str(partition)] = sighting.at

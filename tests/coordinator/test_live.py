@@ -99,6 +99,14 @@ def test_a_partition_without_a_leader_has_not_moved_until_it_has_one_again() -> 
     )
 
 
+def test_a_broker_whose_metadata_lags_moves_no_coordinator_back() -> None:
+    live = Live(SETTINGS, "c1")
+    led = [(0, 1, 5), (1_000, 2, 6), (2_000, 1, 5), (3_000, 2, 6)]
+    looks = [replace(look(at, seen=False), leaders=((7, broker, epoch),)) for at, broker, epoch in led]
+    (moved,) = live.on_sightings(looks)
+    assert (moved.at, moved.coordinator) == (T0 + 1_000, Coordinator(2, 6))
+
+
 def rebalances() -> list[Finding]:
     topic = Topic()
     topic.generation(0, 1, [Client("a-1", (0,))])
