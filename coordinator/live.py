@@ -57,14 +57,11 @@ class Live:
         self._answered: dict[str, int] = dict(memory.get("answered", {}))
         self._reach = Reach(memory.get("reach"))
         self._unanswered = looks.Unanswered(memory.get("unanswered", ()))
-        self._groups: dict[str, dict[str, Any]] = {
-            name: {"counted": list(group["sightings"]), "again": False, **group}
-            for name, group in memory.get("groups", {}).items()
-        }
+        self._groups: dict[str, dict[str, Any]] = dict(memory.get("groups", {}))
         self._moves = Moves(cluster, memory)
         self._storms: list[str] = list(memory.get("storms", ()))
         self._one_storm = OneStorm(memory.get("joined"))
-        self._untold = Untold(memory.get("untold", ()))
+        self._untold = Untold(memory.get("untold"))
         self._held = HeldBack(memory.get("held", ()))
         self._visibility = Visibility(cluster, memory.get("visibility"))
 

@@ -103,7 +103,7 @@ def is_another(memory: Mapping[str, Any], at: int, fresh_ms: int) -> bool:
 
 def listed(memory: Mapping[str, Any] | None) -> Mapping[str, int]:
     """Return member id -> last look (ms) that listed it in the group's last barriers."""
-    return memory.get("listed", {}) if memory else {}
+    return memory["listed"] if memory else {}
 
 
 def take(
@@ -128,7 +128,7 @@ def _trim(memory: dict[str, Any], looks: Sequence[int]) -> None:
 
 def stuck_for(memory: Mapping[str, Any], at: int) -> int:
     """Return for how long (ms) the stuck barrier has lasted at `at`, or lasted until another one began."""
-    since = int(memory.get("stuck_since", memory["since"]))
+    since = int(memory["stuck_since"])
     return int(memory["since"] if memory["since"] > since else at) - since
 
 

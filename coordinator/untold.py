@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from rebalance_monitor.coordinator.findings import Finding
 
@@ -17,13 +17,10 @@ MAX_UNTOLD = 10_000
 
 
 class Untold:
-    """Remembers them; `state` is what `snapshot` returned."""
+    """Remembers them; `state` is what `snapshot` returned, None for a new start."""
 
-    def __init__(self, state: Mapping[str, int | None] | Iterable[str] = ()) -> None:
-        # Earlier versions kept no shards.
-        self._incidents: dict[str, int | None] = dict.fromkeys(state)
-        if isinstance(state, dict):
-            self._incidents |= state
+    def __init__(self, state: Mapping[str, int | None] | None = None) -> None:
+        self._incidents: dict[str, int | None] = dict(state or {})
 
     def snapshot(self) -> dict[str, int | None]:
         """JSON-able memory for the ledger: incident -> its shard."""

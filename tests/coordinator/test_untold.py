@@ -117,7 +117,7 @@ def test_what_was_not_told_is_forgotten_with_the_state_and_bounded_in_any_case()
     live.refine([suspected("opened", 60_000)])
     live.forget_records()
     assert live.snapshot()["untold"] == {}
-    many = Untold(f"i{number}" for number in range(MAX_UNTOLD))
+    many = Untold({f"i{number}": 7 for number in range(MAX_UNTOLD)})
     many.keep(finding(Kind.MEMBER_SILENT, "opened", 0, "newest"))
     assert len(many.snapshot()) == MAX_UNTOLD
     assert list(many.snapshot())[-1] == "newest"
