@@ -85,7 +85,7 @@ class Engine:
             # A clock that was set back must not keep anybody waiting.
             longest = max(route.group_wait, route.group_interval)
             if group.next_look <= now or group.next_look > now + longest:
-                group.next_look = now + self._routes[key[0]].group_interval
+                group.next_look = now + route.group_interval
                 group.looked = True
                 found += self._look(key, self._hush(now), now)
         if not 0 <= now - self._state.collected_at < COLLECT_MS:

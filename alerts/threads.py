@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from rebalance_monitor.alerts.alert import Alert
     from rebalance_monitor.alerts.blocks import Message
-    from rebalance_monitor.alerts.engine import Key, Way
+    from rebalance_monitor.alerts.engine import Way
     from rebalance_monitor.alerts.labels import Labels
     from rebalance_monitor.coordinator.findings import Finding
 
@@ -158,8 +158,3 @@ def rank(thread: Thread | None, way: Way) -> tuple[int, bool, int, int, Way]:
         return (0, True, 0, 0, way)
     rounds = thread.attempts // PROBES
     return (rounds, not thread.uncertain, thread.attempts, thread.opened_at, way)
-
-
-def ways_in(threads: Iterable[Way], key: Key) -> list[Way]:
-    """Return the threads of one group of alerts."""
-    return [way for way in threads if way[1] == key]

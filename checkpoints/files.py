@@ -29,16 +29,6 @@ if TYPE_CHECKING:
 
     from rebalance_monitor.checkpoints.places import Place
 
-__all__ = [
-    "FolderError",
-    "FolderInUseError",
-    "locked",
-    "remove_folder",
-    "replace_file",
-    "sync_folder",
-    "usable",
-]
-
 
 def replace_file(path: Place, content: bytes, mode: int = 0o644) -> None:
     """Make `path` hold `content`, durably: a reader sees the old bytes or the new ones, never a mixture.

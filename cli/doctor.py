@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from rebalance_monitor.cli.checks import Result
 
-WORDS = {"ok": ("OK", "green"), "note": ("NOTE", "yellow"), "problem": ("FIX", "red")}
-
 
 @click.command("doctor")
 @config_options

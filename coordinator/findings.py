@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from rebalance_monitor.coordinator.causes import Cause
-from rebalance_monitor.coordinator.kinds import KINDS, Kind, Scope, Severity
+from rebalance_monitor.coordinator.kinds import Kind, Scope, Severity
 from rebalance_monitor.decoders.twins import quickly_made
 
 SCHEMA = 1
@@ -172,11 +172,6 @@ def part_of(finding: Finding) -> str:
     if finding.kind is Kind.MEMBER_SILENT and finding.members:
         return finding.members[0].member_id
     return str(finding.details.get("topic", "")) if finding.kind is Kind.OFFSETS_EXPIRING else ""
-
-
-def default_severity(kind: Kind) -> Severity:
-    """Severity of `kind` before any override."""
-    return KINDS[kind].severity
 
 
 def stamp(finding: Finding, detected_at: int, late_after_ms: int = LATE_AFTER_MS) -> Finding:

@@ -20,13 +20,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rebalance_monitor.checkpoints.files import (
-    FolderInUseError,
-    locked,
-    remove_folder,
-    replace_file,
-    sync_folder,
-)
+from rebalance_monitor.checkpoints.errors import FolderInUseError
+from rebalance_monitor.checkpoints.files import locked, remove_folder, replace_file, sync_folder
 from rebalance_monitor.checkpoints.places import is_remote
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.dashboard.parquet import parquet_bytes, parquet_file

@@ -18,7 +18,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 
 from rebalance_monitor.cluster.admin import ClusterAdmin
 from rebalance_monitor.cluster.reader import Reading, read_records
-from rebalance_monitor.streaming.source import COLUMNS, FOLDER_SCHEMA
+from rebalance_monitor.streaming.source import COLUMNS, COLUMNS_DDL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -53,7 +53,7 @@ class TopicSource(DataSource):  # type: ignore[misc]  # pyspark's types are not 
 
     def schema(self) -> str:
         """Return the columns, those of the Kafka source that the job reads."""
-        return FOLDER_SCHEMA
+        return COLUMNS_DDL
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802 - Spark's own
         """Return the stream."""

@@ -1,4 +1,4 @@
-"""Where records come from: the offsets topic, or a folder of captures.
+"""Where records come from: the offsets topic, by Spark's Kafka source or by `source.reader: python`.
 
 A source is a function from a session to a streaming frame with the Kafka source's columns (`COLUMNS`).
 The Kafka source assigns every partition: subscribing would make Spark's own driver join a consumer group and
@@ -17,14 +17,13 @@ from rebalance_monitor.config.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
 
     from rebalance_monitor.config.model import Settings
 
 COLUMNS = ("key", "value", "partition", "offset", "timestamp")
-FOLDER_SCHEMA = "key binary, value binary, partition int, offset long, timestamp timestamp"
+COLUMNS_DDL = "key binary, value binary, partition int, offset long, timestamp timestamp"
 PYTHON_READER_SINCE = 4
 Source = Callable[["SparkSession"], "DataFrame"]
 
@@ -90,16 +89,3 @@ def python_source(settings: Settings, partitions: int) -> Source:
         return reader.load().select(*COLUMNS)
 
     return open_topic
-
-
-def folder_source(folder: Path) -> Source:
-    """Return the source that streams Parquet files of the Kafka source's columns, one a batch, oldest first.
-
-    The files must be put there whole (renamed); names do not matter, modification times do.
-    """
-
-    def open_folder(session: SparkSession) -> DataFrame:
-        reader = session.readStream.schema(FOLDER_SCHEMA).option("maxFilesPerTrigger", 1)
-        return reader.parquet(str(folder)).select(*COLUMNS).coalesce(1)
-
-    return open_folder

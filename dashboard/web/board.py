@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 HOUR_MS = 3_600_000
 BARS = 12
 _MOVING = frozenset({Kind.REBALANCE_IN_PROGRESS, Kind.REBALANCE_STUCK})
-MOVING_STATES = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
 
 
 @dataclass(frozen=True, slots=True)

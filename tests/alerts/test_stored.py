@@ -21,7 +21,8 @@ from rebalance_monitor.alerts.rehearsal import rehearse
 from rebalance_monitor.alerts.silences import SilenceFiles, Silences
 from rebalance_monitor.alerts.ways import plan_of
 from rebalance_monitor.checkpoints import lease
-from rebalance_monitor.checkpoints.files import FolderInUseError, locked
+from rebalance_monitor.checkpoints.errors import FolderInUseError
+from rebalance_monitor.checkpoints.files import locked
 from rebalance_monitor.checkpoints.lines import read_lines
 from rebalance_monitor.config.model import Settings
 from rebalance_monitor.coordinator.findings import to_json

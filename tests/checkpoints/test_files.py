@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rebalance_monitor.checkpoints.errors import FolderError, NoRoomError
-from rebalance_monitor.checkpoints.files import FolderInUseError, locked, usable
+from rebalance_monitor.checkpoints.errors import FolderError, FolderInUseError, NoRoomError
+from rebalance_monitor.checkpoints.files import locked, usable
 from rebalance_monitor.cli.exit_codes import ExitCode, exit_code_of
 
 if TYPE_CHECKING:

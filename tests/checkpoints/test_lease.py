@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rebalance_monitor.checkpoints import lease
-from rebalance_monitor.checkpoints.files import FolderError, FolderInUseError, locked, replace_file
+from rebalance_monitor.checkpoints.errors import FolderError, FolderInUseError
+from rebalance_monitor.checkpoints.files import locked, replace_file
 from rebalance_monitor.checkpoints.lease import NAME, PATIENCE, Lease
 from tests.checkpoints.stores import faulty_place
 

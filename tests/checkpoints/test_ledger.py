@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rebalance_monitor.checkpoints.files import FolderError, FolderInUseError, locked, replace_file
+from rebalance_monitor.checkpoints.errors import FolderError, FolderInUseError
+from rebalance_monitor.checkpoints.files import locked, replace_file
 from rebalance_monitor.checkpoints.ledger import Ledger, LedgerError, Snapshot
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from rebalance_monitor.streaming.lanes import Lanes
 from rebalance_monitor.streaming.parts import Parts
 from rebalance_monitor.streaming.query import End, Shape, start_query, watch
 from rebalance_monitor.streaming.sinks import JsonLines
-from rebalance_monitor.streaming.source import folder_source
+from rebalance_monitor.streaming.source import COLUMNS, COLUMNS_DDL, Source
 from rebalance_monitor.streaming.step import Plan
 from rebalance_monitor.streaming.storage import Storage
 from rebalance_monitor.streaming.writer import BatchWriter
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 # PySpark leaves the sockets of `collect` to the garbage collector.
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")]
@@ -53,6 +53,16 @@ def put_topics(folder: Path, parts: Iterable[int] = PARTS) -> None:
 def writer_at(root: Path) -> BatchWriter:
     ledger, storage = Ledger(root / "ledger"), Storage(root)
     return BatchWriter(ledger, ledger.load(), [JsonLines(storage.jsonl)], Parts(SETTINGS, "c1", list))
+
+
+def folder_source(folder: Path) -> Source:
+    """Parquet files of the Kafka source's columns, one a batch, in the order in which they were written."""
+
+    def open_folder(session: SparkSession) -> DataFrame:
+        reader = session.readStream.schema(COLUMNS_DDL).option("maxFilesPerTrigger", 1)
+        return reader.parquet(str(folder)).select(*COLUMNS).coalesce(1)
+
+    return open_folder
 
 
 def shape(root: Path, trigger_s: float | None, plan: Plan | None = None) -> Shape:
