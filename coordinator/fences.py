@@ -43,8 +43,9 @@ def note_departure(state: GroupState, member: Member, scene: Scene) -> tuple[Cau
         usual = _judge(state, member, scene)
         gone = _deaf(state, member, scene, usual.seen) or usual
     seen = gone.seen
-    if member.member_id in state.newcomers:
-        state.newcomers.remove(member.member_id)
+    for names in (state.newcomers, state.resubscribed):
+        if member.member_id in names:
+            names.remove(member.member_id)
     state.departed.append(member)
     state.silences.append([seen.silence, seen.session, seen.rebalance, seen.cadence])
     state.verdicts.append([[entry.cause.value, entry.confidence, entry.why] for entry in gone.causes])

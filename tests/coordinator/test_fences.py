@@ -8,6 +8,7 @@ from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import CauseEntry
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.settings import DetectionSettings
+from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
 from tests.coordinator.test_epochs import SETTINGS, A, B, C, Epochs, of, pair
 from tests.coordinator.timeline import P, findings
 
@@ -124,3 +125,18 @@ def test_a_group_that_never_converges_remembers_its_newest_departures_only() -> 
     assert last.details["left"] == 50
     assert {one.member_id for one in last.members if one.role == "left"} == {f"m-{n}" for n in range(70, 120)}
     assert last.details["joined"] == 0
+
+
+def test_a_group_that_never_converges_forgets_what_members_subscribed_to_when_they_go() -> None:
+    topic = Epochs()
+    topic.join(0, A, 1, (0,))
+    for number in range(120):
+        topic.metadata(1_000 + number, f"m-{number}")
+        topic.metadata(1_500 + number, f"m-{number}", topic="payments")
+        topic.bump(1_500 + number, number + 2)
+        topic.leave(2_000 + number, f"m-{number}", None)
+    state = new_shard_state(0, 0, None)
+    coordinator = ShardCoordinator(state, SETTINGS, "c1")
+    for row in topic.sorted().rows:
+        coordinator.on_row(row)
+    assert state.groups["g"].resubscribed == []
