@@ -61,14 +61,17 @@ class BrokerValues(Asking):
         return new
 
     def _is_due(self) -> bool:
-        if time.monotonic() - self._asked < self._at_least_s and not self._hurry.is_set():
-            return False
-        self._hurry.clear()
-        self._asked = time.monotonic()
-        return True
+        return self._hurry.is_set() or time.monotonic() - self._asked >= self._at_least_s
 
     def _ask(self, admin: ClusterAdmin) -> None:
-        found = told_again(self._settings, self._section, admin)
+        # Before they are asked: a group that comes meanwhile may be missing in what they say.
+        self._hurry.clear()
+        try:
+            found = told_again(self._settings, self._section, admin)
+        except Exception:
+            self._hurry.set()
+            raise
+        self._asked = time.monotonic()
         if found != self._settings:
             log.info("the brokers' values have changed: the query begins again")
             self._settings = self._new = found

@@ -60,8 +60,11 @@ def test_a_session_timeout_that_a_group_has_got_is_taken_once(
     assert found.session_timeouts == (("g", 9_000),)
 
 
-def test_brokers_that_are_away_are_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = asked(monkeypatch, None, None, Brokers(own={"g": 9_000}), hurry=False)
+@pytest.mark.parametrize("hurry", [True, False])
+def test_brokers_that_are_away_are_asked_again_and_as_soon(
+    monkeypatch: pytest.MonkeyPatch, *, hurry: bool
+) -> None:
+    found = asked(monkeypatch, None, None, Brokers(own={"g": 9_000}), hurry=hurry)
     assert found is not None
 
 
