@@ -112,9 +112,9 @@ def _from_json(body: Mapping[str, Any]) -> Manifest:
         identity=Identity(**body["identity"]),
         generation=int(body["generation"]),
         catching_up={int(shard): int(end) for shard, end in body["catching_up"].items()},
-        rebuild=str(body.get("rebuild", "")),
-        elsewhere=str(body.get("elsewhere", "")),
-        untold=str(body.get("untold", "")),
+        rebuild=str(body["rebuild"]),
+        elsewhere=str(body["elsewhere"]),
+        untold=str(body["untold"]),
     )
 
 

@@ -35,7 +35,7 @@ class Visibility:
         self._opened: int = int(memory.get("opened", -1))
         self._unseen: list[str] = list(memory.get("unseen", ()))
         self._seen: list[str] | None = memory.get("seen")
-        self._missing: int = int(memory.get("missing", len(self._unseen)))
+        self._missing: int = int(memory.get("missing", 0))
         self._updates: int = int(memory.get("updates", 0))
         # A listing that came before anything was known of any group.
         self._waiting: Sighting | None = None
