@@ -91,13 +91,14 @@ class Live:
     def forget_records(self, shard: int | None = None) -> None:
         """Forget what records told, or were not let tell: their state is begun anew and will not end it.
 
-        Without a `shard` that of all of them.
+        Without a `shard` that of all of them, and who led: the topic may be another one.
         """
         if shard is not None:
             self._untold.forget(shard)
             self._held.forget(shard)
             return
         self._storms, self._one_storm = [], OneStorm()
+        self._moves.forget()
         self._untold, self._held = Untold(), HeldBack()
 
     def on_sightings(

@@ -58,6 +58,10 @@ class Moves:
             return finding
         return replace(finding, coordinator=Coordinator(leader[0], leader[1]))
 
+    def forget(self) -> None:
+        """Forget who led: a topic that was made anew begins with the first leader epoch again."""
+        self._leaders = {}
+
     def set_back(self, at: int) -> None:
         """Go on from `at` (ms): the clock that saw the rest was ahead."""
         self._moved = {partition: min(moved, at) for partition, moved in self._moved.items()}

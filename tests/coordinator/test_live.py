@@ -107,6 +107,15 @@ def test_a_broker_whose_metadata_lags_moves_no_coordinator_back() -> None:
     assert (moved.at, moved.coordinator) == (T0 + 1_000, Coordinator(2, 6))
 
 
+def test_a_topic_made_anew_begins_its_leader_epochs_again() -> None:
+    live = Live(SETTINGS, "c1")
+    live.on_sightings([replace(look(0, seen=False), leaders=((7, 1, 5),))])
+    live.forget_records()
+    assert live.on_sightings([replace(look(1_000, seen=False), leaders=((7, 1, 0),))]) == []
+    (moved,) = live.on_sightings([replace(look(2_000, seen=False), leaders=((7, 2, 1),))])
+    assert moved.coordinator == Coordinator(2, 1)
+
+
 def rebalances() -> list[Finding]:
     topic = Topic()
     topic.generation(0, 1, [Client("a-1", (0,))])
