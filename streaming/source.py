@@ -38,7 +38,8 @@ def kafka_options(settings: Settings, partitions: int, limit: int | None) -> dic
         "failOnDataLoss": "false",
         "groupIdPrefix": "rebalance-monitor",
         "kafka.isolation.level": "read_uncommitted",
-        # The connector asks for a partition's ends behind the next fetch, which the broker holds this long.
+        # After each read the connector asks a partition's ends over the same connection, where the consumer
+        # has just asked for more: the broker answers in turn, and holds a fetch without records this long.
         "kafka.fetch.max.wait.ms": str(source.fetch_max_wait_ms),
         "kafka.max.poll.records": str(source.max_poll_records),
     }
