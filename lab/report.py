@@ -8,15 +8,16 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
+from rebalance_monitor.lab import bars
 from rebalance_monitor.lab.families import FAMILIES, plain
 from rebalance_monitor.lab.matching import LOSSES
 from rebalance_monitor.lab.score import NOTHING, UNSURE, together
-from rebalance_monitor.lab.statistics import percentile, wilson
+from rebalance_monitor.lab.statistics import percentile, share
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from rebalance_monitor.lab.score import Tally
+    from rebalance_monitor.lab.score import Band, Tally
     from rebalance_monitor.lab.silences import Silences
 
 LIBRARIES = ("confluent-kafka", "kafka-python", "aiokafka", "pyspark")
@@ -36,7 +37,7 @@ class Scored:
 
     name: str
     tallies: Mapping[tuple[str, str], Tally]
-    calibration: Sequence[tuple[float, int, int]]
+    calibration: Sequence[Band]
     confusion: Mapping[tuple[str, str], int]
     silences: Mapping[float, Silences]
     noise: int
@@ -63,7 +64,7 @@ def page(origin: Origin, scored: Iterable[Scored]) -> str:
     """Give the whole page."""
     parts = [_top(origin)]
     for one in scored:
-        parts += [f"## {one.name}", _table(one.tallies), _delays_note(one)]
+        parts += [f"## {one.name}", bars.table(bars.rows(one)), _table(one.tallies), _delays_note(one)]
         parts += [_confusion(one.confusion), _calibration(one.calibration), _silences(one.silences)]
     parts += [_ran(version, scenarios) for version, scenarios in sorted(origin.ran.items())]
     return "\n\n".join(parts) + "\n"
@@ -142,14 +143,6 @@ def group_type(family: str) -> str:
     return "" if family.startswith("**") else "classic"
 
 
-def share(hits: int, total: int) -> str:
-    """Give `0.95 (0.87-0.98)`; an en dash for nothing of nothing."""
-    if total == 0:
-        return "–"  # noqa: RUF001 - an empty cell of a table
-    low, high = wilson(hits, total)
-    return f"{hits / total:.2f} ({low:.2f}-{high:.2f})"
-
-
 def _delay(delays: Sequence[float]) -> str:
     if not delays:
         return ""
@@ -164,14 +157,15 @@ def _delays_note(one: Scored) -> str:
     )
 
 
-def _calibration(bins: Sequence[tuple[float, int, int]]) -> str:
-    if not bins:
+def _calibration(bands: Sequence[Band]) -> str:
+    if not bands:
         return "No cause named a member."
     lines = ["Calibration: of the causes that named a member with this confidence, how many were true.", ""]
-    lines += ["| confidence | claims | true | share |", "|---|--:|--:|---|"]
+    lines += ["| confidence | stated | claims | true | share |", "|---|--:|--:|--:|---|"]
     lines += [
-        f"| {low:.1f}-{low + 0.1:.1f} | {count} | {hits} | {share(hits, count)} |"
-        for low, count, hits in bins
+        f"| {one.low:.1f}-{one.low + 0.1:.1f} | {one.stated:.2f} | {one.claims} | {one.true} | "
+        f"{share(one.true, one.claims)} |"
+        for one in bands
     ]
     return "\n".join(lines)
 

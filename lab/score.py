@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from rebalance_monitor.coordinator.findings import CauseEntry, Finding
     from rebalance_monitor.lab.foldstate import Fact
+    from rebalance_monitor.lab.matching import Occasions
 
 CONFIDENT = 0.6
 # Kinds that the log decides; of these a claim without a fact is wrong.
@@ -215,15 +216,33 @@ def together(tallies: Iterable[Tally]) -> Tally:
     )
 
 
-def calibration(facts: Sequence[Fact], claims: Sequence[Claim]) -> list[tuple[float, int, int]]:
-    """Give (lower bound of a tenth of confidence, claims, how many were true) for causes of members."""
+@dataclass(frozen=True, slots=True)
+class Band:
+    """Causes that named a member with a confidence of `low` to `low` + 0.1.
+
+    How many `claims` there were, how many of them `true`, and the mean of what they `stated`.
+    """
+
+    low: float
+    claims: int
+    true: int
+    stated: float
+
+
+def calibration(facts: Sequence[Fact], claims: Sequence[Claim]) -> list[Band]:
+    """Give the bands of confidence in which causes of members were claimed."""
     times = occasions(facts)
     true = {key_of(fact, times) for fact in facts}
-    bins: dict[int, list[bool]] = defaultdict(list)
+    bands: dict[int, list[Claim]] = defaultdict(list)
     for claim in claims:
         if claim.label.startswith("cause:") and claim.member:
-            bins[min(9, int(claim.confidence * 10))].append(key_of(claim, times) in true)
-    return [(tenth / 10, len(hits), sum(hits)) for tenth, hits in sorted(bins.items())]
+            bands[min(9, int(claim.confidence * 10))].append(claim)
+    return [_band(tenth, found, true, times) for tenth, found in sorted(bands.items())]
+
+
+def _band(tenth: int, found: Sequence[Claim], true: set[Key], times: Occasions) -> Band:
+    stated = sum(claim.confidence for claim in found) / len(found)
+    return Band(tenth / 10, len(found), sum(key_of(claim, times) in true for claim in found), stated)
 
 
 UNSURE, NOTHING = "unsure", "nothing"

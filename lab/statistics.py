@@ -22,3 +22,11 @@ def wilson(hits: int, total: int, z: float = 1.96) -> tuple[float, float]:
 def percentile(ordered: Sequence[float], share: float) -> float:
     """Give the value at `share` of an ordered, not empty sequence."""
     return ordered[min(len(ordered) - 1, round(share * (len(ordered) - 1)))]
+
+
+def share(hits: int, total: int) -> str:
+    """Give `0.95 (0.87-0.98)`; an en dash for nothing of nothing."""
+    if total == 0:
+        return "–"  # noqa: RUF001 - an empty cell of a table
+    low, high = wilson(hits, total)
+    return f"{hits / total:.2f} ({low:.2f}-{high:.2f})"

@@ -4,18 +4,18 @@ from pathlib import Path
 import pytest
 
 from rebalance_monitor.lab import campaign as module
-from rebalance_monitor.lab.campaign import Campaign, keep_going, poor_families
+from rebalance_monitor.lab.campaign import Campaign, giving, keep_going
 from rebalance_monitor.lab.foldstate import Fact
 from rebalance_monitor.lab.matching import Claim
 from rebalance_monitor.lab.results import REPLAY, Result, pooled, read_result, write_result
 from rebalance_monitor.lab.suite import Job
 
 
-def _result(family: str, count: int) -> Result:
-    facts = [Fact("rebalance", "g", number, "", 1000) for number in range(count)]
-    claims = [Claim("rebalance", "g", number, "", 1.0, 2000) for number in range(count - 1)]
+def _result(family: str, count: int, group: str = "g") -> Result:
+    facts = [Fact("rebalance", group, number, "", 1000) for number in range(count)]
+    claims = [Claim("rebalance", group, number, "", 1.0, 2000) for number in range(count - 1)]
     about = {"kafka": "4.1.1", "seed": 1, "began": 0, "ended": 60_000, "skipped": {}}
-    return Result(about, facts, {REPLAY: claims}, {"g": family}, {REPLAY: 1}, 3_600_000)
+    return Result(about, facts, {REPLAY: claims}, {group: family}, {REPLAY: 1}, 3_600_000)
 
 
 def test_a_result_that_was_kept_reads_back_as_it_was(tmp_path: Path) -> None:
@@ -29,12 +29,26 @@ def test_suites_with_the_same_group_names_are_pooled_apart() -> None:
     assert (tally.facts, tally.detected, one.noise, one.quiet_hours) == (8, 6, 2, 2.0)
 
 
-def test_only_families_with_too_few_truths_run_again(tmp_path: Path) -> None:
-    campaign = Campaign(tmp_path, 1, enough=4)
-    write_result(_result("confluent", 3), tmp_path / "results" / "one.json")
-    write_result(_result("aiokafka", 4), tmp_path / "results" / "two.json")
-    write_result(_result("connect-sinks", 1), tmp_path / "results" / "three.json")
-    assert poor_families(campaign) == ("confluent", "connect")
+def test_only_what_gave_a_poor_cell_its_truths_runs_again(tmp_path: Path) -> None:
+    about = {"kafka": "4.1.1", "seed": 1}
+    families = {
+        "sigkill.confluent-848": "confluent-848",
+        "many-killed.confluent.003": "confluent",
+        "healthy.confluent": "confluent",
+        "connect-orders": "connect-sinks",
+    }
+    facts = [Fact("rebalance", group, 1, "", 1000) for group in families]
+    write_result(Result(about, facts, {REPLAY: []}, families), tmp_path / "results" / "one.json")
+    every = ("sigkill", "many-killed", "healthy", "connect-tasks")
+    jobs = [Job(name, family) for name in every for family in ("confluent", "confluent-848", "connect")]
+    campaign = Campaign(tmp_path, 1)
+    assert giving({("rebalance", "confluent-848")}, campaign, jobs) == [Job("sigkill", "confluent-848")]
+    assert giving({("rebalance", "confluent")}, campaign, jobs) == [
+        Job("many-killed", "confluent"),
+        Job("healthy", "confluent"),
+    ]
+    assert {job.family for job in giving({("rebalance", "connect-sinks")}, campaign, jobs)} == {"connect"}
+    assert giving({("storm", "confluent")}, campaign, jobs) == []
 
 
 def test_a_campaign_goes_on_where_it_stopped_and_ends_when_there_is_enough(
@@ -51,7 +65,7 @@ def test_a_campaign_goes_on_where_it_stopped_and_ends_when_there_is_enough(
         return [folder]
 
     monkeypatch.setattr(module, "read_suite", lambda folder: folder)
-    monkeypatch.setattr(module, "result_of", lambda _: _result("confluent", 3))
+    monkeypatch.setattr(module, "result_of", lambda _: _result("confluent", 3, "sigkill.confluent"))
     campaign = Campaign(tmp_path, 1, versions=("4.1.1",), families=("confluent",), enough=40)
     results = keep_going(campaign, run)
     assert sum(len(result.facts) for result in results) >= 40

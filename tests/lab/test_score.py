@@ -6,7 +6,7 @@ from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import CauseEntry, Finding
 from rebalance_monitor.coordinator.kinds import Kind, Scope, Severity
 from rebalance_monitor.lab.foldstate import Fact
-from rebalance_monitor.lab.score import calibration, claims_of, confusion, tally, together
+from rebalance_monitor.lab.score import Band, calibration, claims_of, confusion, tally, together
 from rebalance_monitor.lab.statistics import percentile, wilson
 
 FAMILY = {"g": "java"}
@@ -89,7 +89,7 @@ def test_confidence_is_held_against_what_was_true() -> None:
     facts = [Fact("cause:session_timeout", "g", 4, "m-1", 1000)]
     other = (Cause.SESSION_TIMEOUT, 0.95, "m-2")
     claims = claims_of([_finding(Kind.REBALANCE, 4, LOST, other, (Cause.MEMBER_LEFT, 0.3, "m-3"))])
-    assert calibration(facts, claims) == [(0.3, 1, 0), (0.9, 2, 1)]
+    assert calibration(facts, claims) == [Band(0.3, 1, 0, 0.3), Band(0.9, 2, 1, 0.925)]
 
 
 @given(st.integers(0, 200).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
@@ -163,7 +163,8 @@ def test_a_member_that_goes_twice_under_one_id_is_told_of_twice() -> None:
     assert _row(TWICE, late, label="cause:poll_interval_exceeded") == (1, 0, 1, 1)
     right = _gone(190_000, Cause.POLL_INTERVAL_EXCEEDED)
     assert _row(TWICE, right, second, label="cause:poll_interval_exceeded") == (1, 1, 0, 0)
-    assert calibration(TWICE, claims_of([first, second, late])) == [(0.9, 3, 1)]
+    (band,) = calibration(TWICE, claims_of([first, second, late]))
+    assert (band.low, band.claims, band.true) == (0.9, 3, 1)
 
 
 def test_each_time_that_a_member_goes_is_counted_by_what_was_said_of_that() -> None:

@@ -1,0 +1,200 @@
+"""What the detection is held to, and where each bar stands: the first table of the accuracy page.
+
+A bar has cells: client libraries whose silences mean the same. A cell says something from `ENOUGH` truths on.
+What a cell is held to are the point estimates; their intervals stand beside them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.coordinator.causes import Cause
+from rebalance_monitor.coordinator.kinds import Kind
+from rebalance_monitor.coordinator.settings import DetectionSettings
+from rebalance_monitor.lab.families import FAMILIES, plain
+from rebalance_monitor.lab.score import together
+from rebalance_monitor.lab.statistics import percentile, share
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from rebalance_monitor.lab.report import Scored
+    from rebalance_monitor.lab.score import Band, Tally
+
+ENOUGH = 60
+BAND_ENOUGH, BAND_OFF = 20, 0.1
+QUIET_HOURS = 100.0
+DELAY_S = 2.5
+GRACE_S = DetectionSettings().grace_ms / 1000
+
+SESSION, POLL = f"cause:{Cause.SESSION_TIMEOUT}", f"cause:{Cause.POLL_INTERVAL_EXCEEDED}"
+JAVA = tuple(name for name in FAMILIES if name in {"java-range", "java-sticky", "java-cooperative"})
+REST = "all others"
+_FEW = frozenset({"streams", "streams-1071", "java-share", "connect", "connect-sinks", "raw"})
+
+
+class Verdict(StrEnum):
+    """Where a cell stands."""
+
+    REACHED = "reached"
+    MISSED = "**missed**"
+    TOO_FEW = "too few"
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """What is to be found, and what each cell must reach; `cell` names a family's, "" where it has none."""
+
+    what: str
+    label: str
+    cell: Callable[[str], str]
+    precision: float
+    recall: float
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line: bar, cell, what is asked for, of how many, what was measured, and the verdict."""
+
+    what: str
+    cell: str
+    asked: str
+    number: str
+    measured: str
+    verdict: Verdict
+
+
+def _library(family: str) -> str:
+    """Give what a cell is called: Java's assignors are one, what few scenarios play is put together."""
+    if plain(family) in JAVA:
+        return "java" + family.removeprefix(plain(family))
+    return REST if family in _FEW else family
+
+
+def _idle_sessions(family: str) -> str:
+    return _library(family) if family in {*JAVA, "kafka-python", "aiokafka"} else ""
+
+
+def _idle_polls(family: str) -> str:
+    return _library(family) if family in {*JAVA, "kafka-python"} else ""
+
+
+def _other_sessions(family: str) -> str:
+    return "" if _idle_sessions(family) else _library(family)
+
+
+def _other_polls(family: str) -> str:
+    return "" if _idle_polls(family) else _library(family)
+
+
+def _type(family: str) -> str:
+    known = FAMILIES.get(plain(family))
+    kind = known.group_type if known else "classic"
+    return kind if kind in {"classic", "consumer"} else "share and streams"
+
+
+def _every(_: str) -> str:
+    return "all"
+
+
+BARS = (
+    Bar("rebalances", Kind.REBALANCE, _type, 1.0, 1.0),
+    Bar("failed generations", Kind.REBALANCE_FAILED, _every, 1.0, 0.95),
+    Bar("session timeouts, members that commit when idle", SESSION, _idle_sessions, 0.97, 0.95),
+    Bar("poll intervals exceeded, members that commit when idle", POLL, _idle_polls, 0.97, 0.95),
+    Bar("session timeouts, others under traffic", SESSION, _other_sessions, 0.95, 0.85),
+    Bar("poll intervals exceeded, others under traffic", POLL, _other_polls, 0.95, 0.85),
+    Bar("storms", Kind.STORM, _every, 1.0, 1.0),
+)
+
+
+def cells(bar: Bar, tallies: Mapping[tuple[str, str], Tally]) -> dict[str, Tally]:
+    """Give what each cell of a bar has; cells of which nothing is true and nothing was said are left out."""
+    parts: dict[str, list[Tally]] = {}
+    for (label, family), one in tallies.items():
+        if label == bar.label and (name := bar.cell(family)):
+            parts.setdefault(name, []).append(one)
+    return {name: together(parts[name]) for name in sorted(parts, key=lambda name: (name == REST, name))}
+
+
+def poor(tallies: Mapping[tuple[str, str], Tally], enough: int = ENOUGH) -> set[tuple[str, str]]:
+    """Give label and family of what is in a cell with fewer truths than are enough."""
+    found = set()
+    for bar in BARS:
+        few = {name for name, one in cells(bar, tallies).items() if one.facts < enough}
+        found |= {
+            (label, family) for label, family in tallies if label == bar.label and bar.cell(family) in few
+        }
+    return found
+
+
+def rows(scored: Scored) -> Iterator[Row]:
+    """Give the lines of every bar; those of delays where the job watched live."""
+    tallies = scored.tallies
+    for bar in BARS:
+        for name, one in cells(bar, tallies).items():
+            yield _judged(bar, name, one)
+    yield _healthy(scored.noise, scored.quiet_hours)
+    yield from map(_band, scored.calibration)
+    live = [delay for (label, _), one in tallies.items() if label == Kind.REBALANCE for delay in one.delays]
+    if live:
+        yield _delay("rebalances, log line to finding, p95", sorted(live), DELAY_S)
+    after = sorted(delay for one in scored.silences.values() for delay in one.after)
+    if after:
+        yield _delay("silences, deadline to finding, p95", after, GRACE_S + DELAY_S)
+
+
+def _healthy(noise: int, hours: float) -> Row:
+    verdict = Verdict.REACHED if hours >= QUIET_HOURS else Verdict.TOO_FEW
+    return Row(
+        "warnings about healthy groups",
+        "all",
+        f"0 in {QUIET_HOURS:.0f} group-hours",
+        f"{hours:.1f} h",
+        str(noise),
+        Verdict.MISSED if noise else verdict,
+    )
+
+
+def _judged(bar: Bar, name: str, one: Tally) -> Row:
+    good = one.right >= bar.precision * one.claims and one.detected >= bar.recall * one.facts
+    verdict = Verdict.REACHED if good else Verdict.MISSED
+    return Row(
+        bar.what,
+        name,
+        f"recall {bar.recall:.2f}, precision {bar.precision:.2f}",
+        str(one.facts),
+        f"{share(one.detected, one.facts)}, {share(one.right, one.claims)}",
+        Verdict.TOO_FEW if one.facts < ENOUGH else verdict,
+    )
+
+
+def _band(band: Band) -> Row:
+    off = abs(band.stated - band.true / band.claims) > BAND_OFF
+    verdict = Verdict.MISSED if off else Verdict.REACHED
+    return Row(
+        f"calibration, {band.low:.1f} to {band.low + 0.1:.1f}",
+        "all",
+        f"within {BAND_OFF}",
+        str(band.claims),
+        f"stated {band.stated:.2f}, true {share(band.true, band.claims)}",
+        Verdict.TOO_FEW if band.claims < BAND_ENOUGH else verdict,
+    )
+
+
+def _delay(what: str, ordered: list[float], most: float) -> Row:
+    late = percentile(ordered, 0.95)
+    verdict = Verdict.REACHED if late <= most else Verdict.MISSED
+    return Row(what, "all", f"{most:.1f} s", str(len(ordered)), f"{late:.1f} s", verdict)
+
+
+def table(found: Iterable[Row]) -> str:
+    """Give the rows in Markdown."""
+    lines = ["| bar | clients | asked | of | measured | |", "|---|---|---|--:|---|---|"]
+    lines += [
+        f"| {row.what} | {row.cell} | {row.asked} | {row.number} | {row.measured} | {row.verdict} |"
+        for row in found
+    ]
+    return "\n".join(lines)
