@@ -4,7 +4,7 @@ Every group commits its partitions in requests of adjacent records with one comm
 all other groups. Every group begins with its metadata (classic, v3 and v4, three members); after that 0.5 %
 of the records are metadata of new generations (so short loads hold more: 10,000 groups in 2 M records 1 %)
 and 0.2 % tombstones of commits; commit values are v3 and v4 by halves. The same arguments give the same
-records. Not in the mix: transactional markers, which only a coordinator writes.
+records. What only a coordinator writes, transactions with their markers, is added by transactions.py.
 """
 
 from __future__ import annotations

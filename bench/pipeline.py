@@ -1,10 +1,10 @@
 """What each stage of the job costs, as ratios to floors measured in the same run.
 
-Starts a lab broker, fills its `__consumer_offsets` with the mix (mix.py) and runs each stage (stage.py) in a
-process of its own; then loads more of the same mix and runs each stage again. What a million records cost is
-the slope between the two, so that starting and warming up do not count. Records/s are compared with
-librdkafka reading the topic (`drain`), CPU seconds per million records with Spark sending the records through
-Python unread (`identity`). Prints a table after each size, then the slopes, and writes
+Starts a lab broker, fills its `__consumer_offsets` with the mix (mix.py) and real transactions, and runs
+each stage (stage.py) in a process of its own; then loads more of the same and runs each stage again. What a
+million records cost is the slope between the two, so that starting and warming up do not count. Records/s
+are compared with librdkafka reading the topic (`drain`), CPU seconds per million records with Spark sending
+the records through Python unread (`identity`). Prints a table after each size, then the slopes, and writes
 build/bench/pipeline.json.
 
     python bench/pipeline.py --records 2000000 --more 4000000
@@ -21,17 +21,24 @@ import sys
 import time
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from load import load, records_of
 from mix import Mix
 from stage import SPARK_STAGES, measure
+from transactions import transact
 
 from rebalance_monitor.lab.broker import LabBroker
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mix import Message
 
 STAGES = ("drain", *SPARK_STAGES, "job")
 SPEED_FLOOR, CPU_FLOOR = "drain", "identity"
 STAGE_S = 900.0
+TRANSACTIONAL = 0.005
 OUT = Path(__file__).parents[1] / "build" / "bench" / "pipeline.json"
 Row = dict[str, float]
 
@@ -106,11 +113,11 @@ def bench(options: argparse.Namespace, bootstrap: str) -> None:
     """Fill the topic in two portions, measure every stage after each, print and write."""
     until = time.time_ns() // 1_000_000
     records = records_of(Mix(options.groups, options.width, options.records + options.more, until))
-    _load(bootstrap, islice(records, options.records), options)
+    _load(bootstrap, islice(records, options.records), options.records, options)
     small = table("first", options, bootstrap)
     found = {"first": small}
     if options.more:
-        _load(bootstrap, records, options)
+        _load(bootstrap, records, options.more, options)
         large = found["both"] = table("both", options, bootstrap)
         slopes = {name: slope(small[name], large[name]) for name in large if name in small}
         print(header("slope"))
@@ -120,11 +127,14 @@ def bench(options: argparse.Namespace, bootstrap: str) -> None:
     write(options, found)
 
 
-def _load(bootstrap: str, records: Any, options: argparse.Namespace) -> None:  # noqa: ANN401 - an iterator
+def _load(bootstrap: str, records: Iterator[Message], count: int, options: argparse.Namespace) -> None:
     began = time.monotonic()
+    # First, so that each partition ends with a record and not with a marker: readers see that they are done.
+    transactions = transact(bootstrap, round(count * TRANSACTIONAL))
     sent = load(bootstrap, records)
     took = time.monotonic() - began
-    print(f"{sent:,} records of {options.groups:,} groups loaded in {took:.0f} s", flush=True)
+    what = f"{sent:,} records of {options.groups:,} groups and {transactions:,} transactions"
+    print(f"{what} loaded in {took:.0f} s", flush=True)
 
 
 def write(options: argparse.Namespace, found: dict[str, dict[str, Row]]) -> None:

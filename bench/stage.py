@@ -32,6 +32,7 @@ RECORD_DDL = "key binary, value binary, partition int, offset long, timestamp ti
 COLUMNS = ("key", "value", "partition", "offset", "timestamp")
 SMALL_SHARE = 50  # a small pass reads one fiftieth
 CORES = 2
+FETCH = 10_000
 Ends = dict[int, int]
 
 
@@ -90,20 +91,23 @@ def timed(meter: Meter, records: int, work: Callable[[], None]) -> Figures:
 def drain(bootstrap: str, ends: Ends) -> Figures:
     """Read everything with librdkafka and do nothing with it."""
     consumer = _consumer(bootstrap)
-    total = sum(ends.values())
 
     def work() -> None:
         consumer.assign([TopicPartition(TOPIC, p, OFFSET_BEGINNING) for p in ends])
-        seen, quiet = 0, 0
-        # Offsets without a record (markers, compaction) keep the count below the total.
-        while seen < total and quiet < 3:  # noqa: PLR2004 - polls without anything
-            got = len(consumer.consume(10_000, timeout=1.0))
-            seen, quiet = seen + got, 0 if got else quiet + 1
+        # Markers and what was compacted have offsets but no records, so these cannot be counted.
+        while len(consumer.consume(FETCH, timeout=1.0)) == FETCH or not _is_read(consumer, ends):
+            pass
 
     with Meter() as meter:
-        figures = timed(meter, total, work)
+        figures = timed(meter, sum(ends.values()), work)
     consumer.close()
     return figures
+
+
+def _is_read(consumer: Consumer, ends: Ends) -> bool:
+    """Whether the consumer has come to the end of every partition."""
+    filled = [TopicPartition(TOPIC, p) for p, end in ends.items() if end]
+    return all(place.offset >= ends[place.partition] for place in consumer.position(filled))
 
 
 def source(spark: SparkSession, bootstrap: str, start: Mapping[int, int] | None, ends: Ends) -> DataFrame:
