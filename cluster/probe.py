@@ -9,7 +9,6 @@ that fails is said in the sighting. Kafka's answers carry no broker time, so clo
 from __future__ import annotations
 
 import math
-import queue
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from rebalance_monitor.cluster.admin import OFFSETS_TOPIC, ClusterAdmin
+from rebalance_monitor.cluster.backlog import Backlog
 from rebalance_monitor.cluster.errors import DependencyError
 from rebalance_monitor.cluster.properties import admin_arguments
 from rebalance_monitor.cluster.sightings import Sighting
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 # kafka-python's enum has all of these; brokers ignore states that they do not know.
 REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
 TIMEOUT_MS = 3_000
-QUEUE_LIMIT = 600
 LISTING_S = 300.0
 LISTING_AGAIN_S = 60.0
 """When a listing that some broker did not answer is tried again: it is the costly part of a look."""
@@ -168,9 +167,9 @@ def _members(answer: Mapping[str, Any]) -> tuple[tuple[str, str, str, str], ...]
 class ProbeThread:
     """Looks at the cluster every `interval_s` seconds in a thread of its own; use as a context manager.
 
-    Sightings wait in a queue of at most 600; when nobody drains it the oldest are dropped and counted in
-    `dropped`. A cluster that is away is said in the sightings and asked again. ConfigError for `properties`
-    (Kafka client properties) that cannot be mapped.
+    Sightings wait until they are drained; of too many the oldest are dropped (backlog.py). A cluster that is
+    away is said in the sightings and asked again. ConfigError for `properties` (Kafka client properties) that
+    cannot be mapped.
     """
 
     def __init__(
@@ -184,10 +183,14 @@ class ProbeThread:
         self._properties = properties
         self._interval_s = interval_s
         self._clock = clock
-        self._queue: queue.Queue[Sighting] = queue.Queue(QUEUE_LIMIT)
+        self._waiting = Backlog()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="rebalance-monitor-probe", daemon=True)
-        self.dropped = 0
+
+    @property
+    def dropped(self) -> int:
+        """How many sightings were dropped because nobody drained them."""
+        return self._waiting.dropped
 
     def start(self) -> None:
         """Start looking."""
@@ -208,12 +211,7 @@ class ProbeThread:
 
     def drain(self) -> list[Sighting]:
         """Take all sightings since the last call, oldest first; never blocks."""
-        found: list[Sighting] = []
-        while True:
-            try:
-                found.append(self._queue.get_nowait())
-            except queue.Empty:
-                return found
+        return self._waiting.take()
 
     def _run(self) -> None:
         admin: ClusterAdmin | None = None
@@ -227,7 +225,7 @@ class ProbeThread:
                 sighting = look(admin, pool, at, listing=listing) if admin else _away(at, failure)
                 if listing and admin:
                     next_listing = began + (LISTING_AGAIN_S if sighting.listed is None else LISTING_S)
-                self._offer(sighting)
+                self._waiting.add(sighting)
                 if admin and METADATA in sighting.failures:
                     # Its brokers may have moved for good: start again from the configured addresses.
                     _close(admin)
@@ -241,16 +239,6 @@ class ProbeThread:
             return ClusterAdmin(self._properties, TIMEOUT_MS), ""
         except Exception as error:  # noqa: BLE001 - a client's bug must not end the looking
             return None, _why(error)
-
-    def _offer(self, sighting: Sighting) -> None:
-        while True:
-            try:
-                self._queue.put_nowait(sighting)
-            except queue.Full:
-                self._queue.get_nowait()
-                self.dropped += 1
-            else:
-                return
 
 
 def _close(admin: ClusterAdmin) -> None:

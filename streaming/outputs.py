@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
+import structlog
+
 from rebalance_monitor.checkpoints.ledger import Ledger
 from rebalance_monitor.cluster.probe import ProbeThread
 from rebalance_monitor.coordinator.causes import Cause
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from rebalance_monitor.cluster.sightings import Sighting
     from rebalance_monitor.config.model import Settings
     from rebalance_monitor.coordinator.findings import Finding
     from rebalance_monitor.coordinator.settings import DetectionSettings
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.streaming.storage import Storage
     from rebalance_monitor.streaming.topic import TopicFacts
 
+log = structlog.get_logger()
 # What a batch takes at most where nothing is wrong.
 BATCH_MS = 2_000
 
@@ -55,7 +59,7 @@ class Outputs:
     ) -> None:
         self._settings = settings
         self._probe = _probe(settings)
-        drain = self._probe.drain if self._probe else list
+        self._dropped = 0
         self.notices = Notices()
         self.serving = Serving(settings, storage, facts.cluster_id, self.notices, session)
         ledger = Ledger(storage.ledger)
@@ -69,7 +73,7 @@ class Outputs:
         usual_age_ms = round(settings.trigger_seconds * 1000) + BATCH_MS
         probe_ms = round(settings.probe.interval_seconds * 1000) if self._probe else None
         self._parts = Parts(
-            detection, facts.cluster_id, drain, self.notices, usual_age_ms, probe_ms, self._opened
+            detection, facts.cluster_id, self._looks, self.notices, usual_age_ms, probe_ms, self._opened
         )
         self.writer = BatchWriter(
             ledger,
@@ -100,6 +104,17 @@ class Outputs:
     def begin_anew(self, *, complete: bool) -> bool:
         """Hold what is open over a rebuild; true if there is anything. `complete`: all history is read."""
         return self._parts.begin_anew(self.serving.snapshot.known.groups if complete else ())
+
+    def _looks(self) -> list[Sighting]:
+        if self._probe is None:
+            return []
+        found, dropped = self._probe.drain(), self._probe.dropped
+        if dropped > self._dropped:
+            log.warning(
+                "the batch took so long that looks of the probe were dropped", looks=dropped - self._dropped
+            )
+            self._dropped = dropped
+        return found
 
     def _opened(self) -> list[Finding]:
         """Return the newest finding of every open incident; without tables the alerts know more of them."""

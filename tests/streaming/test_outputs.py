@@ -26,6 +26,8 @@ STABLE = {"group": "g", "state": "Stable", "generation": 3, "at": T0 - 3_600_000
 class Probe:
     """Looks once: the brokers list another group than `g`."""
 
+    dropped = 0
+
     def __init__(self, at: int) -> None:
         self._looks = [Sighting(at, brokers=((1, True),), listed=frozenset({"other"}))]
 
