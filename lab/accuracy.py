@@ -23,7 +23,7 @@ from rebalance_monitor.lab.report import DEVELOPED_ON, Origin, Scored, page
 from rebalance_monitor.lab.results import LIVE, REPLAY, Result, pooled, result_of
 from rebalance_monitor.lab.scenario import names
 from rebalance_monitor.lab.score import unmatched
-from rebalance_monitor.lab.suite import broker_for, clusters_for, jobs_for, run_suite
+from rebalance_monitor.lab.suite import MAX_PYTHONS, broker_for, clusters_for, jobs_for, run_suite
 from rebalance_monitor.lab.suitefolder import read_suite
 
 if TYPE_CHECKING:
@@ -61,10 +61,21 @@ def core_jobs(families: Sequence[str]) -> list[Play]:
 
 
 def run(
-    jobs: Sequence[Play], folder: Path, version: str, seed: int, *, live: bool, pace: float = 1.0
+    jobs: Sequence[Play],
+    folder: Path,
+    version: str,
+    seed: int,
+    *,
+    live: bool,
+    pace: float = 1.0,
+    clients: int = MAX_PYTHONS,
 ) -> list[Path]:
     """Run jobs, each cluster's into a suite folder of its own; give these folders. `pace` stretches time."""
-    folders = []
+    folders: list[Path] = []
+
+    def say(text: str) -> None:
+        click.echo(text, err=True)
+
     for part in clusters_for(jobs):
         own = part[0].scenario if len({job.scenario for job in part}) == 1 else "shared"
         suite = folder / own
@@ -72,7 +83,7 @@ def run(
             broker = stack.enter_context(broker_for(part, version, suite / "broker"))
             if live:
                 stack.enter_context(Job(broker.bootstrap, suite)).wait_ready()
-            run_suite(broker, part, suite, seed=seed, pace=pace, say=lambda text: click.echo(text, err=True))
+            run_suite(broker, part, suite, seed=seed, pace=pace, clients=clients, say=say)
             # The job is some seconds behind the log; its last findings count too.
             time.sleep(10 if live else 0)
         shutil.rmtree(suite / "broker", ignore_errors=True)
@@ -83,6 +94,7 @@ def run(
 @click.command()
 @click.option("--folder", type=click.Path(path_type=Path), default=Path("build/accuracy"), show_default=True)
 @click.option("--pace", default=1.0, show_default=True, help="Stretches all times; 7.5 is Kafka's defaults.")
+@click.option("--clients", default=MAX_PYTHONS, show_default=True, help="So many client processes at once.")
 @click.option("--kafka-version", default=DEFAULT_VERSION, show_default=True)
 @click.option("--seed", default=1, show_default=True, help="Varies timings and time-outs; 0 leaves them.")
 @click.option("--family", "families", multiple=True, default=CORE_FAMILIES, show_default=True)
@@ -130,7 +142,8 @@ def _folders(options: dict[str, Any]) -> Sequence[Path]:
     jobs = jobs_for(chosen, families) if chosen else core_jobs(families)
     version, seed = options["kafka_version"], options["seed"]
     folder = options["folder"] / f"{version}-seed{seed}-{int(time.time())}"
-    return run(jobs, folder, version, seed, live=options["live"], pace=options["pace"])
+    how = {name: options[name] for name in ("live", "pace", "clients")}
+    return run(jobs, folder, version, seed, **how)
 
 
 def _scored(folder: Path, *, misses: bool) -> Result:

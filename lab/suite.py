@@ -123,12 +123,13 @@ def run_suite(
     *,
     seed: int = 0,
     pace: float = 1.0,
+    clients: int = MAX_PYTHONS,
     say: Callable[[str], None] = lambda _: None,
 ) -> None:
     """Run all jobs on a started broker and fill `folder`; `say` hears of every start and end.
 
     What runs `beside` others begins first, takes nobody's place, and ends when they have ended. `seed` varies
-    times and time-outs, `pace` stretches them all.
+    times and time-outs, `pace` stretches them all. `clients`: how many Python processes there are at once.
     """
     folder.mkdir(parents=True, exist_ok=True)
     skipped: dict[str, str] = {}
@@ -140,7 +141,7 @@ def run_suite(
         stack.enter_context(pulse)
         traffic = stack.enter_context(Traffic(broker.bootstrap))
         probe = stack.enter_context(ProbeThread({"bootstrap.servers": broker.bootstrap}))
-        company = _Company(say)
+        company = _Company(clients, say)
         for job, scenario in cast_of(list(jobs), seed, pace):
             family = FAMILIES[job.family]
             reason = why_not(family, release(broker.version))
@@ -161,6 +162,7 @@ def run_suite(
         "kafka": broker.name,
         "seed": seed,
         "pace": pace,
+        "clients": clients,
         "began": began,
         "ended": int(time.time() * 1000),
         "cores": os.cpu_count(),
@@ -197,9 +199,9 @@ def cast_of(jobs: Sequence[Job], seed: int, pace: float) -> list[tuple[Job, Scen
 class _Company:
     """The runs of a suite, each in a thread: they wait for room, or go on beside all others."""
 
-    def __init__(self, say: Callable[[str], None]) -> None:
+    def __init__(self, clients: int, say: Callable[[str], None]) -> None:
         self._say = say
-        self._rooms = {True: Room(MAX_JVMS), False: Room(MAX_PYTHONS)}
+        self._rooms = {True: Room(MAX_JVMS), False: Room(clients)}
         self._threads: list[threading.Thread] = []
         self._beside: list[tuple[Run, threading.Thread]] = []
 
