@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.settings import DetectionSettings
-from rebalance_monitor.lab.families import FAMILIES, plain
+from rebalance_monitor.lab.families import FAMILIES, IDLE, plain
 from rebalance_monitor.lab.score import together
 from rebalance_monitor.lab.statistics import percentile, share
 
@@ -74,19 +74,28 @@ def _library(family: str) -> str:
 
 
 def _idle_sessions(family: str) -> str:
-    return _library(family) if family in {*JAVA, "kafka-python", "aiokafka"} else ""
+    commits = family.removesuffix(IDLE) in {*JAVA, "kafka-python", "aiokafka"}
+    return _library(family) if commits else ""
 
 
 def _idle_polls(family: str) -> str:
-    return _library(family) if family in {*JAVA, "kafka-python"} else ""
+    return _library(family) if family.removesuffix(IDLE) in {*JAVA, "kafka-python"} else ""
 
 
 def _other_sessions(family: str) -> str:
-    return "" if _idle_sessions(family) else _library(family)
+    return "" if _idle_sessions(family) or family.endswith(IDLE) else _library(family)
 
 
 def _other_polls(family: str) -> str:
-    return "" if _idle_polls(family) else _library(family)
+    return "" if _idle_polls(family) or family.endswith(IDLE) else _library(family)
+
+
+def _quiet_sessions(family: str) -> str:
+    return "" if _idle_sessions(family) or not family.endswith(IDLE) else _library(family)
+
+
+def _quiet_polls(family: str) -> str:
+    return "" if _idle_polls(family) or not family.endswith(IDLE) else _library(family)
 
 
 def _type(family: str) -> str:
@@ -106,6 +115,8 @@ BARS = (
     Bar("poll intervals exceeded, members that commit when idle", POLL, _idle_polls, 0.97, 0.95),
     Bar("session timeouts, others under traffic", SESSION, _other_sessions, 0.95, 0.85),
     Bar("poll intervals exceeded, others under traffic", POLL, _other_polls, 0.95, 0.85),
+    Bar("session timeouts, others without traffic", SESSION, _quiet_sessions, 0.95, 0.0),
+    Bar("poll intervals exceeded, others without traffic", POLL, _quiet_polls, 0.95, 0.0),
     Bar("storms", Kind.STORM, _every, 1.0, 1.0),
 )
 

@@ -90,9 +90,13 @@ MANUAL = ", manual"
 """What a family's name ends with where its members commit by hand: their silences mean something else."""
 
 
+IDLE = ", no traffic"
+"""And where nothing is produced: who commits only what is new commits nothing."""
+
+
 def plain(family: str) -> str:
-    """Give the name of a family, however its members commit."""
-    return family.removesuffix(MANUAL)
+    """Give the name of a family, however its members commit and whatever they get."""
+    return family.removesuffix(IDLE).removesuffix(MANUAL)
 
 
 def why_not(family: Family, broker: tuple[int, ...]) -> str | None:

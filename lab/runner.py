@@ -78,12 +78,13 @@ class Run:
         return f"^{self.group}[.]{name[1:]}" if name.startswith("^") else f"{self.group}.{name}"
 
     def create_topic(self, name: str, partitions: int) -> None:
-        """Create one topic and give it traffic."""
+        """Create one topic and give it traffic, if the scenario has any."""
         topic = self.topic(name)
         copies = min(3, len(self.broker.nodes))
         futures = self.admin.create_topics([NewTopic(topic, partitions, copies)], request_timeout=20)
         futures[topic].result(timeout=25)
-        self._traffic.add(topic, partitions)
+        if self.scenario.traffic:
+            self._traffic.add(topic, partitions)
 
     def delete_topic(self, name: str) -> None:
         """Delete one topic and end its traffic."""

@@ -37,6 +37,7 @@ KEYS = frozenset(
         "broker",
         "proxied",
         "beside",
+        "traffic",
     }
 )
 
@@ -75,7 +76,8 @@ class Scenario:
 
     One that needs `nodes` or `broker` properties gets a cluster of its own, shared by its client families; 0
     and nothing mean that it may run beside others. Members of a `proxied` one reach the brokers through
-    proxies. One that runs `beside` others goes on until all of them have ended.
+    proxies. One that runs `beside` others goes on until all of them have ended. Without `traffic` nothing is
+    ever produced into its topics.
     """
 
     name: str
@@ -93,6 +95,7 @@ class Scenario:
     broker: Mapping[str, str] = field(default_factory=dict)
     proxied: bool = False
     beside: bool = False
+    traffic: bool = True
     session_ms: int = BASE_SESSION_MS
     poll_ms: int = BASE_POLL_MS
 
@@ -133,6 +136,7 @@ def parse(name: str, raw: Mapping[str, object]) -> Scenario:
         silent=bool(raw.get("silent")),
         proxied=bool(raw.get("proxied")),
         beside=bool(raw.get("beside")),
+        traffic=bool(raw.get("traffic", True)),
         **_cluster(raw),
     )
 

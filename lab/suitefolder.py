@@ -18,7 +18,7 @@ from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.decoders import coordinator_partition
 from rebalance_monitor.lab.facts import facts_of, migrated_groups, stored
-from rebalance_monitor.lab.families import MANUAL
+from rebalance_monitor.lab.families import IDLE, MANUAL
 from rebalance_monitor.lab.foldstate import Fact
 from rebalance_monitor.lab.scripted import Act, Told, scripted_facts
 from rebalance_monitor.lab.strain import Strain
@@ -79,7 +79,8 @@ class _Run:
     @property
     def family(self) -> str:
         manual = bool(self.raw["settings"].get("commit") == "manual")
-        return str(self.raw["family"]) + MANUAL * manual
+        # Runs that were recorded before there were any without traffic do not say that they had some.
+        return str(self.raw["family"]) + MANUAL * manual + IDLE * (not self.raw.get("traffic", True))
 
     @property
     def hurts_brokers(self) -> bool:

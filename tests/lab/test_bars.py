@@ -1,5 +1,5 @@
 from rebalance_monitor.lab.bars import BARS, ENOUGH, POLL, SESSION, Row, Verdict, cells, poor, rows
-from rebalance_monitor.lab.families import FAMILIES, MANUAL
+from rebalance_monitor.lab.families import FAMILIES, IDLE, MANUAL
 from rebalance_monitor.lab.report import Scored
 from rebalance_monitor.lab.score import Band, Tally
 from rebalance_monitor.lab.silences import Silences
@@ -25,13 +25,14 @@ def _verdicts(tallies: Tallies, *bands: Band, **more: object) -> dict[tuple[str,
     return {(row.what, row.cell): row.verdict for row in _rows(tallies, *bands, **more)}
 
 
-IDLE = "session timeouts, members that commit when idle"
+IDLE_BAR = "session timeouts, members that commit when idle"
 OTHERS = "session timeouts, others under traffic"
 HEALTHY = ("warnings about healthy groups", "all")
 
 
 def test_every_family_has_one_cell_of_each_thing_that_is_judged() -> None:
-    families = [*FAMILIES, *(f"{name}{MANUAL}" for name in FAMILIES), "connect-sinks"]
+    suffixes = ("", MANUAL, IDLE, f"{MANUAL}{IDLE}")
+    families = [*(f"{name}{suffix}" for name in FAMILIES for suffix in suffixes), "connect-sinks"]
     for label in {bar.label for bar in BARS}:
         for family in families:
             assert len([bar for bar in BARS if bar.label == label and bar.cell(family)]) == 1
@@ -42,22 +43,34 @@ def test_who_commits_by_hand_is_not_taken_for_one_that_commits_when_idle() -> No
         (SESSION, family): Tally(60, 60, 60, 60) for family in ("kafka-python", "kafka-python, manual")
     }
     verdicts = _verdicts(tallies)
-    assert (IDLE, "kafka-python") in verdicts
+    assert (IDLE_BAR, "kafka-python") in verdicts
     assert (OTHERS, "kafka-python, manual") in verdicts
+
+
+def test_without_traffic_only_who_commits_when_idle_must_be_found_but_nobody_wrongly() -> None:
+    nothing = {(SESSION, "confluent, no traffic"): Tally(60, 0, 0, 0)}
+    quiet = ("session timeouts, others without traffic", "confluent, no traffic")
+    assert _verdicts(nothing)[quiet] == Verdict.REACHED
+    wrong = {(SESSION, "confluent, no traffic"): Tally(60, 0, 10, 9)}
+    assert _verdicts(wrong)[quiet] == Verdict.MISSED
+    assert _verdicts({(SESSION, "kafka-python, no traffic"): Tally(60, 0, 0, 0)}) == {
+        (IDLE_BAR, "kafka-python, no traffic"): Verdict.MISSED,
+        HEALTHY: Verdict.REACHED,
+    }
 
 
 def test_the_assignors_of_java_are_one_cell() -> None:
     tallies = {(SESSION, family): Tally(30, 30, 30, 30) for family in ("java-range", "java-sticky")}
-    assert _verdicts(tallies)[IDLE, "java"] == Verdict.REACHED
+    assert _verdicts(tallies)[IDLE_BAR, "java"] == Verdict.REACHED
 
 
 def test_a_cell_is_held_to_its_own_recall_and_precision() -> None:
     exact = {(SESSION, "aiokafka"): Tally(100, 95, 100, 97), (SESSION, "confluent"): Tally(100, 85, 100, 95)}
-    assert _verdicts(exact)[IDLE, "aiokafka"] == _verdicts(exact)[OTHERS, "confluent"] == Verdict.REACHED
+    assert _verdicts(exact)[IDLE_BAR, "aiokafka"] == _verdicts(exact)[OTHERS, "confluent"] == Verdict.REACHED
     recall = {(SESSION, "aiokafka"): Tally(100, 94, 100, 97), (SESSION, "confluent"): Tally(100, 84, 100, 95)}
-    assert _verdicts(recall)[IDLE, "aiokafka"] == _verdicts(recall)[OTHERS, "confluent"] == Verdict.MISSED
+    assert _verdicts(recall)[IDLE_BAR, "aiokafka"] == _verdicts(recall)[OTHERS, "confluent"] == Verdict.MISSED
     wrong = {(SESSION, "aiokafka"): Tally(100, 95, 100, 96), (SESSION, "confluent"): Tally(100, 85, 100, 94)}
-    assert _verdicts(wrong)[IDLE, "aiokafka"] == _verdicts(wrong)[OTHERS, "confluent"] == Verdict.MISSED
+    assert _verdicts(wrong)[IDLE_BAR, "aiokafka"] == _verdicts(wrong)[OTHERS, "confluent"] == Verdict.MISSED
 
 
 def test_too_few_truths_are_no_verdict_and_are_wanted_again() -> None:

@@ -3,6 +3,7 @@ import yaml
 
 from rebalance_monitor.lab.faults import VERBS
 from rebalance_monitor.lab.scenario import FOLDER, ScenarioError, load, names, parse, varied
+from rebalance_monitor.lab.workers.flags import Flags
 
 
 @pytest.mark.parametrize("name", names())
@@ -56,6 +57,19 @@ def test_a_seed_varies_times_but_keeps_what_the_scenario_means(name: str, seed: 
     for step in other.steps:
         if step.verb == "stall":
             assert float(str(step.options["seconds"])) * 1000 > other.poll_ms * 1.2
+
+
+@pytest.mark.parametrize("seed", range(1, 12))
+def test_at_the_clients_defaults_every_group_has_time_to_lose_its_members(seed: int) -> None:
+    """However the seed varies the times: a killed member expires before the next one stalls long enough."""
+    scenario = varied(load("many-at-defaults"), seed)
+    flags = Flags("b", "g", "t", groups=15, session_ms=45_000, poll_ms=300_000)
+    assert {"session_ms": "45000", "poll_ms": "300000"}.items() <= scenario.settings.items()
+    _, killed, stalled = scenario.steps
+    sessions, polls = zip(*((one.session_ms, one.poll_ms) for one in flags.each()), strict=True)
+    assert killed.at + max(sessions) / 1000 + 10 < stalled.at
+    assert float(str(stalled.options["seconds"])) > max(polls) / 1000 + 5
+    assert stalled.at + float(str(stalled.options["seconds"])) < scenario.end
 
 
 def test_the_same_seed_gives_the_same_scenario_and_seed_zero_changes_nothing() -> None:
