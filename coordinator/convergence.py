@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator import barriers, report, skew, starts, storms
+from rebalance_monitor.coordinator import barriers, report, silence, skew, starts, storms
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import CauseEntry
 from rebalance_monitor.coordinator.kinds import Kind, Severity
@@ -173,6 +173,8 @@ def _emptied(state: GroupState, scene: Scene) -> list[Finding]:
     remember(state, causes)
     critical = Severity.CRITICAL if scene.settings.is_always_on(scene.group) else None
     identity = scene.identify(Kind.GROUP_EMPTY, phase="opened")
+    # Members may come to an empty group and go before they have acknowledged anything.
+    again = report.refilled(state, scene, state.bumped_at) if state.empty_id else []
     empty = scene.find(
         Kind.GROUP_EMPTY,
         state,
@@ -188,17 +190,16 @@ def _emptied(state: GroupState, scene: Scene) -> list[Finding]:
         details={"ended_by": report.ended_by(causes)},
     )
     state.empty_id, state.empty_at, state.idle_families = empty.id, scene.ts, []
-    found = [empty, *report.departed(state, scene, gone, empty.id, state), *skew.close(state, scene)]
+    found = [*again, empty, *report.departed(state, scene, gone, empty.id, state), *skew.close(state, scene)]
     return found + storms.note_generation(state, scene, change, scene.ts, causes)
 
 
 def _refilled(state: GroupState, scene: Scene) -> list[Finding]:
-    if not state.empty_id:
-        state.started_at = state.started_at if state.stable_epoch >= 0 else scene.ts
-        return []
-    found = report.refilled(state, scene, scene.ts)
-    state.started_at = scene.ts
-    return found
+    """Close what an empty group had open."""
+    if state.empty_id or state.stable_epoch < 0:
+        state.started_at = scene.ts
+    found = report.refilled(state, scene, scene.ts) if state.empty_id else []
+    return found + silence.resolve_expiring(state, scene, "withdrawn")
 
 
 def _replacements(state: GroupState, scene: Scene) -> list[Finding]:

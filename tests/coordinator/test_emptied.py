@@ -1,0 +1,36 @@
+"""What an epoch-based group has open while it is empty, and when that ends."""
+
+from dataclasses import replace
+
+from rebalance_monitor.coordinator.kinds import Kind
+from tests.coordinator.test_epochs import SETTINGS, A, B, C, Epochs, of
+from tests.coordinator.timeline import T0, findings
+
+KEPT = replace(SETTINGS, offsets_retention_ms=100_000, offsets_expiring_ms=50_000)
+
+
+def test_offsets_of_an_empty_group_that_is_used_again_are_no_more_said_to_expire_and_are_told_anew() -> None:
+    topic = Epochs()
+    topic.join(0, A, 1, (0,))
+    topic.commit(1_000, {0: 5})
+    topic.leave(2_000, A, 2)
+    topic.join(70_000, B, 3, (0,))
+    topic.commit(71_000, {0: 6})
+    topic.leave(72_000, B, 4)
+    first, over, again = of(findings(topic, KEPT, until=60_000), Kind.OFFSETS_EXPIRING)
+    assert (first.phase, over.phase, over.resolution) == ("opened", "resolved", "withdrawn")
+    assert (over.incident, over.at) == (first.id, T0 + 70_000)
+    assert (again.phase, again.details["expires_at"]) == ("opened", T0 + 71_000 + 100_000)
+
+
+def test_a_member_that_came_and_went_before_its_first_assignment_leaves_no_second_emptiness_open() -> None:
+    topic = Epochs()
+    topic.join(0, A, 1, (0,))
+    topic.leave(10_000, A, 2)
+    topic.metadata(20_000, B)
+    topic.bump(20_000, 3)
+    topic.leave(20_400, B, 4)
+    topic.join(30_000, C, 5, (0,))
+    told = [(found.phase, found.incident) for found in of(findings(topic, SETTINGS), Kind.GROUP_EMPTY)]
+    assert [phase for phase, _ in told] == ["opened", "resolved", "opened", "resolved"]
+    assert told[0][1] == told[1][1] != told[2][1] == told[3][1]
