@@ -49,6 +49,9 @@ _MAX_NAMES = 20
 _OF_GROUP, _OF_MEMBER = -1, 0
 """`version` of a member: whose its session timeout is."""
 
+_GOING = -2
+"""The target epoch of a group that goes as a whole, from the target's tombstone on."""
+
 
 def says_gone(found: Decoded) -> bool:
     """Whether this record is the tombstone of a whole group."""
@@ -65,6 +68,10 @@ def on_record(state: GroupState, found: Decoded, scene: Scene) -> list[Finding]:
         state.status = Status.EMPTY
     state.ts, state.offset, state.live = scene.ts, scene.offset, not scene.history
     state.asked, state.asked_at = [], -1
+    if found.value is None and (found.type in _TARGET_RECORDS or state.target_epoch == _GOING):
+        # Only the end of a group writes it, before its members' tombstones: none of them left.
+        state.target_epoch = _GOING
+        return told
     if found.type in _GROUP_RECORDS:
         _bumped(state, found.value, scene)
     elif found.type == _PATTERN_RECORD and found.value is not None:
@@ -75,7 +82,7 @@ def on_record(state: GroupState, found: Decoded, scene: Scene) -> list[Finding]:
         told += _acknowledged(state, found.key, found.value, scene)
     elif found.type == _TOPOLOGY_RECORD:
         state.aliases = _sources(found.value)
-    elif found.type in _TARGET_RECORDS and found.value is not None:
+    elif found.type in _TARGET_RECORDS:
         state.target_epoch = _number(found.value, "assignment_epoch")
     before, state.status = state.status, settled(state)
     if found.value is None or found.type not in _CLOSING_RECORDS:
@@ -112,6 +119,8 @@ def _bumped(state: GroupState, value: object, scene: Scene) -> None:
     if f"{PATTERN}{scene.ts}" not in state.resubscribed:
         state.resubscribed = _members_only(state)
     state.generation = _number(value, "epoch")
+    # Compaction may have left the old target's tombstone, and not the old group's.
+    state.target_epoch = max(state.target_epoch, -1)
     digest = _number(value, "metadata_hash")
     state.rehashed |= state.metadata_hash not in {0, digest} and digest != 0
     state.metadata_hash = digest

@@ -1,8 +1,9 @@
 """The end of a group: deleted, expired, or moved to the other protocol.
 
 A tombstone alone does not tell. An online migration writes the tombstone of the old group and the records
-of the new one as one run with one timestamp, so the next row of the shard decides; without one, the clock
-does. Whatever a group had open ends with its state: nothing that comes later could close it.
+of the new one as one run with one timestamp, so the next row of the shard that is no tombstone of this run
+decides; without one, the clock does. Whatever a group had open ends with its state: nothing that comes later
+could close it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from rebalance_monitor.decoders import rows
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings import Details, Finding
     from rebalance_monitor.coordinator.scene import Scene
-    from rebalance_monitor.coordinator.state import GroupState
+    from rebalance_monitor.coordinator.state import GroupState, PendingRemoval
     from rebalance_monitor.decoders import Row
 
 CLOSES_AFTER_MS = 2_000
@@ -29,15 +30,19 @@ CLOSES_AFTER_MS = 2_000
 _SWEEP_MS = 600_000
 
 
-def migrates_to(row: Row) -> str:
-    """Return the group type that a record with a value belongs to; "" for anything else."""
-    if row.row_kind != rows.RECORD:
+def becomes(held: PendingRemoval, row: Row) -> str | None:
+    """Return the type that the group lives on as, by the row behind its tombstone; "" where it does not.
+
+    None where that is not told yet: a streams group's own tombstone comes before that of its topology.
+    """
+    if row.row_kind != rows.RECORD or (row.group, row.record_ts) != (held.group, held.ts):
         return ""
     key, value = rows.record(row)
-    kind = int.from_bytes(key[:2], "big", signed=True)
     if value is None:
-        return ""
-    return classic.CLASSIC if kind == classic.GROUP_METADATA else epochs.GROUP_TYPES.get(kind, "")
+        return None
+    kind = int.from_bytes(key[:2], "big", signed=True)
+    found = classic.CLASSIC if kind == classic.GROUP_METADATA else epochs.GROUP_TYPES.get(kind, "")
+    return "" if found == held.state.group_type else found
 
 
 def removed(state: GroupState, scene: Scene) -> list[Finding]:

@@ -235,9 +235,9 @@ class ShardCoordinator:
         self.state.pending = PendingRemoval(scene.group, scene.offset, scene.ts, scene.history, gone)
 
     def _decide_pending(self, row: Row, held: PendingRemoval) -> list[Output]:
-        to = removal.migrates_to(row) if row.group == held.group and row.record_ts == held.ts else ""
-        if not to or to == held.state.group_type:
-            return self._remove(held)
+        to = removal.becomes(held, row)
+        if not to:
+            return [] if to is None else self._remove(held)
         self.state.pending = None
         # The tombstones of an epoch-based group's members come before the group's.
         self._came = {held.group: len(held.state.members) + len(held.state.departed)}
