@@ -225,7 +225,9 @@ def _acknowledged(state: GroupState, key: object, value: object, scene: Scene) -
             state.dirty = True
             member.epoch, member.acked_at = _number(value, "member_epoch"), scene.ts
             # Kafka counts the states of streams members from 1, those of the others from 0.
-            member.epoch_state = _number(value, "state") - (state.group_type == STREAMS)
+            found = _number(value, "state") - (state.group_type == STREAMS)
+            # Who says that it goes is left in the state that it was in, and has nothing to give up any more.
+            member.epoch_state = 0 if member.epoch == fences.AWAY else found
             _assign(state, member, _given(state, value))
             told += silence.on_sign(state, scene, member, gone=False)
     return told

@@ -140,3 +140,20 @@ def test_a_group_that_never_converges_forgets_what_members_subscribed_to_when_th
     for row in topic.sorted().rows:
         coordinator.on_row(row)
     assert state.groups["g"].resubscribed == []
+
+
+def test_a_static_member_that_goes_while_it_has_partitions_to_give_up_misses_no_deadline() -> None:
+    """Its record keeps the state that it was in (`consumerGroupStaticMemberGroupLeave`)."""
+    topic = Epochs()
+    topic.join(0, A, 1, (0, 1), instance="s")
+    topic.metadata(10_000, B)
+    topic.bump(10_000, 2)
+    topic.target(10_000, 2)
+    topic.ack(10_000, B, 2, (), state=2)
+    topic.ack(10_500, A, 1, (0,), state=1)
+    topic.ack(11_000, A, -2, (0,), state=1)
+    assert not of(findings(topic, SETTINGS, until=P + 5_000), Kind.MEMBER_SILENT)
+    topic.leave(11_000 + P, A, 3)
+    topic.target(20_000, 3)
+    topic.ack(20_000, B, 3, (0, 1))
+    assert causes(topic, SETTINGS, A)[0].cause is Cause.STATIC_MEMBER_EXPIRED
