@@ -14,7 +14,7 @@ from rebalance_monitor.coordinator.kinds import Kind, Severity
 from rebalance_monitor.coordinator.measured import Silence
 from rebalance_monitor.coordinator.membership import Change
 from rebalance_monitor.coordinator.reasons import Departure, joined, ranked, remember, who
-from rebalance_monitor.coordinator.transitions import Status
+from rebalance_monitor.coordinator.transitions import SETTLED, Status
 
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings import Finding
@@ -27,8 +27,10 @@ _FIRST_EPOCH, _MAX_NEW = 1, 4
 def on_status(state: GroupState, before: str, scene: Scene) -> list[Finding]:
     """Report a convergence when the group has reached its newest epoch, or emptied."""
     replaced = _replacements(state, scene) if not state.bumps else []
-    if not state.bumps or state.status not in {Status.STABLE, Status.EMPTY}:
+    if state.status not in SETTLED:
         return replaced
+    if not state.bumps:
+        return replaced + barriers.settle(state, scene, "completed")
     if state.status == Status.EMPTY and before == Status.EMPTY and not state.departed:
         state.bumps = 0
         return replaced

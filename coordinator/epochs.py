@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.coordinator import convergence, endings, families, fences, silence, storms
 from rebalance_monitor.coordinator.state import Member
-from rebalance_monitor.coordinator.transitions import Status
+from rebalance_monitor.coordinator.transitions import SETTLED, Status
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -72,22 +72,31 @@ def on_record(state: GroupState, found: Decoded, scene: Scene) -> list[Finding]:
         # Only the end of a group writes it, before its members' tombstones: none of them left.
         state.target_epoch = _GOING
         return told
+    told += _taken(state, found, scene)
+    before, state.status = state.status, settled(state)
+    if not state.bumps and before in SETTLED:
+        # A member that asks for other topics may give up partitions before the epoch is bumped (4.2).
+        state.bumped_at = scene.ts
+    if found.value is None or found.type not in _CLOSING_RECORDS:
+        return told
+    return told + convergence.on_status(state, before, scene)
+
+
+def _taken(state: GroupState, found: Decoded, scene: Scene) -> list[Finding]:
+    """Take what one record says of the group or of a member."""
+    if found.type in _MEMBER_RECORDS:
+        return _member(state, found.key, found.value, scene)
+    if found.type in _CURRENT_RECORDS and found.value is not None:
+        return _acknowledged(state, found.key, found.value, scene)
     if found.type in _GROUP_RECORDS:
         _bumped(state, found.value, scene)
     elif found.type == _PATTERN_RECORD and found.value is not None:
         state.resubscribed = [*_members_only(state), f"{PATTERN}{scene.ts}"]
-    elif found.type in _MEMBER_RECORDS:
-        told += _member(state, found.key, found.value, scene)
-    elif found.type in _CURRENT_RECORDS and found.value is not None:
-        told += _acknowledged(state, found.key, found.value, scene)
     elif found.type == _TOPOLOGY_RECORD:
         state.aliases = _sources(found.value)
     elif found.type in _TARGET_RECORDS:
         state.target_epoch = _number(found.value, "assignment_epoch")
-    before, state.status = state.status, settled(state)
-    if found.value is None or found.type not in _CLOSING_RECORDS:
-        return told
-    return told + convergence.on_status(state, before, scene)
+    return []
 
 
 def retime(state: GroupState, scene: Scene) -> None:

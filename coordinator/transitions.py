@@ -27,6 +27,10 @@ class Status(StrEnum):
     RECONCILING = "Reconciling"
 
 
+SETTLED = frozenset({Status.STABLE, Status.EMPTY})
+"""States of an epoch-based group that has reached its newest epoch."""
+
+
 class Event(StrEnum):
     """What moves a group from one state to another."""
 

@@ -5,7 +5,9 @@ from rebalance_monitor.coordinator.kinds import Kind, Severity
 from rebalance_monitor.coordinator.live import Live
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.sightings import Sighting
-from tests.coordinator.timeline import T0, Client, Topic, findings
+from tests.coordinator.test_epochs import SETTINGS as EPOCHS
+from tests.coordinator.test_epochs import A, of, pair
+from tests.coordinator.timeline import T0, Client, Topic, findings, in_batches
 
 MEMBERS = [Client(f"m{i}-1", (i,), f"consumer-{i}", f"/10.0.0.{i}", session=10_000) for i in range(3)]
 BARRIER = {Kind.REBALANCE_IN_PROGRESS, Kind.REBALANCE_STUCK}
@@ -90,3 +92,23 @@ def test_a_probe_that_gets_no_answer_does_not_overrule_what_commits_suggest() ->
     live = Live(DetectionSettings(), "c1")
     live.on_sightings([Sighting(suspected[0].at - 500, (), (), ((1, True), (2, False)))])
     assert live.refine(suspected[:1]) == suspected[:1]
+
+
+def test_partitions_given_up_before_any_bump_begin_a_convergence_of_their_own_and_end_it() -> None:
+    """From 4.2 on a member that asks for another pattern revokes at once; the bump waits for its topics."""
+    topic = pair()
+    topic.metadata(700_000, A, topic="payments")
+    topic.ack(700_000, A, 2, (), state=1)
+    assert not of(findings(topic, EPOCHS, until=60_000), Kind.REBALANCE_STUCK)
+    opened = of(findings(topic, EPOCHS, until=65_000), Kind.REBALANCE_STUCK)
+    assert [found.started_at_min for found in opened] == [T0 + 700_000]
+    topic.ack(770_000, A, 2, ())
+    resolved = of(findings(topic, EPOCHS), Kind.REBALANCE_STUCK)[-1]
+    assert (resolved.phase, resolved.details["duration_ms"]) == ("resolved", 70_000)
+
+
+def test_a_clock_amid_the_first_write_of_a_group_tells_no_barrier() -> None:
+    topic = pair()
+    for cut in range(1, 4):
+        told = in_batches(topic, [cut])
+        assert not of(told, Kind.REBALANCE_STUCK)
