@@ -60,7 +60,7 @@ def _departures(state: GroupState) -> list[Departure]:
             CauseEntry(Cause(str(cause)), float(share), str(why), *who(member))
             for cause, share, why in verdict
         )
-        silence, session, rebalance, usual = numbers
+        silence, session, rebalance, usual, *_ = numbers
         seen = Silence(
             session=session,
             rebalance=rebalance,
@@ -80,10 +80,14 @@ def _departures(state: GroupState) -> list[Departure]:
 
 
 def _change(state: GroupState) -> Change:
-    """Who came and went since the group last was stable; a static member under a new id is replaced."""
+    """Who came and went since the group last was stable.
+
+    A static member under a new id is replaced where both are one write. Else its session had expired before.
+    """
     new = [member for member in state.members if member.member_id in state.newcomers]
-    gone = {m.instance_id: m for m in state.departed if m.instance_id is not None}
-    replaced = [(gone[m.instance_id], m) for m in new if m.instance_id in gone]
+    went = zip(state.departed, state.silences, strict=True)
+    gone = {(m.instance_id, at): m for m, (*_, at) in went if m.instance_id is not None}
+    replaced = [(gone[place], m) for m in new if (place := (m.instance_id, m.joined_at)) in gone]
     moved = {member.member_id for pair in replaced for member in pair}
     return Change(
         joined=tuple(m for m in new if m.member_id not in moved),

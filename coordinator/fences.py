@@ -47,7 +47,7 @@ def note_departure(state: GroupState, member: Member, scene: Scene) -> tuple[Cau
         if member.member_id in names:
             names.remove(member.member_id)
     state.departed.append(member)
-    state.silences.append([seen.silence, seen.session, seen.rebalance, seen.cadence])
+    state.silences.append([seen.silence, seen.session, seen.rebalance, seen.cadence, scene.ts])
     state.verdicts.append([[entry.cause.value, entry.confidence, entry.why] for entry in gone.causes])
     # A group that never converges must not grow: the newest departures are the ones that matter.
     for kept in (state.departed, state.silences, state.verdicts):

@@ -197,6 +197,43 @@ def test_a_static_member_that_comes_back_without_a_bump_is_replaced_and_no_rebal
     assert replaced.details == {"instance_id": "s", "previous_member_id": A}
 
 
+def test_a_static_member_that_crashed_expired_also_where_it_is_back_before_the_group_has_converged() -> None:
+    """Its next instance is refused until its session has ended (UNRELEASED_INSTANCE_ID), and then joins."""
+    topic = Epochs()
+    topic.join(0, A, 1, (0, 1))
+    topic.join(1_000, B, 2, (), instance="s")
+    topic.ack(2_000, A, 2, (0,))
+    topic.ack(2_500, B, 2, (1,))
+    topic.leave(60_000 + S, B, 3)
+    topic.join(60_300 + S, C, 4, (1,), instance="s")
+    committing(topic, 3_100, 60_000, 1)
+    topic.ack(61_000 + S, A, 4, (0,))
+    shuffled = topic.sorted()
+    found = findings(Epochs(rows=shuffled.rows, offset=shuffled.offset), SETTINGS)
+    last = of(found, Kind.REBALANCE)[-1]
+    assert [(cause.cause, cause.member_id) for cause in last.causes] == [
+        (Cause.MEMBER_JOINED, C),
+        (Cause.STATIC_MEMBER_EXPIRED, B),
+    ]
+    assert [(member.member_id, member.role) for member in last.members[:2]] == [(B, "left"), (C, "joined")]
+    (named,) = of(found, Kind.SESSION_TIMEOUT)
+    assert named.members[0].member_id == B
+
+
+def test_a_static_member_that_is_replaced_within_a_convergence_is_still_replaced() -> None:
+    topic = Epochs()
+    topic.join(0, A, 1, (0, 1))
+    topic.join(1_000, B, 2, (), instance="s")
+    topic.ack(1_500, B, -2, ())
+    topic.leave(1_800, B, None)
+    topic.metadata(1_800, C, "s")
+    topic.ack(1_800, C, 0, ())
+    topic.ack(1_800, C, 2, (1,))
+    topic.ack(2_000, A, 2, (0,))
+    last = of(findings(topic, SETTINGS), Kind.REBALANCE)[-1]
+    assert [member.role for member in last.members] == ["replaced", "kept"]
+
+
 def test_the_last_member_leaves_an_empty_group_and_the_next_one_resolves_it() -> None:
     topic = Epochs()
     topic.join(0, A, 1, (0,))
