@@ -43,9 +43,8 @@ def upcoming(state: GroupState, member: Member, live_since: int) -> Deadline | N
     """Return the member's next deadline that was not told yet, None where silence means nothing."""
     if member.epoch_state == _UNREVOKED:
         since = max(member.acked_at, live_since)
-        return (
-            None if member.silent_id else Deadline(since + member.rebalance_timeout, "rebalance", "unrevoked")
-        )
+        hidden = member.silent_id or member.rebalance_timeout < 0
+        return None if hidden else Deadline(since + member.rebalance_timeout, "rebalance", "unrevoked")
     if state.status != Status.STABLE or state.group_type not in _SILENT_TYPES:
         return None
     if not member.commits or not member.offsets:

@@ -226,8 +226,9 @@ def _digest(value: object) -> str:
 def _acknowledged(state: GroupState, key: object, value: object, scene: Scene) -> list[Finding]:
     member_id = _text(key, "member_id")
     told: list[Finding] = []
-    if scene.history and all(member.member_id != member_id for member in state.members):
-        # Compaction leaves the newest of each kind: one that was described anew stands behind its epochs.
+    if all(member.member_id != member_id for member in state.members):
+        # What describes it was not read: it stands behind its epochs in a compacted log, before the beginning
+        # of a recording, or could not be decoded.
         state.members.append(_described(state, member_id, None, scene, None))
     for member in state.members:
         if member.member_id == member_id:

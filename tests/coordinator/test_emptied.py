@@ -34,3 +34,19 @@ def test_a_member_that_came_and_went_before_its_first_assignment_leaves_no_secon
     told = [(found.phase, found.incident) for found in of(findings(topic, SETTINGS), Kind.GROUP_EMPTY)]
     assert [phase for phase, _ in told] == ["opened", "resolved", "opened", "resolved"]
     assert told[0][1] == told[1][1] != told[2][1] == told[3][1]
+
+
+def test_a_group_whose_other_members_were_described_before_a_recording_began_is_not_empty() -> None:
+    topic = Epochs(offset=1_000)
+    topic.join(1_000, B, 5, ())
+    topic.ack(2_000, A, 4, (0,), state=1)
+    topic.ack(20_000, A, 5, (0,))
+    topic.ack(20_500, B, 5, (1,))
+    topic.leave(60_000, B, 6)
+    topic.target(61_000, 6)
+    topic.ack(61_000, A, 6, (0, 1))
+    found = findings(topic, SETTINGS)
+    assert not of(found, Kind.GROUP_EMPTY)
+    assert not of(found, Kind.MEMBER_SILENT)
+    left = of(found, Kind.REBALANCE)[-1]
+    assert (left.members_total, left.details["left"]) == (1, 1)
