@@ -32,7 +32,8 @@ def on_status(state: GroupState, before: str, scene: Scene) -> list[Finding]:
     if not state.bumps:
         return replaced + barriers.settle(state, scene, "completed")
     if state.status == Status.EMPTY and before == Status.EMPTY and not state.departed:
-        state.bumps = 0
+        # Its last member went with this bump, and compaction left nothing of it.
+        state.bumps, state.cst = 0, scene.ts
         return replaced
     found = barriers.settle(state, scene, "completed")
     found += _emptied(state, scene) if state.status == Status.EMPTY else _converged(state, scene)
@@ -126,9 +127,16 @@ def _converged(state: GroupState, scene: Scene) -> list[Finding]:
     found += report.departed(state, scene, gone, found[0].id, state)
     found += _refilled(state, scene)
     remember(state, causes)
-    found += storms.note_generation(state, scene, change, scene.ts, causes) if known else []
+    if known and not _is_own_step(state, change):
+        found += storms.note_generation(state, scene, change, scene.ts, causes)
     found[0] = storms.marked(found[0], state.storm, state.bumped_at)
     return found + (skew.judge_settled(state, scene) if state.group_type == "consumer" else [])
+
+
+def _is_own_step(state: GroupState, change: Change) -> bool:
+    """Whether a streams group went on by itself: each warm-up task that caught up bumps the epoch (4.4)."""
+    same = not (change.joined or change.left or change.replaced or state.resubscribed or state.rehashed)
+    return same and state.group_type == "streams"
 
 
 def _is_new(state: GroupState, scene: Scene) -> bool:
@@ -160,8 +168,14 @@ def _same_members(state: GroupState) -> list[CauseEntry]:
     if state.rehashed:
         # A topic that was just created becomes known by and by.
         share = 0.55 if state.bumped_at - state.started_at <= storms.START_MS else 0.85
-        why = "the hash over the subscribed topics changed: topics, their partitions or racks"
+        why = "what the group notes of the subscribed topics changed: topics, their partitions or racks"
         return [CauseEntry(Cause.PARTITIONS_CHANGED, share, why)]
+    if state.group_type == "share":
+        why = "partitions of the subscribed topics were initialised for the group, and can be assigned now"
+        return [CauseEntry(Cause.PARTITIONS_CHANGED, 0.85, why)]
+    if state.group_type == "streams":
+        why = f"{state.bumps} epoch bumps with the same members: a setting, the topology or a warm-up task"
+        return [CauseEntry(Cause.UNKNOWN, 1.0, why)]
     if state.metadata_hash:
         why = f"{state.bumps} epoch bumps with the same members and topics: a pattern or an assignor changed"
         return [CauseEntry(Cause.SUBSCRIPTION_CHANGED, 0.4, why)]

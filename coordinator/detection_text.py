@@ -217,9 +217,9 @@ host in most counted generations, with its newest member.
 ## The end of a group
 
 A tombstone is `group_migrated` where the next record is the other protocol's and of the same write, else
-`group_removed`: by an administrator when it came before the offsets could expire. What a group has open ends
-with its state, also where that is dropped without a tombstone. What comes first after a migration is the
-migration's; of another group it is a `first_start` only where no record before is missing.
+`group_removed`: by an administrator when it came before the offsets could expire; share groups never do. What
+a group has open ends with its state, also where that is dropped without a tombstone. What comes first after
+a migration is the migration's; of another group it is a `first_start` only where no record before is missing.
 
 ## State that is begun anew
 
@@ -269,8 +269,8 @@ Leaving, a session fence and a rebalance-timeout fence write the same tombstones
 - the rest is told by silence. No barrier stands between removal and record, so the windows are sharp;
   heartbeats, not commits, keep the session, so it may end up to a heartbeat earlier.
 
-Where nobody came or went, a member with another subscription (`subscription_changed`) or another hash over
-the subscribed topics (`partitions_changed`, from Kafka 4.1 on) tells why, as does a pattern that the
+Where nobody came or went, a member with another subscription (`subscription_changed`) or what the group
+notes of its topics, since 4.1 by a hash (`partitions_changed`), tells why, as does a pattern that the
 coordinator resolved anew in the same write (`subscription_changed`). librdkafka stalls its heartbeats
 with the application and leaves only when it polls again: a departure right after a commit that came after a
 silence of the rebalance timeout is a poll breach.
@@ -290,7 +290,7 @@ commits only progress, and on close; from these groups it says goodbye.
 Share groups: membership, convergences and removal; what their members acknowledge is in another topic. One
 that went before a session timeout had passed since it last acknowledged an epoch left; of the others the
 tombstones say nothing, and leaving and expiry get their priors, each below one half. Most recorded leaves
-came later than that, so they are not claimed.
+came later than that, so they are not claimed. Partitions come once initialised (`partitions_changed`).
 
 ## What `explain` advises
 

@@ -42,6 +42,9 @@ _TARGET_RECORDS = frozenset({6, 12, 20})
 _CLOSING_RECORDS = _GROUP_RECORDS | _TARGET_RECORDS | _CURRENT_RECORDS
 """With these a write may end; a member's own record or tombstone is followed by one of them in the same."""
 
+_TOPIC_RECORDS = frozenset({4, 9})
+"""What a group's topics are, before a hash stood for it (up to 4.0); written when that changes."""
+
 _PATTERN_RECORD, _TOPOLOGY_RECORD = 16, 23
 PATTERN = "~"
 """Stands in `resubscribed` before the time (ms) at which a pattern was resolved."""
@@ -92,6 +95,8 @@ def _taken(state: GroupState, found: Decoded, scene: Scene) -> list[Finding]:
         _bumped(state, found.value, scene)
     elif found.type == _PATTERN_RECORD and found.value is not None:
         state.resubscribed = [*_members_only(state), f"{PATTERN}{scene.ts}"]
+    elif found.type in _TOPIC_RECORDS:
+        state.rehashed |= found.value is not None
     elif found.type == _TOPOLOGY_RECORD:
         state.aliases = _sources(found.value)
     elif found.type in _TARGET_RECORDS:

@@ -69,6 +69,9 @@ def migrated(state: GroupState, scene: Scene, to: str) -> list[Finding]:
 
 def _causes(state: GroupState, scene: Scene, empty_ms: int) -> tuple[CauseEntry, ...]:
     """Kafka expires an empty group with its offsets; only an administrator is quicker."""
+    if state.group_type == "share":
+        why = f"empty for {seconds(empty_ms)}; share groups do not expire"
+        return (CauseEntry(Cause.GROUP_DELETED_BY_ADMIN, 0.95, why),)
     retention = scene.settings.offsets_retention_ms
     why = f"empty for {seconds(empty_ms)}; offsets are kept for {seconds(retention)}"
     if state.group_type != "classic" and state.last_commit >= 0:

@@ -50,3 +50,15 @@ def test_a_group_whose_other_members_were_described_before_a_recording_began_is_
     assert not of(found, Kind.MEMBER_SILENT)
     left = of(found, Kind.REBALANCE)[-1]
     assert (left.members_total, left.details["left"]) == (1, 1)
+
+
+def test_a_group_of_which_compaction_left_that_it_is_empty_did_not_expire_at_once() -> None:
+    topic = Epochs()
+    topic.bump(0, 7)
+    topic.target(0, 6)
+    history = topic.offset
+    topic.put(60_000, 6, None)
+    topic.put(60_000, 3, None)
+    (removed,) = of(findings(topic, SETTINGS, until=5_000, history=history), Kind.GROUP_REMOVED)
+    assert removed.details == {"empty_ms": 60_000}
+    assert removed.causes[0].confidence < 0.6

@@ -359,6 +359,14 @@ def test_what_changed_where_no_member_came_or_went_is_told_by_hash_and_subscript
     assert [(entry.cause, entry.member_id) for entry in found.causes] == [(Cause.SUBSCRIPTION_CHANGED, A)]
 
 
+def test_topics_that_are_noted_anew_tell_why_up_to_kafka_4_0_where_no_hash_does() -> None:
+    topic = pair()
+    topic.put(90_000, 4, b"\0\0\1\0")
+    topic.bump(90_000, 3)
+    cause = settle(topic, 90_100, 3).causes[0]
+    assert (cause.cause, cause.confidence) == (Cause.PARTITIONS_CHANGED, 0.85)
+
+
 def test_members_that_only_join_are_never_a_storm() -> None:
     topic = Epochs()
     for epoch in range(1, 12):

@@ -102,6 +102,39 @@ def test_why_a_share_member_went_after_its_session_could_have_expired_is_not_cla
     assert not of(found, Kind.SESSION_TIMEOUT)
 
 
+def test_a_share_group_is_assigned_its_partitions_once_they_are_initialised() -> None:
+    """The coordinator bumps the epoch for that (`initializedAssignmentPending`)."""
+    topic = Share()
+    topic.join(0, A, 1, ())
+    topic.bump(5_000, 2)
+    topic.target(5_000, 2)
+    topic.ack(5_000, A, 2, (0, 1))
+    cause = of(findings(topic, SETTINGS), Kind.REBALANCE)[-1].causes[0]
+    assert (cause.cause, cause.confidence) == (Cause.PARTITIONS_CHANGED, 0.85)
+
+
+def test_a_share_group_that_is_gone_was_deleted_however_long_it_was_empty() -> None:
+    topic = Share()
+    topic.join(0, A, 1, ())
+    topic.leave(60_000, A, 2)
+    for kind in (12, 15, 11):
+        topic.put(60_000 + 8 * 86_400_000, kind, None)
+    (removed,) = of(findings(topic, SETTINGS, until=5_000), Kind.GROUP_REMOVED)
+    assert removed.causes[0].cause is Cause.GROUP_DELETED_BY_ADMIN
+
+
+def test_the_steps_of_a_streams_group_that_warms_up_tasks_are_no_storm() -> None:
+    topic = pair(Streams())
+    for step in range(3, 12):
+        topic.bump(step * 40_000, step)
+        topic.target(step * 40_000, step)
+        topic.ack(step * 40_000, A, step)
+        topic.ack(step * 40_000 + 1_000, B, step)
+    found = findings(topic, SETTINGS)
+    assert not of(found, Kind.STORM)
+    assert {cause.cause for cause in of(found, Kind.REBALANCE)[-1].causes} == {Cause.UNKNOWN}
+
+
 def test_members_of_a_streams_group_converge_when_all_have_the_epoch() -> None:
     found = findings(pair(Streams()), SETTINGS)
     first, second = of(found, Kind.REBALANCE)
