@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator import barriers, report, silence, skew, starts, storms
+from rebalance_monitor.coordinator import barriers, report, silence, skew, starts, storms, topic_names
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import CauseEntry
 from rebalance_monitor.coordinator.kinds import Kind, Severity
@@ -52,6 +52,8 @@ def _intern(state: GroupState) -> None:
     state.topics = [state.topics[topic] for topic in used]
     for member in state.members:
         member.assigned = [[place[topic], *given] for topic, *given in member.assigned]
+    if state.members and state.group_type == "consumer":
+        topic_names.forget(state)
 
 
 def _departures(state: GroupState) -> list[Departure]:
@@ -115,8 +117,6 @@ def _converged(state: GroupState, scene: Scene) -> list[Finding]:
             started_at_max=state.bumped_at,
             join_ms_min=took,
             join_ms_max=took,
-            topics=tuple(state.names),
-            topics_total=len(state.names),
             members_affected=len(change.joined) + len(change.left) + len(change.replaced),
             partitions_affected=sum(len(member.offsets) for member in change.left),
             causes=causes,

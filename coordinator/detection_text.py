@@ -281,8 +281,8 @@ that have one of their own; one that has changed begins the query again, for a b
 the same. A setting wins, also per pattern of groups (`session_timeout_ms`). A silence says what was assumed.
 
 Commits name topics and assignments topic ids; with several topics the names are learned from
-which partitions one request commits together, and until then, or for subscriptions by pattern, members get
-`unknown` unless a fence is plain. In streams groups (KIP-1071) the topology
+which partitions one request commits together (what a pattern matches stands in a record of its own), and
+until then members get `unknown` unless a fence is plain. In streams groups (KIP-1071) the topology
 record names the topics that each subtopology reads, and a task reads its own number's partition of all of
 them; so commits belong to members as in other groups, and their silence tells why one went. Kafka Streams
 commits only progress, and on close; from these groups it says goodbye.

@@ -12,10 +12,17 @@ Members of share groups commit nothing here.
 
 from __future__ import annotations
 
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
-from rebalance_monitor.coordinator import convergence, endings, families, fences, silence, storms
+from rebalance_monitor.coordinator import (
+    convergence,
+    endings,
+    families,
+    fences,
+    silence,
+    storms,
+    subscribed,
+)
 from rebalance_monitor.coordinator.state import Member
 from rebalance_monitor.coordinator.transitions import SETTLED, Status
 
@@ -46,9 +53,6 @@ _TOPIC_RECORDS = frozenset({4, 9})
 """What a group's topics are, before a hash stood for it (up to 4.0); written when that changes."""
 
 _PATTERN_RECORD, _TOPOLOGY_RECORD = 16, 23
-PATTERN = "~"
-"""Stands in `resubscribed` before the time (ms) at which a pattern was resolved."""
-_MAX_NAMES = 20
 _OF_GROUP, _OF_MEMBER = -1, 0
 """`version` of a member: whose its session timeout is."""
 
@@ -93,8 +97,8 @@ def _taken(state: GroupState, found: Decoded, scene: Scene) -> list[Finding]:
         return _acknowledged(state, found.key, found.value, scene)
     if found.type in _GROUP_RECORDS:
         _bumped(state, found.value, scene)
-    elif found.type == _PATTERN_RECORD and found.value is not None:
-        state.resubscribed = [*_members_only(state), f"{PATTERN}{scene.ts}"]
+    elif found.type == _PATTERN_RECORD:
+        subscribed.resolve(state, found.key, found.value, scene.ts)
     elif found.type in _TOPIC_RECORDS:
         state.rehashed |= found.value is not None
     elif found.type == _TOPOLOGY_RECORD:
@@ -124,14 +128,8 @@ def settled(state: GroupState) -> Status:
     return Status.STABLE if there else Status.RECONCILING
 
 
-def _members_only(state: GroupState) -> list[str]:
-    return [one for one in state.resubscribed if not one.startswith(PATTERN)]
-
-
 def _bumped(state: GroupState, value: object, scene: Scene) -> None:
-    # A pattern that was resolved anew without any change is followed by no bump in the same write.
-    if f"{PATTERN}{scene.ts}" not in state.resubscribed:
-        state.resubscribed = _members_only(state)
+    subscribed.bumped(state, scene.ts)
     state.generation = _number(value, "epoch")
     # Compaction may have left the old target's tombstone, and not the old group's.
     state.target_epoch = max(state.target_epoch, -1)
@@ -151,6 +149,7 @@ def _member(state: GroupState, key: object, value: object | None, scene: Scene) 
     state.dirty = True
     if value is None:
         state.members = rest
+        subscribed.settle(state)
         if before is None:
             return []
         causes = fences.note_departure(state, before, scene)
@@ -166,9 +165,8 @@ def _member(state: GroupState, key: object, value: object | None, scene: Scene) 
         and member_id not in state.resubscribed
     ):
         state.resubscribed.append(member_id)
-    # The first member of an empty group begins anew: what those before subscribed to is nobody's any more.
-    names = {*(state.names if state.members else ()), *getattr(value, "subscribed_topic_names", ())}
-    state.names, state.members = sorted(names)[:_MAX_NAMES], [*rest, now]
+    state.members = [*rest, now]
+    subscribed.note(state, value)
     return []
 
 
@@ -189,7 +187,7 @@ def _described(
         rebalance_timeout=_number(value, "rebalance_timeout_ms"),
         family=_family(state, member_id),
         version=_OF_MEMBER if session else _OF_GROUP,
-        subscribed="" if value is None else _digest(value),
+        subscribed="" if value is None else subscribed.digest(value),
         joined_at=scene.ts,
     )
     if before is None:
@@ -219,13 +217,6 @@ _DESCRIBED = frozenset(
         "version",
     }
 )
-
-
-def _digest(value: object) -> str:
-    """Digest what the member subscribes to: topics, and a pattern of topics."""
-    topics: Any = getattr(value, "subscribed_topic_names", ())
-    text = "\0".join((*sorted(topics), _text(value, "subscribed_topic_regex")))
-    return blake2b(text.encode(errors="surrogatepass"), digest_size=6).hexdigest()
 
 
 def _acknowledged(state: GroupState, key: object, value: object, scene: Scene) -> list[Finding]:

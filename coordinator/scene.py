@@ -68,6 +68,8 @@ class Scene:
     ) -> Finding:
         """Make a finding about the group as `state` describes it."""
         spec = KINDS[kind]
+        # Those of a consumer group are ids, which say nothing to anybody.
+        topics = state.names or ([] if state.group_type == "consumer" else state.topics)
         values: dict[str, Any] = {
             "group_type": state.group_type,
             "protocol_type": state.protocol_type,
@@ -75,8 +77,8 @@ class Scene:
             "state": state.status,
             "generation": state.generation,
             "leader": state.leader or None,
-            "topics": tuple((state.names or state.topics)[:MAX_TOPICS]),
-            "topics_total": len(state.names or state.topics),
+            "topics": tuple(topics[:MAX_TOPICS]),
+            "topics_total": len(topics),
             "offset": None if self.offset < 0 else self.offset,
             "members_total": len(state.members),
             **fields,

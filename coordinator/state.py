@@ -103,6 +103,7 @@ class GroupState(msgspec.Struct, array_like=True, gc=False):
     `unsubscribed`: topic that nobody subscribes to any more -> [last commit, what was told of its offsets].
     `holes`: how many generations it has become Empty by since it last had members, without completing them.
     `migrated`: how many members the group had when it came from the other protocol, until that is reported.
+    `subscriptions`: digest of a subscription that members have, or of a pattern -> topics, for `names`.
     """
 
     group_type: str = ""
@@ -157,6 +158,7 @@ class GroupState(msgspec.Struct, array_like=True, gc=False):
     unsubscribed: dict[str, list[int | str]] = msgspec.field(default_factory=dict)
     holes: int = 0
     migrated: int = -1
+    subscriptions: dict[str, list[str]] = msgspec.field(default_factory=dict)
 
 
 @dataclass(slots=True)

@@ -61,6 +61,14 @@ def _learn(state: GroupState) -> bool:
     return state.aliases != before
 
 
+def forget(state: GroupState) -> None:
+    """Forget names of topics that the group is assigned no more: one that is made anew has another id."""
+    here = set(state.topics)
+    state.aliases = {
+        name: ids for name, ids in state.aliases.items() if name in state.names and here.issuperset(ids)
+    }
+
+
 def named(state: GroupState) -> list[str]:
     """Return the name of each of the group's topics, "" where it is not known."""
     if not state.names:

@@ -101,9 +101,17 @@ def test_a_run_that_is_cut_teaches_the_same(asked: list[list[tuple[str, int]]], 
 class Pair(Epochs):
     """Members that subscribe to two topics."""
 
-    def share(self, at: int, name: str, epoch: int, first: tuple[int, ...], second: tuple[int, ...]) -> None:
+    def share(
+        self,
+        at: int,
+        name: str,
+        epoch: int,
+        first: tuple[int, ...],
+        second: tuple[int, ...],
+        two: bytes = TWO,
+    ) -> None:
         topics = b"\3"
-        for topic, given_ in ((ONE, first), (TWO, second)):
+        for topic, given_ in ((ONE, first), (two, second)):
             topics += topic + bytes([len(given_) + 1]) + pack(f">{len(given_)}i", *given_) + b"\0"
         self.put(at, 8, b"\0\0" + pack(">iib", epoch, epoch - 1, 0) + topics + b"\1\0", name)
 
