@@ -19,6 +19,7 @@ from rebalance_monitor.coordinator import (
     endings,
     families,
     fences,
+    membership,
     silence,
     storms,
     subscribed,
@@ -185,7 +186,7 @@ def _described(
         host_stale=False,
         session_timeout=session or usual,
         rebalance_timeout=_number(value, "rebalance_timeout_ms"),
-        family=_family(state, member_id),
+        family=_family(state, member_id, value),
         version=_OF_MEMBER if session else _OF_GROUP,
         subscribed="" if value is None else subscribed.digest(value),
         joined_at=scene.ts,
@@ -198,7 +199,10 @@ def _described(
     return fresh
 
 
-def _family(state: GroupState, member_id: str) -> str:
+def _family(state: GroupState, member_id: str, value: object | None) -> str:
+    classic: Any = getattr(value, "classic_member_metadata", None)
+    if getattr(classic, "session_timeout_ms", 0):
+        return membership.spoken(_text(value, "client_id"), _number(value, "rebalance_timeout_ms"), classic)
     if state.group_type == STREAMS:
         return families.STREAMS_1071
     return families.recognise_848(member_id) if state.group_type == CONSUMER else "unknown"

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.state import GroupState
     from rebalance_monitor.decoders import GroupMember, GroupMetadataValue
     from rebalance_monitor.decoders.embedded.consumer import Assignment, Subscription
+    from rebalance_monitor.decoders.records.consumer import ClassicMemberMetadata
 
 COOPERATIVE = frozenset({"cooperative-sticky", "stream", "compatible", "sessioned"})
 """Protocols whose members keep partitions through a rebalance and may need a second one to hand them on."""
@@ -104,6 +105,18 @@ def compare(before: list[Member], after: list[Member]) -> Change:
         left=tuple(m for m in before if m.member_id not in new and m.member_id not in moved),
         replaced=tuple(replaced),
         kept=tuple((old[m.member_id], m) for m in after if m.member_id in old),
+    )
+
+
+def spoken(client_id: str, rebalance: int, classic: ClassicMemberMetadata) -> str:
+    """Name the family of a member that speaks the classic protocol in a consumer group.
+
+    Its id, made by the broker, looks like those that Java clients make for themselves.
+    """
+    name, data = next(((one.name, one.metadata) for one in classic.supported_protocols), ("", b""))
+    subscription, _ = _subscription(data)
+    return families.recognise(
+        client_id, classic.session_timeout_ms, rebalance, "consumer", name, subscription
     )
 
 

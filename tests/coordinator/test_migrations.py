@@ -1,10 +1,15 @@
 """Groups that go as a whole, or on as a group of another protocol: what their tombstones say."""
 
+from struct import pack
+
+import pytest
+
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.outputs import RemovedOut
-from tests.coordinator.test_epochs import SETTINGS, A, Epochs, of
+from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
+from tests.coordinator.test_epochs import SETTINGS, A, Epochs, compact, of
 from tests.coordinator.test_other_protocols import Streams
-from tests.coordinator.timeline import T0, Client, S, findings, in_batches, metadata, outputs, text
+from tests.coordinator.timeline import T0, Client, P, S, findings, in_batches, metadata, outputs, text
 
 MEMBERS = 8
 NEW = [f"new-{number}" for number in range(MEMBERS - 1)]
@@ -86,3 +91,22 @@ def test_a_streams_group_of_which_nothing_follows_was_removed() -> None:
     follows.record(90_000, b"\0\2" + text("other"), metadata(0, [], T0 + 90_000), "other")
     for topic in (alone, follows):
         assert len(of(findings(topic, SETTINGS, until=5_000), Kind.GROUP_REMOVED)) == 1
+
+
+@pytest.mark.parametrize(("user_data", "family"), [(-1, "java"), (0, "librdkafka")])
+def test_a_member_that_speaks_the_classic_protocol_is_known_by_how_it_joined(
+    user_data: int, family: str
+) -> None:
+    """The broker makes its id, which looks like one that a Java client made for itself."""
+    joins = pack(">hi", 3, 1) + text("orders") + pack(">iii", user_data, 0, -1) + text(None)
+    protocol = compact("range") + bytes([len(joins) + 1]) + joins + b"\0"
+    own = b"\1" + pack(">i", S) + b"\2" + protocol + b"\0"
+    value = b"\0\0\0\0" + compact("billing") + compact("/h") + b"\2" + compact("orders") + b"\0"
+    topic = Epochs()
+    topic.put(
+        0, 5, value + pack(">i", P) + b"\0" + b"\1\0" + bytes([len(own)]) + own, "k5AKl_XXSA2_Ho3RQc0IVw"
+    )
+    shard = ShardCoordinator(new_shard_state(7, 0, None), SETTINGS, "c1")
+    shard.on_row(topic.rows[0])
+    (member,) = shard.state.groups["g"].members
+    assert (member.family, member.session_timeout) == (family, S)
