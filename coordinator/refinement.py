@@ -62,8 +62,9 @@ def is_excused(finding: Finding, moved_at: int) -> bool:
 
 
 def session_of(finding: Finding) -> int:
-    """Return the session timeout (ms) of the member that is silent."""
-    return int(finding.details.get("session_timeout_ms", 0))
+    """Return which timeout (ms) of a member that is silent begins anew with its coordinator."""
+    name = "rebalance" if finding.details.get("deadline") == "rebalance" else "session"
+    return int(finding.details.get(f"{name}_timeout_ms", 0))
 
 
 def _bounded(finding: Finding, sightings: Sequence[int], looks: Sequence[int]) -> Finding:
@@ -111,8 +112,9 @@ def _expired_barrier(finding: Finding) -> Finding:
 
 
 def _over_capacity(finding: Finding, moved_at: int) -> Finding:
-    """Add what a coordinator does to a group that it loads with more members than it allows."""
-    if moved_at < 0 or not 0 <= finding.at - moved_at <= AFTER_MOVE_MS:
+    """Add what a coordinator does to a classic group that it loads with more members than it allows."""
+    soon = moved_at >= 0 and 0 <= finding.at - moved_at <= AFTER_MOVE_MS
+    if not soon or finding.group_type != "classic":
         return finding
     gone = [member for member in finding.members if member.role == "left"]
     active = [m for m in gone if (m.silence_ms or 0) < (m.session_timeout_ms or 0) // 2]

@@ -1,6 +1,7 @@
 """A silence that a move explains accuses nobody before a whole session has passed that could tell."""
 
 import json
+from dataclasses import replace
 
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import Finding
@@ -44,6 +45,17 @@ def holding() -> Live:
     looks(live, 1_000, 31_000)
     assert live.refine(stalled()[:1]) == []
     return Live(DetectionSettings(), "c1", json.loads(json.dumps(live.snapshot())))
+
+
+def test_a_member_that_has_to_revoke_has_its_whole_rebalance_timeout_after_a_move() -> None:
+    """The coordinator that loads the group arms it again (`scheduleConsumerGroupRebalanceTimeout`)."""
+    known = stalled()[0]
+    details = known.details | {"deadline": "rebalance", "rebalance_timeout_ms": 30_000}
+    live = Live(DetectionSettings(), "c1")
+    looks(live, 1_000, 31_000)
+    assert live.refine([replace(known, at=T0 + MOVED + SESSION + 1, details=details)]) == []
+    assert looks(live, 31_000, MOVED + 30_000 + 3_000) == []
+    assert [one.at for one in looks(live, MOVED + 33_000, MOVED + 35_000)] == [T0 + MOVED + 30_000]
 
 
 def test_a_silence_is_told_a_session_after_the_move_with_how_long_it_has_lasted() -> None:

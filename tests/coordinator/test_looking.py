@@ -210,6 +210,9 @@ def test_the_size_limit_is_hinted_at_for_active_members_that_a_move_lost(
     came = replace(lost(silence).members[0], role="joined", member_id="new")
     joined = lost(silence, members=(*lost(silence).members, came))
     assert refine(joined, [], [], [], moved_at) == joined
+    # The others refuse whoever comes when they are full, and drop nobody.
+    new = lost(silence, group_type="consumer")
+    assert refine(new, [], [], [], moved_at) == new
 
 
 def test_a_move_takes_the_place_of_what_is_not_known_and_leaves_a_doubt_to_the_rest() -> None:
