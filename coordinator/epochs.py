@@ -130,6 +130,9 @@ def settled(state: GroupState) -> Status:
 
 
 def _bumped(state: GroupState, value: object, scene: Scene) -> None:
+    if _number(value, "epoch") == state.generation:
+        # A streams group notes there, too, which topology's description is stored (4.4).
+        return
     subscribed.bumped(state, scene.ts)
     state.generation = _number(value, "epoch")
     # Compaction may have left the old target's tombstone, and not the old group's.

@@ -124,6 +124,20 @@ def test_a_share_group_that_is_gone_was_deleted_however_long_it_was_empty() -> N
     assert removed.causes[0].cause is Cause.GROUP_DELETED_BY_ADMIN
 
 
+def test_a_streams_group_that_notes_which_description_is_stored_does_not_rebalance() -> None:
+    """It stands beside the epoch, which stays (`markStoredDescriptionTopologyEpochUncertain`, 4.4)."""
+    topic = pair(Streams())
+    topic.bump(60_000, 2)
+    topic.bump(60_100, 2)
+    found = findings(topic, SETTINGS)
+    assert [one.generation for one in of(found, Kind.REBALANCE)] == [1, 2]
+    topic.bump(90_000, 3)
+    topic.target(90_000, 3)
+    topic.ack(90_000, A, 3)
+    topic.ack(91_000, B, 3)
+    assert of(findings(topic, SETTINGS), Kind.REBALANCE)[-1].details["bumps"] == 1
+
+
 def test_the_steps_of_a_streams_group_that_warms_up_tasks_are_no_storm() -> None:
     topic = pair(Streams())
     for step in range(3, 12):
