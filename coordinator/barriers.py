@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator import waiting
+from rebalance_monitor.coordinator import fences, waiting
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.commits import commits_when_idle
 from rebalance_monitor.coordinator.findings import MAX_KEPT, CauseEntry, deadline_anchor
@@ -148,9 +148,13 @@ def _suspected(
 
 
 def _missing(state: GroupState, since: int, now: int) -> list[Member]:
-    """Return the members that have not rejoined by `now` (ms), or not acknowledged the newest epoch."""
+    """Return the members that have not rejoined by `now` (ms), or not acknowledged the newest epoch.
+
+    Nobody waits for one that has said that it goes.
+    """
     if state.group_type != "classic":
-        return [m for m in state.members if m.epoch != state.target_epoch or m.epoch_state]
+        there = [m for m in state.members if m.epoch != fences.AWAY]
+        return [m for m in there if m.epoch != state.target_epoch or m.epoch_state]
     seen = [waiting.seen(state, member) for member in state.members]
     names = [one.member_id for one in waiting.missing(seen, since, now)]
     return [member for name in names for member in state.members if member.member_id == name]

@@ -6,7 +6,7 @@ from rebalance_monitor.coordinator.live import Live
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.sightings import Sighting
 from tests.coordinator.test_epochs import SETTINGS as EPOCHS
-from tests.coordinator.test_epochs import A, of, pair
+from tests.coordinator.test_epochs import A, B, C, of, pair
 from tests.coordinator.timeline import T0, Client, Topic, findings, in_batches
 
 MEMBERS = [Client(f"m{i}-1", (i,), f"consumer-{i}", f"/10.0.0.{i}", session=10_000) for i in range(3)]
@@ -112,3 +112,12 @@ def test_a_clock_amid_the_first_write_of_a_group_tells_no_barrier() -> None:
     for cut in range(1, 4):
         told = in_batches(topic, [cut])
         assert not of(told, Kind.REBALANCE_STUCK)
+
+
+def test_a_stuck_convergence_does_not_wait_for_a_static_member_that_has_said_that_it_goes() -> None:
+    topic = pair()
+    topic.join(10_000, C, 3, (), instance="s")
+    topic.ack(10_500, C, -2)
+    topic.ack(11_000, B, 3, (1,))
+    (stuck,) = of(findings(topic, EPOCHS, until=70_000), Kind.REBALANCE_STUCK)
+    assert [member.member_id for member in stuck.members] == [A]
