@@ -172,7 +172,7 @@ def _same_members(state: GroupState) -> list[CauseEntry]:
         return [CauseEntry(Cause.PARTITIONS_CHANGED, share, why)]
     if state.group_type == "share":
         why = "partitions of the subscribed topics were initialised for the group, and can be assigned now"
-        return [CauseEntry(Cause.PARTITIONS_CHANGED, 0.85, why)]
+        return [CauseEntry(Cause.UNKNOWN, 1.0, why)]
     if state.group_type == "streams":
         why = f"{state.bumps} epoch bumps with the same members: a setting, the topology or a warm-up task"
         return [CauseEntry(Cause.UNKNOWN, 1.0, why)]

@@ -290,7 +290,7 @@ commits only progress, and on close; from these groups it says goodbye.
 Share groups: membership, convergences and removal; what their members acknowledge is in another topic. One
 that went before a session timeout had passed since it last acknowledged an epoch left; of the others the
 tombstones say nothing, and leaving and expiry get their priors, each below one half. Most recorded leaves
-came later than that, so they are not claimed. Partitions come once initialised (`partitions_changed`).
+came later than that, so they are not claimed. Partitions are handed out once initialised: one more rebalance.
 
 ## What `explain` advises
 
