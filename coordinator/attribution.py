@@ -134,11 +134,19 @@ def _dynamic(seen: Silence) -> dict[Cause, float]:
 
 
 def _deadlines(seen: Silence, scores: dict[Cause, float]) -> None:
-    """Score what only a barrier that lasted for the whole rebalance timeout speaks for."""
-    if seen.held >= _BARRIER_HELD * seen.rebalance and seen.waited:
+    """Score what only a barrier that lasted for the whole rebalance timeout speaks for.
+
+    The one that went on committing held it. One that never committed may have done so where the others are
+    sure of the barrier, or stopped as soon as the generation had begun.
+    """
+    held, least = max(seen.held, seen.halted), _BARRIER_HELD * seen.rebalance
+    went_on = seen.silence < held
+    if not seen.committed:
+        went_on = seen.held >= least or seen.elapsed - held <= MAX_HEARTBEAT_MS
+    if held >= least and seen.waited:
         # It had rejoined, or begun the barrier by going; no session ends in one.
         scores[Cause.MEMBER_LEFT] = _WENT * max(scores.values())
-    elif seen.held >= _BARRIER_HELD * seen.rebalance:
+    elif held >= least and went_on:
         scores[Cause.JOIN_DEADLINE_MISSED] = 0.5 / CLOSE_MS
     if not seen.committed:
         late = seen.elapsed - seen.rebalance

@@ -109,9 +109,9 @@ Silence inside a barrier says nothing: an eager member commits as it rejoins and
 another one holds the barrier. Where at least two members stopped together, and one that went with them had
 gone on committing for half a session or more, leaving gets no less than a timeout does, and no timeout
 reaches the threshold. That is the price of not naming two that crashed together while the third was closed.
-A barrier that was held for the whole rebalance timeout was held by the one that went on committing
-(`join_deadline_missed`); those that stopped as it began had rejoined, or began it by leaving. Of the last
-two members of a group, the one that stopped a whole rebalance timeout before the other one went did so.
+A barrier held for the whole rebalance timeout was held by the one that went on committing while those that
+commit when idle had stopped, or all of several with traffic (`join_deadline_missed`); who stopped as it began
+had rejoined, or left. Of the last two members, the one that stopped a rebalance timeout before the other did.
 
 `session_timeout` and `poll_interval_exceeded` stand beside the rebalance from `attribution_confidence` on.
 

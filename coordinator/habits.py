@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator import lulls, membership
-from rebalance_monitor.coordinator.commits import commits_when_idle, is_steady
+from rebalance_monitor.coordinator import membership
+from rebalance_monitor.coordinator.commits import STEADY_COMMITS, commits_when_idle, is_steady
 from rebalance_monitor.coordinator.families import FAMILIES
 from rebalance_monitor.coordinator.measured import MAX_HEARTBEAT_MS, Rejoined
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.state import GroupState, Member
 
 _LEAST_COMMITS = 3
+_WITNESSES = 2
 _QUIET_STEADY = 0.05
 _QUIET_SIBLINGS = 0.15
 _QUIET_UNSEEN = 0.4
@@ -58,8 +59,25 @@ def held(state: GroupState, kept: list[Member], cst: int) -> int:
     """Least time the barrier was held: an eager idle committer stops only once it has rejoined."""
     if state.protocol in membership.COOPERATIVE:
         return 0
-    waits = [cst - m.last_commit - m.cadence for m in kept if m.cadence > 0 and lulls.watchable(state, m)]
+    waits = [
+        cst - max(m.last_commit, m.joined_at, state.cst) - m.cadence
+        for m in kept
+        if m.cadence > 0 and m.offsets and commits_when_idle(state, m)
+    ]
     return max(0, max(waits, default=0))
+
+
+def halted(state: GroupState, members: list[Member], cst: int) -> int:
+    """For how long eager members with steady traffic had all stopped: a barrier, or there was no traffic.
+
+    One alone tells nothing, nor do others where one went on: a topic may pause while others do not.
+    """
+    steady = [m for m in members if m.offsets and is_steady(m, STEADY_COMMITS)]
+    lulled = any(m.last_commit + 2 * m.cadence < state.cst for m in steady)
+    if state.protocol in membership.COOPERATIVE or len(steady) < _WITNESSES or lulled:
+        return 0
+    waits = [cst - max(m.last_commit, state.cst) - m.cadence for m in steady]
+    return max(0, *waits) if 2 * min(waits) > max(waits) else 0
 
 
 def rejoined(state: GroupState, kept: list[Member], cst: int) -> Rejoined | None:

@@ -40,7 +40,11 @@ def waited(state: GroupState, change: Change, cst: int) -> set[str]:
         return {began.member_id}
     if state.protocol in membership.COOPERATIVE:
         return set()
-    known = [member for member in state.members if member.cadence > 0 and watchable(state, member)]
+    known = [
+        member
+        for member in state.members
+        if member.cadence > 0 and member.last_commit > state.cst and watchable(state, member)
+    ]
     gone = {member.member_id for member in change.left}
     last = max((member.last_commit for member in known), default=-1)
     holders = [member for member in known if member.last_commit == last and member.member_id in gone]

@@ -39,19 +39,20 @@ class Silence:
     """What was measured about one member that went; all durations in ms.
 
     `silence` runs from the last sign of life to the end of the barrier, `elapsed` from the generation before.
-    `held` is the least time the barrier was held; `wait` the most it can have taken where that is known, else
-    -1. `means`: whether silence of this member says anything; `committed`: whether it did in the generation;
-    `quiet`: how likely it is that it had nothing to commit; `closes`: its client commits on close even so;
-    `poll`: whether its client enforces max.poll.interval (None: not known), `goodbye`: sends LeaveGroup;
-    `aborted`: generations that failed on the way; `session_early`: heartbeats, not commits, keep the session,
-    so it may end this much earlier after the last commit. `stalled`: just before its last commit it had been
-    silent for its rebalance timeout. `stall` and `idle`, how many of its commits moved nothing: see `Stall`.
-    `waited`: it may have been silent because it waited in the barrier that another member held. `hidden`: its
-    client enforces a poll interval that no record holds. `rejoined`: what the survivors' commits tell;
-    `crowded`: others came or went in the same barrier; `by_hand`: how likely it is that it commits after
-    processing, so that its last poll came before its last commit; `repeated`: its last commit moved nothing,
-    though its client commits only what is new; `returned`: its client and host were back in the same barrier;
-    `worked`: it committed in generations before.
+    `held` is the least time the barrier was held, `halted` for how long those with traffic had stopped, which
+    a barrier may explain or a pause of the traffic; `wait` the most it can have taken where that is known,
+    else -1. `means`: whether silence of this member says anything; `committed`: whether it did in the
+    generation; `quiet`: how likely it is that it had nothing to commit; `closes`: its client commits on close
+    even so; `poll`: whether its client enforces max.poll.interval (None: not known), `goodbye`: sends
+    LeaveGroup; `aborted`: generations that failed on the way; `session_early`: heartbeats, not commits, keep
+    the session, so it may end this much earlier after the last commit. `stalled`: just before its last commit
+    it had been silent for its rebalance timeout. `stall` and `idle`, how many of its commits moved nothing:
+    see `Stall`. `waited`: it may have been silent because it waited in the barrier that another member held.
+    `hidden`: its client enforces a poll interval that no record holds. `rejoined`: what the survivors'
+    commits tell; `crowded`: others came or went in the same barrier; `by_hand`: how likely it is that it
+    commits after processing, so that its last poll came before its last commit; `repeated`: its last commit
+    moved nothing, though its client commits only what is new; `returned`: its client and host were back in
+    the same barrier; `worked`: it committed in generations before.
     """
 
     session: int
@@ -84,3 +85,4 @@ class Silence:
     repeated: bool = False
     returned: bool = False
     worked: bool = False
+    halted: int = 0

@@ -51,6 +51,7 @@ def departures(state: GroupState, change: Change, cst: int, aborted: int) -> lis
     held = max(habits.held(state, kept, cst), lulls.held_to_the_end(state, change, cst))
     emptied = not change.kept and not change.joined and len(change.left) == 1
     waited = lulls.waited(state, change, cst)
+    halted = habits.halted(state, kept + [m for m in change.left if m.member_id in waited], cst)
     seen = [_seen(state, member, kept, cst) for member in change.left]
     back = _back(change)
     return [
@@ -59,6 +60,7 @@ def departures(state: GroupState, change: Change, cst: int, aborted: int) -> lis
             replace(
                 one,
                 held=held * (not emptied),
+                halted=halted,
                 wait=_EXACT_MS if emptied else -1,
                 aborted=aborted,
                 waited=member.member_id in waited,
