@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rebalance_monitor.coordinator import overdue
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.measured import MAX_HEARTBEAT_MS, Silence, Stall
 from rebalance_monitor.coordinator.windows import (
@@ -42,16 +43,13 @@ _UNTOLD = 0.18
 _CLOSES = 3
 _EXACT_MS = 100
 _CERTAIN = 0.97
-_BARRIER_HELD = 0.85
 # How often a member that never committed was never alive after it had joined.
 _AT_ONCE = 0.2
 # A poll interval that is not known may end anywhere in so many session timeouts.
 _HIDDEN_SESSIONS = 4
-_WENT = 4
 _STALLED = 10
 # How often a member that is not stalled repeats its offsets for so long while its siblings' move.
 _UNMOVED = 0.1
-_PRIOR_SYNC = 0.3
 # A client whose commit is not answered repeats it, though its application polls no more.
 _REPEATS = 3
 # In so many steps the time is spread in which a client notices its breach.
@@ -129,29 +127,8 @@ def _dynamic(seen: Silence) -> dict[Cause, float]:
     _undecided(seen, likelihood)
     scores = {cause: prior[cause] * likelihood[cause] for cause in prior}
     if seen.wait < 0:
-        _deadlines(seen, scores)
+        overdue.score(seen, scores)
     return scores
-
-
-def _deadlines(seen: Silence, scores: dict[Cause, float]) -> None:
-    """Score what only a barrier that lasted for the whole rebalance timeout speaks for.
-
-    The one that went on committing held it. One that never committed may have done so where the others are
-    sure of the barrier, or stopped as soon as the generation had begun.
-    """
-    held, least = max(seen.held, seen.halted), _BARRIER_HELD * seen.rebalance
-    went_on = seen.silence < held
-    if not seen.committed:
-        went_on = seen.held >= least or seen.elapsed - held <= MAX_HEARTBEAT_MS
-    if held >= least and seen.waited:
-        # It had rejoined, or begun the barrier by going; no session ends in one.
-        scores[Cause.MEMBER_LEFT] = _WENT * max(scores.values())
-    elif held >= least and went_on:
-        scores[Cause.JOIN_DEADLINE_MISSED] = 0.5 / CLOSE_MS
-    if not seen.committed:
-        late = seen.elapsed - seen.rebalance
-        prior_sync = _PRIOR_SYNC / (3 if seen.worked or seen.session == seen.rebalance else 1)
-        scores[Cause.SYNC_DEADLINE_MISSED] = prior_sync * arrival(seen, late, CLOSE_MS)
 
 
 def _undecided(seen: Silence, likelihood: dict[Cause, float]) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rebalance_monitor.coordinator.causes import Cause
-from rebalance_monitor.coordinator.findings import Finding
 from rebalance_monitor.coordinator.kinds import Kind
 from tests.coordinator.test_classic import of
 from tests.coordinator.timeline import Client, Topic, findings
+
+if TYPE_CHECKING:
+    from rebalance_monitor.coordinator.findings import Finding
 
 GO = [
     Client(f"kgo-{number}", (2 * number, 2 * number + 1), "kgo", f"/10.0.0.{number}", session=45_000)
