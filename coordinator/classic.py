@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator import (
     barriers,
+    comebacks,
     endings,
     membership,
     reasons,
@@ -126,6 +127,7 @@ def _completed(before: GroupState, state: GroupState, after: Membership, scene: 
     aborted = max(0, state.generation - before.generation - 1)
     # Who came with it from the other protocol was there before.
     change = membership.compare(after.members if before.migrated > 0 else before.members, after.members)
+    change = comebacks.told_apart(before, change, state.cst, aborted)
     gone = reasons.departures(before, change, state.cst, aborted)
     if before.members:
         causes = reasons.causes_of(before, after, change, gone, state.protocol, state.cst, aborted)

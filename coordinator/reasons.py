@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.state import GroupState, Member
 
 MAX_CAUSES = 20
-
 _FOLLOW_UP_MS = 60_000
 _PROBING_SLACK_MS = 5_000
 _PER_MEMBER = 3
@@ -49,7 +48,7 @@ def departures(state: GroupState, change: Change, cst: int, aborted: int) -> lis
         return []
     kept = [before for before, _ in change.kept]
     held = max(habits.held(state, kept, cst), lulls.held_to_the_end(state, change, cst))
-    emptied = not change.kept and not change.joined and len(change.left) == 1
+    emptied = not (change.kept or change.joined or change.replaced) and len(change.left) == 1
     waited = lulls.waited(state, change, cst)
     halted = habits.halted(state, kept + [m for m in change.left if m.member_id in waited], cst)
     seen = [_seen(state, member, kept, cst) for member in change.left]
@@ -88,8 +87,7 @@ def causes_of(
     found += [_replaced(before, now) for before, now in change.replaced]
     found += _changed(state, after, change, value_protocol, cst)
     found += _reset(after)
-    same = not change.joined and not change.left
-    found += connect.causes(state, after.connect, cst, same=same)
+    found += connect.causes(state, after.connect, cst, same=not change.joined and not change.left)
     if not found:
         found = _same_members(state, after, cst, aborted)
     return ranked(found)
@@ -99,8 +97,7 @@ def _reset(after: Membership) -> list[CauseEntry]:
     """Name a coordinator that was reloaded amid a rebalance: it knows no more of the generation it began."""
     if not after.reset:
         return []
-    why = f"{len(after.reset)} members rejoined without the generation they were in, as after a reload of "
-    why += "their coordinator in the middle of a rebalance"
+    why = f"{len(after.reset)} members rejoined without a generation, as after a reload amid a rebalance"
     return [CauseEntry(Cause.COORDINATOR_MOVED, 0.55, why)]
 
 
@@ -277,18 +274,16 @@ def _same_members(state: GroupState, after: Membership, cst: int, aborted: int) 
         return [CauseEntry(Cause.COOPERATIVE_FOLLOW_UP, 0.9, why)]
     why = "same members, topics and partitions"
     if aborted:
+        untold = f"{aborted} generations failed: who came and went in them is not told"
         return [
-            CauseEntry(
-                Cause.UNKNOWN, 0.55, f"{aborted} generations failed: who came and went in them is not told"
-            ),
+            CauseEntry(Cause.UNKNOWN, 0.55, untold),
             CauseEntry(Cause.LEADER_REJOINED, 0.2, why),
             CauseEntry(Cause.COORDINATOR_MOVED, 0.2, why),
         ]
+    reloaded = why + "; some clients rejoin when their coordinator reloads"
     return [
         CauseEntry(Cause.LEADER_REJOINED, 0.45, why),
-        CauseEntry(
-            Cause.COORDINATOR_MOVED, 0.25, why + "; some clients rejoin when their coordinator reloads"
-        ),
+        CauseEntry(Cause.COORDINATOR_MOVED, 0.25, reloaded),
     ]
 
 

@@ -132,3 +132,52 @@ def test_a_silence_that_fits_its_session_is_an_expiry_in_a_group_of_epochs() -> 
 def test_one_that_announced_its_departure_expired_whatever_it_committed(silence: int) -> None:
     found = fenced(60_000, 60_000 + silence, every=30_000, said=True)
     assert (found[0].cause, found[0].confidence) == (Cause.STATIC_MEMBER_EXPIRED, 0.9)
+
+
+def came_back(at: int, *, host: str = "/10.0.0.2", others: tuple[Client, ...] = ()) -> Finding:
+    """B committed until 100 s and is back under a new id, in the generation at `at`; A until then."""
+    a, b = pair("consumer-g-1")
+    topic = Topic()
+    topic.generation(0, 1, [a, b])
+    topic.commits(500, at - 200, a)
+    topic.commits(600, 100_000, b)
+    topic.generation(at, 2, [a, replace(b, member_id="b-2", host=host), *others])
+    return [finding for finding in findings(topic.sorted()) if finding.kind is Kind.REBALANCE][-1]
+
+
+def test_one_that_is_back_in_the_barrier_that_its_expiry_began_has_expired() -> None:
+    told = came_back(106_600)
+    expired = next(one for one in told.causes if one.member_id == "b-1")
+    assert (expired.cause, expired.confidence >= CONFIDENT) == (Cause.STATIC_MEMBER_EXPIRED, True)
+    assert all(one.cause is not Cause.STATIC_MEMBER_REPLACED for one in told.causes)
+    assert {(one.member_id, one.role) for one in told.members if one.role != "kept"} == {
+        ("b-1", "left"),
+        ("b-2", "joined"),
+    }
+
+
+def test_one_whose_host_is_another_had_been_removed_before_it_came_back() -> None:
+    told = came_back(102_000, host="/10.0.0.9")
+    assert [one.role for one in told.members if one.instance_id == "b"] == ["left", "joined"]
+    assert all(one.cause is not Cause.STATIC_MEMBER_REPLACED for one in told.causes)
+
+
+def test_one_that_took_its_own_place_in_a_barrier_keeps_the_host_of_the_process_before_it() -> None:
+    other = Client("c-1", (), "consumer-g-2", "/10.0.0.3")
+    told = came_back(102_000, others=(other,))
+    assert Cause.STATIC_MEMBER_REPLACED in {one.cause for one in told.causes}
+    (back,) = (one for one in told.members if one.role == "replaced")
+    assert (back.member_id, back.host_is_stale) == ("b-2", True)
+
+
+def test_the_wait_of_a_barrier_that_a_replaced_member_ended_is_not_held_to_be_none() -> None:
+    """B expired; A, the only other one, was restarted meanwhile and back after three seconds."""
+    a, b = pair("consumer-g-1")
+    topic = Topic()
+    topic.generation(0, 1, [a, b])
+    topic.commits(500, 106_500, a)
+    topic.commits(600, 100_600, b)
+    topic.generation(109_600, 2, [replace(a, member_id="a-2")])
+    first = causes(findings(topic.sorted()))
+    gone_b = next(one for one in first if one.member_id == "b-1")
+    assert gone_b.cause is Cause.STATIC_MEMBER_EXPIRED
