@@ -78,6 +78,8 @@ def attribute(seen: Silence) -> list[tuple[Cause, float]]:
     shares = {cause: score / total for cause, score in scores.items()}
     if seen.hidden:
         shares = _capped(shares, _CAP_FITTING, {Cause.POLL_INTERVAL_EXCEEDED})
+    if not seen.means and _outlasted(seen):
+        shares = _capped(shares, _CAP_FITTING, {Cause.MEMBER_LEFT})
     shares = _capped(shares, _cap(seen), _TIMEOUTS)
     ranked = sorted(shares.items(), key=lambda item: -item[1])
     return [(cause, min(_CERTAIN, round(share, 2))) for cause, share in ranked if share >= _MIN_REPORTED]
@@ -274,7 +276,17 @@ def _leave(seen: Silence) -> float:
 
 def _or_quiet(seen: Silence, likelihood: float, least: int) -> float:
     """Mix in that it had long had nothing to commit; `least` ms must have passed for this explanation."""
-    return _mixed(seen, likelihood, least, seen.quiet if seen.means else 0.0)
+    if seen.means:
+        return _mixed(seen, likelihood, least, seen.quiet)
+    return max(likelihood, _mixed(seen, likelihood, least, 1.0)) if _outlasted(seen) else likelihood
+
+
+def _outlasted(seen: Silence) -> bool:
+    """Whether a whole session has passed since its last commit, so that it may have ended in any of this.
+
+    Where heartbeats alone keep the session no commit tells when it began: there leaving keeps its prior.
+    """
+    return seen.silence >= seen.session and not (seen.session_early or seen.waited)
 
 
 def _mixed(seen: Silence, likelihood: float, least: int, quiet: float) -> float:

@@ -97,13 +97,13 @@ ten, or ten times, without those that end a generation (or whose family was seen
 was empty). For others it may only mean that there was nothing to commit: that is given a probability, 5 % for
 a member with steady traffic of its own, 15 % where only its siblings had and went on, 40 % where it never
 committed in the generation, and mixed into every explanation. A long silence that fits no window proves
-nothing. Without any such traffic no timeout is claimed above one half. A member that never committed in its
-generation, in a group without traffic, gets the priors of leaving and expiry, each below one half, and
-`unknown`, unless it went before its session or its poll interval could have ended (then it left) or just as
-its session would have. A client that commits on close has hardly left without a commit: there expiry gets a
-little more than a half, still below any claim. With traffic a breach is less likely of it, for it was not
-seen to work; but what stalled it is given to it again when it is back. A static member that never committed
-rather expired (0.55), unless it went too soon; one that came back lives from then on.
+nothing. Without any such traffic no timeout is claimed above one half, and no leave above 0.55 after a
+session. One that never committed in its generation, in a group without traffic, gets the priors of leaving
+and expiry, each below one half, and `unknown`, unless it went before its session or its poll interval could
+have ended (then it left) or just as its session would have. Who commits on close has hardly left without a
+commit: there expiry gets a little over a half, below any claim. With traffic a breach is less likely of it,
+for it was not seen to work; but what stalled it is given to it again when it is back. A static member that
+never committed rather expired (0.55), unless it went too soon; one that came back lives from then on.
 
 Silence inside a barrier says nothing: an eager member commits as it rejoins and then waits, however long
 another one holds the barrier. Where at least two members stopped together, and one that went with them had

@@ -86,6 +86,19 @@ def test_where_silence_means_nothing_no_timeout_reaches_the_threshold() -> None:
     assert found.get(Cause.SESSION_TIMEOUT, 0) <= 0.5
 
 
+@given(
+    after=st.integers(45_000, 280_000),
+    since=st.integers(0, 10**6),
+    poll=st.sampled_from([None, True, False]),
+)
+def test_of_one_without_traffic_no_long_silence_says_that_it_left(
+    *, after: int, since: int, poll: bool | None
+) -> None:
+    """It may have crashed as well, its session before or its poll interval: nobody saw it live."""
+    found = dict(attribute(silence(after, elapsed=after + since, means=False, quiet=1.0, poll=poll)))
+    assert found.get(Cause.MEMBER_LEFT, 0) < 0.6
+
+
 def test_a_static_member_expires_after_a_crash_and_after_a_stall() -> None:
     assert attribute(silence(46_000, static=True))[0][0] is Cause.STATIC_MEMBER_EXPIRED
     assert attribute(silence(345_000, static=True))[0][0] is Cause.POLL_INTERVAL_EXCEEDED
