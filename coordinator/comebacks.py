@@ -44,8 +44,11 @@ def _was_removed(
     before, now = pair
     if (before.client_id, before.host) != (now.client_id, now.host):
         return True
+    if aborted:
+        # It may have come back before any of these.
+        return False
     alone = replace(change, left=(before,), joined=(*change.joined, now))
-    (gone,) = reasons.departures(state, alone, cst, aborted)
+    (gone,) = reasons.departures(state, alone, cst, 0)
     expired = gone.causes[0].cause in _EXPIRED and gone.causes[0].confidence >= _SURE
     # In a barrier that began before its session can have ended it may have waited.
     return expired and gone.seen.silence - gone.seen.held >= before.session_timeout

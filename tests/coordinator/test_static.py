@@ -134,14 +134,16 @@ def test_one_that_announced_its_departure_expired_whatever_it_committed(silence:
     assert (found[0].cause, found[0].confidence) == (Cause.STATIC_MEMBER_EXPIRED, 0.9)
 
 
-def came_back(at: int, *, host: str = "/10.0.0.2", others: tuple[Client, ...] = ()) -> Finding:
+def came_back(
+    at: int, *, host: str = "/10.0.0.2", others: tuple[Client, ...] = (), generation: int = 2
+) -> Finding:
     """B committed until 100 s and is back under a new id, in the generation at `at`; A until then."""
     a, b = pair("consumer-g-1")
     topic = Topic()
     topic.generation(0, 1, [a, b])
     topic.commits(500, at - 200, a)
     topic.commits(600, 100_000, b)
-    topic.generation(at, 2, [a, replace(b, member_id="b-2", host=host), *others])
+    topic.generation(at, generation, [a, replace(b, member_id="b-2", host=host), *others])
     return [finding for finding in findings(topic.sorted()) if finding.kind is Kind.REBALANCE][-1]
 
 
@@ -154,6 +156,11 @@ def test_one_that_is_back_in_the_barrier_that_its_expiry_began_has_expired() -> 
         ("b-1", "left"),
         ("b-2", "joined"),
     }
+
+
+def test_one_that_may_have_come_back_before_a_generation_failed_is_not_said_to_have_expired() -> None:
+    told = came_back(106_600, generation=3)
+    assert all(one.cause is not Cause.STATIC_MEMBER_EXPIRED for one in told.causes)
 
 
 def test_one_whose_host_is_another_had_been_removed_before_it_came_back() -> None:
