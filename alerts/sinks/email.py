@@ -125,7 +125,7 @@ def mail_of(
     domain = sender.rpartition("@")[2].rstrip(">")
     root = f"<{short(notification.thread)}@{domain}>"
     mail = EmailMessage()
-    mail["Subject"] = ("Re: " if notification.phase is not Phase.OPENED else "") + notification.message.title
+    mail["Subject"] = ("Re: " if notification.phase is not Phase.OPENED else "") + _subject(notification)
     mail["From"] = sender
     mail["To"] = ", ".join(recipients)
     mail["Date"] = formatdate(now_ms / 1000)
@@ -138,6 +138,11 @@ def mail_of(
     page = f'<!doctype html><html><body style="font-family:sans-serif">{html.render(notification.message)}'
     mail.add_alternative(page + "</body></html>", subtype="html")
     return mail
+
+
+def _subject(notification: Notification) -> str:
+    """Return the title as letters: `=?utf-8?q?=0D=0A?=` in a name would be decoded and end the header."""
+    return notification.message.title.replace("=?", "= ?")
 
 
 def _leave(server: smtplib.SMTP) -> None:

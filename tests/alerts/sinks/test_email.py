@@ -211,6 +211,17 @@ def test_a_server_that_is_not_there_is_retryable() -> None:
     assert not raised.value.permanent
 
 
+def test_an_encoded_word_in_a_name_stays_letters_and_adds_neither_headers_nor_a_body(
+    mailbox: Mailbox, sink: EmailSink
+) -> None:
+    # What it says in quoted-printable: two line ends, and words that would be the whole mail.
+    sink.send(note(group="=?utf-8?q?=0D=0AX-Mine:_1=0D=0A=0D=0AAll_is_well?="), NOW)
+    (mail,) = mailbox.read()
+    assert "= ?utf-8?q?=0D=0AX-Mine:_1=0D=0A=0D=0AAll_is_well?=" in mail["Subject"]
+    assert mail["X-Mine"] is None
+    assert "storm" in _text(mail)
+
+
 def test_a_password_without_tls_and_a_broken_address_are_refused() -> None:
     open_door = Server("127.0.0.1", 25, Security.NONE, "user", SecretStr(PASSWORD))
     with pytest.raises(ValueError, match="only over tls"):
