@@ -68,4 +68,5 @@ def needs_update(
         return Reason.SOME_RESOLVED
     if changed:
         return Reason.CHANGED
-    return Reason.REPEAT if entry.at < now - repeat_interval else None
+    # A clock that was set back must not put the repetition off for as long.
+    return Reason.REPEAT if abs(now - entry.at) > repeat_interval else None

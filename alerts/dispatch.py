@@ -279,7 +279,8 @@ class Dispatch:
             thread.acknowledged = False
         elif facts.closes and not thread.acknowledged:
             return Due(name, key, silenced, (), Reason.SILENCED)
-        if facts.resend_ms is None or now - thread.told_at < facts.resend_ms:
+        # After a clock was set back, at once: the service forgets by its own.
+        if facts.resend_ms is None or 0 <= now - thread.told_at < facts.resend_ms:
             return None
         firing, resolved = self.engine.shown(name, key, now)
         return Due(name, key, firing, resolved, Reason.RESEND) if firing else None

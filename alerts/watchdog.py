@@ -46,7 +46,8 @@ class Watchdog:
 
     def lives(self, now: int) -> bool:
         """Whether the job has finished a batch lately."""
-        return self.batch_at >= 0 and now - self.batch_at <= self.rule.silent_after_ms
+        # A clock that was set back must not let a dead job seem alive.
+        return self.batch_at >= 0 and abs(now - self.batch_at) <= self.rule.silent_after_ms
 
     def _waits(self, way: str, now: int) -> bool:
         # A clock that was set back must not make it stay away.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rebalance_monitor.alerts.board import State
+from rebalance_monitor.alerts.decision import Entry, Reason, needs_update
 from rebalance_monitor.alerts.engine import Engine
 from rebalance_monitor.alerts.inbox import Inbox
 from rebalance_monitor.alerts.memory_file import MemoryFile, MemoryFileError
@@ -21,6 +22,7 @@ from rebalance_monitor.cli.main import run
 from rebalance_monitor.config.alerts import Alerts
 from rebalance_monitor.coordinator.kinds import Kind
 from tests.alerts.findings import AT, finding
+from tests.alerts.test_dispatch import Play, storm
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,6 +46,33 @@ def test_a_clock_that_is_set_back_does_not_silence_the_watchdog() -> None:
     assert not dog.is_due("pager", AT + MINUTE - 1)
     dog.batch_at = AT - HOUR
     assert dog.is_due("pager", AT - HOUR)
+
+
+def test_a_clock_that_is_set_back_does_not_let_a_dead_job_seem_alive() -> None:
+    dog = Watchdog(WatchdogRule(("pager",), MINUTE, 2 * MINUTE), batch_at=AT)
+    assert dog.lives(AT - MINUTE)
+    assert not dog.lives(AT - HOUR)
+
+
+def test_a_clock_that_is_set_back_lets_no_alert_end_at_an_alertmanager_while_it_fires() -> None:
+    manager = {"urls": ["http://127.0.0.1:1"], "resend_interval": "1m"}
+    play = Play({"receivers": [{"name": "am", "alertmanager": manager}], "route": {"receiver": "am"}})
+    play.happens(storm())
+    assert Reason.RESEND in {reason for *_, reason in play.run(3 * MINUTE)}
+    play.now -= HOUR
+    again = [reason for *_, reason in play.run(4 * MINUTE)]
+    assert len(again) >= 4  # it forgets after four minutes
+    assert set(again) == {Reason.RESEND}
+
+
+def test_a_clock_that_was_far_ahead_puts_no_repetition_off_and_tells_nothing_twice() -> None:
+    told = Entry(AT, frozenset({"a"}), frozenset())
+
+    def due(now: int) -> Reason | None:
+        return needs_update(told, told.firing, frozenset(), now, repeat_interval=HOUR, send_resolved=True)
+
+    assert due(AT - 48 * HOUR) is Reason.REPEAT
+    assert due(AT - MINUTE) is None
 
 
 def test_a_clock_that_is_set_back_does_not_keep_what_is_over_for_ever() -> None:
