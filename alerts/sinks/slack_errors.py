@@ -7,6 +7,7 @@ known here is permanent: it says that something has to be changed.
 from __future__ import annotations
 
 import re
+import time
 
 from slack_sdk.errors import SlackApiError, SlackClientError
 
@@ -52,7 +53,8 @@ def refused(error: SlackClientError) -> SinkError:
     response = error.response
     status = int(getattr(response, "status_code", 0))
     headers = {name.lower(): value for name, value in dict(getattr(response, "headers", {})).items()}
-    wait = retry_after(headers.get("retry-after"), 0)
+    # A date, too: a proxy on the way may answer.
+    wait = retry_after(headers.get("retry-after"), time.time_ns() // 1_000_000)
     data = getattr(response, "data", response)
     passes = status >= 500 or status in RETRYABLE  # noqa: PLR2004 - fault of the server
     said = data.get("error") if isinstance(data, dict) else None

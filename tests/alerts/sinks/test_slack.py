@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import time
 from contextlib import closing
 from dataclasses import replace
+from email.utils import formatdate
 from typing import TYPE_CHECKING
 
 import pytest
@@ -218,3 +220,10 @@ def test_the_token_goes_to_no_other_host_whatever_slack_or_a_proxy_answers(
         assert other.calls == []
     assert raised.value.permanent
     assert len(fake.calls) == 1
+
+
+def test_a_date_in_retry_after_is_waited_for_and_no_longer(fake: SlackFake, sink: SlackSink) -> None:
+    fake.script.append(ratelimited(formatdate(time.time() + 30, usegmt=True)))
+    with pytest.raises(SinkError) as raised:
+        sink.send(note(), NOW)
+    assert 20 < (raised.value.retry_after_s or 0) <= 30
