@@ -44,18 +44,19 @@ class Hush:
         return self._swallowing.swallows(alert)
 
     def _inhibits(self, labels: Labels) -> bool:
+        found = ((rule, sources.get(_values(rule, labels))) for rule, sources in self._sources)
         return any(
-            rule.inhibits(source, labels)
-            for rule, sources in self._sources
-            for source in sources.get(_values(rule, labels), ())
+            one_sided is not None and rule.inhibits(labels, one_sided=one_sided) for rule, one_sided in found
         )
 
 
-def _by_equal(rule: InhibitRule, alerts: Collection[Alert], now: int) -> dict[Values, list[Labels]]:
-    found: dict[Values, list[Labels]] = {}
+def _by_equal(rule: InhibitRule, alerts: Collection[Alert], now: int) -> dict[Values, bool]:
+    """Return the values of the shared labels that firing sources have -> whether one of them is no target."""
+    found: dict[Values, bool] = {}
     for alert in alerts:
         if not alert.resolved(now) and all_match(rule.source, alert.labels):
-            found.setdefault(_values(rule, alert.labels), []).append(alert.labels)
+            values = _values(rule, alert.labels)
+            found[values] = found.get(values, False) or not all_match(rule.target, alert.labels)
     return found
 
 

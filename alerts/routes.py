@@ -66,11 +66,9 @@ class InhibitRule:
     target: tuple[Matcher, ...]
     equal: tuple[str, ...] = ()
 
-    def inhibits(self, source: Labels, target: Labels) -> bool:
-        """Whether the firing `source` silences `target`; an alert on both sides never silences itself."""
-        if not all_match(self.target, target) or not all_match(self.source, source):
-            return False
-        if any(source.get(name, "") != target.get(name, "") for name in self.equal):
-            return False
-        both = all_match(self.source, target) and all_match(self.target, source)
-        return not both
+    def inhibits(self, target: Labels, *, one_sided: bool) -> bool:
+        """Whether a firing source that shares the labels `equal` silences `target`.
+
+        `one_sided`: such a source is no target itself; alerts on both sides never silence each other.
+        """
+        return all_match(self.target, target) and (one_sided or not all_match(self.source, target))

@@ -127,9 +127,19 @@ def test_routes_go_to_the_first_match_and_on_only_where_it_says_continue() -> No
     assert [route.receiver for route in tree.match({})] == ["sre"]
 
 
-def test_an_alert_on_both_sides_of_a_rule_does_not_inhibit_itself() -> None:
-    rule = InhibitRule(parse('severity=~"critical|warning"'), parse('severity=~"critical|warning"'))
-    assert not rule.inhibits({"severity": "critical"}, {"severity": "warning"})
+@pytest.mark.parametrize(
+    ("source", "told"), [("critical|warning", {"orders", "other"}), ("critical", {"other"}), ("info", set())]
+)
+def test_alerts_on_both_sides_of_a_rule_do_not_inhibit_each_other(source: str, told: set[str]) -> None:
+    rule = InhibitRule(parse(f'severity=~"{source}"'), parse('severity=~"critical|warning"'), ("cluster",))
+    line = Timeline(Rules(ROUTE, (rule,)))
+    quiet = incidents.apply(None, storm(AT, "opened", group="light"), incidents.Policy())
+    assert quiet is not None
+    line.engine.take(replace(quiet, labels={**quiet.labels, "severity": "info"}, quiet=True), AT)
+    line.happens(storm(AT, "opened", severity=Severity.WARNING))
+    line.happens(storm(AT, "opened", group="other"))
+    line.until(AT + MINUTE)
+    assert {alert.finding.group for _, due in line.told for alert in due.firing} == told
 
 
 @pytest.mark.parametrize("text", ["", "severity", 'severity=="x"', 'a="b" c="d"', 'a=~"("', "{}"])

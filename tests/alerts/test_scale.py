@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.alerts import incidents
 from rebalance_monitor.alerts.alert import NEVER, Alerts
 from rebalance_monitor.alerts.engine import Engine, Rules, State
+from rebalance_monitor.alerts.hush import Hush
 from rebalance_monitor.alerts.incidents import Policy
-from rebalance_monitor.alerts.routes import Route
+from rebalance_monitor.alerts.matchers import Matcher, parse
+from rebalance_monitor.alerts.routes import InhibitRule, Route
 from rebalance_monitor.alerts.threads import ROOM
 from rebalance_monitor.coordinator.kinds import Kind, Severity
 from tests.alerts.findings import AT, finding
 from tests.alerts.test_dispatch import BASE, MINUTE, Play, storm
+
+if TYPE_CHECKING:
+    import pytest
 
 POLICY = Policy(minimum_severity=Severity.INFO)
 
@@ -78,6 +83,21 @@ def test_a_change_of_labels_is_taken_without_a_look_at_the_other_groups() -> Non
 
 def _fields(state: State) -> dict[str, Any]:
     return {name: getattr(state, name) for name in ("alerts", "log", "pending")}
+
+
+def test_what_inhibition_costs_an_alert_does_not_grow_with_the_alerts_that_may_inhibit_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rule = InhibitRule(parse('kind="storm"'), parse('kind="member_silent"'), ("cluster",))
+    storms = opened(*(of(f"g-{number}", Kind.STORM) for number in range(500)))
+    hush = Hush((rule,), list(dict.values(storms)), lambda _labels, _now: False, AT)
+    asked: list[Matcher] = []
+    matches = Matcher.matches
+    monkeypatch.setattr(Matcher, "matches", lambda one, labels: asked.append(one) or matches(one, labels))
+    assert not any(hush.mutes(one) for one in list(dict.values(storms))[:2])
+    (silent,) = dict.values(opened(of("g-1", Kind.MEMBER_SILENT, severity=Severity.WARNING)))
+    assert hush.mutes(silent)
+    assert len(asked) <= 4
 
 
 def test_a_thread_that_stays_open_for_months_keeps_the_names_of_what_is_open() -> None:
