@@ -245,15 +245,16 @@ class Dispatch:
                 self.engine.dropped(*way)
             else:
                 yield due
+        if not (facts.closes or facts.resend_ms):
+            return
         # With what has to be told again goes what will have to be soon.
         soon = replace(facts, resend_ms=(facts.resend_ms or 0) // 2)
+        told = [(way, thread) for way, thread in threads.items() if way[0] == facts.name and thread.is_told]
         # Who was told longest ago comes first: with little room all are told again in turn.
-        for way, thread in sorted(threads.items(), key=lambda item: item[1].told_at):
-            if way[0] != facts.name or held(way, now):
-                continue
-            if (due := self._unasked(way, thread, facts, now)) is not None:
-                if due.reason is Reason.RESEND:
-                    facts = soon
+        for way, thread in sorted(told, key=lambda item: item[1].told_at):
+            due = None if held(way, now) else self._unasked(way, thread, facts, now)
+            if due is not None:
+                facts = soon if due.reason is Reason.RESEND else facts
                 yield due
 
     def _unclear(self, way: Way, now: int) -> Due | None:
@@ -266,8 +267,6 @@ class Dispatch:
 
     def _unasked(self, way: Way, thread: Thread, facts: WayOut, now: int) -> Due | None:
         """Return what no look of the engine asks for: told again, silenced, ended unseen."""
-        if not thread.is_told:
-            return None
         name, key = way
         if key not in self.memory.engine.groups:
             if not (facts.closes and thread.told) or self.engine.is_muted(key, now):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.alerts import incidents
 from rebalance_monitor.alerts.alert import NEVER, Alerts
+from rebalance_monitor.alerts.decision import Reason
 from rebalance_monitor.alerts.engine import Engine, Rules, State
 from rebalance_monitor.alerts.hush import Hush
 from rebalance_monitor.alerts.incidents import Policy
@@ -98,6 +99,15 @@ def test_what_inhibition_costs_an_alert_does_not_grow_with_the_alerts_that_may_i
     (silent,) = dict.values(opened(of("g-1", Kind.MEMBER_SILENT, severity=Severity.WARNING)))
     assert hush.mutes(silent)
     assert len(asked) <= 4
+
+
+def test_open_threads_are_not_looked_through_for_a_way_out_that_is_told_nothing_unasked() -> None:
+    hook = {"name": "hook", "webhook": {"url": "http://127.0.0.1:1"}}
+    play = Play({"receivers": [hook], "route": {"receiver": "hook", "group_wait": "0s"}})
+    play.happens(storm())
+    assert [reason for *_, reason in play.run(MINUTE)] == [Reason.FIRST]
+    play.memory.threads = Unwalked(play.memory.threads)
+    assert play.dispatch.ready(play.now) == []
 
 
 def test_a_thread_that_stays_open_for_months_keeps_the_names_of_what_is_open() -> None:
