@@ -163,7 +163,7 @@ class Dispatcher:
         now = self._clock()
         self._refresh()
         changed = self._settle()
-        self._taken += self._take(now)
+        self._take(now)
         self._dispatch.look(now)
         self._say_refused()
         outgoing = self._dispatch.ready(now)
@@ -201,7 +201,7 @@ class Dispatcher:
 
     def _farewell(self) -> None:
         now = self._clock()
-        self._taken += self._take(now)
+        self._take(now)
         self._dispatch.hurry(now)
         self._round()
 
@@ -209,15 +209,13 @@ class Dispatcher:
         for why in self._silences.refresh():
             log.warning("a silence cannot be read", why=why)
 
-    def _take(self, now: int) -> list[BatchName]:
-        """Take what is committed; return the batches whose files may go once the memory is saved."""
-        taken = []
+    def _take(self, now: int) -> None:
+        """Take what is committed; files of what was taken may go once the memory is saved."""
         while self._committed:
             name = self._committed[0]
             if self._take_batch(name, now):
-                taken.append(name)
+                self._taken.append(name)
             self._committed.popleft()
-        return taken
 
     def _take_batch(self, name: BatchName, now: int) -> bool:
         """Take one batch unless it was taken before; say whether it left a file. Raises OSError."""
@@ -240,7 +238,8 @@ class Dispatcher:
         self._files.memory.save(self._dispatch.memory)
         self._saved_at = time.monotonic()
         while self._taken:
-            self._files.inbox.drop(self._taken.pop())
+            self._files.inbox.drop(self._taken[-1])
+            self._taken.pop()
 
     def _send(self, outgoing: Outgoing) -> None:
         """Hand one notification to its sink; runs on the sink's own thread."""

@@ -166,6 +166,30 @@ def test_a_batch_that_was_taken_twice_counts_once(tmp_path: Path) -> None:
     assert sink.phases() == ["opened"]
 
 
+@pytest.mark.parametrize("step", ["read", "drop"])
+def test_a_storage_that_is_away_for_a_moment_leaves_no_file_of_a_batch_that_was_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    monkeypatch.setattr("rebalance_monitor.alerts.dispatcher.TROUBLE_S", 0.05)
+    works, failed = getattr(Inbox, step), []
+
+    def away_once(inbox: Inbox, name: tuple[str, int]) -> object:
+        if name == ("q", 1) and not failed:
+            failed.append(name)
+            raise OSError("the store does not answer")
+        return works(inbox, name)
+
+    monkeypatch.setattr(Inbox, step, away_once)
+    inbox = Inbox(tmp_path / "inbox")
+    inbox.open({})
+    inbox.put(("q", 0), [storm("opened")])
+    inbox.put(("q", 1), [storm("opened", "other")])
+    with dispatching(tmp_path, sink := Memo(), {"q": 1}):
+        assert eventually(lambda: {told.labels["group"] for told in sink.told} == {"orders", "other"})
+        assert eventually(lambda: list((tmp_path / "inbox").iterdir()) == [])
+    assert failed
+
+
 def test_a_hanging_sink_delays_no_batch(tmp_path: Path) -> None:
     sink = Memo()
     sink.hangs.clear()
