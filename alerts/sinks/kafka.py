@@ -54,21 +54,28 @@ class KafkaSink:
         self.name = name
         self._topic = topic
         self._timeout_s = timeout_s
-        hidden = {name: value.get_secret_value() for name, value in (secrets or {}).items()}
-        own = {
+        self._secrets = dict(secrets or {})
+        self._properties = {
+            **properties,
             "enable.idempotence": True,
             "acks": "all",
             "message.timeout.ms": round(timeout_s * 1000),
             # Else a topic that is not there looks like a broker that does not answer.
             "topic.metadata.propagation.max.ms": round(timeout_s * 500),
         }
-        try:
-            self._producer = Producer({**properties, **hidden, **own}, logger=SILENT)
-        except KafkaException as error:
-            raise ValueError(f"the Kafka client: {_said(error.args[0], hidden)}") from None
+        self._producer = self._made()
 
     def send(self, notification: Notification, now_ms: int) -> Sent:
         """Write one record and wait until the brokers have it."""
+        try:
+            return self._sent(notification, now_ms)
+        except _FatalError:
+            # Such a producer writes nothing any more, whatever is mended at the brokers.
+            self.close()
+            self._producer = self._made()
+            raise
+
+    def _sent(self, notification: Notification, now_ms: int) -> Sent:
         outcome: list[KafkaError | None] = []
         self._write(notification, now_ms, outcome)
         self._producer.flush(self._timeout_s + 1)
@@ -84,6 +91,13 @@ class KafkaSink:
         """Forget what is still queued and let the connections go."""
         self._producer.purge()
         self._producer.flush(1)
+
+    def _made(self) -> Producer:
+        hidden = {name: value.get_secret_value() for name, value in self._secrets.items()}
+        try:
+            return Producer({**hidden, **self._properties}, logger=SILENT)
+        except KafkaException as error:
+            raise ValueError(f"the Kafka client: {_said(error.args[0], hidden)}") from None
 
     def _write(self, notification: Notification, now_ms: int, outcome: list[KafkaError | None]) -> None:
         def told(error: KafkaError | None, _: Any) -> None:  # noqa: ANN401 - the client's record
@@ -106,6 +120,10 @@ class KafkaSink:
             ) from None
 
 
+class _FatalError(SinkError):
+    pass
+
+
 def _said(error: KafkaError, hidden: Mapping[str, str]) -> str:
     """Return the client's words, but for those with a secret in them its code."""
     words = str(error.str())
@@ -114,5 +132,7 @@ def _said(error: KafkaError, hidden: Mapping[str, str]) -> str:
 
 def _failed(error: KafkaError) -> SinkError:
     """Return the error by its code; the client's words may hold addresses and are left out."""
-    permanent = error.fatal() or error.code() in _PERMANENT
-    return SinkError(f"Kafka said {error.name()}", permanent=permanent)
+    why = f"Kafka said {error.name()}"
+    if error.fatal() or error.code() == KafkaError._FATAL:  # noqa: SLF001 - as above
+        return _FatalError(why, permanent=True)
+    return SinkError(why, permanent=error.code() in _PERMANENT)

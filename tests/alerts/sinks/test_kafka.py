@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import time
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from pydantic import SecretStr
 
@@ -19,7 +19,7 @@ from tests.alerts.sinks.contract import RemoteContract, Trouble
 from tests.alerts.sinks.notes import NOW, note
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from confluent_kafka import Message
 
@@ -114,6 +114,51 @@ def test_a_broker_that_is_not_there_is_retryable_within_the_timeout() -> None:
             sink.send(note(), NOW)
     assert not raised.value.permanent
     assert time.monotonic() - began < 8
+
+
+class Mortal:
+    """A producer of which the first one dies: as librdkafka's, it takes nothing any more after that."""
+
+    made: ClassVar[list[Mortal]] = []
+    dies_of: ClassVar[KafkaError]
+
+    def __init__(self, _config: dict[str, Any], **_: Any) -> None:  # noqa: ANN401 - as the client's own
+        self.made.append(self)
+
+    def produce(self, *_: Any, on_delivery: Callable[[Any, Any], None], **__: Any) -> None:  # noqa: ANN401 - as above
+        if self is not self.made[0]:
+            on_delivery(None, None)
+        elif self.dies_of.fatal():
+            on_delivery(self.dies_of, None)
+        else:
+            raise KafkaException(self.dies_of)
+
+    def flush(self, _timeout: float) -> int:
+        return 0
+
+    def purge(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED, fatal=True),
+        KafkaError(KafkaError._FATAL),
+    ],
+)
+def test_a_right_that_was_missing_and_is_given_by_now_is_used_without_a_restart(
+    monkeypatch: pytest.MonkeyPatch, told: KafkaError
+) -> None:
+    monkeypatch.setattr(Mortal, "made", [])
+    monkeypatch.setattr(Mortal, "dies_of", told, raising=False)
+    monkeypatch.setattr("rebalance_monitor.alerts.sinks.kafka.Producer", Mortal)
+    with closing(KafkaSink("topic", "alerts", ELSEWHERE, timeout_s=1)) as sink:
+        with pytest.raises(SinkError, match=told.name()) as raised:
+            sink.send(note(), NOW)
+        assert raised.value.permanent
+        sink.send(note(), NOW)
+    assert len(Mortal.made) == 2
 
 
 @pytest.mark.parametrize("name", ["sasl.pasword", "message.max.bytes"])
