@@ -7,13 +7,14 @@ Batches are written once, see `table_files`.
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from rebalance_monitor.coordinator.findings import FIELDS, Finding, from_dict, to_dict
 from rebalance_monitor.dashboard.parquet import parquet_file
-from rebalance_monitor.dashboard.table_files import file_name, files, write_rows
+from rebalance_monitor.dashboard.table_files import file_name, files, read_again, write_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -112,6 +113,10 @@ def newest_rows(folder: Place, limit: int, since: float = 0.0) -> list[dict[str,
 
     Otherwise as `read_newest`.
     """
+    return read_again(partial(_newest_rows, folder, limit, since))
+
+
+def _newest_rows(folder: Place, limit: int, since: float) -> list[dict[str, Any]]:
     found: list[list[dict[str, Any]]] = []
     for path in sorted(files(folder), key=lambda path: path.stat().st_mtime_ns, reverse=True):
         if sum(map(len, found)) >= limit and path.stat().st_mtime <= since:

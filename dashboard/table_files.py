@@ -10,9 +10,10 @@ Refuses a folder of the other format; raises OSError as the file system gives it
 from __future__ import annotations
 
 from collections import defaultdict
+from contextlib import suppress
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
@@ -22,11 +23,13 @@ from rebalance_monitor.dashboard.delta_log import is_delta, read_log
 from rebalance_monitor.dashboard.parquet import ROWS_OF_GROUP, parquet_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from rebalance_monitor.checkpoints.places import Place
 
+T = TypeVar("T")
 SUFFIX = ".parquet"
+_TRIES = 3
 
 
 def date_of(at: int) -> str:
@@ -85,6 +88,17 @@ def files(folder: Place, day: str = "date=*") -> Iterator[Place]:
     if not is_delta(folder):
         return iter(folder.glob(f"{day}/[!.]*{SUFFIX}"))
     return (folder / name for name in read_log(folder).files if fnmatchcase(name.partition("/")[0], day))
+
+
+def read_again(read: Callable[[], T]) -> T:
+    """Return what `read` finds in a table's files; anew where one was merged or deleted since it was listed.
+
+    Raises what `read` does: FileNotFoundError where it happens too often.
+    """
+    for _ in range(_TRIES - 1):
+        with suppress(FileNotFoundError):
+            return read()
+    return read()
 
 
 def require_format(folder: Place, *, delta: bool) -> None:

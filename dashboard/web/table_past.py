@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +18,7 @@ import pyarrow.compute as pc
 
 from rebalance_monitor.dashboard.findings_table import FINDINGS_SCHEMA, finding_of
 from rebalance_monitor.dashboard.pieces import KEPT_BYTES, Pieces
-from rebalance_monitor.dashboard.table_files import date_of, files
+from rebalance_monitor.dashboard.table_files import date_of, files, read_again
 from rebalance_monitor.dashboard.web.past import newest
 from rebalance_monitor.dashboard.web.sieve import columns, fitting
 
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from rebalance_monitor.dashboard.pieces import Piece
     from rebalance_monitor.dashboard.web.past import Wanted
 
-_TRIES = 3
 _AT_ONCE = 200
 _MOST_ROWS = 50_000
 _BEFORE_ALL = -(2**63)
@@ -52,13 +52,7 @@ class TablePast:
 
     def find(self, wanted: Wanted) -> list[Finding]:
         """Return at most `wanted.limit` findings, newest first. Raises OSError."""
-        for _ in range(_TRIES - 1):
-            try:
-                return self._find(wanted)
-            except FileNotFoundError:
-                # Merged, or past its days, since it was listed.
-                continue
-        return self._find(wanted)
+        return read_again(partial(self._find, wanted))
 
     def _find(self, wanted: Wanted) -> list[Finding]:
         found: dict[str, Finding] = {}

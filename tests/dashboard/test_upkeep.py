@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from rebalance_monitor.checkpoints.ledger import Ledger, Snapshot
 from rebalance_monitor.cli.main import run
 from rebalance_monitor.config.errors import ConfigError
-from rebalance_monitor.dashboard import table_upkeep
+from rebalance_monitor.dashboard import findings_table, table_upkeep
 from rebalance_monitor.dashboard.findings_table import FINDINGS_SCHEMA, read_newest, write_findings
 from rebalance_monitor.dashboard.keeper import Chore, Keeper
 from rebalance_monitor.dashboard.table_files import files, forget_uncommitted
@@ -49,6 +49,17 @@ def written(folder: Path, batches: int, per_batch: int = 2) -> list[str]:
 
 def ids(folder: Path) -> list[str]:
     return sorted(i for path in files(folder) for i in pq.ParquetFile(path).read()["id"].to_pylist())
+
+
+def test_a_merge_meanwhile_keeps_nobody_from_the_newest_findings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = written(tmp_path, 4)
+    listed = [list(files(tmp_path))]
+    merge_small(tmp_path, FINDINGS_SCHEMA, {QUERY: 3})
+    monkeypatch.setattr(findings_table, "files", lambda folder: listed.pop() if listed else files(folder))
+    assert sorted(one.id for one in read_newest(tmp_path, 100)) == sorted(ids)
+    assert listed == []
 
 
 def test_small_files_become_one_a_day_with_every_row(tmp_path: Path) -> None:
