@@ -93,9 +93,14 @@ def from_tables(settings: "Settings", folder: str) -> "Answers":
         raise DependencyError(
             f"{folder} holds no tables of a monitor.", "Name its storage folder by --tables."
         )
-    found = read_newest(storage.findings, RESTORED)
     snapshot = Snapshot(settings.cluster_name)
-    snapshot.restore(restored(read_groups(storage.groups), found))
+    try:
+        found = read_newest(storage.findings, RESTORED)
+        snapshot.restore(restored(read_groups(storage.groups), found))
+    except (ValueError, KeyError, TypeError) as error:
+        raise DependencyError(
+            f"The tables in {folder} cannot be read: {error}.", "Move away the file that is damaged."
+        ) from error
     # The moment of the newest thing said, for what is counted back from now.
     last = max((finding.at for finding in found), default=-1)
     snapshot.apply(Update(now=last, wall=last))

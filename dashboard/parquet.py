@@ -20,8 +20,11 @@ ROWS_OF_GROUP = 1_000
 
 
 def parquet_file(path: Place) -> pq.ParquetFile:
-    """Open the Parquet file at `path`. Raises OSError, pa.ArrowInvalid for a damaged one."""
-    return pq.ParquetFile(pa.BufferReader(path.read_bytes()) if is_remote(path) else str(path))
+    """Open the Parquet file at `path`. Raises OSError, which names a damaged one."""
+    try:
+        return pq.ParquetFile(pa.BufferReader(path.read_bytes()) if is_remote(path) else str(path))
+    except ValueError as error:
+        raise OSError(f"{path} is damaged: {error}") from error
 
 
 def parquet_bytes(table: pa.Table) -> bytes:

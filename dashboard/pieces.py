@@ -125,7 +125,7 @@ class Pieces:
         self._large.put({piece: table for piece, table in tables.items() if piece.is_large})
 
     def _look(self, file: File) -> tuple[Piece, ...]:
-        opened = _opened(file)
+        opened = parquet_file(file.place)
         pieces = pieces_of(file, opened.metadata, self._by)
         if is_remote(file.place) and file.size <= _SMALL_BYTES:
             # It is here already: what is small came as a whole.
@@ -134,7 +134,7 @@ class Pieces:
 
     def _fetch(self, pieces: Sequence[Piece], columns: Sequence[str] | None) -> dict[Piece, pa.Table]:
         """Read pieces of one file: all columns, or some, of the large ones."""
-        opened = _opened(pieces[0].file)
+        opened = parquet_file(pieces[0].file.place)
         large = [piece for piece in pieces if columns is not None and piece.is_large]
         whole = self._tables_of(opened, [piece for piece in pieces if piece not in large])
         self._keep(whole)
@@ -184,13 +184,6 @@ def _piece(file: File, number: int, group: Any, column: int | None) -> Piece:  #
 def _file(path: Place) -> File:
     told = path.stat()
     return File(str(path), told.st_size, told.st_mtime_ns, path)
-
-
-def _opened(file: File) -> pq.ParquetFile:
-    try:
-        return parquet_file(file.place)
-    except ValueError as error:
-        raise _damaged(file, error) from error
 
 
 def _damaged(file: File, error: Exception) -> OSError:

@@ -5,19 +5,26 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 
+from rebalance_monitor.checkpoints.files import replace_file
 from rebalance_monitor.cli.exit_codes import ExitCode
 from rebalance_monitor.cli.main import run
 from rebalance_monitor.dashboard.findings_table import write_findings
-from rebalance_monitor.dashboard.groups_table import GroupsTable
+from rebalance_monitor.dashboard.groups_table import FILE, GroupsTable
+from rebalance_monitor.dashboard.parquet import parquet_bytes
 from rebalance_monitor.streaming.storage import storage_at
+from tests.alerts.findings import finding
+from tests.alerts.sinks.fakes import Answer, Fake
 from tests.dashboard.web import known
 from tests.dashboard.web.serving import served
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from rebalance_monitor.streaming.storage import Storage
 
 
 @pytest.fixture(scope="module")
@@ -86,6 +93,39 @@ def test_nobody_who_answers_is_exit_code_three(capsys: pytest.CaptureFixture[str
     missing = ["--set", "web.port=9", "--set", f"storage.path={tmp_path / 'none'}"]
     assert run(["history", "g", *missing]) == ExitCode.UNREACHABLE
     assert "no monitor answers at http://127.0.0.1:9" in capsys.readouterr().err
+
+
+def damaged_groups(storage: Storage) -> None:
+    storage.groups.mkdir(parents=True)
+    (storage.groups / FILE).write_bytes(b"PAR1 no longer PAR1")
+
+
+def damaged_findings(storage: Storage) -> None:
+    (path,) = write_findings(storage.findings, [finding()], "0b31a4ad", 1)
+    path.write_bytes(b"")
+
+
+def foreign_findings(storage: Storage) -> None:
+    (path,) = write_findings(storage.findings, [finding()], "0b31a4ad", 1)
+    replace_file(path, parquet_bytes(pa.table({"somebody": ["else's"]})))
+
+
+@pytest.mark.parametrize("break_", [damaged_groups, damaged_findings, foreign_findings])
+def test_tables_that_cannot_be_read_are_told_by_their_place(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, break_: Callable[[Storage], None]
+) -> None:
+    break_(storage_at(tmp_path))
+    assert run(["groups", "--tables", str(tmp_path)]) == ExitCode.UNREACHABLE
+    assert str(tmp_path) in capsys.readouterr().err
+
+
+def test_a_proxy_that_answers_in_the_place_of_the_monitor_is_told_by_its_status(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with Fake() as proxy:
+        proxy.script.append(Answer(502, b'["bad gateway"]'))
+        assert run(["groups", "--url", proxy.url]) == ExitCode.UNREACHABLE
+    assert "Bad Gateway" in capsys.readouterr().err
 
 
 def test_the_tables_of_the_configuration_answer_when_the_monitor_is_down(
