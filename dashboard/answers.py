@@ -68,7 +68,7 @@ class HttpAnswers:
     def __init__(self, url: str, token: str | None = None) -> None:
         import httpx  # noqa: PLC0415 - half as long a start for who needs no network
 
-        headers = {"authorization": f"Bearer {token}"} if token else {}
+        headers = httpx.Headers({"authorization": f"Bearer {token}"} if token else {}, encoding="utf-8")
         try:
             # What the environment says of proxies is not meant for this machine.
             env = httpx.URL(url).host not in {"localhost", "127.0.0.1", "::1"}

@@ -68,7 +68,8 @@ class Access:
         scheme, _, given = headers.get("authorization", "").partition(" ")
         if self.token is None or scheme.lower() != "bearer":
             return False
-        return compare_digest(given.strip().encode(), self.token.encode())
+        # Headers come as Latin-1, whatever their bytes mean.
+        return compare_digest(given.strip().encode("latin-1"), self.token.encode())
 
     def _is_signed_in(self, headers: Headers, client: str) -> bool:
         if not self.proxies or not headers.get(self.proxy_header, "").strip():
@@ -77,6 +78,8 @@ class Access:
             address = ip_address(client)
         except ValueError:
             return False
+        # A socket of both families knows 10.1.2.3 as ::ffff:10.1.2.3.
+        address = getattr(address, "ipv4_mapped", None) or address
         return any(address in network for network in self.proxies)
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from ipaddress import ip_network
 from typing import TYPE_CHECKING
 
 import pytest
+from starlette.datastructures import Headers
 
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.config.web import Web
+from rebalance_monitor.dashboard.answers import HttpAnswers, Unanswered
 from rebalance_monitor.dashboard.snapshot import Snapshot
 from rebalance_monitor.dashboard.web.access import HEADERS, Access, access_of
 from tests.dashboard.web.serving import served
@@ -51,6 +54,22 @@ def test_a_proxy_is_believed_only_from_its_address_and_only_with_a_name() -> Non
         assert client.get("/api/v1/cluster", headers=signed).status_code == 403
         spoofed = {**signed, "X-Forwarded-For": "10.9.0.1"}
         assert client.get("/api/v1/cluster", headers=spoofed).status_code == 403
+
+
+def test_a_proxy_is_known_by_its_address_on_a_socket_of_both_families() -> None:
+    signed = Headers({"X-Forwarded-User": "ada"})
+    assert BEHIND_PROXY.problem(signed, "::ffff:127.0.0.1") is None
+    assert BEHIND_PROXY.problem(signed, "::ffff:10.9.0.1") is not None
+    assert BEHIND_PROXY.problem(signed, "::1") is not None
+
+
+def test_a_token_may_have_any_letters() -> None:
+    token = "schlüssel-für-alle-✓"  # noqa: S105 - of no service
+    with served(Snapshot("lab"), access=Access(token=token)) as client:
+        with closing(HttpAnswers(str(client.base_url), token)) as answers:
+            assert answers.ask("/cluster")["cluster"] == "lab"
+        with closing(HttpAnswers(str(client.base_url), token + "!")) as answers, pytest.raises(Unanswered):
+            answers.ask("/cluster")
 
 
 @pytest.mark.parametrize("host", ["evil.example.com", "127.0.0.1.evil.example.com", "localhost.evil", ""])
