@@ -83,5 +83,6 @@ def _assignment(text: str) -> tuple[str, object]:
         raise click.BadParameter(f"{text!r} is not KEY=VALUE", param_hint="--set")
     try:
         return key, yaml.safe_load(value)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:
+        # A ValueError: a date that no calendar has.
         raise click.BadParameter(f"the value of {key!r} is not valid YAML", param_hint="--set") from error

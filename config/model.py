@@ -139,6 +139,7 @@ class Settings(BaseSettings):
         env_nested_delimiter="__",
         extra="forbid",
         frozen=True,
+        allow_inf_nan=False,
         nested_model_default_partial_update=True,
     )
 

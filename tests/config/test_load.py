@@ -1,5 +1,6 @@
 """The layers of the configuration, and the sentences about what is wrong with it."""
 
+import math
 import os
 from pathlib import Path
 
@@ -89,6 +90,14 @@ def test_property_names_keep_their_dots() -> None:
         (
             {"buckets": 0},
             "`buckets` on the command line: input should be greater than or equal to 1, found 0",
+        ),
+        (
+            {"trigger_seconds": math.inf},
+            "`trigger_seconds` on the command line: input should be a finite number",
+        ),
+        (
+            {"tables.groups_seconds": math.inf},
+            "`tables.groups_seconds` on the command line: input should be a finite number",
         ),
         ({"detection": 3}, "`detection` on the command line: must hold `key: value` lines, found 3"),
         ({"kafka.group.id": "g"}, "`group.id` may not be set: the monitor never joins a consumer group"),
