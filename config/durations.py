@@ -20,6 +20,8 @@ _UNITS_MS = {
 _DURATION = re.compile("".join(rf"(?:(\d{{1,9}}){unit})?" for unit in _UNITS_MS))
 _TIME = re.compile(r"([01]\d|2[0-4]):([0-5]\d)")
 _MINUTES_OF_DAY = 24 * 60
+# What YAML 1.1 makes of a range of days or months lies between.
+_LAST_DAY, _FIRST_YEAR = 31, 1970
 
 
 def milliseconds(text: str) -> int:
@@ -47,6 +49,13 @@ def sexagesimal(value: object) -> object:
     """Return a time of day that YAML has read as a number as it was written: `17:00` is 1020."""
     if type(value) is int and 0 <= value <= _MINUTES_OF_DAY:
         return f"{value // 60:02d}:{value % 60:02d}"
+    return value
+
+
+def ranged(value: object) -> object:
+    """Return a day, month, year or range that YAML has read as a number as it was written: `1:5` is 65."""
+    if type(value) is int:
+        return str(value) if value <= _LAST_DAY or value >= _FIRST_YEAR else f"{value // 60}:{value % 60}"
     return value
 
 

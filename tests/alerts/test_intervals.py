@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
+import yaml
 
 from rebalance_monitor.alerts.periods import interval_of
 from rebalance_monitor.config.alerts import TimeInterval
@@ -56,3 +57,14 @@ def test_times_without_quotes_are_times() -> None:
     office = {"times": [{"start_time": "09:00", "end_time": 1020}]}
     assert holds(datetime(2026, 11, 20, 16, 59, tzinfo=UTC), **office)
     assert not holds(datetime(2026, 11, 20, 17, 0, tzinfo=UTC), **office)
+
+
+@pytest.mark.parametrize("written", ["[1]", "[1:5]", "[-3:-1, 1]", "['1:5']"])
+@pytest.mark.parametrize("field", ["days_of_month", "months"])
+def test_days_months_and_years_without_quotes_are_what_they_look_like(field: str, written: str) -> None:
+    if field == "months":
+        written = written.replace("-3:-1, ", "")
+    fields = yaml.safe_load(f"{{{field}: {written}, years: [2026, 2027:2028]}}")
+    assert holds(datetime(2026, 1, 1, 12, tzinfo=UTC), **fields)
+    assert not holds(datetime(2026, 6, 6, 12, tzinfo=UTC), **fields)
+    assert not holds(datetime(2029, 1, 1, 12, tzinfo=UTC), **fields)
