@@ -188,7 +188,8 @@ class Dispatch:
     def _thread(self, way: Way, alerts: list[Alert]) -> Thread:
         thread = self.memory.threads.get(way)
         if thread is None:
-            thread = self.memory.threads[way] = new_thread(way, alerts)
+            told = self.memory.engine.log.get(way)
+            thread = self.memory.threads[way] = new_thread(way, alerts, -1 if told is None else told.at)
         return thread
 
     def _threads_of(self, outgoing: Outgoing) -> dict[Way, Thread]:

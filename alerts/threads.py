@@ -104,20 +104,25 @@ class Thread:
         )
 
 
-def new_thread(way: Way, alerts: Iterable[Alert]) -> Thread:
-    """Begin a thread with at least one alert; the same alerts give the same identity after a crash."""
+def new_thread(way: Way, alerts: Iterable[Alert], after: int = -1) -> Thread:
+    """Begin a thread with at least one alert; the same alerts give the same identity after a crash.
+
+    `after`: when the way out was last told of this group (ms), -1 for never: a thread may end while an alert
+    of it is held back, and the next one begins with that alert.
+    """
     known = list(alerts)
     opened_at = min(alert.starts_at for alert in known)
-    thread = Thread(thread_id(way, opened_at), opened_at)
+    thread = Thread(thread_id(way, opened_at, after), opened_at)
     for alert in known:
         thread.concern(alert)
     return thread
 
 
-def thread_id(way: Way, opened_at: int) -> str:
+def thread_id(way: Way, opened_at: int, after: int = -1) -> str:
     """Return the identity of a thread: 16 hex digits."""
     name, (path, labels) = way
-    text = "\0".join([name, path, *(f"{label}={value}" for label, value in labels), str(opened_at)])
+    times = [str(opened_at)] if after < 0 else [str(opened_at), str(after)]
+    text = "\0".join([name, path, *(f"{label}={value}" for label, value in labels), *times])
     return sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]
 
 

@@ -248,6 +248,25 @@ def test_what_may_have_arrived_is_not_ended_while_some_of_it_fires_unseen() -> N
     assert play.run(5 * MINUTE)[0][:2] == ("sre/slack", Phase.OPENED)
 
 
+def test_what_outlives_its_thread_under_a_silence_is_told_under_a_key_of_its_own() -> None:
+    hook = {"name": "hook", "webhook": {"url": "http://127.0.0.1:1"}}
+    play = Play({"receivers": [hook], "route": {"receiver": "hook", "group_by": ["cluster"]}})
+    play.happens(storm())
+    play.run(MINUTE)
+    play.happens(storm(group="other"))
+    play.run(2 * MINUTE)
+    play.silenced = lambda labels, _now: labels["group"] == "orders"
+    play.happens(storm("resolved", group="other"))
+    play.run(2 * MINUTE)
+    play.silenced = lambda _labels, _now: False
+    play.run(2 * MINUTE)
+    told = [one.notification for one in play.heard("hook/webhook")]
+    assert [one.phase for one in told][-2:] == [Phase.RESOLVED, Phase.OPENED]
+    assert len({one.key for one in told}) == len(told)
+    assert told[-1].thread != told[0].thread
+    assert told[-1].opened_at == told[0].opened_at
+
+
 def test_a_receiver_that_fails_for_good_is_an_alert_to_the_others() -> None:
     play = Play(ONLY_SLACK, broken={"sre/slack": SinkError("invalid_auth", permanent=True)})
     play.happens(storm())
