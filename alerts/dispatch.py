@@ -17,7 +17,7 @@ from rebalance_monitor.alerts.incidents import taken
 from rebalance_monitor.alerts.pacing import Pace
 from rebalance_monitor.alerts.plan import Memory, Outgoing, Plan, WayOut, in_one
 from rebalance_monitor.alerts.sinks.base import Phase
-from rebalance_monitor.alerts.takeover import orphaned, renamed
+from rebalance_monitor.alerts.takeover import orphaned, renamed, rested
 from rebalance_monitor.alerts.thread import message_of_thread
 from rebalance_monitor.alerts.threads import Thread, count, new_thread, phase_of, rank
 from rebalance_monitor.alerts.watchdog import KEY, Watchdog, beat
@@ -50,6 +50,7 @@ class Dispatch:
         self._refusals = Refusals()
         self._beats: dict[Way, Thread] = {}
         self.orphaned = orphaned(memory, plan.ways)
+        rested(memory)
         for alert in renamed(memory, plan.cluster, now):
             self._let_in(alert, now)
         self.engine.reroute(now)

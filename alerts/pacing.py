@@ -58,6 +58,10 @@ class Pace:
     def succeed(self) -> None:
         """Take an attempt as arrived."""
         self.sent += 1
+        self.rest()
+
+    def rest(self) -> None:
+        """Take it as working until an attempt says otherwise."""
         self.failures, self.next_try, self.failing_since = 0, -1, -1
         self.permanent, self.why = False, ""
 

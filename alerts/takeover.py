@@ -42,3 +42,15 @@ def orphaned(memory: Memory, ways: Container[str]) -> dict[str, int]:
     for name in [name for name in memory.paces if name not in ways]:
         del memory.paces[name]
     return dict(open_ones)
+
+
+def rested(memory: Memory) -> None:
+    """Forget that ways out refused for good to which nothing is owed: people restart what they have mended.
+
+    Nothing would show it before the next alert. What is owed is tried at once, and shows how it is.
+    """
+    owed = {way[0] for way in memory.engine.pending}
+    owed |= {way[0] for way, thread in memory.threads.items() if thread.is_told or thread.uncertain}
+    for name, pace in memory.paces.items():
+        if pace.permanent and name not in owed:
+            pace.rest()

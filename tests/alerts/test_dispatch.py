@@ -287,6 +287,22 @@ def test_a_receiver_that_fails_for_long_is_an_alert_too() -> None:
     assert play.run(5 * MINUTE) == [("pager/pagerduty", Phase.OPENED, Reason.FIRST)]
 
 
+@pytest.mark.parametrize("is_over", [True, False])
+def test_a_restart_ends_the_alarm_of_a_receiver_that_nothing_waits_for_and_no_other(*, is_over: bool) -> None:
+    play = Play(BASE, broken={PAGER: SinkError("the service answered 403", permanent=True)})
+    play.happens(storm(severity=Severity.CRITICAL))
+    play.run(MINUTE)
+    if is_over:
+        play.happens(storm("resolved"))
+    play.run(30 * MINUTE)
+    phases = [one.notification.phase for one in play.heard("sre/slack")]
+    assert phases == [Phase.OPENED]
+    play.start()
+    play.run(10 * MINUTE)
+    phases = [one.notification.phase for one in play.heard("sre/slack")]
+    assert phases == [Phase.OPENED, Phase.RESOLVED] if is_over else [Phase.OPENED]
+
+
 def test_incidents_continue_over_a_restart(tmp_path: Path) -> None:
     play, file = Play(), MemoryFile(tmp_path / "memory.jsonl")
     play.happens(storm())
