@@ -95,8 +95,8 @@ class HttpAnswers:
             why = str(error).rstrip(".")
             raise Unanswered(f"no monitor answers at {self.where}: {why}", 0) from error
         if answer.status_code != 200:  # noqa: PLR2004 - HTTP's own number
-            why = body.get("error") if isinstance(body, dict) else None
-            raise Unanswered(str(why or answer.reason_phrase), answer.status_code)
+            said = body.get("error") if isinstance(body, dict) else None
+            raise Unanswered(str(said or answer.reason_phrase), answer.status_code)
         return body
 
 
