@@ -95,7 +95,7 @@ class KafkaSink:
     def _made(self) -> Producer:
         hidden = {name: value.get_secret_value() for name, value in self._secrets.items()}
         try:
-            return Producer({**hidden, **self._properties}, logger=SILENT)
+            return Producer({**self._properties, **hidden}, logger=SILENT)
         except KafkaException as error:
             raise ValueError(f"the Kafka client: {_said(error.args[0], hidden)}") from None
 
