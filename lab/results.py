@@ -32,6 +32,10 @@ if TYPE_CHECKING:
 LIVE, REPLAY = "live", "replay"
 
 
+WARM_UP_MS = 60_000
+"""Delays of so long after a job's first finding are not counted, ms."""
+
+
 @dataclass(frozen=True, slots=True)
 class Result:
     """One suite's result. `claims` and `noise` are by way of running the monitor: live, replay.
@@ -110,7 +114,8 @@ def pooled(name: str, way: str, results: Iterable[Result]) -> Scored:
             continue
         # Suites share group names; a prefix keeps their groups apart.
         facts += [replace(fact, group=f"{number}/{fact.group}") for fact in one.facts]
-        claims += [_moved(claim, number, live=way == LIVE) for claim in one.claims[way]]
+        warm = _warm(one.claims[way]) if way == LIVE else None
+        claims += [_moved(claim, number, warm) for claim in one.claims[way]]
         families |= {f"{number}/{group}": family for group, family in one.families.items()}
         noise, quiet_ms = noise + one.noise.get(way, 0), quiet_ms + one.quiet_ms
     return Scored(
@@ -124,8 +129,13 @@ def pooled(name: str, way: str, results: Iterable[Result]) -> Scored:
     )
 
 
-def _moved(claim: Claim, number: int, *, live: bool) -> Claim:
-    detected = claim.detected_at if live else -1
+def _warm(claims: Sequence[Claim]) -> int:
+    """Give from when on (ms) the job's start, in which all is compiled and loaded, delays nothing."""
+    return min((claim.detected_at for claim in claims), default=0) + WARM_UP_MS
+
+
+def _moved(claim: Claim, number: int, warm: int | None) -> Claim:
+    detected = claim.detected_at if warm is not None and claim.detected_at >= warm else -1
     return replace(claim, group=f"{number}/{claim.group}", detected_at=detected)
 
 
