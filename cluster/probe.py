@@ -80,6 +80,7 @@ def look(
 
     `listing`: ask for all groups as well. Brokers leave out, without an error, what may not be seen.
     """
+    began = time.monotonic()
     failures: dict[int, str] = {}
     leaders: tuple[tuple[int, int, int], ...] = ()
     brokers: tuple[Broker, ...] = ()
@@ -103,6 +104,7 @@ def look(
         members={group: seen for answer in answers for group, seen in answer.members},
         failures=failures,
         listed=_listed(answers) if listing and METADATA not in failures else None,
+        took=round((time.monotonic() - began) * 1000),
     )
 
 

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator import overdue
 from rebalance_monitor.coordinator.causes import Cause
-from rebalance_monitor.coordinator.measured import MAX_HEARTBEAT_MS, Silence, Stall
+from rebalance_monitor.coordinator.censored import CAP_FITTING, CLOSES, censored
+from rebalance_monitor.coordinator.measured import Silence, Stall
 from rebalance_monitor.coordinator.windows import (
     CLOSE_MS,
     SHORT_BEAT_MS,
@@ -31,16 +32,18 @@ from rebalance_monitor.coordinator.windows import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from collections.abc import Set as AbstractSet
 
 _CAP_WITHOUT_MEANING = 0.5
-_CAP_FITTING = 0.55
-_CAP_UNSYNCED = 0.85
+_CAP_UNSYNCED = 0.92
+# Who commits on close and went, without any commit, just when its session would have ended.
+_CAP_SILENT = 0.85
 _CAP_STALL = 0.9
+_CAP_HIDDEN = 0.9
 _MIN_REPORTED = 0.1
-_UNTOLD = 0.18
-# So much rarer leaves without a commit who commits on close.
-_CLOSES = 3
+# Windows are wider than what clients do: what they favour was true more often than their shares say.
+_SHARPER = 1.3
 _EXACT_MS = 100
 _CERTAIN = 0.97
 # How often a member that never committed was never alive after it had joined.
@@ -72,17 +75,23 @@ PRIORS_STATIC = {
 def attribute(seen: Silence) -> list[tuple[Cause, float]]:
     """Causes with confidences, likeliest first; they sum up to at most 1."""
     if not seen.committed and not seen.means and not _in_time(seen):
-        return _censored(seen)
+        return censored(seen)
     scores = _static(seen) if seen.static else _dynamic(seen)
-    total = sum(scores.values())
-    shares = {cause: score / total for cause, score in scores.items()}
+    shares = _shares(scores, _SHARPER if seen.means else 1.0)
     if seen.hidden:
-        shares = _capped(shares, _CAP_FITTING, {Cause.POLL_INTERVAL_EXCEEDED})
+        shares = _capped(shares, _CAP_HIDDEN, {Cause.POLL_INTERVAL_EXCEEDED})
     if not seen.means and _outlasted(seen):
-        shares = _capped(shares, _CAP_FITTING, {Cause.MEMBER_LEFT})
+        shares = _capped(shares, CAP_FITTING, {Cause.MEMBER_LEFT})
     shares = _capped(shares, _cap(seen), _TIMEOUTS)
     ranked = sorted(shares.items(), key=lambda item: -item[1])
     return [(cause, min(_CERTAIN, round(share, 2))) for cause, share in ranked if share >= _MIN_REPORTED]
+
+
+def _shares(scores: Mapping[Cause, float], power: float) -> dict[Cause, float]:
+    most = max(scores.values())
+    raised = {cause: (score / most) ** power for cause, score in scores.items()}
+    total = sum(raised.values())
+    return {cause: score / total for cause, score in raised.items()}
 
 
 def _prior(seen: Silence) -> dict[Cause, float]:
@@ -101,7 +110,7 @@ def _prior(seen: Silence) -> dict[Cause, float]:
     if not seen.goodbye:
         prior[Cause.MEMBER_LEFT] /= 20
     elif seen.closes and not seen.committed:
-        prior[Cause.MEMBER_LEFT] /= _CLOSES
+        prior[Cause.MEMBER_LEFT] /= CLOSES
     if seen.stall is not Stall.NO:
         prior[Cause.POLL_INTERVAL_EXCEEDED] = prior[Cause.MEMBER_LEFT]
     elif seen.hidden:
@@ -113,7 +122,7 @@ def _dynamic(seen: Silence) -> dict[Cause, float]:
     prior = _prior(seen)
     early = int(seen.poll_early * seen.cadence) * (_REPEATS if seen.repeated else 1)
     expiry = _expiry(seen, seen.session - seen.session_early, seen.session_early)
-    breach = _held_breach(seen) if seen.poll_held else _breach(seen, seen.rebalance - early, early)
+    breach = _held_breach(seen, early) if seen.poll_held else _breach(seen, seen.rebalance - early, early)
     likelihood = {
         Cause.MEMBER_LEFT: _leave(seen),
         Cause.SESSION_TIMEOUT: _or_quiet(seen, expiry, seen.session),
@@ -167,34 +176,13 @@ def _static(seen: Silence) -> dict[Cause, float]:
     return {cause: prior[cause] * likelihood[cause] for cause in prior}
 
 
-def _censored(seen: Silence) -> list[tuple[Cause, float]]:
-    """Say what the elapsed time alone rules out: it never committed in the generation."""
-    if seen.static and seen.elapsed >= seen.session - CLOSE_MS:
-        return [(Cause.STATIC_MEMBER_EXPIRED, _CAP_FITTING), (Cause.UNKNOWN, round(1 - _CAP_FITTING, 2))]
-    if seen.static:
-        return [(Cause.MEMBER_REMOVED_BY_ADMIN, 0.5), (Cause.UNKNOWN, 0.5)]
-    early = seen.elapsed < seen.session - CLOSE_MS and seen.goodbye
-    if early and (seen.poll is False or seen.elapsed < seen.rebalance - CLOSE_MS):
-        return [(Cause.MEMBER_LEFT, 0.85), (Cause.UNKNOWN, 0.15)]
-    # Of a stall nothing speaks in one that was never seen to work, unless its session cannot have ended.
-    possible = dict(PRIORS_DYNAMIC)
-    del possible[Cause.SESSION_TIMEOUT if early else Cause.POLL_INTERVAL_EXCEEDED]
-    if seen.closes:
-        possible[Cause.MEMBER_LEFT] /= _CLOSES
-    total = sum(possible.values())
-    possible[Cause.UNKNOWN] += total * _UNTOLD / (1 - _UNTOLD)
-    total = sum(possible.values())
-    shares = [(cause, round(one / total, 2)) for cause, one in possible.items()]
-    if seen.rebalance <= seen.elapsed <= seen.rebalance + MAX_HEARTBEAT_MS:
-        shares = [(Cause.SYNC_DEADLINE_MISSED, 0.3), *((cause, round(one * 0.7, 2)) for cause, one in shares)]
-    return sorted(shares, key=lambda it: -it[1])
-
-
 def _cap(seen: Silence) -> float:
     """Return the most a timeout may claim; one that never committed may as well have missed its sync."""
     if not seen.committed and not seen.means:
-        exact = 0 <= seen.elapsed - seen.session <= _EXACT_MS and seen.session != seen.rebalance
-        return _CAP_UNSYNCED if exact else _CAP_FITTING
+        apart = seen.session != seen.rebalance
+        if apart and 0 <= seen.elapsed - seen.session <= _EXACT_MS:
+            return _CAP_UNSYNCED
+        return _CAP_SILENT if apart and seen.closes and not seen.session_early else CAP_FITTING
     if not seen.committed and seen.session == seen.rebalance:
         return _CAP_UNSYNCED
     if seen.stall is Stall.LIKELY:
@@ -257,12 +245,12 @@ def _noticed(seen: Silence, due: int, spread: int) -> float:
     return sum(arrival(seen, seen.silence - due - wait, spread) for wait in waits) / _PARTS
 
 
-def _held_breach(seen: Silence) -> float:
+def _held_breach(seen: Silence, early: int) -> float:
     """Spread over P to P + S, with peaks at both ends: it leaves at once, or expires as the stall goes on."""
     last = seen.rebalance + seen.session - seen.session_early
-    between = 0 <= seen.silence - seen.rebalance <= seen.session
-    peaks = 0.2 * _breach(seen, seen.rebalance, 0) + 0.4 * _breach(seen, last, seen.session_early)
-    return 0.4 * between / max(seen.session, 1) + peaks
+    between = -early <= seen.silence - seen.rebalance <= seen.session
+    peaks = 0.2 * _breach(seen, seen.rebalance - early, early) + 0.4 * _breach(seen, last, seen.session_early)
+    return 0.4 * between / max(seen.session + early, 1) + peaks
 
 
 def _leave(seen: Silence) -> float:

@@ -27,6 +27,7 @@ from rebalance_monitor.coordinator import (
 )
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.kinds import Kind, Severity
+from rebalance_monitor.coordinator.ranking import ranked
 from rebalance_monitor.coordinator.transitions import Event, transition
 
 if TYPE_CHECKING:
@@ -156,7 +157,7 @@ def _emptied(before: GroupState, state: GroupState, scene: Scene) -> list[Findin
         return []
     change = membership.compare(before.members, [])
     gone = reasons.departures(before, change, state.cst, max(0, state.generation - before.generation - 1))
-    causes = reasons.ranked([cause for departure in gone for cause in departure.causes])
+    causes = ranked([cause for departure in gone for cause in departure.causes])
     reasons.remember(state, causes)
     critical = Severity.CRITICAL if scene.settings.is_always_on(scene.group) else None
     empty = scene.find(

@@ -67,9 +67,8 @@ that dropped it. With S = session timeout, P = rebalance timeout (max.poll.inter
   worked in generations before has rather stalled than missed its sync.
 
 Each window is a trapezoid, the sum of two uniform waits; its height at the measured silence is the
-likelihood, the priors below weigh it, and the shares are the confidences. Where S and P are close (6 s
-and 8 s) the windows touch, and a silence between them gets two middling confidences instead of one
-wrong claim. What narrows the windows:
+likelihood, the priors below weigh it, and the shares, to the power 1.3, are the confidences. Between the
+windows of a close S and P (6 s, 8 s) both get middling confidences. What narrows the windows:
 
 - A session runs from its last commit, or from a heartbeat after that: in half of all losses, or more where
   commits are more frequent than heartbeats, it ends S after the last commit to the millisecond.
@@ -98,10 +97,10 @@ was empty). For others it may only mean that there was nothing to commit: that i
 a member with steady traffic of its own, 15 % where only its siblings had and went on, 40 % where it never
 committed in the generation, and mixed into every explanation. A long silence that fits no window proves
 nothing. Without any such traffic no timeout is claimed above one half, and no leave above 0.55 after a
-session. One that never committed in its generation, in a group without traffic, gets the priors of leaving
-and expiry, each below one half, and `unknown`, unless it went before its session or its poll interval could
-have ended (then it left) or just as its session would have. Who commits on close has hardly left without a
-commit: there expiry gets a little over a half, below any claim. With traffic a breach is less likely of it,
+session. Of one that never committed in its generation, in a group without traffic, only the time speaks: what
+it does not rule out (leaving, expiry, a breach; a missed sync where it fits) shares 0.9 evenly, `unknown` has
+the rest. Gone before its session or its poll interval could have ended, it left. Who commits on close has
+hardly left without a commit: there expiry gets a little over a half. With traffic a breach is less likely,
 for it was not seen to work; but what stalled it is given to it again when it is back. A static member that
 never committed rather expired (0.55), unless it went too soon; one that came back lives from then on.
 
@@ -232,16 +231,17 @@ empty stays so until it has members. Groups of which the topic has no record any
 
 ## What only the probe adds to a rebalance
 
-Its looks narrow the start; a barrier seen to last for the rebalance timeout dropped those that are missing
-(`join_deadline_missed`). A rebalance among the same members within half a minute of a coordinator move is
-given to that; where looks went on and nothing moved, a member asked for it (`leader_rejoined`) unless
-generations failed before it, or a look listed one that no record has. Members that were active until their
-coordinator moved, and are gone after it, hint at `group_over_capacity`. A member that goes active to the last
-and is back within the same barrier hints at `member_removed_by_admin` (0.2), beside `member_left`: a quick
-restart looks the same. An administrator's removal of a dynamic member cannot be told from a clean leave: it
-is the same request, and neither writes its reason; of 25 recorded removals none was claimed, and 24 were said
-to have left. A static member that goes before its session could expire was removed, or told to leave; one
-silent for longer only if it had nothing to commit.
+Its looks narrow the start to a second (and as long as a look takes): the silence of the one that went from a
+classic group is judged at that start, however slowly the others rejoin. A barrier seen to last for the
+rebalance timeout dropped those that are missing (`join_deadline_missed`). A rebalance among the same members
+within half a minute of a coordinator move is given to that; where looks went on and nothing moved, a member
+asked for it (`leader_rejoined`) unless generations failed before it, or a look listed one that no record
+has. Members that were active until their coordinator moved, and are gone after it, hint at
+`group_over_capacity`. A member that goes active to the last and is back within the same barrier hints at
+`member_removed_by_admin` (0.2), beside `member_left`: a quick restart looks the same. An administrator's
+removal of a dynamic member cannot be told from a clean leave: it is the same request, and neither writes its
+reason. A static member that goes before its session could expire was removed, or told to leave; one silent
+for longer only if it had nothing to commit.
 
 Where members came or went in the same barrier, nobody says that the leader had asked for it: the record is
 the same. So `leader_rejoined` is told of 84 % of the generations that a leader's rejoining began; in the

@@ -65,9 +65,9 @@ FAMILIES: dict[str, Family] = {
         Family("kafka-go", commits_idle=False, enforces_poll=False),
         Family("kafkajs", commits_idle=False, enforces_poll=False),
         Family("java-848", commits_idle=True, enforces_poll=True, poll_late_ms=100),
-        Family("librdkafka-848", commits_idle=False, enforces_poll=True, poll_held=True),
+        Family("librdkafka-848", commits_idle=False, enforces_poll=True, poll_early=1.0, poll_held=True),
         Family(STREAMS_1071, commits_idle=False, enforces_poll=True, poll_late_ms=100),
-        Family("unknown-848", commits_idle=None, enforces_poll=True, poll_held=True),
+        Family("unknown-848", commits_idle=None, enforces_poll=True, poll_early=0.5, poll_held=True),
         Family("unknown", commits_idle=None, enforces_poll=None, poll_early=0.5),
     )
 }

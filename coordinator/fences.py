@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.families import FAMILIES
 from rebalance_monitor.coordinator.findings import CauseEntry
-from rebalance_monitor.coordinator.habits import cadence, quietness
+from rebalance_monitor.coordinator.habits import by_hand, cadence, quietness
 from rebalance_monitor.coordinator.measured import Silence
 from rebalance_monitor.coordinator.reasons import Departure, judged, seconds, who
 
@@ -80,6 +80,7 @@ def _judge(state: GroupState, member: Member, scene: Scene) -> Departure:
         session_early=member.session_timeout // _HEARTBEATS,
         quiet=quiet,
         closes=bool(family.commits_idle) and bool(member.offsets),
+        by_hand=by_hand(state, member, family.name),
         stalled=family.poll_held and 0 <= scene.ts - member.stalled_at <= _STALL_MS <= scene.ts,
     )
     if static:

@@ -112,8 +112,8 @@ def _rejoined_at(state: GroupState, member: Member, cst: int) -> int | None:
     return None if cooperative else member.last_commit + member.cadence
 
 
-def by_hand(state: GroupState, member: Member) -> float:
+def by_hand(state: GroupState, member: Member, family: str) -> float:
     """How likely it is that the application commits, after it has processed what it polled."""
-    if commits_when_idle(state, member) or not FAMILIES[member.family].commits_idle:
+    if commits_when_idle(state, member) or not FAMILIES[family].commits_idle:
         return 0.0
     return _BY_HAND

@@ -20,12 +20,13 @@ from rebalance_monitor.coordinator.moves import Moves
 from rebalance_monitor.coordinator.onestorm import OneStorm
 from rebalance_monitor.coordinator.outages import Reach
 from rebalance_monitor.coordinator.probed import Probed
+from rebalance_monitor.coordinator.timed import timed
 from rebalance_monitor.coordinator.transitions import Status
 from rebalance_monitor.coordinator.untold import Untold
 from rebalance_monitor.coordinator.visibility import Visibility
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from rebalance_monitor.coordinator.findings import Finding
     from rebalance_monitor.coordinator.settings import DetectionSettings
@@ -56,7 +57,7 @@ class Live:
         self._whole: int = int(memory.get("whole", -1))
         self._answered: dict[str, int] = dict(memory.get("answered", {}))
         self._reach = Reach(memory.get("reach"))
-        self._unanswered = looks.Unanswered(memory.get("unanswered", ()))
+        self._unanswered = looks.Unanswered(memory.get("unanswered"))
         self._groups: dict[str, dict[str, Any]] = dict(memory.get("groups", {}))
         self._moves = Moves(cluster, memory)
         self._storms: list[str] = list(memory.get("storms", ()))
@@ -137,7 +138,7 @@ class Live:
     def refine(self, findings: Iterable[Finding]) -> list[Finding]:
         """Add what the looks say; findings that a coordinator move explains away are left out."""
         out = []
-        for found in findings:
+        for found in timed(list(findings), self._bounded, self._settings):
             self._learn(found)
             if refinement.is_excused(found, self._moves.at(found.shard)):
                 self._untold.keep(found)
@@ -159,9 +160,17 @@ class Live:
         told = outages.excuse(finding, self._reach.away, moved_at)
         if told is None:
             return None
+        led, (seen, answered) = self._unanswered.led(self._looks), self._looked(found)
+        listed = looks.listed(memory)
+        return refinement.refine(told, seen, answered, led, moved_at, listed, self._unanswered.end)
+
+    def _looked(self, found: Finding) -> tuple[Sequence[int], Sequence[int]]:
+        memory = self._groups.get(found.group or "")
         answered = self._unanswered.by(self._moves.leader(found.shard), self._looks)
-        led, seen = self._unanswered.led(self._looks), memory["sightings"] if memory else ()
-        return refinement.refine(told, seen, answered, led, moved_at, looks.listed(memory))
+        return memory["sightings"] if memory else (), answered
+
+    def _bounded(self, found: Finding) -> Finding:
+        return refinement.bounded(found, *self._looked(found), self._unanswered.end)
 
     def _overruled(self, finding: Finding) -> bool:
         """Whether commits suggest a barrier of a group that the probe watches: it knows better."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from rebalance_monitor.coordinator.sightings import SeenGroup, Sighting
 
-_SPARE = 10
+_SPARE, _SOON_MS = 10, 50
 _LISTED_MS, _MAX_LISTED = 60_000, 100
 
 
@@ -42,22 +42,35 @@ class Judged:
 
 
 class Unanswered:
-    """Looks that some coordinator did not answer, or that saw none; `state` is what `snapshot` returned."""
+    """Looks that some coordinator did not answer, that saw none, or that took long; `state`: a snapshot."""
 
-    def __init__(self, state: Sequence[Any] = ()) -> None:
+    def __init__(self, state: Mapping[str, Any] | None = None) -> None:
+        memory = state or {}
         # Time of the look -> the brokers that answered it, None where it saw no coordinators.
-        self._answered: dict[int, list[int] | None] = {int(at): brokers for at, brokers in state}
+        self._answered: dict[int, list[int] | None] = dict(memory.get("answered", ()))
+        # Time of the look -> how long (ms) it took, where that is not next to nothing.
+        self._took: dict[int, int] = dict(memory.get("took", ()))
 
-    def snapshot(self) -> list[list[Any]]:
+    def snapshot(self) -> dict[str, Any]:
         """JSON-able memory for the ledger."""
-        return [[at, brokers] for at, brokers in self._answered.items()]
+        return {
+            "answered": [[at, brokers] for at, brokers in self._answered.items()],
+            "took": [[at, took] for at, took in self._took.items()],
+        }
 
     def on_look(self, look: Sighting, since: int) -> None:
         """Take a look; what is not after `since` (ms) is forgotten."""
         self._answered = {at: brokers for at, brokers in self._answered.items() if at > since}
+        self._took = {at: took for at, took in self._took.items() if at > since}
+        if look.took >= _SOON_MS:
+            self._took[look.at] = look.took
         if not look.leaders or not all(answered for _, answered in look.brokers):
             told = [broker for broker, answered in look.brokers if answered]
             self._answered[look.at] = told if look.leaders else None
+
+    def end(self, at: int) -> int:
+        """Return when (ms) the look that began at `at` had its last answer."""
+        return at + self._took.get(at, 0)
 
     def by(self, leader: int | None, times: Sequence[int]) -> Sequence[int]:
         """Return those of the looks at `times` that the coordinator `leader` answered."""

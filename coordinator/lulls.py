@@ -90,6 +90,7 @@ def stall(state: GroupState, member: Member) -> Stall:
     commits = sum(other.commits for other in rest)
     if commits < _TELLING:
         return Stall.MAYBE
-    usual = sum(other.idle for other in rest) / commits
+    # First commits repeat nothing, though nothing is produced: one that mostly repeats makes no progress.
+    usual = sum(other.commits if 2 * other.idle > other.commits else other.idle for other in rest) / commits
     beyond = member.idle - usual * member.commits
     return Stall.LIKELY if (beyond + 2) * member.cadence >= member.session_timeout else Stall.MAYBE

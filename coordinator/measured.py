@@ -4,8 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from rebalance_monitor.decoders.twins import quickly_made
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rebalance_monitor.coordinator.findings import Details
+
+MEASURED = "measured"
+"""The detail of a rebalance in which the operator sends a `Silence` to the driver; nobody else sees it."""
 
 MAX_HEARTBEAT_MS = 3_000
 """Default heartbeat interval; no record holds the configured one."""
@@ -86,3 +97,29 @@ class Silence:
     returned: bool = False
     worked: bool = False
     halted: int = 0
+
+
+def first_end(seen: Silence) -> int:
+    """Return the least silence (ms) that one of its limits ends."""
+    early = int(seen.poll_early * seen.cadence)
+    ends = [seen.session - seen.session_early]
+    return min([*ends, seen.rebalance - early] if seen.poll is not False else ends)
+
+
+def sent_along(seen: Sequence[Silence], joined: int, *, history: bool) -> Details:
+    """Give the detail that the driver needs to judge again; none where looks could change nothing."""
+    if history or joined or len(seen) != 1:
+        return {}
+    (one,) = seen
+    told = one.means and one.committed and one.wait < 0 and not (one.static or one.hidden)
+    could = told and one.silence >= first_end(one)
+    return {MEASURED: _encode(one).decode()} if could else {}
+
+
+def from_text(text: str) -> Silence:
+    """Read what `sent_along` wrote."""
+    return _decode(text)
+
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Silence).decode

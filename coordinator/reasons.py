@@ -14,21 +14,25 @@ from rebalance_monitor.coordinator.attribution import attribute
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.families import FAMILIES
 from rebalance_monitor.coordinator.findings import CauseEntry
+from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.measured import Silence, Stall
+from rebalance_monitor.coordinator.ranking import ranked
 from rebalance_monitor.decoders.twins import quickly_made
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from rebalance_monitor.coordinator.membership import Change, Membership
     from rebalance_monitor.coordinator.state import GroupState, Member
 
-MAX_CAUSES = 20
 _FOLLOW_UP_MS = 60_000
 _PROBING_SLACK_MS = 5_000
 _PER_MEMBER = 3
 _EXACT_MS = 100
-MAJORITY = 0.5
+KIND_OF = {
+    Cause.SESSION_TIMEOUT: Kind.SESSION_TIMEOUT,
+    Cause.STATIC_MEMBER_EXPIRED: Kind.SESSION_TIMEOUT,
+    Cause.POLL_INTERVAL_EXCEEDED: Kind.POLL_INTERVAL_EXCEEDED,
+}
+"""What stands beside a rebalance about the member that went, by its cause."""
 _SAME = frozenset({Cause.COOPERATIVE_FOLLOW_UP, Cause.LEADER_REJOINED, Cause.COORDINATOR_MOVED})
 
 
@@ -118,15 +122,6 @@ def _back(change: Change) -> set[tuple[str, str]]:
     return {(member.client_id, member.host) for member in change.joined if member.instance_id is None}
 
 
-def ranked(found: Iterable[CauseEntry]) -> tuple[CauseEntry, ...]:
-    """Likeliest first, bounded; `unknown` fills up where nothing reaches a majority."""
-    entries = sorted(found, key=lambda entry: -entry.confidence)[:MAX_CAUSES]
-    best = entries[0].confidence if entries else 0.0
-    if best < MAJORITY and all(entry.cause is not Cause.UNKNOWN for entry in entries):
-        entries.append(CauseEntry(Cause.UNKNOWN, round(1 - best, 2), "the records speak for no single cause"))
-    return tuple(entries)
-
-
 def seconds(ms: int) -> str:
     """Duration for a sentence."""
     return f"{ms / 1000:.1f} s"
@@ -160,7 +155,7 @@ def _seen(state: GroupState, member: Member, kept: list[Member], cst: int) -> Si
         idle=member.idle,
         hidden=family.commits_stalled and 0 < quiet < 1,
         rejoined=habits.rejoined(state, kept, cst),
-        by_hand=habits.by_hand(state, member) if member.last_commit > born else 0.0,
+        by_hand=habits.by_hand(state, member, member.family) if member.last_commit > born else 0.0,
         worked=member.commits > 0,
         repeated=family.commits_idle is False and not (member.moved or member.fresh),
     )
@@ -168,7 +163,7 @@ def _seen(state: GroupState, member: Member, kept: list[Member], cst: int) -> Si
 
 def judged(member: Member, seen: Silence) -> Departure:
     """Turn what was measured about a member that went into its causes."""
-    entries = [_entry(member, cause, share, _why(cause, seen)) for cause, share in attribute(seen)]
+    entries = [_entry(member, cause, share, why_of(cause, seen)) for cause, share in attribute(seen)]
     return Departure(member, seen, tuple(entries[:_PER_MEMBER]))
 
 
@@ -187,7 +182,8 @@ def remember(state: GroupState, causes: tuple[CauseEntry, ...]) -> None:
     state.causes = [[cause.cause.value, cause.confidence] for cause in causes[:3]]
 
 
-def _why(cause: Cause, seen: Silence) -> str:
+def why_of(cause: Cause, seen: Silence) -> str:
+    """Say what was measured in one sentence, with the numbers that speak for this cause."""
     if not seen.committed and not seen.means:
         return f"it never committed in its {seconds(seen.elapsed)} of the generation"
     until = "it was removed" if seen.wait >= 0 else "the barrier closed"

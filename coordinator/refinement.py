@@ -16,7 +16,7 @@ from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.reasons import seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 LOOKED_MS = 3_000
 """A look this close to a finding would have seen a move that caused it, ms."""
@@ -37,16 +37,18 @@ def refine(
     led: Sequence[int],
     moved_at: int,
     listed: Mapping[str, int] | None = None,
+    end: Callable[[int], int] = int,
 ) -> Finding:
     """Return the finding with what the looks add.
 
     `looks`: those that the group's coordinator answered, `sightings` those that saw the group rebalancing,
-    `led` those that saw who coordinates; `listed`: member id -> the last that listed it; all in ms.
+    `led` those that saw who coordinates; `listed`: member id -> the last that listed it; all in ms. `end`
+    gives when the look that began then had its last answer.
     """
     if finding.kind is not Kind.REBALANCE:
         return finding
-    bounded = _bounded(finding, sightings, looks)
-    refined = _moved(_over_capacity(_expired_barrier(bounded), moved_at), moved_at, led)
+    ended = _expired_barrier(bounded(finding, sightings, looks, end))
+    refined = _moved(_over_capacity(ended, moved_at), moved_at, led)
     return _came_and_went(refined, listed or {})
 
 
@@ -67,7 +69,10 @@ def session_of(finding: Finding) -> int:
     return int(finding.details.get(f"{name}_timeout_ms", 0))
 
 
-def _bounded(finding: Finding, sightings: Sequence[int], looks: Sequence[int]) -> Finding:
+def bounded(
+    finding: Finding, sightings: Sequence[int], looks: Sequence[int], end: Callable[[int], int] = int
+) -> Finding:
+    """Return a rebalance with the bounds that looks put on its join phase; arguments as of `refine`."""
     low, high = finding.started_at_min, finding.started_at_max
     if low is None or high is None or finding.sync_ms is None:
         return finding
@@ -79,7 +84,7 @@ def _bounded(finding: Finding, sightings: Sequence[int], looks: Sequence[int]) -
     without = [at for at in looks if at < seen[-1] and at not in sightings]
     before = max(without, default=low)
     first = next(at for at in seen if at > before)
-    low, high = max(low, before), min(high, first)
+    low, high = max(low, before), min(high, end(first))
     return replace(
         finding,
         started_at_min=low,
@@ -98,7 +103,7 @@ def _expired_barrier(finding: Finding) -> Finding:
         return finding
     why = f"the barrier was seen to last {seconds(seen)} at least; rebalance timeout {seconds(limit)}"
     dropped = tuple(
-        CauseEntry(Cause.JOIN_DEADLINE_MISSED, 0.85, why, m.member_id, m.client_id, m.host, m.instance_id)
+        CauseEntry(Cause.JOIN_DEADLINE_MISSED, 0.92, why, m.member_id, m.client_id, m.host, m.instance_id)
         for m in finding.members
         if m.role == "left" and m.instance_id is None and (m.silence_ms or 0) < (m.session_timeout_ms or 0)
     )

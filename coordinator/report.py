@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import MAX_KEPT, CauseEntry, MemberEntry
 from rebalance_monitor.coordinator.kinds import Kind, Severity
+from rebalance_monitor.coordinator.measured import sent_along
 from rebalance_monitor.coordinator.membership import COOPERATIVE
-from rebalance_monitor.coordinator.reasons import MAJORITY
+from rebalance_monitor.coordinator.ranking import MAJORITY
+from rebalance_monitor.coordinator.reasons import KIND_OF
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,12 +20,6 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.reasons import Departure
     from rebalance_monitor.coordinator.scene import Scene
     from rebalance_monitor.coordinator.state import GroupState, Member
-
-_KINDS = {
-    Cause.SESSION_TIMEOUT: Kind.SESSION_TIMEOUT,
-    Cause.STATIC_MEMBER_EXPIRED: Kind.SESSION_TIMEOUT,
-    Cause.POLL_INTERVAL_EXCEEDED: Kind.POLL_INTERVAL_EXCEEDED,
-}
 
 
 _ENDED_BY = {
@@ -112,7 +108,8 @@ def rebalance(
         partitions_affected=sum(len(member.offsets) for member in change.left),
         causes=causes,
         members=member_entries(change, gone),
-        details=_counts(state, change),
+        details=_counts(state, change)
+        | sent_along([one.seen for one in gone], len(change.joined), history=scene.history),
     )
 
 
@@ -123,7 +120,7 @@ def departed(
     found = []
     for departure in gone:
         top = departure.causes[0]
-        kind = _KINDS.get(top.cause)
+        kind = KIND_OF.get(top.cause)
         if kind is not None and top.confidence >= scene.settings.attribution_confidence:
             found.append(_departed(state, scene, departure, top, kind, beside, previous))
     return found

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import CauseEntry
 from rebalance_monitor.coordinator.kinds import Kind
-from rebalance_monitor.coordinator.reasons import MAJORITY, seconds
+from rebalance_monitor.coordinator.ranking import MAJORITY
+from rebalance_monitor.coordinator.reasons import seconds
 
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings import Finding

@@ -26,7 +26,7 @@ class Sighting:
 
     `members`: group -> (member id, instance id or "", client id, host) of the classic groups seen. `listed`:
     every group that the brokers list, where this look asked for all of them, else None. `failures`: broker ->
-    why it gave nothing, one sentence.
+    why it gave nothing, one sentence. `took`: ms until the last broker had answered.
     """
 
     at: int
@@ -36,6 +36,7 @@ class Sighting:
     members: dict[str, tuple[tuple[str, str, str, str], ...]] = field(default_factory=dict)
     listed: frozenset[str] | None = None
     failures: dict[int, str] = field(default_factory=dict)
+    took: int = 0
 
 
 def to_json(sighting: Sighting) -> str:
@@ -52,6 +53,8 @@ def to_json(sighting: Sighting) -> str:
         body["listed"] = sorted(sighting.listed)
     if sighting.failures:
         body["failures"] = sighting.failures
+    if sighting.took:
+        body["took"] = sighting.took
     return json.dumps(body, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -69,4 +72,5 @@ def from_json(text: str) -> Sighting:
         },
         listed=None if body.get("listed") is None else frozenset(map(str, body["listed"])),
         failures={int(broker): str(why) for broker, why in body.get("failures", {}).items()},
+        took=int(body.get("took", 0)),
     )

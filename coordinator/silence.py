@@ -227,7 +227,7 @@ def _suspicion(member: Member, silence: int, end: Deadline) -> tuple[CauseEntry,
         why = (
             f"it has not given up partitions for its rebalance timeout of {seconds(member.rebalance_timeout)}"
         )
-        return (CauseEntry(Cause.JOIN_DEADLINE_MISSED, 0.8, why, *who(member)),)
+        return (CauseEntry(Cause.JOIN_DEADLINE_MISSED, 0.92, why, *who(member)),)
     timeout = member.rebalance_timeout if end.name == "poll" else member.session_timeout
     why = (
         f"silent {seconds(silence)} at its {end.name} deadline; timeout {seconds(timeout)}; "

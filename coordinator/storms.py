@@ -25,7 +25,7 @@ from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import CauseEntry, deadline_anchor
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.membership import Change
-from rebalance_monitor.coordinator.reasons import MAJORITY
+from rebalance_monitor.coordinator.ranking import MAJORITY
 from rebalance_monitor.coordinator.restarts import LOSSES, Code
 from rebalance_monitor.coordinator.state import NEVER
 

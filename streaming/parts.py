@@ -149,4 +149,5 @@ def sighting_of(look: Look) -> Sighting:
         members=look.members,
         listed=look.listed,
         failures=look.failures,
+        took=look.took,
     )

@@ -38,7 +38,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("storage")
     storage = storage_at(folder)
     told = [finding for view in known.replayed().groups.values() for finding in view.recent]
-    write_findings(storage.findings, told, "0b31a4ad", 1)
+    write_findings(storage.findings, [*told, *known.replayed().others], "0b31a4ad", 1)
     GroupsTable(storage.groups).write(known.replayed(), known.T0)
     return folder
 
@@ -71,9 +71,10 @@ def test_history_tells_generations_causes_and_who(
 ) -> None:
     over_http = rows(capsys, "history", known.STORMY, "--url", url)
     assert over_http == rows(capsys, "history", known.STORMY, "--tables", str(tables))
-    assert {row["group"] for row in over_http} == {known.STORMY}
+    # What concerns many groups names it among them.
+    assert all(row["group"] == known.STORMY or known.STORMY in str(row["groups"]) for row in over_http)
     table = printed(capsys, "history", known.STORMY, "--url", url, "--kind", "session_timeout")
-    assert "session timeout 96%" in table
+    assert "session timeout 97%" in table
     assert f"{known.STORMY}-d" in table
 
 

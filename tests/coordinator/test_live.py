@@ -229,7 +229,7 @@ def test_a_listing_that_a_broker_did_not_answer_says_nothing() -> None:
 
 
 def test_sightings_with_members_and_listings_survive_as_json() -> None:
-    seen = replace(listing(60_000, "g", "h"), members=LISTED, failures={2: "Broker 2 is away."})
+    seen = replace(listing(60_000, "g", "h"), members=LISTED, failures={2: "Broker 2 is away."}, took=1_700)
     assert from_json(to_json(seen)) == seen
 
 

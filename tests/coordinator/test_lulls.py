@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import Finding
 from rebalance_monitor.coordinator.kinds import Kind
@@ -79,6 +81,24 @@ def test_offsets_that_stood_still_while_the_siblings_moved_tell_a_stall_from_a_l
 
 def test_where_nobody_makes_progress_a_stall_and_a_leave_look_the_same() -> None:
     found = causes(gone_after(20, siblings_move=False), "aiokafka-1")
+    assert max(found.values()) < 0.6
+    assert {Cause.POLL_INTERVAL_EXCEEDED, Cause.MEMBER_LEFT} <= found.keys()
+
+
+@pytest.mark.parametrize("commits", [6, 9, 15])
+def test_the_first_commits_of_a_member_that_has_just_joined_are_no_progress(commits: int) -> None:
+    """Nothing is produced; of a sibling's few commits the first, which repeat nothing, are a large share."""
+    stuck, other = STALLS
+    topic = Topic()
+    topic.generation(0, 1, [replace(stuck, partitions=(0, 1))])
+    for second in range(1, 40):
+        topic.commit(second * 1_000, {0: 100, 1: 100})
+    topic.generation(40_000, 2, STALLS)
+    for second in range(41, 41 + commits):
+        topic.commit(second * 1_000, dict.fromkeys(stuck.partitions, 100))
+        topic.commit(second * 1_000 + 1, dict.fromkeys(other.partitions, 100))
+    topic.generation((40 + commits) * 1_000 + 300, 3, [other])
+    found = causes(of(findings(topic), Kind.REBALANCE)[-1], stuck.member_id)
     assert max(found.values()) < 0.6
     assert {Cause.POLL_INTERVAL_EXCEEDED, Cause.MEMBER_LEFT} <= found.keys()
 

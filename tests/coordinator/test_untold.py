@@ -235,6 +235,15 @@ def test_a_barrier_is_bounded_by_the_last_time_that_it_was_seen() -> None:
     assert (told.join_ms_min, told.join_ms_max) == (2_000, 3_000)
 
 
+def test_a_look_may_have_seen_the_barrier_until_its_last_broker_had_answered() -> None:
+    live = Live(SETTINGS, "c1")
+    looks(live, 50_000, 57_000)
+    live.on_sightings([replace(look(57_000, state="PreparingRebalance"), took=1_400)])
+    again = Live(SETTINGS, "c1", json.loads(json.dumps(live.snapshot())))
+    (told,) = again.refine([rebalance(60_000)])
+    assert (told.started_at_min, told.started_at_max) == (T0 + 56_000, T0 + 58_400)
+
+
 def test_a_look_that_the_coordinator_did_not_answer_bounds_nothing() -> None:
     live = Live(SETTINGS, "c1")
     looks(live, 50_000, 53_000)
