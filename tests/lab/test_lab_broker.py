@@ -110,9 +110,10 @@ def test_a_detached_lab_is_found_again_survives_a_crash_and_goes_down(tmp_path: 
 def test_a_killed_member_is_expired_and_the_log_says_so(lab_broker: LabBroker, tmp_path: Path) -> None:
     raw = {
         "members": "a b",
-        "settings": {"session_ms": 2000, "poll_ms": 4000},
+        # So long that the other one lives through a pause of a loaded machine.
+        "settings": {"session_ms": 6000, "poll_ms": 9000},
         "steps": [{"at": 0, "start": "all"}, {"at": 6, "kill": "b"}],
-        "end": 11,
+        "end": 16,
     }
     with Traffic(lab_broker.bootstrap) as traffic:
         run = Run(parse("killed", raw), FAMILIES["confluent"], lab_broker, traffic, tmp_path, "lab.killed")
