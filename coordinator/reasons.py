@@ -14,12 +14,12 @@ from rebalance_monitor.coordinator.attribution import attribute
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.families import FAMILIES
 from rebalance_monitor.coordinator.findings import CauseEntry
-from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.measured import Silence, Stall
 from rebalance_monitor.coordinator.ranking import ranked
 from rebalance_monitor.decoders.twins import quickly_made
 
 if TYPE_CHECKING:
+    from rebalance_monitor.coordinator.findings import MemberEntry
     from rebalance_monitor.coordinator.membership import Change, Membership
     from rebalance_monitor.coordinator.state import GroupState, Member
 
@@ -27,12 +27,6 @@ _FOLLOW_UP_MS = 60_000
 _PROBING_SLACK_MS = 5_000
 _PER_MEMBER = 3
 _EXACT_MS = 100
-KIND_OF = {
-    Cause.SESSION_TIMEOUT: Kind.SESSION_TIMEOUT,
-    Cause.STATIC_MEMBER_EXPIRED: Kind.SESSION_TIMEOUT,
-    Cause.POLL_INTERVAL_EXCEEDED: Kind.POLL_INTERVAL_EXCEEDED,
-}
-"""What stands beside a rebalance about the member that went, by its cause."""
 _SAME = frozenset({Cause.COOPERATIVE_FOLLOW_UP, Cause.LEADER_REJOINED, Cause.COORDINATOR_MOVED})
 
 
@@ -171,7 +165,7 @@ def _entry(member: Member, cause: Cause, confidence: float, why: str) -> CauseEn
     return CauseEntry(cause, confidence, why, *who(member))
 
 
-def who(member: Member) -> tuple[str, str, str, str | None]:
+def who(member: Member | MemberEntry) -> tuple[str, str, str, str | None]:
     """Return member id, client id, host and instance id, as a cause names them."""
     return member.member_id, member.client_id, member.host, member.instance_id
 

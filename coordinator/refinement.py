@@ -135,6 +135,8 @@ def _came_and_went(finding: Finding, listed: Mapping[str, int]) -> Finding:
 
     Nor that the coordinator moved, unless looks saw that it did.
     """
+    if not listed:
+        return finding
     ended = finding.at - (finding.sync_ms or 0)
     since = -1 if finding.started_at_min is None else finding.started_at_min
     known = {member.member_id for member in finding.members}

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rebalance_monitor.coordinator import beside
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import MAX_KEPT, CauseEntry, MemberEntry
 from rebalance_monitor.coordinator.kinds import Kind, Severity
 from rebalance_monitor.coordinator.measured import sent_along
 from rebalance_monitor.coordinator.membership import COOPERATIVE
 from rebalance_monitor.coordinator.ranking import MAJORITY
-from rebalance_monitor.coordinator.reasons import KIND_OF
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -114,15 +114,14 @@ def rebalance(
 
 
 def departed(
-    state: GroupState, scene: Scene, gone: list[Departure], beside: str, previous: GroupState
+    state: GroupState, scene: Scene, gone: list[Departure], went_in: str, previous: GroupState
 ) -> list[Finding]:
-    """One finding per member whose timeout is certain enough; `beside` is the rebalance or group_empty id."""
+    """One finding per member whose timeout is certain enough; `went_in`: id of the rebalance, group_empty."""
     found = []
     for departure in gone:
-        top = departure.causes[0]
-        kind = KIND_OF.get(top.cause)
-        if kind is not None and top.confidence >= scene.settings.attribution_confidence:
-            found.append(_departed(state, scene, departure, top, kind, beside, previous))
+        kind = beside.kind_by(departure.causes[0], scene.settings)
+        if kind is not None:
+            found.append(_departed(state, scene, departure, kind, went_in, previous))
     return found
 
 
@@ -153,20 +152,18 @@ def _departed(
     state: GroupState,
     scene: Scene,
     departure: Departure,
-    top: CauseEntry,
     kind: Kind,
-    beside: str,
+    went_in: str,
     previous: GroupState,
 ) -> Finding:
     member, seen = departure.member, departure.seen
-    planned = kind is Kind.SESSION_TIMEOUT and not seen.goodbye
     return scene.find(
         kind,
         state,
         at=state.ts,
         evidence="suspected",
-        confidence=top.confidence,
-        severity=Severity.INFO if planned else None,
+        confidence=departure.causes[0].confidence,
+        severity=beside.severity_of(kind, seen),
         member=member.member_id,
         previous_generation=previous.generation,
         protocol=previous.protocol or None,
@@ -174,13 +171,7 @@ def _departed(
         partitions_affected=len(member.offsets),
         causes=departure.causes,
         members=(member_entry(member, "left", seen.silence),),
-        details={
-            "silence_ms": seen.silence,
-            "session_timeout_ms": seen.session,
-            "rebalance_timeout_ms": seen.rebalance,
-            "cadence_ms": seen.cadence,
-            "rebalance": beside,
-        },
+        details=beside.details_of(seen, went_in),
     )
 
 

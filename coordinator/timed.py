@@ -11,13 +11,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from rebalance_monitor.coordinator import beside
 from rebalance_monitor.coordinator.attribution import attribute
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import CauseEntry, Finding, finding_id, record_anchor
-from rebalance_monitor.coordinator.kinds import KINDS, Kind, Severity
+from rebalance_monitor.coordinator.kinds import KINDS, Kind
 from rebalance_monitor.coordinator.measured import MEASURED, Silence, first_end, from_text
 from rebalance_monitor.coordinator.ranking import ranked
-from rebalance_monitor.coordinator.reasons import KIND_OF, seconds, why_of
+from rebalance_monitor.coordinator.reasons import seconds, who, why_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -52,8 +53,8 @@ def timed(
         if causes is None:
             told.append(plain)
         else:
-            beside = [one for one in findings if one.details.get("rebalance") == finding.id]
-            again[finding.id] = _beside(plain, beside, seen, causes, settings)
+            stood = [one for one in findings if one.details.get("rebalance") == finding.id]
+            again[finding.id] = _beside(plain, stood, seen, causes, settings)
             rest = [one for one in plain.causes if one.member_id != causes[0].member_id]
             others = [one for one in rest if one.cause is not Cause.UNKNOWN]
             told += [replace(plain, causes=ranked([*causes, *others])), *again[finding.id]]
@@ -89,14 +90,9 @@ def _causes(finding: Finding, seen: Silence) -> tuple[CauseEntry, ...] | None:
     )
     looked = f"; looks of the probe saw the barrier begin {seconds(start)} to {seconds(end)} into its silence"
     found = tuple(
-        CauseEntry(cause, share, why_of(cause, seen) + looked, *_who(gone))
-        for cause, share in attribute(then)
+        CauseEntry(cause, share, why_of(cause, seen) + looked, *who(gone)) for cause, share in attribute(then)
     )
     return found if found and found[0].cause is not Cause.UNKNOWN else None
-
-
-def _who(gone: MemberEntry) -> tuple[str, str, str, str | None]:
-    return gone.member_id, gone.client_id, gone.host, gone.instance_id
 
 
 def _beside(
@@ -108,12 +104,11 @@ def _beside(
 ) -> list[Finding]:
     """Give the finding about the member itself, where its cause is certain enough."""
     top = causes[0]
-    kind = KIND_OF.get(top.cause)
-    if kind is None or top.confidence < settings.attribution_confidence:
+    kind = beside.kind_by(top, settings)
+    if kind is None:
         return []
-    planned = kind is Kind.SESSION_TIMEOUT and not seen.goodbye
     group = rebalance.group or ""
-    severity = settings.severity_of(kind, group, Severity.INFO if planned else KINDS[kind].severity)
+    severity = settings.severity_of(kind, group, beside.severity_of(kind, seen) or KINDS[kind].severity)
     anchor = record_anchor(rebalance.shard or 0, rebalance.offset or 0, rebalance.at)
     gone = [member for member in rebalance.members if member.role == "left"]
     base = told[0] if told else _made(rebalance, gone[0], seen)
@@ -140,11 +135,5 @@ def _made(rebalance: Finding, gone: MemberEntry, seen: Silence) -> Finding:
         members_affected=1,
         partitions_affected=gone.partitions,
         members=(gone,),
-        details={
-            "silence_ms": seen.silence,
-            "session_timeout_ms": seen.session,
-            "rebalance_timeout_ms": seen.rebalance,
-            "cadence_ms": seen.cadence,
-            "rebalance": rebalance.id,
-        },
+        details=beside.details_of(seen, rebalance.id),
     )
