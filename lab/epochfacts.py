@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.lab.foldstate import Change, Fact
+from rebalance_monitor.lab.properties import SESSION_TIMEOUT_848_MS
 
 if TYPE_CHECKING:
     from rebalance_monitor.lab.facts import Fold
     from rebalance_monitor.lab.foldstate import GroupFold
     from rebalance_monitor.lab.truth import Truth
 
-# Twice the heartbeat interval of the lab: sooner no survivor acknowledges an epoch.
+# Twice the heartbeat interval of the lab: sooner no survivor acknowledges an epoch. One that expired had
+# acknowledged nothing for its whole session.
 CONVERGENCE_MS = 2_000
 SILENT_TYPES = frozenset({"share", "streams"})
 _REMOVALS = frozenset({"left", "expired", "join_deadline", "sync_deadline"})
@@ -53,6 +55,7 @@ def _removed(fold: Fold, group: GroupFold, event: Truth) -> None:
         fold.tell(group, -1, set(), Change(event.at, fold.cause_of(group, event, member), member))
     group.members -= set(event.members)
     group.written = set(group.members)
+    group.expired = event.what == "expired"
     if group.silent_bumps:
         group.epoch += 1
         if group.members:
@@ -79,16 +82,16 @@ def _bumped(fold: Fold, group: GroupFold, event: Truth) -> None:
 
 def _emptied(fold: Fold, group: GroupFold, event: Truth) -> None:
     # What the last ones would have gone on to with nobody left to acknowledge is no convergence.
+    since = event.at - (SESSION_TIMEOUT_848_MS if group.expired else CONVERGENCE_MS)
     fold.facts = [
-        replace(fact, required=False) if _cut_short(fact, group.name, event.at) else fact
-        for fact in fold.facts
+        replace(fact, required=False) if _cut_short(fact, group.name, since) else fact for fact in fold.facts
     ]
     fold.facts.append(Fact(Kind.GROUP_EMPTY, group.name, -1, "", event.at))
     group.began_empty = True
 
 
-def _cut_short(fact: Fact, group: str, emptied_at: int) -> bool:
-    return fact.group == group and fact.label == Kind.REBALANCE and fact.at > emptied_at - CONVERGENCE_MS
+def _cut_short(fact: Fact, group: str, since: int) -> bool:
+    return fact.group == group and fact.label == Kind.REBALANCE and fact.at > since
 
 
 def _rebalanced(fold: Fold, group: GroupFold, event: Truth, *, required: bool) -> None:

@@ -43,6 +43,8 @@ class GroupFold:
     unwritten: int = 0
     unstored: bool = False
     replaced: set[str] = field(default_factory=set)
-    # Epoch-based groups only: the newest epoch told of, and whether removals bump it without a line.
+    # Epoch-based groups only: the newest epoch told of, whether removals bump it without a line, and whether
+    # the last that went had been silent for its session.
     epoch: int = 0
     silent_bumps: bool = False
+    expired: bool = False

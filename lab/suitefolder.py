@@ -17,6 +17,7 @@ from rebalance_monitor.cluster.capture import read_capture
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.decoders import coordinator_partition
+from rebalance_monitor.lab.counted import counted_storms
 from rebalance_monitor.lab.facts import facts_of, migrated_groups, stored
 from rebalance_monitor.lab.families import IDLE, MANUAL
 from rebalance_monitor.lab.foldstate import Fact
@@ -102,9 +103,12 @@ def read_suite(folder: Path) -> Suite:
     for group in families:
         shards[coordinator_partition(group, metadata.partitions)].append(group)
     static = [group for run in runs if run.raw["static"] for group in run.groups]
-    facts = facts_of(events, static) + _storms(runs) + _moves(events, shards)
+    announced = _storms(runs)
+    facts = facts_of(events, static) + announced + _moves(events, shards)
     facts += [fact for run in runs for fact in (*_scripted(run, facts, events), *_expiries(run, facts))]
     facts = _kicked(facts)
+    known = {fact.group for fact in announced}
+    facts += [storm for storm in counted_storms(facts) if storm.group not in known]
     return Suite(
         folder=folder,
         facts=[fact for fact in facts if fact.group not in migrated] + _migrations(events, migrated),
