@@ -24,8 +24,11 @@ TOPIC = "__consumer_offsets"
 CHUNK = 5_000
 
 
-def producer(bootstrap: str) -> Producer:
-    """Give a producer that may write to internal topics and keeps each partition's order."""
+def producer(bootstrap: str, at_once: int = 10_000) -> Producer:
+    """Give a producer that may write to internal topics and keeps each partition's order.
+
+    A record batch holds up to `at_once` records; what a coordinator appends is the records of one request.
+    """
     return Producer(
         {
             "bootstrap.servers": bootstrap,
@@ -33,6 +36,7 @@ def producer(bootstrap: str) -> Producer:
             "enable.idempotence": True,
             "linger.ms": 20,
             "batch.size": 500_000,
+            "batch.num.messages": at_once,
             "queue.buffering.max.messages": 200_000,
             "queue.buffering.max.kbytes": 200_000,
         }

@@ -4,10 +4,12 @@ Starts a lab broker, fills its `__consumer_offsets` with the mix (mix.py) and re
 each stage (stage.py) in a process of its own; then loads more of the same and runs each stage again. What a
 million records cost is the slope between the two, so that starting and warming up do not count. Records/s
 are compared with librdkafka reading the topic (`drain`), CPU seconds per million records with Spark sending
-the records through Python unread (`identity`). Prints a table after each size, then the slopes, and writes
-build/bench/pipeline.json.
+the records through Python unread (`identity`). Where `KMINION_BIN` or `BURROW_BIN` names a program,
+that reads the same topic as well (rivals.py; its CPU stands under Python). Prints a table after each size,
+then the slopes, and writes build/bench/pipeline.json.
 
     python bench/pipeline.py --records 2000000 --more 4000000
+    python bench/pipeline.py --at-once 10000 --only identity --only job
     python bench/pipeline.py --only job --conf spark.sql.codegen.factoryMode=FALLBACK
 """
 
@@ -23,9 +25,10 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from load import load, records_of
+import rivals
+from load import load, producer, records_of
 from mix import Mix
-from stage import SPARK_STAGES, measure
+from stage import SPARK_STAGES, end_offsets, measure
 from transactions import transact
 
 from rebalance_monitor.lab.broker import LabBroker
@@ -35,7 +38,7 @@ if TYPE_CHECKING:
 
     from mix import Message
 
-STAGES = ("drain", *SPARK_STAGES, "job")
+STAGES = ("drain", *SPARK_STAGES, "job", *rivals.BINARIES)
 SPEED_FLOOR, CPU_FLOOR = "drain", "identity"
 STAGE_S = 900.0
 TRANSACTIONAL = 0.005
@@ -99,7 +102,10 @@ def table(title: str, options: argparse.Namespace, bootstrap: str) -> dict[str, 
     """Measure every wanted stage over what the topic holds now, and print a line for each."""
     print(header(title), flush=True)
     rows: dict[str, Row] = {}
-    for name in options.only or STAGES:
+    wanted = [
+        name for name in options.only or STAGES if name not in rivals.BINARIES or name in rivals.given()
+    ]
+    for name in wanted:
         figures = run_stage(name, options, bootstrap)
         if figures is not None:
             rows[name] = derived(figures)
@@ -131,7 +137,7 @@ def _load(bootstrap: str, records: Iterator[Message], count: int, options: argpa
     began = time.monotonic()
     # First, so that each partition ends with a record and not with a marker: readers see that they are done.
     transactions = transact(bootstrap, round(count * TRANSACTIONAL))
-    sent = load(bootstrap, records)
+    sent = load(bootstrap, records, producer(bootstrap, options.at_once))
     took = time.monotonic() - began
     what = f"{sent:,} records of {options.groups:,} groups and {transactions:,} transactions"
     print(f"{what} loaded in {took:.0f} s", flush=True)
@@ -141,7 +147,7 @@ def write(options: argparse.Namespace, found: dict[str, dict[str, Row]]) -> None
     """Write the figures with what they were measured on."""
     load_average = os.getloadavg()[0]
     about = {"groups": options.groups, "width": options.width, "records": options.records}
-    about |= {"more": options.more, "spark": options.spark}
+    about |= {"more": options.more, "at_once": options.at_once, "spark": options.spark}
     about |= {"cores": os.cpu_count(), "load_at_end": load_average}
     OUT.parent.mkdir(parents=True, exist_ok=True)
     OUT.write_text(json.dumps({"about": about, **found}, indent=1), encoding="utf-8")
@@ -155,6 +161,12 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=10, help="partitions per group")
     parser.add_argument("--records", type=int, default=2_000_000)
     parser.add_argument("--more", type=int, default=4_000_000, help="loaded after that; 0: no slopes")
+    parser.add_argument(
+        "--at-once",
+        type=int,
+        default=10,
+        help="records in a batch of the log: a coordinator appends those of one commit request",
+    )
     parser.add_argument("--only", action="append", choices=STAGES)
     parser.add_argument(
         "--quiet", default="", help="a command to run each stage with, such as one that waits"
@@ -169,7 +181,10 @@ def main() -> None:
     parser.add_argument("--stage", choices=STAGES)
     parser.add_argument("--bootstrap", help="an existing broker; default: a lab broker of its own")
     options = parser.parse_args()
-    if options.stage:
+    if options.stage in rivals.BINARIES:
+        records = sum(end_offsets(options.bootstrap).values())
+        print(json.dumps(rivals.drain(options.stage, options.bootstrap, records)))
+    elif options.stage:
         print(json.dumps(measure(options.stage, options.spark, options.bootstrap, dict(options.conf))))
     elif options.bootstrap:
         bench(options, options.bootstrap)

@@ -46,20 +46,25 @@ class _Process(NamedTuple):
 def _processes() -> Iterator[_Process]:
     # The meter shares the process with what it measures, and pathlib takes four times as long.
     for name in os.listdir("/proc"):  # noqa: PTH208 - as above
-        if not name.isdecimal():
-            continue
-        try:
-            with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
-                text = file.read()
-        except OSError:
-            continue
-        command, _, rest = text.partition("(")[2].rpartition(")")
-        fields = rest.split()
-        is_jvm = command == "java"
-        # The JVM's own children are commands of a millisecond, which no sample meets.
-        cpu_s = sum(map(int, fields[ALL if is_jvm else OWN])) * TICK_S
-        resident = int(fields[RESIDENT]) * PAGE
-        yield _Process(int(name), is_jvm, int(fields[PARENT]), int(fields[START]), cpu_s, resident)
+        found = process_of(int(name)) if name.isdecimal() else None
+        if found is not None:
+            yield found
+
+
+def process_of(pid: int) -> _Process | None:
+    """Return what one process has used so far, None if it is gone."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:  # noqa: PTH123 - as above
+            text = file.read()
+    except OSError:
+        return None
+    command, _, rest = text.partition("(")[2].rpartition(")")
+    fields = rest.split()
+    is_jvm = command == "java"
+    # The JVM's own children are commands of a millisecond, which no sample meets.
+    cpu_s = sum(map(int, fields[ALL if is_jvm else OWN])) * TICK_S
+    resident = int(fields[RESIDENT]) * PAGE
+    return _Process(pid, is_jvm, int(fields[PARENT]), int(fields[START]), cpu_s, resident)
 
 
 def stolen_s() -> float:
