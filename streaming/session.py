@@ -61,8 +61,6 @@ RESULT_LIMIT = {"spark.driver.maxResultSize": "0"}
 OPEN_SOURCE: dict[str, str] = {"spark.sql.streaming.stateStore.providerClass": ROCKSDB, **RESULT_LIMIT}
 LOCAL: dict[str, str] = {
     "spark.master": "local[2]",
-    # On two cores the second task costs a fifth more CPU a batch and shortens none.
-    "spark.sql.shuffle.partitions": "1",
     "spark.ui.enabled": "false",
     # Its records of jobs and plans are kept all the same: of thousands, with a text of each plan.
     "spark.sql.ui.explainMode": "simple",
