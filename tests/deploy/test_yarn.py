@@ -47,9 +47,11 @@ def hadoop(tmp_path: Path) -> Iterator[MiniCluster]:
 
 
 class Submitted:
-    """The job on YARN, by the script that users run."""
+    """The job on YARN, by the script that users run; without an archive the nodes have this environment."""
 
-    def __init__(self, hadoop: MiniCluster, bootstrap: str, folder: Path) -> None:
+    def __init__(
+        self, hadoop: MiniCluster, bootstrap: str, folder: Path, archive: Path | None = None
+    ) -> None:
         self._conf, self._folder, self.application = hadoop.conf, folder, ""
         self.log = folder / "submit.log"
         home = spark_jars_folder().parent
@@ -60,7 +62,7 @@ class Submitted:
             "YARN_CONF_DIR": str(hadoop.conf),
             "HADOOP_USER_NAME": "monitor",
             "JAVA_HOME": str(find_java().home),
-            "PYTHON_ON_NODES": sys.executable,
+            **({"ARCHIVE": str(archive)} if archive else {"PYTHON_ON_NODES": sys.executable}),
             "PACKAGES": "",
             "DRIVER_MEMORY": "1g",
             "EXECUTOR_MEMORY": "1g",
@@ -70,9 +72,10 @@ class Submitted:
         self._options = [
             *("--jars", jars),
             *("--conf", f"spark.yarn.jars=local:{home}/jars/*"),
-            *("--conf", f"spark.yarn.appMasterEnv.PYTHONPATH={home.parent}"),
             *("--conf", "spark.yarn.am.waitTime=300s"),
         ]
+        if archive is None:
+            self._options += ["--conf", f"spark.yarn.appMasterEnv.PYTHONPATH={home.parent}"]
         settings = {
             "kafka": {"bootstrap_servers": bootstrap},
             "storage": {"path": str(folder / "data"), "checkpoint": f"{hadoop.file_system}/monitor"},
@@ -145,6 +148,34 @@ def test_a_job_on_yarn_survives_its_executor_its_master_and_its_end(
     time.sleep(2)
     job.submit()
     rig.await_told(lambda f: f.group == "yarn-c", PATIENCE_S)
+    rig.require_truth()
+    job.kill()
+    assert wait_until(lambda: not job.masters(), 60)
+
+
+def test_a_job_on_yarn_runs_by_the_packed_environment_alone(
+    hadoop: MiniCluster, lab_broker: LabBroker, tmp_path: Path
+) -> None:
+    archive = tmp_path / "environment.tar.gz"
+    packing = subprocess.run(
+        [ROOT / "deploy" / "yarn" / "pack.sh", archive],
+        env=os.environ | {"PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert packing.returncode == 0, packing.stderr[-3_000:]
+    rig = Rig(lab_broker.bootstrap, tmp_path / "rig")
+    job = Submitted(hadoop, lab_broker.bootstrap, tmp_path / "job", archive)
+    rig.job.storage = tmp_path / "job" / "data"
+    rig.pulse("packed-a")
+    job.submit()
+    rig.await_told(lambda f: f.group == "packed-a", PATIENCE_S)
+    (driver,) = [text for _, text in processes() if "run.py" in text and "environment/bin/python" in text]
+    assert sys.executable not in driver
+    workers = [text for _, text in processes() if "pyspark.daemon" in text or "streaming.daemon" in text]
+    assert workers
+    assert all(text.split()[0].endswith("environment/bin/python") for text in workers)
     rig.require_truth()
     job.kill()
     assert wait_until(lambda: not job.masters(), 60)
