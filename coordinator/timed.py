@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings import MemberEntry
     from rebalance_monitor.coordinator.settings import DetectionSettings
 
+LOOKED = "looks of the probe saw the barrier begin"
+"""What the sentence of a cause says that was judged again."""
+
 _SLACK_MS = 200
 """How far the clocks of brokers and monitor may differ, and how long a look takes, ms."""
 
@@ -88,7 +91,7 @@ def _causes(finding: Finding, seen: Silence) -> tuple[CauseEntry, ...] | None:
         held=0,
         halted=0,
     )
-    looked = f"; looks of the probe saw the barrier begin {seconds(start)} to {seconds(end)} into its silence"
+    looked = f"; {LOOKED} {seconds(start)} to {seconds(end)} into its silence"
     found = tuple(
         CauseEntry(cause, share, why_of(cause, seen) + looked, *who(gone)) for cause, share in attribute(then)
     )

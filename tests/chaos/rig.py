@@ -26,7 +26,7 @@ from rebalance_monitor.dashboard.table_files import files
 from rebalance_monitor.lab.job import Job
 from rebalance_monitor.lab.node import wait_until
 from rebalance_monitor.streaming.storage import Storage
-from tests.streaming.undisturbed import findings_of_topic, record_driven
+from tests.streaming.undisturbed import both, findings_of_topic, record_driven
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -112,10 +112,16 @@ class Rig:
 
     def require_truth(self) -> None:
         """The job has told what the topic holds: nothing lost, nothing doubled, in file and table."""
-        expected = record_driven(findings_of_topic(self.bootstrap), self.groups)
-        assert expected
-        wait_until(lambda: len(record_driven(self.told(), self.groups)) >= len(expected), PATIENCE_S, 0.5)
-        assert record_driven(self.told(), self.groups) == expected
+        found = findings_of_topic(self.bootstrap)
+        assert record_driven(found, self.groups)
+
+        def whole() -> bool:
+            told, expected = both(self.told(), found, self.groups)
+            return len(told) >= len(expected)
+
+        wait_until(whole, PATIENCE_S, 0.5)
+        told, expected = both(self.told(), found, self.groups)
+        assert told == expected
         ids = [finding.id for finding in self.told()]
         assert len(set(ids)) == len(ids)
         # Of a batch that is being written one has it first.

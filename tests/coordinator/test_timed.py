@@ -13,7 +13,7 @@ from rebalance_monitor.coordinator.findings import CauseEntry, Finding, MemberEn
 from rebalance_monitor.coordinator.kinds import Kind, Scope, Severity
 from rebalance_monitor.coordinator.measured import MEASURED, Silence, from_text, sent_along
 from rebalance_monitor.coordinator.settings import DetectionSettings
-from rebalance_monitor.coordinator.timed import timed
+from rebalance_monitor.coordinator.timed import LOOKED, timed
 
 S, P, CADENCE, SLACK = 6_000, 9_000, 1_000, 300
 LOOKS_APART = 1_000
@@ -98,7 +98,7 @@ def test_looks_tell_an_expiry_from_a_breach_however_long_the_others_took_to_rejo
     assert found[0].causes[0].confidence >= 0.6
     assert found[1].kind is (Kind.SESSION_TIMEOUT if expired else Kind.POLL_INTERVAL_EXCEEDED)
     assert found[1].causes[0] == found[0].causes[0]
-    assert "looks of the probe saw the barrier begin" in found[0].causes[0].why
+    assert LOOKED in found[0].causes[0].why
 
 
 def test_what_stood_beside_is_told_otherwise_under_its_own_id_or_no_more() -> None:

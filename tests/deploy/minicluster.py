@@ -40,6 +40,8 @@ class MiniCluster:
         self.conf.mkdir(parents=True)
         written = self.conf / "core-site.xml"
         limits = {
+            # The node of a mini cluster has a property of its own.
+            "yarn.minicluster.yarn.nodemanager.resource.memory-mb": MEGABYTES,
             "yarn.nodemanager.resource.memory-mb": MEGABYTES,
             "yarn.scheduler.maximum-allocation-mb": MEGABYTES,
             "yarn.scheduler.minimum-allocation-mb": 128,

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.cluster.admin import ClusterAdmin
 from rebalance_monitor.cluster.reader import Reading, read_records
 from rebalance_monitor.coordinator import removal
-from rebalance_monitor.coordinator.kinds import KINDS, DrivenBy, Scope
+from rebalance_monitor.coordinator.kinds import KINDS, DrivenBy, Kind, Scope
 from rebalance_monitor.coordinator.outputs import FindingOut
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
+from rebalance_monitor.coordinator.timed import LOOKED
 from rebalance_monitor.decoders import Row, decode_batch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable, Sequence
 
     from rebalance_monitor.coordinator.findings import Finding
     from rebalance_monitor.coordinator.outputs import Output
+
+Decided = tuple[str, str, str]
+"""Group, kind and id of a finding."""
 
 
 def findings_of_topic(bootstrap: str) -> list[Finding]:
@@ -46,8 +51,25 @@ def _findings(outputs: Iterable[Output]) -> list[Finding]:
     return [output.finding for output in outputs if isinstance(output, FindingOut)]
 
 
-def record_driven(found: Iterable[Finding], groups: set[str]) -> list[tuple[str, str, str]]:
-    """(group, kind, id) of what records alone decide about these groups, sorted."""
+def both(
+    told: Sequence[Finding], found: Iterable[Finding], groups: set[str]
+) -> tuple[list[Decided], list[Decided]]:
+    """What a job told and what the coordinator alone found, to be held against each other.
+
+    By which limit a member went whose barrier looks have timed is told by these, and once.
+    """
+    looked = {
+        finding.id
+        for finding in told
+        if finding.kind is Kind.REBALANCE and any(LOOKED in cause.why for cause in finding.causes)
+    }
+    beside = Counter(str(finding.details.get("rebalance", "")) for finding in told)
+    assert all(beside[rebalance] <= 1 for rebalance in looked)
+    return record_driven(told, groups, looked), record_driven(found, groups, looked)
+
+
+def record_driven(found: Iterable[Finding], groups: set[str], without: Collection[str] = ()) -> list[Decided]:
+    """What records alone decide about these groups, sorted; `without` what stands beside these rebalances."""
     return sorted(
         (finding.group or "", finding.kind.value, finding.id)
         for finding in found
@@ -56,4 +78,5 @@ def record_driven(found: Iterable[Finding], groups: set[str]) -> list[tuple[str,
         and KINDS[finding.kind].driven_by is DrivenBy.RECORD
         # The probe may see a storm that completes no generation: that one is its own.
         and finding.details.get("rule") != "sightings"
+        and finding.details.get("rebalance") not in without
     )
