@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
+from contextlib import suppress
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import pytest
 
 from rebalance_monitor.cluster.ivy import Coordinate, cache_folder, resolve
 from rebalance_monitor.cluster.java import find_java
 from rebalance_monitor.lab.node import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 VERSION = "3.4.1"
 # The mini cluster names neither its logging, nor its cryptography, nor what Java 11 took away.
@@ -83,6 +88,26 @@ class MiniCluster:
         at = text.index("<name>fs.defaultFS</name>")
         return text[at:].partition("<value>")[2].partition("</value>")[0]
 
+    def runs(self, pid: int) -> bool:
+        """Whether a process works in the folder of one of the containers."""
+        with suppress(OSError):
+            return Path(f"/proc/{pid}/cwd").resolve().is_relative_to(self.folder)
+        return False
+
     def __exit__(self, *_: object) -> None:
         self._process.kill()
         self._process.wait()
+        # Containers outlive the node that started them; their log folders are under this one.
+        for pid, text in processes():
+            if str(self.folder) in text:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+
+
+def processes() -> Iterator[tuple[int, str]]:
+    """Every process of this machine with its command line."""
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            text = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            if text.strip():
+                yield int(path.parent.name), text

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +21,7 @@ from rebalance_monitor.cluster.jars import installed_spark, resolve_spark_kafka
 from rebalance_monitor.cluster.java import find_java
 from rebalance_monitor.lab.node import wait_until
 from tests.chaos.rig import Rig
-from tests.deploy.minicluster import MiniCluster
+from tests.deploy.minicluster import MiniCluster, processes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,7 +51,7 @@ class Submitted:
     def __init__(
         self, hadoop: MiniCluster, bootstrap: str, folder: Path, archive: Path | None = None
     ) -> None:
-        self._conf, self._folder, self.application = hadoop.conf, folder, ""
+        self._hadoop, self._conf, self._folder, self.application = hadoop, hadoop.conf, folder, ""
         self.log = folder / "submit.log"
         home = spark_jars_folder().parent
         self._environment = {
@@ -102,25 +101,16 @@ class Submitted:
 
     def masters(self) -> list[int]:
         """The application's masters that run."""
-        return java_processes("yarn.ApplicationMaster")
+        return self._java_processes("yarn.ApplicationMaster")
 
     def executors(self) -> list[int]:
         """Its executors that run."""
-        return java_processes("YarnCoarseGrainedExecutorBackend")
+        return self._java_processes("YarnCoarseGrainedExecutorBackend")
 
-
-def java_processes(name: str) -> list[int]:
-    """JVMs that run this class, without the shells that start them."""
-    found = [(pid, text.split()) for pid, text in processes() if name in text]
-    return [pid for pid, words in found if words[0].endswith("/bin/java")]
-
-
-def processes() -> Iterator[tuple[int, str]]:
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        with suppress(OSError):
-            text = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
-            if text.strip():
-                yield int(path.parent.name), text
+    def _java_processes(self, name: str) -> list[int]:
+        """JVMs of its cluster that run this class, without the shells that start them."""
+        found = [(pid, text.split()) for pid, text in processes() if name in text and self._hadoop.runs(pid)]
+        return [pid for pid, words in found if words[0].endswith("/bin/java")]
 
 
 def test_a_job_on_yarn_survives_its_executor_its_master_and_its_end(
@@ -171,11 +161,12 @@ def test_a_job_on_yarn_runs_by_the_packed_environment_alone(
     rig.pulse("packed-a")
     job.submit()
     rig.await_told(lambda f: f.group == "packed-a", PATIENCE_S)
-    (driver,) = [text for _, text in processes() if "run.py" in text and "environment/bin/python" in text]
-    assert sys.executable not in driver
-    workers = [text for _, text in processes() if "pyspark.daemon" in text or "streaming.daemon" in text]
-    assert workers
-    assert all(text.split()[0].endswith("environment/bin/python") for text in workers)
+    # The driver, and the executor's daemon with its workers.
+    pythons = [text.split() for pid, text in processes() if "python" in text and hadoop.runs(pid)]
+    interpreters = {words[0] for words in pythons if words[0].endswith("/python")}
+    assert interpreters == {"environment/bin/python"}
+    assert any(word.endswith("run.py") for words in pythons for word in words)
+    assert any(word.endswith(".daemon") for words in pythons for word in words)
     rig.require_truth()
     job.kill()
     assert wait_until(lambda: not job.masters(), 60)
