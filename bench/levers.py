@@ -43,7 +43,7 @@ class Variant:
 
     wait_ms: int = 0
     coalesce: int = 2
-    partitions: int = 1
+    partitions: int = 2
     lanes: int = 0
     timeout: str = "NoTimeout"
     checkpoints: str = FILE_SYSTEM_CHECKPOINTS
@@ -61,7 +61,7 @@ VARIANTS: dict[str, Variant] = {
     "stock Python daemon": replace(ON, daemon="pyspark.daemon"),
     "default checkpoint file manager": replace(ON, checkpoints=DEFAULT_CHECKPOINTS),
     "a state key for each of 50 shards": replace(ON, lanes=SHARDS),
-    "2 shuffle partitions": replace(ON, partitions=2),
+    "1 shuffle partition": replace(ON, partitions=1),
     "4 shuffle partitions": replace(ON, partitions=4),
     "ProcessingTimeTimeout": replace(ON, timeout="ProcessingTimeTimeout"),
     "HDFS-style state store": replace(

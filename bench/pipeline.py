@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -51,15 +52,19 @@ def run_stage(name: str, options: argparse.Namespace, bootstrap: str) -> Row | N
     command = [*options.quiet.split(), sys.executable, __file__, "--stage", name]
     command += ["--spark", options.spark, "--bootstrap", bootstrap]
     command += [word for key, value in options.conf for word in ("--conf", f"{key}={value}")]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=STAGE_S, check=False)
-    except subprocess.TimeoutExpired:
-        print(f"{name}: not done within {STAGE_S:.0f} s", file=sys.stderr)
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, start_new_session=True) as stage:
+        try:
+            output, errors = stage.communicate(timeout=STAGE_S)
+        except subprocess.TimeoutExpired:
+            # With all that it has started: JVM and workers, or a rival.
+            os.killpg(stage.pid, signal.SIGKILL)
+            print(f"{name}: not done within {STAGE_S:.0f} s", file=sys.stderr)
+            return None
+    if stage.returncode:
+        print(*errors.splitlines()[-8:], sep="\n", file=sys.stderr)
         return None
-    if done.returncode:
-        print(*done.stderr.splitlines()[-8:], sep="\n", file=sys.stderr)
-        return None
-    figures: Row = json.loads(done.stdout.splitlines()[-1])
+    figures: Row = json.loads(output.splitlines()[-1])
     return figures
 
 
@@ -181,6 +186,8 @@ def main() -> None:
     parser.add_argument("--stage", choices=STAGES)
     parser.add_argument("--bootstrap", help="an existing broker; default: a lab broker of its own")
     options = parser.parse_args()
+    for name in {*(options.only or ()), options.stage} & rivals.BINARIES.keys() - set(rivals.given()):
+        parser.error(f"{name}: {rivals.BINARIES[name]} must name its program")
     if options.stage in rivals.BINARIES:
         records = sum(end_offsets(options.bootstrap).values())
         print(json.dumps(rivals.drain(options.stage, options.bootstrap, records)))

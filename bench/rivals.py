@@ -1,15 +1,16 @@
 """Other tools over the same topic: KMinion and Burrow, each a process of its own, where its program is given.
 
-`KMINION_BIN` and `BURROW_BIN` name the programs (`go build` in a clone of each makes them). Neither says when
-it has read the topic to its end, so what counts is its CPU time until it rests: in `REST_S` seconds it used
-less than `RESTING` of one core. Burrow does not start without a ZooKeeper: it gets one from Spark's own jars,
-which does not count. It asks brokers for the topics that groups commit for, and drops the commits for those
-that do not exist, which is all of the mix: it stores less than the others.
+`KMINION_BIN` and `BURROW_BIN` name the programs (`go build` in a clone of each makes them). What counts is
+the CPU time until it rests: in `REST_S` seconds it used less than `RESTING` of one core. KMinion says how
+many records it has read, and must have read all; Burrow does not say. It does not start without a ZooKeeper:
+it gets one from Spark's own jars, which does not count. It asks brokers for the topics that groups commit
+for, and drops the commits for those that do not exist, which is all of the mix: it stores less than others.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import socket
 import subprocess
 import tempfile
@@ -17,6 +18,7 @@ import time
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.request import urlopen
 
 from trees import process_of
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 BINARIES = {"kminion": "KMINION_BIN", "burrow": "BURROW_BIN"}
 EVERY_S, REST_S, RESTING, LIMIT_S = 0.1, 4.0, 0.05, 600.0
 HOST = "127.0.0.1"
+COUNTER = "kminion_exporter_offset_consumer_records_consumed_total"
 
 
 def given() -> list[str]:
@@ -49,6 +52,8 @@ def drain(name: str, bootstrap: str, records: int) -> dict[str, float]:
             environment = _kminion(bootstrap)
         process = stack.enter_context(_running(command, folder, environment))
         seconds, cpu_s, peak = _until_it_rests(process)
+        if name == "kminion":
+            _require_all(environment["EXPORTER_PORT"], records)
     return {
         "records": records,
         "seconds": seconds,
@@ -75,6 +80,15 @@ def _until_it_rests(process: subprocess.Popen[bytes]) -> tuple[float, float, int
                 return _worked(used), before, peak
         time.sleep(EVERY_S)
     raise RuntimeError(f"{process.args!r} did not come to rest within {LIMIT_S:.0f} s")
+
+
+def _require_all(port: str, records: int) -> None:
+    """RuntimeError where KMinion has not read all; markers are no records."""
+    with urlopen(f"http://{HOST}:{port}/metrics", timeout=60) as answer:
+        counted = re.search(rf"^{COUNTER}\S* (\S+)$", answer.read().decode(), re.MULTILINE)
+    read = float(counted.group(1)) if counted else 0.0
+    if read < 0.95 * records:
+        raise RuntimeError(f"KMinion has read {read:,.0f} of {records:,} records")
 
 
 def _worked(used: list[tuple[float, float]]) -> float:

@@ -3,7 +3,8 @@
 `drain` is the floor: librdkafka reading every record and doing nothing. The Spark stages run `availableNow`
 in one process: everything once, which warms the JVM's compilers up, a small pass (the last 2 % of each
 partition; of the whole job nothing), then everything again. What is reported is the difference between the
-last two passes, so neither start-up nor compiling counts: a monitor runs for months.
+last two passes, so neither start-up nor compiling counts: a monitor runs for months. Memory is the most of
+all three passes in the one process.
 """
 
 from __future__ import annotations

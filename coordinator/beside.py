@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.measured import Silence
     from rebalance_monitor.coordinator.settings import DetectionSettings
 
-_KINDS = {
+KIND_OF = {
     Cause.SESSION_TIMEOUT: Kind.SESSION_TIMEOUT,
     Cause.STATIC_MEMBER_EXPIRED: Kind.SESSION_TIMEOUT,
     Cause.POLL_INTERVAL_EXCEEDED: Kind.POLL_INTERVAL_EXCEEDED,
@@ -25,7 +25,7 @@ _KINDS = {
 
 def kind_by(top: CauseEntry, settings: DetectionSettings) -> Kind | None:
     """Return what to tell of a member that most likely went by `top`; None where that is too unsure."""
-    return _KINDS.get(top.cause) if top.confidence >= settings.attribution_confidence else None
+    return KIND_OF.get(top.cause) if top.confidence >= settings.attribution_confidence else None
 
 
 def severity_of(kind: Kind, seen: Silence) -> Severity | None:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from rebalance_monitor.coordinator.beside import KIND_OF
 from rebalance_monitor.coordinator.causes import Cause
-from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.reasons import seconds
 
 if TYPE_CHECKING:
@@ -27,11 +27,7 @@ SLACK_MS = 2_500
 _LOOKS = 2
 _EXPIRED = 0.8
 _DOUBT = 0.3
-_KINDS = {
-    Kind.SESSION_TIMEOUT: {Cause.SESSION_TIMEOUT, Cause.STATIC_MEMBER_EXPIRED},
-    Kind.POLL_INTERVAL_EXCEEDED: {Cause.POLL_INTERVAL_EXCEEDED},
-}
-_TIMEOUTS = frozenset(cause for causes in _KINDS.values() for cause in causes)
+_TIMEOUTS = frozenset(KIND_OF)
 
 
 class Reach:
@@ -71,9 +67,9 @@ def excuse(finding: Finding, away: Sequence[int], moved_at: int) -> Finding | No
     if causes == finding.causes:
         return finding
     ranked = tuple(sorted(causes, key=lambda entry: -entry.confidence))
-    if finding.kind not in _KINDS:
+    if finding.kind not in KIND_OF.values():
         return replace(finding, causes=ranked)
-    said = [entry.confidence for entry in causes if entry.cause in _KINDS[finding.kind]]
+    said = [entry.confidence for entry in causes if KIND_OF.get(entry.cause) is finding.kind]
     best = max(said, default=0.0)
     return None if best <= _DOUBT else replace(finding, causes=ranked, confidence=best)
 

@@ -26,7 +26,7 @@ from rebalance_monitor.dashboard.table_files import files
 from rebalance_monitor.lab.job import Job
 from rebalance_monitor.lab.node import wait_until
 from rebalance_monitor.streaming.storage import Storage
-from tests.streaming.undisturbed import both, findings_of_topic, record_driven
+from tests.streaming.undisturbed import both, findings_of_topic, record_driven, require_by_looks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -122,6 +122,7 @@ class Rig:
         wait_until(whole, PATIENCE_S, 0.5)
         told, expected = both(self.told(), found, self.groups)
         assert told == expected
+        require_by_looks(self.told())
         ids = [finding.id for finding in self.told()]
         assert len(set(ids)) == len(ids)
         # Of a batch that is being written one has it first.

@@ -99,7 +99,7 @@ class MiniCluster:
         self._process.wait()
         # Containers outlive the node that started them; their log folders are under this one.
         for pid, text in processes():
-            if str(self.folder) in text:
+            if str(self.folder) in text or self.runs(pid):
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
 

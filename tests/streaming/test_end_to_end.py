@@ -26,7 +26,7 @@ from rebalance_monitor.lab.processes import WorkerProcess
 from rebalance_monitor.lab.traffic import Traffic
 from rebalance_monitor.lab.workers.flags import Flags
 from rebalance_monitor.streaming.storage import Storage
-from tests.streaming.undisturbed import both, findings_of_topic, record_driven
+from tests.streaming.undisturbed import both, findings_of_topic, record_driven, require_by_looks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -116,6 +116,7 @@ def test_a_killed_member_is_named_and_a_second_start_goes_on(
     assert len(set(found_ids)) == len(found_ids)
     ours, expected = both(told(job), findings_of_topic(lab_broker.bootstrap), {group})
     assert set(ours) == {entry for entry in expected if entry[2] in set(found_ids)}
+    require_by_looks(told(job))
     table = files(Storage(job.storage).findings)
     assert sorted(i for path in table for i in pq.ParquetFile(path).read(["id"])["id"].to_pylist()) == sorted(
         found_ids

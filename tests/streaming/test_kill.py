@@ -29,7 +29,7 @@ from tests.streaming import notified
 from tests.streaming.kills import AFTER, Kills
 from tests.streaming.test_end_to_end import PATIENCE_S as SPARK_PATIENCE_S
 from tests.streaming.test_end_to_end import Members, told
-from tests.streaming.undisturbed import Decided, both, findings_of_topic, record_driven
+from tests.streaming.undisturbed import Decided, both, findings_of_topic, record_driven, require_by_looks
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -112,6 +112,7 @@ def test_kills_at_any_moment_lose_nothing_double_nothing_and_tell_nothing_twice(
         say(kills, hook, must, {*loops[2].names})
         ours, expected = both(told(job), found, groups)
         assert ours == expected
+        require_by_looks(told(job))
         require_no_doubles(job)
         notified.require_told_once(hook, found, must, {*loops[2].names})
     assert kills.stages.total() == KILLS

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.cluster.admin import ClusterAdmin
 from rebalance_monitor.cluster.reader import Reading, read_records
-from rebalance_monitor.coordinator import removal
+from rebalance_monitor.coordinator import beside, removal
 from rebalance_monitor.coordinator.kinds import KINDS, DrivenBy, Kind, Scope
 from rebalance_monitor.coordinator.outputs import FindingOut
 from rebalance_monitor.coordinator.settings import DetectionSettings
@@ -18,7 +17,7 @@ from rebalance_monitor.decoders import Row, decode_batch
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
-    from rebalance_monitor.coordinator.findings import Finding
+    from rebalance_monitor.coordinator.findings import CauseEntry, Finding
     from rebalance_monitor.coordinator.outputs import Output
 
 Decided = tuple[str, str, str]
@@ -56,16 +55,30 @@ def both(
 ) -> tuple[list[Decided], list[Decided]]:
     """What a job told and what the coordinator alone found, to be held against each other.
 
-    By which limit a member went whose barrier looks have timed is told by these, and once.
+    By which limit a member went whose barrier looks have timed is left out: see `require_by_looks`.
     """
-    looked = {
-        finding.id
-        for finding in told
-        if finding.kind is Kind.REBALANCE and any(LOOKED in cause.why for cause in finding.causes)
-    }
-    beside = Counter(str(finding.details.get("rebalance", "")) for finding in told)
-    assert all(beside[rebalance] <= 1 for rebalance in looked)
+    looked = {finding.id for finding in told if _by_looks(finding)}
     return record_driven(told, groups, looked), record_driven(found, groups, looked)
+
+
+def require_by_looks(told: Sequence[Finding]) -> None:
+    """Where looks timed a barrier what they say of the member stands beside it, once, if they are sure."""
+    for rebalance in told:
+        causes = _by_looks(rebalance)
+        if not causes:
+            continue
+        stands = [one.kind for one in told if one.details.get("rebalance") == rebalance.id]
+        assert len(stands) <= 1
+        # What was away meanwhile may have lowered confidences since.
+        assert set(stands) <= {beside.KIND_OF.get(cause.cause) for cause in causes}
+        sure = beside.kind_by(causes[0], DetectionSettings())
+        assert sure is None or stands == [sure]
+
+
+def _by_looks(finding: Finding) -> list[CauseEntry]:
+    if finding.kind is not Kind.REBALANCE:
+        return []
+    return [cause for cause in finding.causes if LOOKED in cause.why]
 
 
 def record_driven(found: Iterable[Finding], groups: set[str], without: Collection[str] = ()) -> list[Decided]:
