@@ -1,7 +1,8 @@
 """`make accuracy`: run the scenarios with the monitor watching, replay the captures, score both.
 
 `python -m rebalance_monitor.lab.accuracy --help` says what can be chosen. Suites that were run before are
-scored again with `--score FOLDER`, so that a change of the detection is judged without new runs. `--full`
+scored again with `--score FOLDER`, so that a change of the detection is judged without new runs. `--keep`
+puts what was scored into a folder of results, and `--score` takes such a folder as well. `--full`
 (`make accuracy-full`) runs everything, on every broker, seed after seed; see lab/campaign.py.
 """
 
@@ -17,10 +18,10 @@ import click
 
 from rebalance_monitor.lab.broker import DEFAULT_VERSION
 from rebalance_monitor.lab.campaign import Campaign, keep_going
-from rebalance_monitor.lab.families import FAMILIES, plain
 from rebalance_monitor.lab.job import Job
-from rebalance_monitor.lab.report import DEVELOPED_ON, Origin, Scored, page
-from rebalance_monitor.lab.results import LIVE, REPLAY, Result, pooled, result_of
+from rebalance_monitor.lab.origin import origin
+from rebalance_monitor.lab.report import DEVELOPED_ON, Scored, page
+from rebalance_monitor.lab.results import LIVE, REPLAY, Result, keep, pooled, read_result, result_of
 from rebalance_monitor.lab.scenario import names
 from rebalance_monitor.lab.score import unmatched
 from rebalance_monitor.lab.suite import MAX_PYTHONS, broker_for, clusters_for, jobs_for, run_suite
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
     from rebalance_monitor.lab.suite import Job as Play
 
+# In a folder of results: what a reader of its page must know, a remark a line.
+NOTES = "notes.txt"
 CORE_FAMILIES = ("confluent", "kafka-python", "aiokafka", "confluent-848", "java-range", "java-848")
 # A JVM per member: what Java groups add to the others, within the time that CI has.
 JAVA_SCENARIOS = ("sigkill", "slow-processing", "clean-close", "static-restart")
@@ -99,7 +102,14 @@ def run(
 @click.option("--seed", default=1, show_default=True, help="Varies timings and time-outs; 0 leaves them.")
 @click.option("--family", "families", multiple=True, default=CORE_FAMILIES, show_default=True)
 @click.option("--scenario", "chosen", multiple=True, help="Only these, of all there are.")
-@click.option("--score", "folders", multiple=True, type=click.Path(path_type=Path), help="Only score these.")
+@click.option(
+    "--score",
+    "folders",
+    multiple=True,
+    type=click.Path(path_type=Path, exists=True),
+    help="Only score these: suite folders, or folders of results that were kept.",
+)
+@click.option("--keep", "kept", type=click.Path(path_type=Path), help="Keep the results in this folder.")
 @click.option("--live/--no-live", default=True, show_default=True, help="Let the streaming job watch.")
 @click.option("--misses", is_flag=True, help="List on stderr what was missed and what was wrong.")
 @click.option("--write", type=click.Path(path_type=Path), help="Write the page here as well.")
@@ -115,9 +125,10 @@ def main(**options: Any) -> None:  # noqa: ANN401 - click's values
         results = keep_going(campaign, run)
         command = "make accuracy-full"
     else:
-        results = [_scored(folder, misses=options["misses"]) for folder in _folders(options)]
+        results = [one for folder in _folders(options) for one in _results(folder, options)]
         command = "make accuracy" + (" (several runs, scored together)" if len(results) > 1 else "")
-    text = page(origin(command, results, options["notes"]), sections(results))
+    notes = [*_noted(options["folders"]), *options["notes"]]
+    text = page(origin(command, results, notes), sections(results))
     click.echo(text)
     if options["write"] is not None:
         options["write"].write_text(text, encoding="utf-8")
@@ -146,11 +157,31 @@ def _folders(options: dict[str, Any]) -> Sequence[Path]:
     return run(jobs, folder, version, seed, **how)
 
 
-def _scored(folder: Path, *, misses: bool) -> Result:
-    result = result_of(read_suite(folder))
-    if misses:
-        _list_misses(result)
-    return result
+def _results(folder: Path, options: dict[str, Any]) -> list[Result]:
+    """Score a suite, or read what was kept."""
+    results = _kept(folder)
+    if not results:
+        if not (folder / "suite.json").exists():
+            raise click.ClickException(
+                f"{folder} is neither a suite (no suite.json) nor holds results (no *.json.gz)."
+            )
+        results = [result_of(read_suite(folder))]
+    for result in results:
+        if options["misses"]:
+            _list_misses(result)
+        if options["kept"] is not None:
+            click.echo(f"kept {keep(result, options['kept'])}", err=True)
+    return results
+
+
+def _kept(folder: Path) -> list[Result]:
+    return [read_result(path) for path in sorted(folder.glob("*.json.gz"))]
+
+
+def _noted(folders: Sequence[Path]) -> list[str]:
+    """Give the remarks that lie beside results that were kept."""
+    paths = (folder / NOTES for folder in folders)
+    return [line for path in paths if path.exists() for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def _list_misses(result: Result) -> None:
@@ -160,58 +191,6 @@ def _list_misses(result: Result) -> None:
     for claim in wrong:
         what = f"{claim.label} {claim.group} {claim.generation} {claim.member}"
         click.echo(f"wrong  {what} {claim.confidence:.2f}", err=True)
-
-
-def origin(command: str, results: Sequence[Result], notes: Sequence[str] = ()) -> Origin:
-    """Give what made the page: versions, seeds, loads, and what was skipped or left out, and why."""
-    abouts = [result.about for result in results]
-    skipped = {group: why for about in abouts for group, why in about["skipped"].items()}
-    watched = sum(len(result.families) for result in results if LIVE in result.claims)
-    spoilt = [(group, why) for result in results for group, why in result.spoilt.items()]
-    return Origin(
-        command=command,
-        brokers=sorted({str(about["kafka"]) for about in abouts}),
-        seeds=sorted({int(about["seed"]) for about in abouts}),
-        runs=sum(len(_runs(result)) for result in results),
-        seconds=sum(about["ended"] - about["began"] for about in abouts) / 1000,
-        remarks=[
-            f"The streaming job of their day watched {watched} of them live; replayed were all, as of now.",
-            *notes,
-            *_loads(abouts),
-            *(f"Left out {group}: {why}." for group, why in sorted(spoilt)),
-            *(f"Skipped {group}: {why}." for group, why in sorted(skipped.items())),
-        ],
-        ran=_ran(results),
-    )
-
-
-def _ran(results: Sequence[Result]) -> dict[str, dict[str, list[str]]]:
-    found: dict[str, dict[str, set[str]]] = {}
-    for result in results:
-        for scenario, family in _runs(result):
-            found.setdefault(str(result.about["kafka"]), {}).setdefault(scenario, set()).add(family)
-    return {
-        version: {name: sorted(families) for name, families in scenarios.items()}
-        for version, scenarios in found.items()
-    }
-
-
-def _runs(result: Result) -> set[tuple[str, str]]:
-    """Give scenario and family of every run: many groups of one herd are one."""
-    named = ((group, plain(family)) for group, family in result.families.items())
-    # A connector's group is named after the connector, not after a scenario.
-    return {(group.partition(f".{family}")[0], family) for group, family in named if family in FAMILIES}
-
-
-def _loads(abouts: Sequence[dict[str, Any]]) -> list[str]:
-    """Say how starved the machine was: delays and time-outs cannot be read without it."""
-    return [
-        f"Kafka {about['kafka']}, seed {about['seed']}: mean load {about['load']} on {about['cores']} cores, "
-        f"{(about['ended'] - about['began']) / 60_000:.0f} minutes"
-        + (f", woken at most {about['late_ms']} ms late." if "late_ms" in about else ".")
-        for about in abouts
-        if "load" in about
-    ]
 
 
 if __name__ == "__main__":

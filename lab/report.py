@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import platform
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.lab import bars
@@ -17,10 +15,10 @@ from rebalance_monitor.lab.statistics import percentile, share
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from rebalance_monitor.lab.origin import Origin
     from rebalance_monitor.lab.score import Band, Tally
     from rebalance_monitor.lab.silences import Silences
 
-LIBRARIES = ("confluent-kafka", "kafka-python", "aiokafka", "pyspark")
 HEAD = (
     "| what | family | groups | truth | detected | missed | wrong | precision | recall | "
     "delay p50 / p95 / max |"
@@ -44,22 +42,6 @@ class Scored:
     quiet_hours: float
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """What made the page: the command, broker versions, seeds, scenario count, wall time (s), remarks.
-
-    `ran` has, per broker version, the client families of each scenario.
-    """
-
-    command: str
-    brokers: Sequence[str]
-    seeds: Sequence[int]
-    runs: int
-    seconds: float
-    remarks: Sequence[str] = ()
-    ran: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
-
-
 def page(origin: Origin, scored: Iterable[Scored]) -> str:
     """Give the whole page."""
     parts = [_top(origin)]
@@ -79,14 +61,18 @@ def _ran(version: str, scenarios: Mapping[str, Sequence[str]]) -> str:
 def _top(origin: Origin) -> str:
     seeds = ", ".join(map(str, origin.seeds))
     facts = [
-        f"- Made by `{origin.command}` on {datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
-        f"  from scenarios that ran for {origin.seconds / 60:.0f} minutes,",
-        f"  Python {platform.python_version()}, {', '.join(map(_installed, LIBRARIES))}.",
+        f"- Made by `{origin.command}` from scenarios that ran for {origin.seconds / 60:.0f} minutes",
+        f"  {_days(origin.days)}{''.join(f', {one}' for one in origin.software)}.",
         f"- Brokers: {', '.join(origin.brokers)}. Scenario runs: {origin.runs}. Seeds: {seeds}.",
         *(f"- {remark}" for remark in origin.remarks),
     ]
     seen = ", ".join(map(str, DEVELOPED_ON))
     return "\n".join(["# Accuracy", "", INTRODUCTION.format(seeds=seen), "", *facts])
+
+
+def _days(days: tuple[int, int]) -> str:
+    first, last = (f"{datetime.fromtimestamp(at / 1000, UTC):%Y-%m-%d}" for at in days)
+    return f"on {first}" if first == last else f"from {first} to {last}"
 
 
 INTRODUCTION = """Real brokers, real clients, injected faults; the coordinator's own log is the truth.
@@ -101,13 +87,6 @@ made the page, with broker, clients and Spark on the same few cores, after the j
 with the load given below; `make bench` measures the delay by itself."""
 DEVELOPED_ON = (0, 1, 2, 3, 7, 11, 12, 13, 21, 22, *range(41, 49), 53, 61, 71)
 """Seeds of the runs that detection was developed on."""
-
-
-def _installed(name: str) -> str:
-    try:
-        return f"{name} {version(name)}"
-    except PackageNotFoundError:
-        return f"no {name}"
 
 
 def _table(tallies: Mapping[tuple[str, str], Tally]) -> str:

@@ -1,15 +1,19 @@
 """What one suite gave, small enough to keep: facts, claims, families; and what many of them give together.
 
 `make accuracy-full` runs for hours; each finished suite is kept as one JSON file, so that it can go on where
-it stopped and pool what it has.
+it stopped and pool what it has. `make accuracy ARGS="--keep FOLDER"` keeps them as well, so that runs of many
+days give one page; such a result says which code judged it.
 """
 
 from __future__ import annotations
 
+import gzip
 import json
 import subprocess
 import sys
 from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.cluster.errors import DependencyError
@@ -25,7 +29,6 @@ from rebalance_monitor.lab.silences import silences
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from pathlib import Path
 
     from rebalance_monitor.lab.suitefolder import Suite
 
@@ -140,15 +143,37 @@ def _moved(claim: Claim, number: int, warm: int | None) -> Claim:
 
 
 def write_result(result: Result, path: Path) -> None:
-    """Keep a result; the file appears whole or not at all."""
+    """Keep a result; the file appears whole or not at all. One that is called `.gz` is compressed."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.with_suffix(".tmp").write_text(json.dumps(asdict(result)), encoding="utf-8")
+    text = json.dumps(asdict(result)).encode()
+    # The same result is the same bytes, whenever it is kept.
+    path.with_suffix(".tmp").write_bytes(gzip.compress(text, mtime=0) if path.suffix == ".gz" else text)
     path.with_suffix(".tmp").rename(path)
 
 
 def read_result(path: Path) -> Result:
     """Read a result that was kept."""
-    raw = json.loads(path.read_text(encoding="utf-8"))
+    stored = path.read_bytes()
+    raw = json.loads(gzip.decompress(stored) if path.suffix == ".gz" else stored)
     facts = [Fact(**fact) for fact in raw["facts"]]
     claims = {way: [Claim(**one) for one in found] for way, found in raw["claims"].items()}
     return Result(**{**raw, "facts": facts, "claims": claims})
+
+
+def keep(result: Result, folder: Path) -> Path:
+    """Keep a result beside others, with the commit of the code that judged it; give its file."""
+    about = {**result.about, "judged_by": _commit()}
+    began = datetime.fromtimestamp(about["began"] / 1000, UTC)
+    path = folder / f"{began:%Y-%m-%d-%H%M%S}-{about['kafka']}-seed{about['seed']}.json.gz"
+    write_result(replace(result, about=about), path)
+    return path
+
+
+def _commit() -> str:
+    """Give the commit of the code that runs, marked where files differ from it; "" outside a checkout."""
+    command = ["git", "describe", "--always", "--dirty", "--exclude", "*"]
+    try:
+        done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return done.stdout.strip()

@@ -29,6 +29,7 @@ from rebalance_monitor.lab.scenario import load, varied
 from rebalance_monitor.lab.strain import Pulse, Strain, fences
 from rebalance_monitor.lab.traffic import Traffic
 from rebalance_monitor.lab.truth import write_truth
+from rebalance_monitor.lab.versions import installed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -160,6 +161,7 @@ def run_suite(
     _collect(broker, folder, sightings)
     about = {
         "kafka": broker.name,
+        "software": installed(),
         "seed": seed,
         "pace": pace,
         "clients": clients,

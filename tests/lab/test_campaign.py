@@ -1,14 +1,19 @@
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from rebalance_monitor.lab import campaign as module
+from rebalance_monitor.lab.accuracy import main
 from rebalance_monitor.lab.campaign import Campaign, giving, keep_going
 from rebalance_monitor.lab.foldstate import Fact
 from rebalance_monitor.lab.matching import Claim
-from rebalance_monitor.lab.results import REPLAY, Result, pooled, read_result, write_result
+from rebalance_monitor.lab.results import REPLAY, Result, keep, pooled, read_result, write_result
 from rebalance_monitor.lab.suite import Job
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "scenarios"
 
 
 def _result(family: str, count: int, group: str = "g") -> Result:
@@ -21,6 +26,31 @@ def _result(family: str, count: int, group: str = "g") -> Result:
 def test_a_result_that_was_kept_reads_back_as_it_was(tmp_path: Path) -> None:
     write_result(_result("confluent", 3), tmp_path / "results" / "one.json")
     assert read_result(tmp_path / "results" / "one.json") == _result("confluent", 3)
+
+
+def test_a_folder_of_kept_results_gives_the_page_that_scoring_gave(tmp_path: Path) -> None:
+    kept, again = tmp_path / "kept", tmp_path / "again.md"
+    suite = tmp_path / "suite"
+    shutil.copytree(FIXTURES / "families-4.1.1", suite)
+    scored = CliRunner().invoke(main, ["--score", str(suite), "--keep", str(kept)])
+    (path,) = kept.iterdir()
+    assert (path.name, scored.exit_code) == ("2026-11-21-055909-4.1.1-seed0.json.gz", 0)
+    (kept / "notes.txt").write_text("Nobody had looked at them.\n")
+    read = CliRunner().invoke(main, ["--score", str(kept), "--write", str(again)])
+    assert read.exit_code == 0, read.output
+    judged, noted = (
+        next(line for line in again.read_text().splitlines(keepends=True) if line.startswith(begin))
+        for begin in ("- Judged when", "- Nobody")
+    )
+    assert again.read_text().replace(judged, "").replace(noted, "") in scored.output
+    (first, second) = (keep(read_result(path), tmp_path / name).read_bytes() for name in ("x", "y"))
+    assert first == second
+
+
+def test_a_folder_without_a_suite_or_results_is_refused_by_name(tmp_path: Path) -> None:
+    refused = CliRunner().invoke(main, ["--score", str(tmp_path)])
+    assert refused.exit_code == 1
+    assert f"{tmp_path} is neither a suite (no suite.json) nor holds results" in refused.output
 
 
 def test_suites_with_the_same_group_names_are_pooled_apart() -> None:

@@ -9,7 +9,8 @@ from rebalance_monitor.lab.accuracy import CORE_FAMILIES, core_jobs, sections
 from rebalance_monitor.lab.families import FAMILIES
 from rebalance_monitor.lab.foldstate import Fact
 from rebalance_monitor.lab.matching import Claim
-from rebalance_monitor.lab.report import DEVELOPED_ON, Origin, page
+from rebalance_monitor.lab.origin import Origin, origin
+from rebalance_monitor.lab.report import DEVELOPED_ON, page
 from rebalance_monitor.lab.results import LIVE, REPLAY, Result, pooled
 from rebalance_monitor.lab.scenario import load, names
 from rebalance_monitor.lab.suite import Job, broker_for, cast_of, clusters_for, fits, jobs_for
@@ -97,6 +98,35 @@ def test_the_page_says_of_the_silences_told_how_many_were_true_and_how_late_they
     scored = pooled("Live", LIVE, [Result({}, facts, {LIVE: claims}, {"g": "java"})])
     text = page(Origin("make accuracy", [], [1], 2, 60), [scored])
     assert "| 0.6 | 2 | 1 | 0.50 (0.09-0.91) | 1.7 s / 1.7 s / 1.7 s | 1.3 s |" in text
+
+
+def test_the_page_says_what_was_recorded_when_with_what_and_judged_by_which_code() -> None:
+    herd = {f"many-killed.java-848.{number:03}": "starved" for number in range(15)}
+    days = [("3.9.1", 1_795_000_000_000), ("4.1.1", 1_795_300_000_000)]
+    results = [
+        Result(
+            {
+                "kafka": kafka,
+                "seed": 5,
+                "began": began,
+                "ended": began + 60_000,
+                "skipped": {},
+                "software": ["Python 3.11.7"],
+                "judged_by": "abc1234",
+            },
+            [],
+            {REPLAY: []},
+            {},
+            spoilt=herd,
+        )
+        for kafka, began in days
+    ]
+    text = page(origin("make accuracy", results[:1]), [])
+    assert "on 2026-11-18, Python 3.11.7." in text
+    text = page(origin("make accuracy", results), [])
+    assert "for 2 minutes\n  from 2026-11-18 to 2026-11-21, Python 3.11.7." in text
+    assert "- Judged when they were recorded, by the code of abc1234." in text
+    assert text.count("- Left out many-killed.java-848 (30 groups): starved.") == 1
 
 
 def _result(seed: int, *ways: str) -> Result:
