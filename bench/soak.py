@@ -1,12 +1,13 @@
 """Runs the job under steady load and says how its memory grows: `make soak ARGS="--minutes 120 …"`.
 
 The load is that of bench/steady.py (feed.py): every group commits every few seconds, some rebalance.
-Every sample is driver, Python workers and JVM (resident, MB), the JVM's heap after a full collection and what
-is resident outside its heap (RocksDB, Arrow, classes, threads; both where a JDK's jcmd is at hand), what
-RocksDB has by its own account, and the storage folder. An audit's process, which lasts for seconds, does not
-count. The JVM as a whole may grow until all of its heap, whose size is fixed, has been touched. The slope is
-a least-squares line over the samples after the warm-up, in per cent of the mean an hour, with its standard
-error (slopes.py). Exit code 1 where a slope is above `--most`, or the job has ended.
+Every sample is driver, Python workers and JVM (resident, MB; the mean of a look a second), the JVM's heap
+after a full collection and what is resident outside its heap (RocksDB, Arrow, classes, threads; both where a
+JDK's jcmd is at hand), the most that RocksDB had by its own account (which goes up to that and down to
+nothing with every flush, ten batches or so), and the storage folder. An audit's process, which lasts for
+seconds, does not count. The JVM as a whole may grow until all of its heap, whose size is fixed, has been
+touched. The slope is a least-squares line over the samples after the warm-up, in per cent of the mean an
+hour, with its standard error (slopes.py). Exit code 1 where a slope is above `--most`, or the job has ended.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from bench.feeding import feeding
 from bench.slopes import slope
 from rebalance_monitor.cluster.java import find_java
 from rebalance_monitor.lab.broker import LabBroker
-from tests.chaos.rig import Rig, children, command_line
+from tests.chaos.rig import Rig, command_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,13 +39,14 @@ PARTITIONS = 50
 TWO_HOURS, A_DAY = 120.0, 24 * 60.0
 MB = 1024 * 1024
 STORE_MEMORY = "rebalance_monitor_state_store_memory_bytes"
-# So many full collections a look, so long apart: between two batches, once, is enough.
-COLLECTIONS, APART_S = 5, 0.3
+# So many full collections a sample, so long apart: between two batches, once, is enough.
+COLLECTIONS, APART_S = 8, 0.3
+LOOK_EVERY_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One look; memory and disk in MB, -1 where it is not known."""
+    """What was there in so many seconds; memory and disk in MB, -1 where it is not known."""
 
     minute: float
     driver: float
@@ -92,31 +94,48 @@ def main(arguments: list[str]) -> int:
 def _samples(rig: Rig, minutes: float, every_s: float) -> Iterator[Sample]:
     began = time.monotonic()
     while (spent := (time.monotonic() - began) / 60) < minutes:
-        time.sleep(every_s)
-        sample = _look(rig, spent)
+        sample = _sample(rig, spent, every_s)
         said = (f"{field.name} {getattr(sample, field.name):.1f}" for field in fields(sample))
         print("  ".join(said), flush=True)
         yield sample
 
 
-def _look(rig: Rig, minute: float) -> Sample:
-    driver, tree = rig.job.pid, children()
-    below = [driver]
-    for parent in below:
-        below += tree.get(parent, [])
-    jvms = [pid for pid in below if command_line(pid).split(" ")[0].endswith("java")]
-    workers = [pid for pid in below if "pyspark" in command_line(pid) and pid not in jvms]
-    disk = sum(path.stat().st_size for path in rig.job.storage.rglob("*") if path.is_file()) / MB
+def _sample(rig: Rig, minute: float, every_s: float) -> Sample:
+    looks, until = [], time.monotonic() + every_s
+    while time.monotonic() < until:
+        time.sleep(LOOK_EVERY_S)
+        looks.append(_look(rig))
+    driver, workers, jvm = (sum(values) / len(looks) for values in list(zip(*looks, strict=True))[:3])
+    disk = sum(map(_size, rig.job.storage.rglob("*"))) / MB
+    jvms = _jvms(rig.job.below())
     heap, off_heap = heap_of(jvms[0]) if jvms else (-1.0, -1.0)
-    python, java = resident([driver]), resident(jvms)
-    return Sample(minute, python, resident(workers), java, heap, off_heap, state_store(rig.job.page()), disk)
+    return Sample(minute, driver, workers, jvm, heap, off_heap, max(look[3] for look in looks), disk)
+
+
+def _size(path: Path) -> int:
+    """Give a file's bytes; none of what is no file, or was deleted meanwhile."""
+    with suppress(OSError):
+        return path.stat().st_size if path.is_file() else 0
+    return 0
+
+
+def _look(rig: Rig) -> tuple[float, float, float, float]:
+    """Driver, Python workers, JVM and what RocksDB says that it has, MB."""
+    below = rig.job.below()
+    jvms = _jvms(below)
+    workers = [pid for pid in below if "pyspark" in command_line(pid) and pid not in jvms]
+    return resident([rig.job.pid]), resident(workers), resident(jvms), state_store(rig.job.page())
+
+
+def _jvms(below: list[int]) -> list[int]:
+    return [pid for pid in below if command_line(pid).split(" ")[0].endswith("java")]
 
 
 def state_store(page: str | None) -> float:
     """Give what RocksDB says that it has in memory, MB; -1 where the job shows no page."""
     if page is None:
         return -1
-    with urlopen(urljoin(page, "metrics"), timeout=60) as answer:  # noqa: S310 - the job's own address
+    with suppress(OSError), urlopen(urljoin(page, "metrics"), timeout=60) as answer:  # noqa: S310 - its own
         for line in answer.read().decode().splitlines():
             if line.startswith(STORE_MEMORY):
                 return float(line.split()[-1]) / MB
