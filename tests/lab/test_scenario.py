@@ -51,6 +51,7 @@ def test_a_crash_loop_is_starts_and_kills_in_turn() -> None:
 def test_a_seed_varies_times_but_keeps_what_the_scenario_means(name: str, seed: int) -> None:
     plain, other = load(name), varied(load(name), seed)
     assert other.session_ms != plain.session_ms
+    assert other.poll_ms * plain.session_ms >= (other.session_ms - 1) * plain.poll_ms
     assert [step.verb for step in other.steps] == [step.verb for step in plain.steps]
     assert [step.at for step in other.steps] == sorted(step.at for step in other.steps)
     assert other.end > other.steps[-1].at
