@@ -23,6 +23,13 @@ REBUILD = (
     "Start once with --rebuild-state, or with a new word in storage.rebuild: state is rebuilt from the "
     "compacted topic in a new folder; findings, tables and ledger are kept."
 )
+OTHERWISE = f"Otherwise s{REBUILD[1:]}"
+"""The same after a way to go on with the state that there is."""
+
+OTHER_BROKERS = (
+    "If these are not the brokers that were meant, correct kafka.bootstrap_servers; a second cluster has "
+    "a job and a storage.path of its own."
+)
 MAKE_ROOM = "Make room there and start again: it goes on from its last batch."
 
 

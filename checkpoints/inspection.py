@@ -51,8 +51,6 @@ def inspect(manifest: Place, states: Place, elsewhere: Place | None = None) -> I
     spark = states if elsewhere is None else elsewhere
     generations = tuple(_generation(spark / folder.name, used) for folder in _folders(states))
     problems += [generation.problem for generation in generations if generation.problem]
-    if found and used not in {generation.number for generation in generations}:
-        problems.append(f"The checkpoint {used} that the manifest names is gone: the next start rebuilds it.")
     return Inspection(found, generations, tuple(problems))
 
 

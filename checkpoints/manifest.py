@@ -2,8 +2,9 @@
 
 Spark would resume on anything whose schema fits: on another cluster, on a recreated topic, with another
 number of buckets; the result would be wrong without an error. The topic is compacted, so state can always be
-rebuilt from it: each mismatch is one sentence, and `--rebuild-state` is the way out. Growth of the topic is
-no mismatch (new partitions are simply read), neither is another product version by itself.
+rebuilt from it: each mismatch is a sentence and, where there is one, the way to go on with that state;
+`--rebuild-state` is the way out of all of them. Growth of the topic is no mismatch (new partitions are simply
+read), neither is another product version by itself.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import json
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from rebalance_monitor.checkpoints.errors import REBUILD
+from rebalance_monitor.checkpoints.errors import OTHER_BROKERS, OTHERWISE, REBUILD
 from rebalance_monitor.checkpoints.files import replace_file
 from rebalance_monitor.checkpoints.versions import OLDEST_READ
 from rebalance_monitor.config.errors import ConfigError
@@ -68,16 +69,28 @@ class Manifest:
         return replace(self, identity=identity)
 
 
-def mismatches(stored: Identity, found: Identity) -> list[str]:
-    """One sentence per reason why state of `stored` must not be used on `found`; empty = go on."""
-    return [sentence for sentence in (check(stored, found) for check in _CHECKS) if sentence]
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """Why state must not be used, in a sentence, and how to go on with it; "" where nothing allows that."""
+
+    why: str
+    keep: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.why} {self.keep}".rstrip()
+
+
+def mismatches(stored: Identity, found: Identity) -> list[Mismatch]:
+    """Return each reason why state of `stored` must not be used on `found`; empty = go on."""
+    return [mismatch for mismatch in (check(stored, found) for check in _CHECKS) if mismatch]
 
 
 def require_match(stored: Identity, found: Identity) -> None:
     """Raise ManifestError with every mismatch and what to do about it."""
-    found_mismatches = mismatches(stored, found)
-    if found_mismatches:
-        raise ManifestError(" ".join([*found_mismatches, REBUILD]))
+    reasons = mismatches(stored, found)
+    if reasons:
+        way_out = OTHERWISE if any(reason.keep for reason in reasons) else REBUILD
+        raise ManifestError(" ".join([*map(str, reasons), way_out]))
 
 
 def read_manifest(path: Place) -> Manifest | None:
@@ -118,58 +131,63 @@ def _from_json(body: Mapping[str, Any]) -> Manifest:
     )
 
 
-def _codec(stored: Identity, found: Identity) -> str | None:
+def _codec(stored: Identity, found: Identity) -> Mismatch | None:
     if OLDEST_READ <= stored.codec_version <= found.codec_version:
         return None
     if stored.codec_version < OLDEST_READ:
-        return (
-            f"The state was written by an older version of the product ({stored.product_version}, state "
-            f"format {stored.codec_version}); this one ({found.product_version}) reads formats from "
-            f"{OLDEST_READ} on."
-        )
-    return (
-        f"The state was written by a newer version of the product ({stored.product_version}, state "
-        f"format {stored.codec_version}); this one ({found.product_version}) knows formats up to "
-        f"{found.codec_version}."
+        age, reads = "an older", f"reads formats from {OLDEST_READ} on"
+    else:
+        age, reads = "a newer", f"knows formats up to {found.codec_version}"
+    return Mismatch(
+        f"The state was written by {age} version of the product ({stored.product_version}, state format "
+        f"{stored.codec_version}); this one ({found.product_version}) {reads}.",
+        "The version that wrote it goes on with it.",
     )
 
 
-def _buckets(stored: Identity, found: Identity) -> str | None:
+def _buckets(stored: Identity, found: Identity) -> Mismatch | None:
     if stored.buckets == found.buckets:
         return None
-    return (
-        f"The state has {stored.buckets} bucket(s) per partition, the configuration asks for {found.buckets}."
+    return Mismatch(
+        f"The state has {stored.buckets} bucket(s) per partition, the configuration asks for "
+        f"{found.buckets}.",
+        f"`buckets: {stored.buckets}` goes on with it.",
     )
 
 
-def _lanes(stored: Identity, found: Identity) -> str | None:
+def _lanes(stored: Identity, found: Identity) -> Mismatch | None:
     if stored.lanes == found.lanes:
         return None
-    return (
-        f"The state has {stored.lanes} partition(s), the configuration asks for {found.lanes} "
-        "(spark.sql.shuffle.partitions)."
+    return Mismatch(
+        f"The state has {stored.lanes} partition(s), and would have {found.lanes} if it began now "
+        "(spark.sql.shuffle.partitions).",
+        f'`spark.sql.shuffle.partitions: "{stored.lanes}"` under `spark:` goes on with it.',
     )
 
 
-def _shards(stored: Identity, found: Identity) -> str | None:
+def _shards(stored: Identity, found: Identity) -> Mismatch | None:
     if stored.shards <= found.shards:
         return None
-    return (
+    return Mismatch(
         f"__consumer_offsets had {stored.shards} partitions and now has {found.shards}: "
-        "partitions never go away, so this is another topic."
+        "partitions never go away, so this is another topic.",
+        OTHER_BROKERS,
     )
 
 
-def _topic(stored: Identity, found: Identity) -> str | None:
+def _topic(stored: Identity, found: Identity) -> Mismatch | None:
     if stored.topic_id == found.topic_id or not stored.topic_id or not found.topic_id:
         return None
-    return f"__consumer_offsets was recreated (topic id {stored.topic_id}, now {found.topic_id})."
+    return Mismatch(f"__consumer_offsets was recreated (topic id {stored.topic_id}, now {found.topic_id}).")
 
 
-def _cluster(stored: Identity, found: Identity) -> str | None:
+def _cluster(stored: Identity, found: Identity) -> Mismatch | None:
     if stored.cluster_id == found.cluster_id or not stored.cluster_id or not found.cluster_id:
         return None
-    return f"The state is of Kafka cluster {stored.cluster_id}, the brokers belong to {found.cluster_id}."
+    return Mismatch(
+        f"The state is of Kafka cluster {stored.cluster_id}, the brokers belong to {found.cluster_id}.",
+        OTHER_BROKERS,
+    )
 
 
 _CHECKS = (_cluster, _topic, _shards, _buckets, _lanes, _codec)

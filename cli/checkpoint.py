@@ -36,7 +36,8 @@ def inspect(config: Path | None, assignments: tuple[str, ...], output: Form) -> 
     """Say what the state was made of and how far it has read; exit code 1 where something is wrong."""
     from rebalance_monitor.checkpoints.inspection import inspect as look
 
-    storage = storage_of(load_settings(config, assignments))
+    settings = load_settings(config, assignments)
+    storage = storage_of(settings)
     found = look(storage.manifest, storage.states, _elsewhere(storage))
     if output is Form.TABLE and found.manifest:
         identity = found.manifest.identity
@@ -44,13 +45,23 @@ def inspect(config: Path | None, assignments: tuple[str, ...], output: Form) -> 
         click.echo(f"{identity.shards} partitions, {identity.buckets} bucket(s) each")
         click.echo(f"state format {identity.codec_version}, last run by {identity.product_version}\n")
     write_rows([_row(generation, found) for generation in found.generations], output)
-    nothing = not found.manifest and not found.generations
-    problems = found.problems or (
-        (f"{storage.root} holds no state: no job has run on it.",) if nothing else ()
-    )
+    problems = _problems(found, storage, settings)
     for problem in problems:
         click.echo(problem, err=True)
     return ExitCode.PROBLEMS if problems else ExitCode.FINE
+
+
+def _problems(found: "Inspection", storage: "Storage", settings: "Settings") -> "list[str]":
+    from rebalance_monitor.config.errors import ConfigError
+    from rebalance_monitor.streaming.plan import outlook
+
+    if not (found.manifest or found.generations or found.problems):
+        return [f"{storage.root} holds no state: no job has run on it."]
+    try:
+        ahead = outlook(storage, settings)
+    except (ConfigError, OSError) as error:
+        ahead = [str(error)]
+    return list(dict.fromkeys([*found.problems, *ahead]))
 
 
 @command.command()
@@ -108,10 +119,12 @@ def prune(*, config: Path | None, assignments: tuple[str, ...], yes: bool) -> in
     from rebalance_monitor.checkpoints.files import locked
     from rebalance_monitor.checkpoints.inspection import inspect as look
     from rebalance_monitor.checkpoints.inspection import remove, superseded
+    from rebalance_monitor.checkpoints.places import place_at
 
     storage = storage_of(load_settings(config, assignments))
     with locked(storage.root):
-        elsewhere = _elsewhere(storage)
+        # What lies elsewhere would stay there for ever, for nothing would name it any more.
+        elsewhere = place_at(storage.elsewhere) if storage.remote else None
         found = look(storage.manifest, storage.states, elsewhere)
         if found.manifest is None:
             click.echo("There is no readable manifest, so nobody knows which state is in use.", err=True)
@@ -163,7 +176,7 @@ def _time(at: int) -> str | None:
 def _keys(settings: "Settings") -> "Iterator[Iterator[StoredShard]]":
     from rebalance_monitor.checkpoints.inspection import inspect as look
     from rebalance_monitor.config.errors import ConfigError
-    from rebalance_monitor.streaming.session import start_session
+    from rebalance_monitor.streaming.session import kafka_jars, start_session
     from rebalance_monitor.streaming.stored_state import stored_shards
 
     storage = storage_of(settings)
@@ -171,8 +184,11 @@ def _keys(settings: "Settings") -> "Iterator[Iterator[StoredShard]]":
     if found.manifest is None:
         said = " ".join(found.problems) or "no job has run on it."
         raise ConfigError(f"{storage.root} holds no state that can be read: {said}")
-    session = start_session("rebalance-monitor-checkpoint", settings.spark.properties(), [])
+    location = storage.location(found.manifest.generation)
+    # What reaches another file system stands with Kafka's connector in `packages:` or `jars:`.
+    jars = kafka_jars(settings) if "://" in location else []
+    session = start_session("rebalance-monitor-checkpoint", settings.spark.properties(), jars)
     try:
-        yield stored_shards(session, storage.location(found.manifest.generation))
+        yield stored_shards(session, location)
     finally:
         session.stop()

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from rebalance_monitor.checkpoints.errors import REBUILD
+from rebalance_monitor.checkpoints.errors import OTHER_BROKERS, OTHERWISE, REBUILD
 from rebalance_monitor.checkpoints.manifest import ManifestError
 from rebalance_monitor.cluster.errors import DependencyError
 
@@ -54,12 +54,14 @@ def unseen(facts: TopicFacts, ends: Mapping[int, int], *, limited: bool) -> list
 
 def require_same(before: TopicFacts, now: TopicFacts) -> None:
     """Raise ManifestError where `now` is another cluster or a recreated topic: no state fits it."""
-    for what, old, new in (
-        ("The brokers now belong to another cluster", before.cluster_id, now.cluster_id),
-        (f"{now.name} was recreated while the monitor ran", before.id, now.id),
+    moved = "The brokers now belong to another cluster"
+    recreated = f"{now.name} was recreated while the monitor ran"
+    for what, old, new, then in (
+        (moved, before.cluster_id, now.cluster_id, f"{OTHER_BROKERS} {OTHERWISE}"),
+        (recreated, before.id, now.id, REBUILD),
     ):
         if old and new and old != new:
-            raise ManifestError(f"{what} (id {old}, now {new}). {REBUILD}")
+            raise ManifestError(f"{what} (id {old}, now {new}). {then}")
 
 
 def require_uncut(read: Mapping[int, int], facts: TopicFacts) -> None:

@@ -29,12 +29,12 @@ from rebalance_monitor.checkpoints.versions import CODEC_VERSION
 from rebalance_monitor.streaming.epochs import Marks, write_marks
 from rebalance_monitor.streaming.guard import has_read, removed_unread, require_uncut
 from rebalance_monitor.streaming.session import shuffle_partitions
+from rebalance_monitor.streaming.topic import TopicFacts
 
 if TYPE_CHECKING:
     from rebalance_monitor.checkpoints.places import Place
     from rebalance_monitor.config.model import Settings
     from rebalance_monitor.streaming.storage import Storage
-    from rebalance_monitor.streaming.topic import TopicFacts
 
 log = structlog.get_logger()
 
@@ -57,13 +57,13 @@ class StatePlan:
     is_new: bool = True
 
 
-def identity_of(facts: TopicFacts, buckets: int, lanes: int) -> Identity:
+def identity_of(facts: TopicFacts, settings: Settings) -> Identity:
     """Return what state made now would depend on."""
     return Identity(
         product_version=version("rebalance-monitor"),
         codec_version=CODEC_VERSION,
-        buckets=buckets,
-        lanes=lanes,
+        buckets=settings.buckets,
+        lanes=shuffle_partitions(settings.spark.properties()),
         shards=facts.partitions,
         topic_id=facts.id,
         cluster_id=facts.cluster_id,
@@ -72,7 +72,7 @@ def identity_of(facts: TopicFacts, buckets: int, lanes: int) -> Identity:
 
 def plan_state(storage: Storage, facts: TopicFacts, settings: Settings, *, rebuild: bool) -> StatePlan:
     """Return the state to run on and record it. Raises ManifestError where the stored one does not fit."""
-    found = identity_of(facts, settings.buckets, shuffle_partitions(settings.spark.properties()))
+    found = identity_of(facts, settings)
     storage.give_name()
     stored, rebuilt = _stored(storage.manifest, settings.storage.rebuild, rebuild=rebuild)
     spark_log = None if stored is None else _spark_log(storage, stored.generation)
@@ -98,6 +98,27 @@ def plan_state(storage: Storage, facts: TopicFacts, settings: Settings, *, rebui
     write_manifest(storage.manifest, plan.manifest)
     plan.checkpoint.mkdir(parents=True, exist_ok=True)
     return plan
+
+
+def outlook(storage: Storage, settings: Settings) -> list[str]:
+    """Return why the next start will not go on with the state, as far as no broker is needed to know.
+
+    Nothing where it will, or was asked for a new one. Raises ManifestError, LedgerError, SparkLogError (files
+    that cannot be read), OSError.
+    """
+    stored, _ = _stored(storage.manifest, settings.storage.rebuild, rebuild=False)
+    if stored is None:
+        return []
+    lost = _lost(storage, stored, _spark_log(storage, stored.generation))
+    if lost:
+        return [f"The next start makes state {stored.generation} anew from the topic: {lost}."]
+    ends = dict.fromkeys(range(stored.identity.shards), 0)
+    topic = TopicFacts(settings.source.topic, stored.identity.topic_id, stored.identity.cluster_id, {}, ends)
+    try:
+        require_match(stored.identity, identity_of(topic, settings))
+    except ManifestError as error:
+        return [f"The next start refuses state {stored.generation}. {error}"]
+    return []
 
 
 def told_rebuilt(storage: Storage, plan: StatePlan) -> None:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rebalance_monitor.checkpoints.files import remove_folder
 from rebalance_monitor.checkpoints.inspection import inspect, remove, superseded
+from rebalance_monitor.checkpoints.ledger import Ledger, Snapshot
 from rebalance_monitor.checkpoints.manifest import Identity, Manifest, write_manifest
 from rebalance_monitor.checkpoints.spark_log import SparkLogError, read_spark_log
+from rebalance_monitor.checkpoints.versions import CODEC_VERSION
 from rebalance_monitor.cli.main import run
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-IDENTITY = Identity("0.1.0", 1, 1, 1, 3, "topic", "cluster")
+IDENTITY = Identity(version("rebalance-monitor"), CODEC_VERSION, 1, 2, 3, "topic", "cluster")
 TOPIC = "__consumer_offsets"
 
 
@@ -79,13 +84,59 @@ def test_nothing_goes_where_nobody_knows_what_is_in_use(tmp_path: Path) -> None:
     assert "manifest.json cannot be read" in found.problems[0]
 
 
-def test_a_lost_checkpoint_and_a_damaged_one_are_problems(tmp_path: Path) -> None:
+def look(root: Path, capsys: pytest.CaptureFixture[str], *more: str) -> tuple[int, list[str]]:
+    """The exit code of `checkpoint inspect`, and what it says is wrong."""
+    capsys.readouterr()
+    code = run(["checkpoint", "inspect", "--set", f"storage.path={root}", *more])
+    return code, capsys.readouterr().err.splitlines()
+
+
+def test_a_lost_checkpoint_and_a_damaged_one_are_problems(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     manifest, states = folder(tmp_path)
     (states / "1" / "offsets" / "9").write_text("?")
     remove(states, inspect(manifest, states).generations[1])
-    problems = inspect(manifest, states).problems
-    assert "offsets/9 cannot be read" in problems[0]
-    assert "checkpoint 2 that the manifest names is gone" in problems[1]
+    code, (damaged, lost) = look(tmp_path, capsys)
+    assert code == 1
+    assert "offsets/9 cannot be read" in damaged
+    assert "The next start makes state 2 anew from the topic: its checkpoint was gone." in lost
+
+
+@pytest.mark.parametrize(
+    ("stored", "flag", "says"),
+    [
+        ({"codec_version": 1}, "buckets=1", "older version of the product"),
+        ({"codec_version": 99}, "buckets=1", "newer version of the product"),
+        ({}, "buckets=4", "`buckets: 1` goes on with it"),
+        ({"lanes": 5}, "buckets=1", '`spark.sql.shuffle.partitions: "5"` under `spark:` goes on with it'),
+    ],
+)
+def test_what_the_next_start_will_refuse_is_a_problem_now(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], stored: dict[str, Any], flag: str, says: str
+) -> None:
+    manifest, _ = folder(tmp_path)
+    write_manifest(manifest, Manifest(replace(IDENTITY, **stored), 2, {0: 4}))
+    code, (refused,) = look(tmp_path, capsys, "--set", flag)
+    assert (code, "The next start refuses state 2." in refused, says in refused) == (1, True, True), refused
+    # Who asks for a new state gives this one up.
+    assert look(tmp_path, capsys, "--set", flag, "--set", "storage.rebuild=now") == (0, [])
+
+
+def test_a_checkpoint_that_lost_the_batches_it_had_told_is_a_problem(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder(tmp_path)
+    for name in ("offsets", "commits"):
+        remove_folder(tmp_path / "state" / "2" / name)
+    # One that has not begun is empty as well.
+    assert look(tmp_path, capsys) == (0, [])
+    Ledger(tmp_path / "ledger").commit(Snapshot(generation=2))
+    code, (lost,) = look(tmp_path, capsys)
+    assert (code, lost) == (1, "The next start makes state 2 anew from the topic: its checkpoint was empty.")
+    (tmp_path / "ledger" / "snapshot.json").write_text("{")
+    code, (damaged,) = look(tmp_path, capsys)
+    assert (code, "snapshot.json cannot be read" in damaged) == (1, True)
 
 
 def test_the_verb_says_it_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -112,6 +163,8 @@ def test_what_spark_keeps_elsewhere_is_told_and_removed_too(
     (tmp_path / "state" / "name").write_text("m7f3a00000001")
     (tmp_path / "spark" / "state").rename(tmp_path / "spark" / "m7f3a00000001")
     elsewhere = (tmp_path / "spark").as_uri()
+    stored = Manifest(IDENTITY, 2, {0: 4}, elsewhere=f"{elsewhere}/m7f3a00000001")
+    write_manifest(tmp_path / "manifest.json", stored)
     at = ["--set", f"storage.path={tmp_path}", "--set", f"storage.checkpoint={elsewhere}"]
     assert run(["checkpoint", "inspect", "-o", "json", *at]) == 0
     rows = json.loads(capsys.readouterr().out)
@@ -120,6 +173,21 @@ def test_what_spark_keeps_elsewhere_is_told_and_removed_too(
     assert {path.name for path in (tmp_path / "state").iterdir()} == {"2", "name"}
     assert [path.name for path in (tmp_path / "spark" / "m7f3a00000001").iterdir()] == ["2"]
     capsys.readouterr()
+
+
+def test_nothing_is_removed_where_a_part_of_it_cannot_be_reached(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    manifest, states = folder(tmp_path)
+    (states / "name").write_text("m7f3a00000001")
+    there = "dbfs:/x/m7f3a00000001"
+    write_manifest(manifest, Manifest(IDENTITY, 2, {0: 4}, elsewhere=there))
     unknown = ["--set", f"storage.path={tmp_path}", "--set", "storage.checkpoint=dbfs:/x"]
-    assert run(["checkpoint", "inspect", *unknown]) == 0
-    assert "not looked at" in capsys.readouterr().err
+    assert run(["checkpoint", "inspect", "-o", "json", *unknown]) == 0
+    shown = capsys.readouterr()
+    assert "not looked at" in shown.err
+    assert [row["state"] for row in json.loads(shown.out)] == [1, 2]
+    assert run(["checkpoint", "prune", "--yes", *unknown]) == 2
+    shown = capsys.readouterr()
+    assert (shown.out, "dbfs" in shown.err) == ("", True)
+    assert {path.name for path in states.iterdir()} == {"1", "2", "name"}
