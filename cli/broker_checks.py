@@ -1,8 +1,8 @@
 """What `doctor` asks of a broker.
 
 Permissions are the least that the job needs: Read and Describe on the offsets topic, Describe on the source's
-own group; Describe on the cluster for the probe; DescribeConfigs on cluster, topic and groups for values that
-are otherwise assumed.
+own group; Describe on the cluster and on groups for the probe; DescribeConfigs on cluster, topic and groups
+for values that are otherwise assumed.
 """
 
 from collections.abc import Callable
@@ -18,6 +18,8 @@ OLDEST_BROKER = (2, 6)
 GROUPS_WITH_VALUES = (4, 0)
 READ_TIMEOUT_S = 15.0
 GROUP_PREFIX = "rebalance-monitor"
+# Whether members may be seen is asked of so many groups.
+GROUPS_ASKED = 5
 
 BrokerCheck = Callable[["ClusterAdmin", "Settings"], Result]
 
@@ -88,6 +90,18 @@ def cluster_access(admin: "ClusterAdmin", _settings: "Settings") -> Result:
     return Result("probe access", fine, found, "Grant Describe on the cluster.", optional=True)
 
 
+def member_access(admin: "ClusterAdmin", _settings: "Settings") -> Result:
+    """Check whether the members of some groups may be seen while these rebalance."""
+    listed = {str(group["group_id"]) for one in admin.brokers() for group in admin.list_groups(one.id)}
+    asked = sorted(listed)[:GROUPS_ASKED] or ["doctor"]
+    hidden = [group for group in asked if not admin.may_describe_group(group)]
+    found = f"Describe on {len(asked) - len(hidden)} of {len(asked)} group(s) asked"
+    if hidden:
+        found = f"no Describe on {len(hidden)} of {len(asked)} group(s) asked, such as {hidden[0]}: of a "
+        found += "rebalance that goes on the probe sees no members"
+    return Result("members", not hidden, found, "Grant Describe on the groups (`*`).", optional=True)
+
+
 def probe(admin: "ClusterAdmin", _settings: "Settings") -> Result:
     """Look once for rebalancing groups at every broker."""
     from rebalance_monitor.cluster.probe import REBALANCING
@@ -100,12 +114,15 @@ def values(admin: "ClusterAdmin", settings: "Settings") -> Result:
     """Check which configuration values the brokers tell."""
     from rebalance_monitor.cluster.copying import broker_values
 
-    told = broker_values(admin, settings.source.topic)
-    missing = sorted({"offsets_retention_ms", "max_message_bytes"} - set(told))
+    topic = settings.source.topic
+    told = broker_values(admin, topic)
+    where = {"offsets_retention_ms": "the cluster", "max_message_bytes": f"the topic {topic}"}
+    missing = [name for name in where if name not in told]
     found = ", ".join(f"{name} {value}" for name, value in told.items())
     if missing:
         found = f"not told, so assumed: {', '.join(missing)}"
-    remedy = "Grant DescribeConfigs on the cluster and the topic, or set the values under `detection:`."
+    grants = " and ".join(where[name] for name in missing)
+    remedy = f"Grant DescribeConfigs on {grants}, or set the value(s) under `detection:`."
     return Result("broker values", not missing, found, remedy, optional=True)
 
 
@@ -135,6 +152,7 @@ REMOTE: dict[str, BrokerCheck] = {
     "reading": reading,
     "source's group": source_group,
     "probe access": cluster_access,
+    "members": member_access,
     "probe": probe,
     "broker values": values,
     "group values": group_values,

@@ -57,7 +57,7 @@ def test_a_state_that_does_not_fit_is_refused_and_a_damaged_shard_is_begun_anew(
 
 def another_layout(job: Site) -> None:
     says = job.refused(spark={"spark.sql.shuffle.partitions": "3"})
-    assert "the configuration asks for 3 (spark.sql.shuffle.partitions)" in says
+    assert "and would have 3 if it began now (spark.sql.shuffle.partitions)" in says
     assert "--rebuild-state" in says
     says = job.refused(buckets=2)
     assert "has 1 bucket(s) per partition, the configuration asks for 2" in says

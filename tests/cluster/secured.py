@@ -65,6 +65,7 @@ LEAST = {
     "read": Grant(AclOperation.READ, ResourceType.TOPIC, TOPIC),
     "group prefix": Grant(AclOperation.DESCRIBE, ResourceType.GROUP, PREFIX, ResourcePatternType.PREFIXED),
     "cluster": Grant(AclOperation.DESCRIBE, ResourceType.BROKER, CLUSTER),
+    "groups": Grant(AclOperation.DESCRIBE, ResourceType.GROUP, "*"),
     "cluster configs": Grant(AclOperation.DESCRIBE_CONFIGS, ResourceType.BROKER, CLUSTER),
     "topic configs": Grant(AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC, TOPIC),
     "group configs": Grant(AclOperation.DESCRIBE_CONFIGS, ResourceType.GROUP, "*"),

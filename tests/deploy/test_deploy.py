@@ -193,6 +193,26 @@ def test_the_spark_application_runs_the_images_spark_and_is_scraped(tmp_path: Pa
     assert spec["driver"]["serviceAccount"] in {who["name"] for who in found["RoleBinding"]["subjects"]}
 
 
+def test_the_spark_applications_driver_is_probed_as_the_plain_one_and_its_executors_go_one_by_one() -> None:
+    found = objects("spark-operator")
+    ((plain,),) = [objects("base")["StatefulSet"]["spec"]["template"]["spec"]["containers"]]
+    spec = found["SparkApplication"]["spec"]
+    ((probed,),) = [spec["driver"]["template"]["spec"]["containers"]]
+    (port,) = spec["driver"]["ports"]
+    # The operator hands the template to Spark under this name of a container.
+    assert probed.pop("name") == "spark-kubernetes-driver"
+    by_number = {
+        name: {**plain[name], "httpGet": {**plain[name]["httpGet"], "port": port["containerPort"]}}
+        for name in ("startupProbe", "livenessProbe", "readinessProbe")
+    }
+    assert probed == by_number
+    budget = found["PodDisruptionBudget"]["spec"]
+    assert 0 < budget["minAvailable"] < spec["executor"]["instances"]
+    name = found["SparkApplication"]["metadata"]["name"]
+    labels = {"spark-role": "executor", "sparkoperator.k8s.io/app-name": name}
+    assert budget["selector"]["matchLabels"] == labels
+
+
 def entrypoint(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run the image's entry point with this machine's Spark and Java."""
     java = find_java()
