@@ -68,7 +68,7 @@ def spark_jars_folder() -> Path:
     if spec is None or not spec.submodule_search_locations:
         raise DependencyError(
             "pyspark is not installed in this environment.",
-            "Install it: pip install 'rebalance-monitor[spark]'.",
+            "Install it: pip install 'pyspark>=3.5,<4.4'.",
         )
     return Path(next(iter(spec.submodule_search_locations))) / "jars"
 

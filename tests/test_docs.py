@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 import pytest
 
+from rebalance_monitor.cli.main import run
 from rebalance_monitor.cli.reference import cli_markdown
 from rebalance_monitor.cli.verbs import VERBS
 from rebalance_monitor.config.load import load
@@ -50,6 +51,26 @@ def test_every_command_on_a_page_is_one_that_there_is(page: Path) -> None:
     for line in [*lines, *re.findall(r"`rebalance-monitor ([^`]*)`", text)]:
         wrong = _unknown(line)
         assert not wrong, (line, wrong)
+
+
+SHOWN = re.compile(
+    r"^\$ rebalance-monitor (replay --capture \$LAB/\S+)\n((?:(?!\$ |```).*\n)+)", re.MULTILINE
+)
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"), SHOWN.findall((ROOT / "docs" / "basics.md").read_text(encoding="utf-8"))
+)
+def test_what_the_basics_show_of_the_lab_is_what_the_command_says(
+    command: str, shown: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(command.replace("$LAB", str(ROOT / "tests" / "fixtures" / "scenarios")).split()) == 0
+    said = re.sub(r" +", " ", capsys.readouterr().out)
+    lines = [line for line in shown.splitlines() if line != "…"]
+    assert lines
+    for line in lines:
+        parts = re.sub(r" +", " ", line).split("…")
+        assert re.search(".*".join(map(re.escape, parts)), said), line
 
 
 def _unknown(line: str) -> list[str]:
