@@ -8,7 +8,7 @@ before the looks of the same time are taken, or after.
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator.kinds import Kind
 
@@ -35,12 +35,6 @@ def span(finding: Finding, settings: DetectionSettings) -> Span | None:
     window = settings.for_group(finding.group or "").storm_sightings_window_ms
     began = finding.at - window if finding.started_at_min is None else finding.started_at_min
     return began - SLACK_MS, finding.at + SLACK_MS
-
-
-def explain(memory: dict[str, Any], explained: Span) -> None:
-    """Forget the looks at a group, as far as storms go, that fall into the span."""
-    for name in ("counted", "runs"):
-        memory[name] = [at for at in memory[name] if not explained[0] < at <= explained[1]]
 
 
 class Calm:

@@ -10,12 +10,16 @@ changes an id.
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from rebalance_monitor.coordinator import calm, looks, outages, refinement, waiting
+import msgspec
+
+from rebalance_monitor.coordinator import calm, outages, refinement, waiting
 from rebalance_monitor.coordinator.calm import Calm
 from rebalance_monitor.coordinator.heldback import HeldBack
 from rebalance_monitor.coordinator.kinds import Kind
+from rebalance_monitor.coordinator.looks import Judged, Unanswered, after
 from rebalance_monitor.coordinator.moves import Moves
 from rebalance_monitor.coordinator.onestorm import OneStorm
 from rebalance_monitor.coordinator.outages import Reach
@@ -24,6 +28,7 @@ from rebalance_monitor.coordinator.timed import timed
 from rebalance_monitor.coordinator.transitions import Status
 from rebalance_monitor.coordinator.untold import Untold
 from rebalance_monitor.coordinator.visibility import Visibility
+from rebalance_monitor.coordinator.watched import Watched, watched
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -57,8 +62,8 @@ class Live:
         self._whole: int = int(memory.get("whole", -1))
         self._answered: dict[str, int] = dict(memory.get("answered", {}))
         self._reach = Reach(memory.get("reach"))
-        self._unanswered = looks.Unanswered(memory.get("unanswered"))
-        self._groups: dict[str, dict[str, Any]] = dict(memory.get("groups", {}))
+        self._unanswered = Unanswered(memory.get("unanswered"))
+        self._groups = msgspec.convert(memory.get("groups", {}), dict[str, Watched])
         self._moves = Moves(cluster, memory)
         self._storms: list[str] = list(memory.get("storms", ()))
         self._one_storm = OneStorm(memory.get("joined"))
@@ -74,7 +79,7 @@ class Live:
             "answered": self._answered,
             "reach": self._reach.snapshot(),
             "unanswered": self._unanswered.snapshot(),
-            "groups": self._groups,
+            "groups": msgspec.to_builtins(self._groups),
             **self._moves.snapshot(),
             "storms": self._storms,
             "joined": self._one_storm.snapshot(),
@@ -86,8 +91,8 @@ class Live:
     @property
     def opened(self) -> frozenset[str]:
         """Incidents that the probe has opened and will resolve."""
-        names = (memory[slot] for memory in self._groups.values() for slot in ("open", "stuck", "storm"))
-        return frozenset(name for name in names if name)
+        incidents = ((group.open, group.stuck, group.storm) for group in self._groups.values())
+        return frozenset(incident for incident in chain.from_iterable(incidents) if incident)
 
     def forget_records(self, shard: int | None = None) -> None:
         """Forget what records told, or were not let tell: their state is begun anew and will not end it.
@@ -130,10 +135,10 @@ class Live:
     def _set_back(self, at: int) -> None:
         """Forget the looks of a clock that was ahead, and let what is open go on from `at` (ms)."""
         self._looks, self._reach, self._whole, self._answered = [], Reach(), -1, {}
-        self._unanswered = looks.Unanswered()
+        self._unanswered = Unanswered()
         self._moves.set_back(at)
-        for memory in self._groups.values():
-            looks.set_back(memory, at)
+        for group in self._groups.values():
+            group.set_back(at)
 
     def refine(self, findings: Iterable[Finding]) -> list[Finding]:
         """Add what the looks say; findings that a coordinator move explains away are left out."""
@@ -155,19 +160,19 @@ class Live:
         return out
 
     def _refined(self, found: Finding) -> Finding | None:
-        memory, moved_at = self._groups.get(found.group or ""), self._moves.at(found.shard)
-        finding = self._one_storm.take(found, memory)
+        group, moved_at = self._groups.get(found.group or ""), self._moves.at(found.shard)
+        finding = self._one_storm.take(found, group)
         told = outages.excuse(finding, self._reach.away, moved_at)
         if told is None:
             return None
         led, (seen, answered) = self._unanswered.led(self._looks), self._looked(found)
-        listed = looks.listed(memory)
+        listed = group.listed if group else {}
         return refinement.refine(told, seen, answered, led, moved_at, listed, self._unanswered.end)
 
     def _looked(self, found: Finding) -> tuple[Sequence[int], Sequence[int]]:
-        memory = self._groups.get(found.group or "")
+        group = self._groups.get(found.group or "")
         answered = self._unanswered.by(self._moves.leader(found.shard), self._looks)
-        return memory["sightings"] if memory else (), answered
+        return group.sightings if group else (), answered
 
     def _bounded(self, found: Finding) -> Finding:
         return refinement.bounded(found, *self._looked(found), self._unanswered.end)
@@ -182,16 +187,16 @@ class Live:
 
     def _learn(self, finding: Finding) -> None:
         """End one barrier with each completed generation; a storm that records opened is not opened twice."""
-        group = finding.group or ""
-        if finding.kind in {Kind.REBALANCE, Kind.GROUP_EMPTY} and group in self._groups:
-            memory, explained = self._groups[group], calm.span(finding, self._settings)
-            memory["since"], memory["again"] = max(memory["since"], finding.at), False
+        name = finding.group or ""
+        if finding.kind in {Kind.REBALANCE, Kind.GROUP_EMPTY} and name in self._groups:
+            group, explained = self._groups[name], calm.span(finding, self._settings)
+            group.since, group.again = max(group.since, finding.at), False
             if explained is not None:
-                calm.explain(memory, explained)
-        if finding.kind is Kind.STORM and finding.phase != "resolved" and group not in self._storms:
-            self._storms.append(group)
-        if finding.kind is Kind.STORM and finding.phase == "resolved" and group in self._storms:
-            self._storms.remove(group)
+                group.explain(*explained)
+        if finding.kind is Kind.STORM and finding.phase != "resolved" and name not in self._storms:
+            self._storms.append(name)
+        if finding.kind is Kind.STORM and finding.phase == "resolved" and name in self._storms:
+            self._storms.remove(name)
 
     def _look(self, sighting: Sighting, summaries: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
         since = sighting.at - self._window
@@ -204,7 +209,7 @@ class Live:
         seen = {group.group: group for group in sighting.groups}
         for name, group in seen.items():
             found += self._seen(sighting.at, group, summaries.get(name, _NONE), sighting.members.get(name))
-        judged = looks.Judged(sighting)
+        judged = Judged(sighting)
         self._whole = sighting.at if judged.whole else self._whole
         for name in [name for name in self._groups if name not in seen and judged.knows(name)]:
             found += self._not_seen(name, sighting.at, since)
@@ -223,77 +228,71 @@ class Live:
     def _seen(
         self,
         at: int,
-        group: SeenGroup,
+        seen: SeenGroup,
         summary: Mapping[str, Any],
         listed: _Listed | None,
     ) -> list[Finding]:
-        name = group.group
+        name = seen.group
         found: list[Finding] = []
         before = self._groups.get(name)
-        begun = before is None or not before["open"]
+        begun = before is None or not before.open
         if before is None or begun:
-            memory = self._groups[name] = looks.remembered(before, at, group, summary.get("generation"))
+            group = self._groups[name] = watched(before, at, seen, summary.get("generation"))
         else:
-            memory = before
-            if memory.get("state") == Status.COMPLETING and group.state == Status.PREPARING:
-                memory["since"], memory["again"], begun = at, True, True
-            elif looks.is_another(memory, at, _FRESH_MS):
-                memory["since"] = at
-        memory["state"], memory["count"] = group.state, memory["count"] + 1
-        if not memory["open"]:
-            found.append(self._probed.progress(name, memory, at, "opened", group.state))
-        memory["sightings"].append(at)
+            group = before
+            if group.state == Status.COMPLETING and seen.state == Status.PREPARING:
+                group.since, group.again, begun = at, True, True
+            elif group.is_another(at, _FRESH_MS):
+                group.since = at
+        group.state, group.count = seen.state, group.count + 1
+        if not group.open:
+            found.append(self._probed.progress(name, group, at, "opened", seen.state))
+        group.sightings.append(at)
         if not self._calm.explains(name, at):
-            memory["counted"].append(at)
-            memory["runs"] += [at] * begun
-        looks.take(memory, self._looks, listed or ())
+            group.counted.append(at)
+            group.runs += [at] * begun
+        group.take(self._looks, listed or ())
         limit = self._settings.for_group(name).stuck_after_ms
-        if not memory["stuck"] and at - memory["since"] >= limit:
-            memory["stuck_since"] = memory["since"]
-            stuck = self._probed.stuck(name, memory, at, "opened", group.state)
-            found.append(waiting.named(stuck, self._waits(memory, summary, limit, listed)))
-        return found + self._storming(name, memory, at)
+        if not group.stuck and at - group.since >= limit:
+            group.stuck_since = group.since
+            stuck = self._probed.stuck(name, group, at, "opened", seen.state)
+            found.append(waiting.named(stuck, self._waits(group, summary, limit, listed)))
+        return found + self._storming(name, group, at)
 
     @staticmethod
-    def _waits(
-        memory: Mapping[str, Any], summary: Mapping[str, Any], limit: int, listed: _Listed | None
-    ) -> list[Seen]:
+    def _waits(group: Watched, summary: Mapping[str, Any], limit: int, listed: _Listed | None) -> list[Seen]:
         """Return whom a stuck barrier waits for; a join phase begun again saw no commits before it."""
         who = None if listed is None else {one[0] for one in listed}
-        return [] if memory["again"] else waiting.by_summary(summary, memory["since"], limit, who)
+        return [] if group.again else waiting.by_summary(summary, group.since, limit, who)
 
     def _not_seen(self, name: str, at: int, since: int) -> list[Finding]:
-        memory = self._groups[name]
+        group = self._groups[name]
         found = []
-        if memory["open"]:
-            found.append(self._probed.progress(name, memory, at, "resolved", "Stable"))
-            if memory["stuck"]:
-                found.append(self._probed.stuck(name, memory, at, "resolved", "Stable"))
-            memory["open"] = memory["stuck"] = ""
-        for times in ("sightings", "counted", "runs"):
-            memory[times] = [seen for seen in memory[times] if seen > since]
+        if group.open:
+            found.append(self._probed.progress(name, group, at, "resolved", "Stable"))
+            if group.stuck:
+                found.append(self._probed.stuck(name, group, at, "resolved", "Stable"))
+            group.open = group.stuck = ""
+        group.forget(since)
         window = self._settings.for_group(name).storm_sightings_window_ms
-        if memory["storm"] and not looks.after(memory["counted"], at - window):
-            found.append(self._probed.storm(name, memory, at, "resolved"))
-            memory["storm"] = ""
-        if not memory["sightings"]:
+        if group.storm and not after(group.counted, at - window):
+            found.append(self._probed.storm(name, group, at, "resolved"))
+            group.storm = ""
+        if not group.sightings:
             del self._groups[name]
         return found
 
-    def _storming(self, name: str, memory: dict[str, Any], at: int) -> list[Finding]:
+    def _storming(self, name: str, group: Watched, at: int) -> list[Finding]:
         """Open by rule two: seen in many looks that no calm generation explains, in several separate runs."""
-        if memory["storm"] or name in self._storms or len(memory["runs"]) < _SEPARATE:
+        if group.storm or name in self._storms or len(group.runs) < _SEPARATE:
             return []
         settings = self._settings.for_group(name)
         window = settings.storm_sightings_window_ms
-        times = (self._looks, memory["counted"], memory["runs"])
-        looked, seen, runs = (looks.after(one, at - window) for one in times)
+        looked, seen, runs = (after(times, at - window) for times in (self._looks, group.counted, group.runs))
         often = seen >= max(_MIN_LOOKS, settings.storm_sightings_share * looked)
         covered = at - self._looks[-looked] >= window / 2
         return (
-            [self._probed.storm(name, memory, at, "opened")]
-            if often and covered and runs >= _SEPARATE
-            else []
+            [self._probed.storm(name, group, at, "opened")] if often and covered and runs >= _SEPARATE else []
         )
 
 

@@ -1,11 +1,4 @@
-"""What is remembered of the looks at one rebalancing group, and of which groups a look says anything.
-
-The memory of a group is a JSON-able dict of `Live`: `sightings` are times of looks, `counted` those that
-count towards a storm, and `runs` those of them that saw a barrier begin; `opened` is when it was first seen,
-`count` in how many looks since then, `since` when its barrier began, `again` says that its join phase was
-begun again since then; `stuck_since` and `storm_at` are those of what is told of it. `listed`: member id ->
-the last look that listed it.
-"""
+"""Of which groups a look says anything, and which coordinators answered it."""
 
 from __future__ import annotations
 
@@ -15,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 from rebalance_monitor.decoders import coordinator_partition
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from rebalance_monitor.coordinator.sightings import SeenGroup, Sighting
+    from rebalance_monitor.coordinator.sightings import Sighting
 
-_SPARE, _SOON_MS = 10, 50
-_LISTED_MS, _MAX_LISTED = 60_000, 100
+_SOON_MS = 50
 
 
 class Judged:
@@ -83,71 +75,6 @@ class Unanswered:
         return [at for at in times if self._answered.get(at, []) is not None] if self._answered else times
 
 
-def remembered(
-    before: Mapping[str, Any] | None, at: int, group: SeenGroup, generation: int | None
-) -> dict[str, Any]:
-    """Begin to remember a group that is seen rebalancing from `at` (ms) on; `before`: what still is of it."""
-    kept = before or {"sightings": [], "counted": [], "runs": [], "storm": "", "storm_at": at}
-    return {
-        "open": "",
-        "opened": at,
-        "since": at,
-        "again": False,
-        "stuck": "",
-        "generation": generation,
-        "type": group.group_type,
-        "protocol_type": group.protocol_type,
-        "count": 0,
-        "listed": dict(listed(before)),
-        **{name: kept[name] for name in ("sightings", "counted", "runs", "storm", "storm_at")},
-    }
-
-
 def after(times: Sequence[int], since: int) -> int:
     """How many of `times` (ascending, ms) are after `since`."""
     return len(times) - bisect_right(times, since)
-
-
-def is_another(memory: Mapping[str, Any], at: int, fresh_ms: int) -> bool:
-    """Whether a generation completed while nobody looked, so that `at` (ms) sees another barrier."""
-    last: int = memory["sightings"][-1] if memory["sightings"] else at
-    return bool(last < memory["since"]) and at - last > fresh_ms
-
-
-def listed(memory: Mapping[str, Any] | None) -> Mapping[str, int]:
-    """Return member id -> last look (ms) that listed it in the group's last barriers."""
-    return memory["listed"] if memory else {}
-
-
-def take(
-    memory: dict[str, Any], looks: Sequence[int], members: Collection[tuple[str, str, str, str]]
-) -> None:
-    """Keep whom the last of `looks` (ms) listed; a record may come after the next barrier has begun."""
-    known = {name: at for name, at in listed(memory).items() if at > looks[-1] - _LISTED_MS}
-    memory["listed"] = dict([*known.items(), *((one[0], looks[-1]) for one in members)][-_MAX_LISTED:])
-    _trim(memory, looks)
-
-
-def _trim(memory: dict[str, Any], looks: Sequence[int]) -> None:
-    """Forget the sightings of a barrier that lasts for long, but for the first ones and those in `looks`."""
-    sightings: list[int] = memory["sightings"]
-    if len(sightings) <= 2 * len(looks) + _SPARE:
-        return
-    firsts = {next((at for at in sightings if at >= memory[mark]), -1) for mark in ("opened", "since")}
-    memory["sightings"] = [at for at in sightings if at >= looks[0] or at in firsts]
-    for times in ("counted", "runs"):
-        memory[times] = [at for at in memory[times] if at >= looks[0]]
-
-
-def stuck_for(memory: Mapping[str, Any], at: int) -> int:
-    """Return for how long (ms) the stuck barrier has lasted at `at`, or lasted until another one began."""
-    since = int(memory["stuck_since"])
-    return int(memory["since"] if memory["since"] > since else at) - since
-
-
-def set_back(memory: dict[str, Any], at: int) -> None:
-    """Go on from `at` (ms): the clock that saw the rest was ahead."""
-    memory["sightings"], memory["counted"], memory["runs"] = [], [], []
-    for mark in ("opened", "since", "stuck_since", "storm_at"):
-        if mark in memory:
-            memory[mark] = min(memory[mark], at)

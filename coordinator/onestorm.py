@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rebalance_monitor.coordinator.findings import Finding
+    from rebalance_monitor.coordinator.watched import Watched
 
 
 class OneStorm:
@@ -29,14 +30,14 @@ class OneStorm:
         """JSON-able memory for the ledger."""
         return dict(self._joined)
 
-    def take(self, finding: Finding, memory: dict[str, Any] | None) -> Finding:
-        """Return a finding as it is told; `memory`: what the probe knows of its group, changed here."""
+    def take(self, finding: Finding, group: Watched | None) -> Finding:
+        """Return a finding as it is told; `group`: what the probe knows of its group, changed here."""
         incident = finding.incident or ""
         if finding.kind is not Kind.STORM:
             return finding
-        if finding.phase != "resolved" and memory is not None and memory["storm"]:
-            self._joined[incident] = [memory["storm"], memory["storm_at"]]
-            memory["storm"] = ""
+        if finding.phase != "resolved" and group is not None and group.storm:
+            self._joined[incident] = [group.storm, group.storm_at]
+            group.storm = ""
             finding = replace(finding, phase="updated")
         probed, opened_at = self._joined.get(incident, (incident, finding.opened_at))
         if finding.phase == "resolved":

@@ -1,0 +1,94 @@
+"""What is remembered of the looks at one group that is rebalancing, or was within the storm window."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from rebalance_monitor.coordinator.sightings import SeenGroup
+
+_SPARE = 10
+_LISTED_MS, _MAX_LISTED = 60_000, 100
+
+
+class Watched(msgspec.Struct):
+    """One group; times in ms, incidents "" where none is open.
+
+    `sightings` are times of looks that saw it rebalance, `counted` those that count towards a storm, and
+    `runs` those of them that saw a barrier begin. `opened` is when it was first seen, `count` in how many
+    looks since then, `since` when its barrier began, `again` says that its join phase was begun again since
+    then; `state` is that of the last look. `open`, `stuck` and `storm` are incidents; `stuck_since` and
+    `storm_at` when what they tell began. `listed`: member id -> the last look that listed it.
+    """
+
+    opened: int
+    since: int
+    generation: int | None
+    group_type: str = msgspec.field(name="type")
+    protocol_type: str
+    storm_at: int
+    stuck_since: int = -1
+    again: bool = False
+    count: int = 0
+    state: str = ""
+    open: str = ""
+    stuck: str = ""
+    storm: str = ""
+    sightings: list[int] = msgspec.field(default_factory=list)
+    counted: list[int] = msgspec.field(default_factory=list)
+    runs: list[int] = msgspec.field(default_factory=list)
+    listed: dict[str, int] = msgspec.field(default_factory=dict)
+
+    def is_another(self, at: int, fresh_ms: int) -> bool:
+        """Whether a generation completed while nobody looked, so that `at` sees another barrier."""
+        last = self.sightings[-1] if self.sightings else at
+        return last < self.since and at - last > fresh_ms
+
+    def take(self, looks: Sequence[int], members: Collection[tuple[str, str, str, str]]) -> None:
+        """Keep whom the last of `looks` listed; a record may come after the next barrier has begun."""
+        known = [(name, at) for name, at in self.listed.items() if at > looks[-1] - _LISTED_MS]
+        self.listed = dict([*known, *((member[0], looks[-1]) for member in members)][-_MAX_LISTED:])
+        self._trim(looks)
+
+    def _trim(self, looks: Sequence[int]) -> None:
+        """Forget the sightings of a barrier that lasts for long, but the first ones and those in `looks`."""
+        if len(self.sightings) <= 2 * len(looks) + _SPARE:
+            return
+        firsts = {next((at for at in self.sightings if at >= mark), -1) for mark in (self.opened, self.since)}
+        self.sightings = [at for at in self.sightings if at >= looks[0] or at in firsts]
+        self.counted = [at for at in self.counted if at >= looks[0]]
+        self.runs = [at for at in self.runs if at >= looks[0]]
+
+    def explain(self, after: int, until: int) -> None:
+        """Forget the looks, as far as storms go, after the first time until the second."""
+        self.counted = [at for at in self.counted if not after < at <= until]
+        self.runs = [at for at in self.runs if not after < at <= until]
+
+    def forget(self, since: int) -> None:
+        """Forget the looks that are not after `since`."""
+        self.sightings = [at for at in self.sightings if at > since]
+        self.counted = [at for at in self.counted if at > since]
+        self.runs = [at for at in self.runs if at > since]
+
+    def stuck_for(self, at: int) -> int:
+        """Return for how long the stuck barrier has lasted at `at`, or lasted until another one began."""
+        return (self.since if self.since > self.stuck_since else at) - self.stuck_since
+
+    def set_back(self, at: int) -> None:
+        """Go on from `at`: the clock that saw the rest was ahead."""
+        self.sightings, self.counted, self.runs = [], [], []
+        self.opened, self.since = min(self.opened, at), min(self.since, at)
+        self.stuck_since, self.storm_at = min(self.stuck_since, at), min(self.storm_at, at)
+
+
+def watched(before: Watched | None, at: int, group: SeenGroup, generation: int | None) -> Watched:
+    """Begin to remember a group that is seen rebalancing from `at` (ms) on; `before`: what still is of it."""
+    fresh = Watched(at, at, generation, group.group_type, group.protocol_type, at)
+    if before is not None:
+        fresh.sightings, fresh.counted, fresh.runs = before.sightings, before.counted, before.runs
+        fresh.storm, fresh.storm_at, fresh.listed = before.storm, before.storm_at, dict(before.listed)
+    return fresh
