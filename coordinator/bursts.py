@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import MAX_GROUPS, CauseEntry, Finding, finding_id
 from rebalance_monitor.coordinator.kinds import KINDS, Kind, Scope
@@ -35,6 +37,37 @@ _CAUSES = {
 }
 
 
+class Burst(msgspec.Struct):
+    """What counts at once: its first and last time (ms), whether it was told, until then its groups.
+
+    `groups`: name -> when, id of its finding, host of the member that it is about.
+    """
+
+    first: int
+    last: int
+    groups: dict[str, tuple[int, str, str | None]] = msgspec.field(default_factory=dict)
+    told: bool = False
+
+    def collect(self, group: str, at: int, identity: str, host: str | None, window: int) -> None:
+        """Count one more; what is older than the newest by more than the window (ms) no longer does."""
+        self.last = max(self.last, at)
+        since = self.last - window
+        if self.first < since:
+            self.groups = {name: one for name, one in self.groups.items() if one[0] >= since}
+            self.first = min((one[0] for one in self.groups.values()), default=self.last)
+        if at >= since:
+            self.groups.setdefault(group, (at, identity, host))
+            self.first = min(self.first, at)
+
+    def set_back(self, now: int) -> None:
+        """Go on from `now` where the clock that saw the rest was ahead of it."""
+        if self.last > now:
+            self.first, self.last = min(self.first, now), now
+            self.groups = {
+                name: (min(at, now), identity, host) for name, (at, identity, host) in self.groups.items()
+            }
+
+
 class Bursts:
     """One burst a kind at most; `state` is what `snapshot` returned, None for a new start."""
 
@@ -43,20 +76,17 @@ class Bursts:
     ) -> None:
         self._settings = settings
         self._cluster = cluster
-        # Kind -> first and last (ms) of what is counted, whether it was told, and while it was not:
-        # group -> [at, id of its finding, host of the member that it is about].
-        self._bursts: dict[str, dict[str, Any]] = {
-            kind: {**burst, "groups": dict(burst["groups"])} for kind, burst in (state or {}).items()
-        }
+        self._bursts = msgspec.convert(dict(state or {}), dict[str, Burst])
 
     def snapshot(self) -> dict[str, Any]:
         """JSON-able memory for the ledger."""
-        return {kind: {**burst, "groups": dict(burst["groups"])} for kind, burst in self._bursts.items()}
+        found: dict[str, Any] = msgspec.to_builtins(self._bursts)
+        return found
 
     def on_batch(self, findings: Iterable[Finding], now: int) -> list[Finding]:
         """Take one batch's findings at `now` (ms); returns the bursts that are told."""
         for burst in self._bursts.values():
-            _set_back(burst, now)
+            burst.set_back(now)
         found: list[Finding] = []
         for at, _, kind, finding in sorted(_counting(findings, now), key=lambda one: one[:2]):
             found += self._settle(kind, at - 1)
@@ -65,20 +95,11 @@ class Bursts:
 
     def _collect(self, kind: Kind, finding: Finding, at: int) -> None:
         burst, window = self._bursts.get(kind), self._window(kind)
-        if burst is None or (burst["told"] and at > burst["first"] + window):
-            burst = self._bursts[kind] = {"first": at, "last": at, "groups": {}, "told": False}
-        if burst["told"]:
-            return
-        burst["last"] = max(burst["last"], at)
-        since = burst["last"] - window
-        if burst["first"] < since:
-            kept = {name: one for name, one in burst["groups"].items() if one[0] >= since}
-            burst["groups"] = kept
-            burst["first"] = min((one[0] for one in kept.values()), default=burst["last"])
-        if at >= since:
+        if burst is None or (burst.told and at > burst.first + window):
+            burst = self._bursts[kind] = Burst(at, at)
+        if not burst.told:
             host = finding.members[0].host if finding.members else None
-            burst["groups"].setdefault(finding.group, [at, finding.id, host])
-            burst["first"] = min(burst["first"], at)
+            burst.collect(finding.group or "", at, finding.id, host, window)
 
     def _settle(self, kind: Kind, now: int) -> list[Finding]:
         """Tell a burst once it has settled by `now` (ms); forget it once it is over."""
@@ -86,12 +107,12 @@ class Bursts:
         if burst is None:
             return []
         found: list[Finding] = []
-        quiet = burst["last"] + _SETTLE_MS.get(kind, _USUAL_SETTLE_MS)
-        enough = len(burst["groups"]) >= self._settings.roll_up_groups
-        if enough and now >= min(quiet, burst["first"] + window):
+        quiet = burst.last + _SETTLE_MS.get(kind, _USUAL_SETTLE_MS)
+        enough = len(burst.groups) >= self._settings.roll_up_groups
+        if enough and now >= min(quiet, burst.first + window):
             found = [self._told(kind, burst)]
-            burst["groups"], burst["told"] = {}, True
-        if now > burst["last"] + 2 * window:
+            burst.groups, burst.told = {}, True
+        if now > burst.last + 2 * window:
             del self._bursts[kind]
         return found
 
@@ -100,11 +121,11 @@ class Bursts:
         settings = self._settings
         return settings.storm_window_ms if kind is Kind.ROLLING_RESTART else settings.roll_up_window_ms
 
-    def _told(self, kind: Kind, burst: Mapping[str, Any]) -> Finding:
-        groups = sorted(burst["groups"])
-        at, anchor, _ = min(burst["groups"].values(), key=lambda one: (one[0], one[1]))
+    def _told(self, kind: Kind, burst: Burst) -> Finding:
+        groups = sorted(burst.groups)
+        at, anchor, _ = min(burst.groups.values(), key=lambda one: (one[0], one[1]))
         why = _WHY[kind].format(n=len(groups))
-        hosts = [host for _, _, host in burst["groups"].values() if host is not None]
+        hosts = [host for _, _, host in burst.groups.values() if host is not None]
         host = _common(hosts) if kind is Kind.SESSION_TIMEOUT else None
         return Finding(
             id=finding_id(self._cluster, kind, "cluster", anchor),
@@ -120,13 +141,6 @@ class Bursts:
             causes=(CauseEntry(_CAUSES[kind], 0.8, why, host=host),),
             details={},
         )
-
-
-def _set_back(burst: dict[str, Any], now: int) -> None:
-    """Go on from `now` (ms) where the clock that saw the rest was ahead of it."""
-    if burst["last"] > now:
-        burst["first"], burst["last"] = min(burst["first"], now), now
-        burst["groups"] = {name: [min(at, now), *rest] for name, (at, *rest) in burst["groups"].items()}
 
 
 def _counting(findings: Iterable[Finding], now: int) -> list[tuple[int, str, Kind, Finding]]:

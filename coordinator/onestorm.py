@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from rebalance_monitor.coordinator.kinds import Kind
 
 if TYPE_CHECKING:
@@ -24,11 +26,11 @@ class OneStorm:
 
     def __init__(self, state: Mapping[str, Any] | None = None) -> None:
         # The records' incident -> the probe's and when that opened (ms).
-        self._joined: dict[str, list[Any]] = {name: list(probed) for name, probed in (state or {}).items()}
+        self._joined = msgspec.convert(dict(state or {}), dict[str, tuple[str, int]])
 
     def snapshot(self) -> dict[str, list[Any]]:
         """JSON-able memory for the ledger."""
-        return dict(self._joined)
+        return {incident: list(probed) for incident, probed in self._joined.items()}
 
     def take(self, finding: Finding, group: Watched | None) -> Finding:
         """Return a finding as it is told; `group`: what the probe knows of its group, changed here."""
@@ -36,7 +38,7 @@ class OneStorm:
         if finding.kind is not Kind.STORM:
             return finding
         if finding.phase != "resolved" and group is not None and group.storm:
-            self._joined[incident] = [group.storm, group.storm_at]
+            self._joined[incident] = group.storm, group.storm_at
             group.storm = ""
             finding = replace(finding, phase="updated")
         probed, opened_at = self._joined.get(incident, (incident, finding.opened_at))

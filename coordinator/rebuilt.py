@@ -16,9 +16,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from rebalance_monitor.coordinator.causes import Cause
-from rebalance_monitor.coordinator.findings import CauseEntry, Finding, finding_id, part_of
-from rebalance_monitor.coordinator.kinds import KINDS, Kind, Scope, Severity
+from rebalance_monitor.coordinator.findings import CauseEntry, Finding, finding_id
+from rebalance_monitor.coordinator.held_incidents import SETTLED_MS, Held, subject_of
+from rebalance_monitor.coordinator.kinds import KINDS, Kind, Scope
 from rebalance_monitor.coordinator.transitions import Status
 
 if TYPE_CHECKING:
@@ -26,17 +29,10 @@ if TYPE_CHECKING:
 
     from rebalance_monitor.coordinator.settings import DetectionSettings
 
-_LONGEST_MS = 3_600_000
-_SETTLED_MS = 5_000
-"""After history was read every group has been summarised within this time, and removals are decided."""
-
 _UNSEEN = "the state was built anew from the topic; not seen since"
 _REFILLED = "the state was built anew from the topic; the group has members"
 _GONE = "the state was built anew from the topic, which has no record of the group any more"
 _OF_EMPTY = (Kind.GROUP_EMPTY, Kind.OFFSETS_EXPIRING)
-
-Subject = tuple[str, str, str]
-Held = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +70,10 @@ class Rebuilt:
         self._live_at: int = int(memory.get("live_at", -1))
         # Groups that the new state has not summarised yet.
         self._missing: set[str] = set(memory.get("missing", ()))
-        self._held: dict[str, Held] = {name: dict(one) for name, one in memory.get("held", {}).items()}
+        self._held = msgspec.convert(memory.get("held", {}), dict[str, Held])
         # The new state's incident -> the one that was told, and when that opened.
-        self._joined: dict[str, list[Any]] = dict(memory.get("joined", {}))
-        self._subjects: dict[Subject, str] = {tuple(one["subject"]): name for name, one in self._held.items()}
+        self._joined = msgspec.convert(memory.get("joined", {}), dict[str, tuple[str, int]])
+        self._subjects = {held.subject: name for name, held in self._held.items()}
 
     def snapshot(self) -> dict[str, Any]:
         """JSON-able memory for the ledger; empty where nothing is held."""
@@ -86,8 +82,8 @@ class Rebuilt:
         return {
             "live_at": self._live_at,
             "missing": sorted(self._missing),
-            "held": self._held,
-            "joined": self._joined,
+            "held": msgspec.to_builtins(self._held),
+            "joined": msgspec.to_builtins(self._joined),
         }
 
     def begin(self, opened: Iterable[Finding], groups: Iterable[str] = (), shard: int | None = None) -> None:
@@ -101,8 +97,8 @@ class Rebuilt:
         for finding in opened:
             lost = shard is None or finding.shard == shard
             if lost and finding.group and finding.incident and KINDS[finding.kind].phases:
-                self._held[finding.incident] = _held(finding, self._settings)
-                self._subjects[_subject(finding)] = finding.incident
+                self._held[finding.incident] = Held.of(finding, self._settings)
+                self._subjects[subject_of(finding)] = finding.incident
 
     def on_batch(self, told: Iterable[Finding], reading: Reading) -> Outcome:
         """Return what is told of the findings `told` of a batch, under the incidents that they belong to."""
@@ -124,9 +120,10 @@ class Rebuilt:
     def _reread(self, finding: Finding) -> None:
         """Follow what history opens and resolves: what is open in the end the new state has found again."""
         if finding.phase == "resolved":
-            before = self._joined.pop(finding.incident or "", [finding.incident])[0]
+            incident = finding.incident or ""
+            before, _ = self._joined.pop(incident, (incident, 0))
             if before in self._held:
-                self._held[before]["as"] = ""
+                self._held[before].going_on = ""
         elif finding.phase is not None:
             self._join(finding)
 
@@ -163,21 +160,22 @@ class Rebuilt:
         """End that the group is empty, unless the new state knows it and ends it itself."""
         for kind in _OF_EMPTY:
             name = self._subjects.get((kind, group, ""))
-            if name is not None and not self._held[name]["as"]:
+            if name is not None and not self._held[name].going_on:
                 self._end(name, _REFILLED, outcome, now)
 
     def _join(self, finding: Finding) -> None:
         """Let the incident of `finding` be the one that is held about the same, if there is one."""
-        name = self._subjects.get(_subject(finding))
-        if name is None or self._held[name]["as"]:
+        name = self._subjects.get(subject_of(finding))
+        if name is None or self._held[name].going_on:
             return
-        self._held[name]["as"] = finding.incident
-        if finding.incident != name:
-            self._joined[finding.incident or ""] = [name, self._held[name]["opened_at"]]
+        incident = finding.incident or ""
+        self._held[name].going_on = incident
+        if incident != name:
+            self._joined[incident] = name, self._held[name].opened_at
 
     def _remove(self, outcome: Outcome, now: int) -> None:
         """Tell which groups are gone: history has no record of them."""
-        if self._missing and now >= self._live_at + _SETTLED_MS:
+        if self._missing and now >= self._live_at + SETTLED_MS:
             outcome.gone = sorted(self._missing)
             outcome.ended += [self._removal(group, now) for group in outcome.gone]
             self._missing = set()
@@ -185,48 +183,48 @@ class Rebuilt:
     def _learn(self, reading: Reading) -> None:
         self._missing.difference_update(reading.groups, reading.removed)
         for held in self._held.values():
-            summary = reading.groups.get(held["subject"][1])
+            summary = reading.groups.get(held.subject[1])
             if summary is not None:
-                held["empty"] = summary.get("state") == Status.EMPTY
+                held.empty = summary.get("state") == Status.EMPTY
 
     def _settle(self, outcome: Outcome, gone: frozenset[str], now: int) -> None:
         """Let go of what goes on; resolve what is over, or was not seen again in time."""
         for name, held in list(self._held.items()):
-            kind, group, _ = held["subject"]
+            kind, group, _ = held.subject
             if group in gone:
                 self._end(name, _GONE, outcome, now)
-            elif held["as"]:
+            elif held.going_on:
                 # A removal that waited for the next record when the state was lost ends nothing anew: its
                 # findings are of a record that was read before.
-                if now >= self._live_at + _SETTLED_MS:
+                if now >= self._live_at + SETTLED_MS:
                     self._drop(name)
             elif kind == Kind.GROUP_EMPTY:
-                if not held["empty"]:
+                if not held.empty:
                     self._end(name, _REFILLED, outcome, now)
-            elif now >= self._live_at + held["patience"]:
+            elif now >= self._live_at + held.patience:
                 self._end(name, _UNSEEN, outcome, now)
 
     def _end(self, name: str, why: str, outcome: Outcome, now: int) -> None:
         held = self._drop(name)
         if held is None:
             return
-        kind, group, _ = held["subject"]
+        kind, group, _ = held.subject
         outcome.ended.append(
             Finding(
                 id=finding_id(self._cluster, Kind(kind), group, f"{name}/rebuilt", phase="resolved"),
                 kind=Kind(kind),
                 scope=Scope.GROUP,
-                severity=Severity(held["severity"]),
+                severity=held.severity,
                 evidence="derived",
                 cluster=self._cluster,
                 group=group,
-                group_type=held["group_type"],
-                shard=held["shard"],
+                group_type=held.group_type,
+                shard=held.shard,
                 at=now,
                 causes=(CauseEntry(Cause.STATE_REBUILT, 1.0, why),),
                 incident=name,
                 phase="resolved",
-                opened_at=held["opened_at"],
+                opened_at=held.opened_at,
                 resolution="expired",
                 details={},
             )
@@ -234,8 +232,8 @@ class Rebuilt:
 
     def _drop(self, name: str) -> Held | None:
         held = self._held.pop(name, None)
-        if held is not None and self._subjects.get(tuple(held["subject"])) == name:
-            del self._subjects[tuple(held["subject"])]
+        if held is not None and self._subjects.get(held.subject) == name:
+            del self._subjects[held.subject]
         return held
 
     def _removal(self, group: str, now: int) -> Finding:
@@ -253,33 +251,3 @@ class Rebuilt:
             causes=(CauseEntry(Cause.UNKNOWN, 1.0, _GONE),),
             details={},
         )
-
-
-def _subject(finding: Finding) -> Subject:
-    """Return what an incident is about: two of one subject are one."""
-    return finding.kind, finding.group or "", part_of(finding)
-
-
-def _held(finding: Finding, settings: DetectionSettings) -> Held:
-    return {
-        "subject": list(_subject(finding)),
-        "shard": finding.shard,
-        "group_type": finding.group_type,
-        "severity": finding.severity,
-        "opened_at": finding.at if finding.opened_at is None else finding.opened_at,
-        "patience": _patience(finding, settings.for_group(finding.group or "")),
-        "empty": True,
-        "as": "",
-    }
-
-
-def _patience(finding: Finding, settings: DetectionSettings) -> int:
-    """How long (ms) after history was read the new state may need to find the same again."""
-    longest = 0
-    if finding.kind is Kind.STORM:
-        longest = settings.storm_quiet_ms
-    elif finding.kind in {Kind.REBALANCE_IN_PROGRESS, Kind.REBALANCE_STUCK}:
-        longest = settings.stuck_after_ms
-    elif finding.kind is Kind.MEMBER_SILENT:
-        longest = int(finding.details.get("silence_ms", 0))
-    return max(0, min(longest, _LONGEST_MS)) + _SETTLED_MS

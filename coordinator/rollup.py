@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from rebalance_monitor.coordinator.bursts import Bursts
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import CauseEntry, Finding, finding_id, record_anchor
@@ -24,6 +26,36 @@ if TYPE_CHECKING:
 _TALLY_MS = 1_000
 
 
+class Unreadable(msgspec.Struct):
+    """Unreadable records of one reason in the window: [second, count] each; times in ms.
+
+    `last` is when the newest was read, `incident` "" until there are enough, `opened` when there were.
+    """
+
+    last: int
+    opened: int
+    incident: str = ""
+    counts: list[list[int]] = msgspec.field(default_factory=list)
+
+    def add(self, at: int, number: int, window_ms: int) -> int:
+        """Count `number` more; return how many there are in the window."""
+        self.last = max(self.last, at)
+        self.counts = [entry for entry in self.counts if entry[0] > self.last - window_ms]
+        _count(self.counts, _second(at), number)
+        return self.total
+
+    @property
+    def total(self) -> int:
+        """How many there are."""
+        return sum(count for _, count in self.counts)
+
+    def set_back(self, now: int) -> None:
+        """Go on from `now` where the clock that saw the rest was ahead of it."""
+        if self.last > now:
+            self.last, self.opened = now, min(self.opened, now)
+            self.counts = [[_second(now), self.total]]
+
+
 class RollUp:
     """The roll-up; `state` is what `snapshot` returned, None for a new start."""
 
@@ -34,16 +66,16 @@ class RollUp:
         self._cluster = cluster
         memory = state or {}
         self._bursts = Bursts(settings, cluster, memory.get("bursts"))
-        self._reasons: dict[str, dict[str, Any]] = dict(memory.get("reasons", {}))
+        self._reasons = msgspec.convert(memory.get("reasons", {}), dict[str, Unreadable])
 
     def snapshot(self) -> dict[str, Any]:
         """JSON-able memory for the ledger."""
-        return {"bursts": self._bursts.snapshot(), "reasons": self._reasons}
+        return {"bursts": self._bursts.snapshot(), "reasons": msgspec.to_builtins(self._reasons)}
 
     def on_batch(self, findings: Iterable[Finding], stats: Iterable[StatOut], batch_ts: int) -> list[Finding]:
         """Take one batch's findings and counters; `batch_ts` (ms) only goes back with the driver's clock."""
-        for memory in self._reasons.values():
-            _set_back(memory, batch_ts)
+        for unreadable in self._reasons.values():
+            unreadable.set_back(batch_ts)
         found = self._bursts.on_batch(findings, batch_ts)
         for stat in stats:
             if stat.kind == "unreadable":
@@ -51,47 +83,37 @@ class RollUp:
         return found + self._readable_again(batch_ts)
 
     def _unreadable(self, data: dict[str, Any], at: int) -> list[Finding]:
-        reason = str(data["reason"])
-        memory = self._reasons.setdefault(reason, {"counts": [], "incident": "", "opened": at, "last": at})
-        memory["last"] = max(memory["last"], at)
-        since = memory["last"] - self._settings.unreadable_window_ms
-        memory["counts"] = [entry for entry in memory["counts"] if entry[0] > since]
-        _count(memory["counts"], _second(at), int(data["count"]))
-        total = sum(count for _, count in memory["counts"])
-        if memory["incident"] or total < self._settings.unreadable_threshold:
+        reason, window = str(data["reason"]), self._settings.unreadable_window_ms
+        unreadable = self._reasons.setdefault(reason, Unreadable(at, at))
+        total = unreadable.add(at, int(data["count"]), window)
+        if unreadable.incident or total < self._settings.unreadable_threshold:
             return []
         anchor = record_anchor(int(data["shard"]), int(data["first_offset"]), at) + f"/{reason}"
-        memory["opened"] = at
-        memory["incident"] = finding_id(
-            self._cluster, Kind.UNREADABLE_RECORDS, "cluster", anchor, phase="opened"
-        )
+        unreadable.opened, unreadable.incident = at, self._id(anchor, "opened")
         details: Details = {
             "reason": reason,
             "count": total,
-            "window_ms": self._settings.unreadable_window_ms,
+            "window_ms": window,
             "sample": f"{data['shard']}/{data['first_offset']}",
         }
-        return [self._about(memory, at, "opened", details, memory["incident"])]
+        return [self._about(unreadable, at, "opened", details, unreadable.incident)]
 
     def _readable_again(self, now: int) -> list[Finding]:
         found = []
-        for reason, memory in list(self._reasons.items()):
-            over = memory["last"] + self._settings.unreadable_window_ms
+        for reason, unreadable in list(self._reasons.items()):
+            over = unreadable.last + self._settings.unreadable_window_ms
             if now < over:
                 continue
             del self._reasons[reason]
-            if memory["incident"]:
-                identity = finding_id(
-                    self._cluster,
-                    Kind.UNREADABLE_RECORDS,
-                    "cluster",
-                    f"{memory['incident']}/{over}",
-                    phase="resolved",
-                )
-                found.append(self._about(memory, over, "resolved", {"reason": reason}, identity))
+            if unreadable.incident:
+                identity = self._id(f"{unreadable.incident}/{over}", "resolved")
+                found.append(self._about(unreadable, over, "resolved", {"reason": reason}, identity))
         return found
 
-    def _about(self, memory: dict[str, Any], at: int, phase: str, details: Details, identity: str) -> Finding:
+    def _id(self, anchor: str, phase: str) -> str:
+        return finding_id(self._cluster, Kind.UNREADABLE_RECORDS, "cluster", anchor, phase=phase)
+
+    def _about(self, unreadable: Unreadable, at: int, phase: str, details: Details, identity: str) -> Finding:
         return Finding(
             id=identity,
             kind=Kind.UNREADABLE_RECORDS,
@@ -100,9 +122,9 @@ class RollUp:
             evidence="read",
             cluster=self._cluster,
             at=at,
-            incident=memory["incident"],
+            incident=unreadable.incident,
             phase=phase,
-            opened_at=memory["opened"],
+            opened_at=unreadable.opened,
             resolution="quiet" if phase == "resolved" else None,
             details=details,
         )
@@ -140,15 +162,6 @@ def degraded(
         resolution="quiet" if phase == "resolved" else None,
         details={"cause": cause.value, **details},
     )
-
-
-def _set_back(memory: dict[str, Any], now: int) -> None:
-    """Go on from `now` (ms) where the clock that saw the rest was ahead of it."""
-    if memory["last"] <= now:
-        return
-    total = sum(count for _, count in memory["counts"])
-    memory["last"], memory["opened"] = now, min(memory["opened"], now)
-    memory["counts"] = [[_second(now), total]]
 
 
 def _second(at: int) -> int:
