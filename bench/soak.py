@@ -21,6 +21,7 @@ import tempfile
 import time
 from contextlib import suppress
 from dataclasses import astuple, dataclass, fields
+from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
@@ -101,10 +102,10 @@ def _samples(rig: Rig, minutes: float, every_s: float) -> Iterator[Sample]:
 
 
 def _sample(rig: Rig, minute: float, every_s: float) -> Sample:
-    looks, until = [], time.monotonic() + every_s
+    looks, page, until = [], rig.job.page(), time.monotonic() + every_s
     while time.monotonic() < until:
         time.sleep(LOOK_EVERY_S)
-        looks.append(_look(rig))
+        looks.append(_look(rig, page))
     driver, workers, jvm = (sum(values) / len(looks) for values in list(zip(*looks, strict=True))[:3])
     disk = sum(map(_size, rig.job.storage.rglob("*"))) / MB
     jvms = _jvms(rig.job.below())
@@ -119,12 +120,12 @@ def _size(path: Path) -> int:
     return 0
 
 
-def _look(rig: Rig) -> tuple[float, float, float, float]:
+def _look(rig: Rig, page: str | None) -> tuple[float, float, float, float]:
     """Driver, Python workers, JVM and what RocksDB says that it has, MB."""
     below = rig.job.below()
     jvms = _jvms(below)
     workers = [pid for pid in below if "pyspark" in command_line(pid) and pid not in jvms]
-    return resident([rig.job.pid]), resident(workers), resident(jvms), state_store(rig.job.page())
+    return resident([rig.job.pid]), resident(workers), resident(jvms), state_store(page)
 
 
 def _jvms(below: list[int]) -> list[int]:
@@ -135,7 +136,7 @@ def state_store(page: str | None) -> float:
     """Give what RocksDB says that it has in memory, MB; -1 where the job shows no page."""
     if page is None:
         return -1
-    with suppress(OSError), urlopen(urljoin(page, "metrics"), timeout=60) as answer:  # noqa: S310 - its own
+    with suppress(OSError, HTTPException), urlopen(urljoin(page, "metrics"), timeout=60) as answer:  # noqa: S310 - its own
         for line in answer.read().decode().splitlines():
             if line.startswith(STORE_MEMORY):
                 return float(line.split()[-1]) / MB

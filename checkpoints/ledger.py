@@ -109,16 +109,13 @@ class Ledger:
     def __init__(self, folder: Place) -> None:
         self._path = folder / "snapshot.json"
         self._body = b""
-        folder.mkdir(parents=True, exist_ok=True)
 
     def load(self) -> Snapshot:
         """Return the last committed snapshot, an empty one at the very first start. Raises LedgerError."""
         try:
-            text = self._path.read_text(encoding="utf-8")
+            return _from_json(json.loads(self._path.read_text(encoding="utf-8")))
         except FileNotFoundError:
             return Snapshot()
-        try:
-            return _from_json(json.loads(text))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise LedgerError(
                 f"{self._path} cannot be read ({error}). It was written by another version or is damaged: "
@@ -132,6 +129,7 @@ class Ledger:
         """
         body = {"format": FORMAT} | {name: getattr(snapshot, name) for name in _NAMES}
         encoded = json.dumps(body, separators=(",", ":")).encode()
+        self._path.parent.mkdir(parents=True, exist_ok=True)
         replace_file(self._path, encoded)
         self._body = encoded
 

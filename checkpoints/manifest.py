@@ -96,11 +96,9 @@ def require_match(stored: Identity, found: Identity) -> None:
 def read_manifest(path: Place) -> Manifest | None:
     """Return the manifest at `path`, None where there is none yet. Raises ManifestError on any other file."""
     try:
-        text = path.read_text(encoding="utf-8")
+        return _from_json(json.loads(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
         return None
-    try:
-        return _from_json(json.loads(text))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ManifestError(
             f"{path} cannot be read ({error}): it was written by another version or is damaged. {REBUILD}"

@@ -21,7 +21,7 @@ VERSION = "v1"
 
 
 class SparkLogError(ConfigError):
-    """Spark's log in the checkpoint cannot be read; the message names the file."""
+    """Spark's log in the checkpoint cannot be read; the first sentence names the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +50,8 @@ def read_spark_log(checkpoint: Place) -> SparkLog:
     try:
         at, ends = _parsed(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise SparkLogError(
-            f"{path} cannot be read ({error}): the checkpoint is damaged. {REBUILD}"
-        ) from error
+        damaged = f"{path} cannot be read ({error}): the checkpoint is damaged."
+        raise SparkLogError(damaged, REBUILD) from error
     return SparkLog(begun, committed, at, ends)
 
 

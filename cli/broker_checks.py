@@ -90,16 +90,22 @@ def cluster_access(admin: "ClusterAdmin", _settings: "Settings") -> Result:
     return Result("probe access", fine, found, "Grant Describe on the cluster.", optional=True)
 
 
-def member_access(admin: "ClusterAdmin", _settings: "Settings") -> Result:
-    """Check whether the members of some groups may be seen while these rebalance."""
+def member_access(admin: "ClusterAdmin", settings: "Settings") -> Result:
+    """Check whether the members of some groups, of those that may be listed, may be seen too."""
+    name, remedy = "members", "Grant Describe on the groups (`*`)."
+    if admin.topic(settings.source.topic) is None:
+        # Asking for a group would make the brokers create the topic.
+        return Result(name, ok=True, found="not checked: the topic does not exist")
     listed = {str(group["group_id"]) for one in admin.brokers() for group in admin.list_groups(one.id)}
+    # A group need not exist to be asked for; the permission is wanted before there is one.
     asked = sorted(listed)[:GROUPS_ASKED] or ["doctor"]
     hidden = [group for group in asked if not admin.may_describe_group(group)]
-    found = f"Describe on {len(asked) - len(hidden)} of {len(asked)} group(s) asked"
-    if hidden:
-        found = f"no Describe on {len(hidden)} of {len(asked)} group(s) asked, such as {hidden[0]}: of a "
-        found += "rebalance that goes on the probe sees no members"
-    return Result("members", not hidden, found, "Grant Describe on the groups (`*`).", optional=True)
+    if not hidden:
+        return Result(name, ok=True, found=f"Describe on {len(asked)} of {len(asked)} group(s) asked")
+    found = f"no Describe on {len(hidden)} of {len(asked)} group(s) asked"
+    found += f", such as {hidden[0]!r}" if listed else ""
+    found += ": of a rebalance that goes on the probe sees no members"
+    return Result(name, ok=False, found=found, remedy=remedy, optional=True)
 
 
 def probe(admin: "ClusterAdmin", _settings: "Settings") -> Result:

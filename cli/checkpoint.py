@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rebalance_monitor.checkpoints.inspection import Generation, Inspection
-    from rebalance_monitor.checkpoints.places import Place
     from rebalance_monitor.config.model import Settings
     from rebalance_monitor.streaming.storage import Storage
     from rebalance_monitor.streaming.stored_state import StoredShard
@@ -38,13 +37,16 @@ def inspect(config: Path | None, assignments: tuple[str, ...], output: Form) -> 
 
     settings = load_settings(config, assignments)
     storage = storage_of(settings)
-    found = look(storage.manifest, storage.states, _elsewhere(storage))
+    found = look(storage.manifest, storage.states)
     if output is Form.TABLE and found.manifest:
         identity = found.manifest.identity
         click.echo(f"cluster {identity.cluster_id or '-'}, topic id {identity.topic_id or '-'}")
         click.echo(f"{identity.shards} partitions, {identity.buckets} bucket(s) each")
         click.echo(f"state format {identity.codec_version}, last run by {identity.product_version}\n")
     write_rows([_row(generation, found) for generation in found.generations], output)
+    for generation in found.generations:
+        if generation.out_of_reach:
+            click.echo(f"{_kept(generation)} is not looked at: {generation.out_of_reach}", err=True)
     problems = _problems(found, storage, settings)
     for problem in problems:
         click.echo(problem, err=True)
@@ -119,35 +121,29 @@ def prune(*, config: Path | None, assignments: tuple[str, ...], yes: bool) -> in
     from rebalance_monitor.checkpoints.files import locked
     from rebalance_monitor.checkpoints.inspection import inspect as look
     from rebalance_monitor.checkpoints.inspection import remove, superseded
-    from rebalance_monitor.checkpoints.places import place_at
 
     storage = storage_of(load_settings(config, assignments))
+    left = False
     with locked(storage.root):
-        # What lies elsewhere would stay there for ever, for nothing would name it any more.
-        elsewhere = place_at(storage.elsewhere) if storage.remote else None
-        found = look(storage.manifest, storage.states, elsewhere)
+        found = look(storage.manifest, storage.states)
         if found.manifest is None:
             click.echo("There is no readable manifest, so nobody knows which state is in use.", err=True)
             return ExitCode.PROBLEMS
         for generation in superseded(found):
-            click.echo(
-                f"{'removed' if yes else 'would remove'} state {generation.number}: {generation.size:,} bytes"
-            )
+            if generation.out_of_reach:
+                # Without its folder here nothing would name it any more, and it would stay for ever.
+                click.echo(f"{_kept(generation)} cannot be removed: {generation.out_of_reach}", err=True)
+                left = True
+                continue
             if yes:
-                remove(storage.states, generation, elsewhere)
-    return ExitCode.FINE
+                remove(storage.states, generation)
+            says = "removed" if yes else "would remove"
+            click.echo(f"{says} state {generation.number}: {generation.size:,} bytes")
+    return ExitCode.PROBLEMS if left else ExitCode.FINE
 
 
-def _elsewhere(storage: "Storage") -> "Place | None":
-    """Return the folder in which Spark keeps its checkpoints, if they lie elsewhere and can be reached."""
-    from rebalance_monitor.checkpoints.errors import FolderError
-    from rebalance_monitor.checkpoints.places import place_at
-
-    try:
-        return place_at(storage.elsewhere) if storage.remote else None
-    except (FolderError, OSError) as error:
-        click.echo(f"What Spark keeps elsewhere is not looked at: {error}", err=True)
-        return None
+def _kept(generation: "Generation") -> str:
+    return f"What Spark keeps of state {generation.number} in {generation.elsewhere}"
 
 
 def _row(generation: "Generation", found: "Inspection") -> dict[str, object]:
@@ -175,6 +171,7 @@ def _time(at: int) -> str | None:
 @contextmanager
 def _keys(settings: "Settings") -> "Iterator[Iterator[StoredShard]]":
     from rebalance_monitor.checkpoints.inspection import inspect as look
+    from rebalance_monitor.checkpoints.places import is_uri
     from rebalance_monitor.config.errors import ConfigError
     from rebalance_monitor.streaming.session import kafka_jars, start_session
     from rebalance_monitor.streaming.stored_state import stored_shards
@@ -186,7 +183,7 @@ def _keys(settings: "Settings") -> "Iterator[Iterator[StoredShard]]":
         raise ConfigError(f"{storage.root} holds no state that can be read: {said}")
     location = storage.location(found.manifest.generation)
     # What reaches another file system stands with Kafka's connector in `packages:` or `jars:`.
-    jars = kafka_jars(settings) if "://" in location else []
+    jars = kafka_jars(settings) if is_uri(location) and not location.startswith("file:") else []
     session = start_session("rebalance-monitor-checkpoint", settings.spark.properties(), jars)
     try:
         yield stored_shards(session, location)

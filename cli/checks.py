@@ -95,7 +95,7 @@ def packages(_settings: "Settings") -> Result:
         seen.append(f"{name} {text}")
         if not least <= numbers(text) < below:
             wrong.append(f"{name} must be >= {dotted(least)} and < {dotted(below)}, not {text}")
-    remedy = "Install versions within these bounds, or the pinned set: docs/howto/systemd.md has the commands."
+    remedy = "Install versions within these bounds, or the pinned set as docs/howto/systemd.md does."
     return Result("packages", not wrong, "; ".join(wrong) or ", ".join(seen), remedy)
 
 

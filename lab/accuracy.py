@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.lab.broker import DEFAULT_VERSION
 from rebalance_monitor.lab.campaign import Campaign, keep_going
 from rebalance_monitor.lab.job import Job
 from rebalance_monitor.lab.origin import origin
 from rebalance_monitor.lab.report import DEVELOPED_ON, Scored, page
-from rebalance_monitor.lab.results import LIVE, REPLAY, Result, keep, pooled, read_result, result_of
+from rebalance_monitor.lab.results import LIVE, REPLAY, Result, identity, keep, pooled, read_result, result_of
 from rebalance_monitor.lab.scenario import names
 from rebalance_monitor.lab.score import unmatched
 from rebalance_monitor.lab.suite import MAX_PYTHONS, broker_for, clusters_for, jobs_for, run_suite
@@ -109,7 +110,12 @@ def run(
     type=click.Path(path_type=Path, exists=True),
     help="Only score these: suite folders, or folders of results that were kept.",
 )
-@click.option("--keep", "kept", type=click.Path(path_type=Path), help="Keep the results in this folder.")
+@click.option(
+    "--keep",
+    "kept",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Keep the results in this folder.",
+)
 @click.option("--live/--no-live", default=True, show_default=True, help="Let the streaming job watch.")
 @click.option("--misses", is_flag=True, help="List on stderr what was missed and what was wrong.")
 @click.option("--write", type=click.Path(path_type=Path), help="Write the page here as well.")
@@ -125,8 +131,16 @@ def main(**options: Any) -> None:  # noqa: ANN401 - click's values
         results = keep_going(campaign, run)
         command = "make accuracy-full"
     else:
-        results = [one for folder in _folders(options) for one in _results(folder, options)]
+        results = [one for folder in _folders(options) for one in _results(folder)]
         command = "make accuracy" + (" (several runs, scored together)" if len(results) > 1 else "")
+    results = _once(results)
+    if not results:
+        raise click.ClickException("Nothing ran, so there is nothing to say.")
+    for result in results:
+        if options["misses"]:
+            _list_misses(result)
+        if options["kept"] is not None:
+            click.echo(f"kept {keep(result, options['kept'])}", err=True)
     notes = [*_noted(options["folders"]), *options["notes"]]
     text = page(origin(command, results, notes), sections(results))
     click.echo(text)
@@ -157,31 +171,36 @@ def _folders(options: dict[str, Any]) -> Sequence[Path]:
     return run(jobs, folder, version, seed, **how)
 
 
-def _results(folder: Path, options: dict[str, Any]) -> list[Result]:
+def _results(folder: Path) -> list[Result]:
     """Score a suite, or read what was kept."""
-    results = _kept(folder)
+    if (folder / "suite.json").exists():
+        return [result_of(read_suite(folder))]
+    try:
+        results = [read_result(path) for path in sorted(folder.glob("*.json.gz"))]
+    except ConfigError as error:
+        raise click.ClickException(str(error)) from error
     if not results:
-        if not (folder / "suite.json").exists():
-            raise click.ClickException(
-                f"{folder} is neither a suite (no suite.json) nor holds results (no *.json.gz)."
-            )
-        results = [result_of(read_suite(folder))]
-    for result in results:
-        if options["misses"]:
-            _list_misses(result)
-        if options["kept"] is not None:
-            click.echo(f"kept {keep(result, options['kept'])}", err=True)
+        raise click.ClickException(
+            f"{folder} is neither a suite (no suite.json) nor holds results (no *.json.gz)."
+        )
     return results
 
 
-def _kept(folder: Path) -> list[Result]:
-    return [read_result(path) for path in sorted(folder.glob("*.json.gz"))]
+def _once(results: Sequence[Result]) -> list[Result]:
+    """Leave out runs that are there twice, as a suite and as what was kept of it: the first counts."""
+    found: dict[tuple[object, ...], Result] = {}
+    for result in results:
+        about = result.about
+        if found.setdefault(identity(result), result) is not result:
+            click.echo(f"counted once: seed {about['seed']} on Kafka {about['kafka']}", err=True)
+    return list(found.values())
 
 
 def _noted(folders: Sequence[Path]) -> list[str]:
     """Give the remarks that lie beside results that were kept."""
     paths = (folder / NOTES for folder in folders)
-    return [line for path in paths if path.exists() for line in path.read_text(encoding="utf-8").splitlines()]
+    texts = (path.read_text(encoding="utf-8") for path in paths if path.exists())
+    return [line for text in texts for line in text.splitlines() if line.strip()]
 
 
 def _list_misses(result: Result) -> None:

@@ -66,8 +66,9 @@ def origin(command: str, results: Sequence[Result], notes: Sequence[str] = ()) -
 
 def _judges(abouts: Sequence[dict[str, Any]]) -> list[str]:
     """Say whose code judged results that were kept."""
-    commits = sorted({str(about["judged_by"]) for about in abouts if about.get("judged_by")})
-    return [f"Judged when they were recorded, by the code of {', '.join(commits)}."] if commits else []
+    judges = Counter(str(about["judged_by"]) for about in abouts if about.get("judged_by"))
+    said = ", ".join(f"{count} by the code of {commit}" for commit, count in sorted(judges.items()))
+    return [f"Of {len(abouts)} results these were judged when they were kept: {said}."] if judges else []
 
 
 def _herds(spoilt: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:

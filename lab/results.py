@@ -11,12 +11,14 @@ import gzip
 import json
 import subprocess
 import sys
+import zlib
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.cluster.errors import DependencyError
+from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.coordinator.findings import Finding, from_json
 from rebalance_monitor.coordinator.kinds import Kind, Severity
 from rebalance_monitor.lab.foldstate import Fact
@@ -152,21 +154,40 @@ def write_result(result: Result, path: Path) -> None:
 
 
 def read_result(path: Path) -> Result:
-    """Read a result that was kept."""
-    stored = path.read_bytes()
-    raw = json.loads(gzip.decompress(stored) if path.suffix == ".gz" else stored)
-    facts = [Fact(**fact) for fact in raw["facts"]]
-    claims = {way: [Claim(**one) for one in found] for way, found in raw["claims"].items()}
-    return Result(**{**raw, "facts": facts, "claims": claims})
+    """Read a result that was kept. Raises ConfigError where that is not possible."""
+    try:
+        stored = path.read_bytes()
+        raw = json.loads(gzip.decompress(stored) if path.suffix == ".gz" else stored)
+        facts = [Fact(**fact) for fact in raw["facts"]]
+        claims = {way: [Claim(**one) for one in found] for way, found in raw["claims"].items()}
+        return Result(**{**raw, "facts": facts, "claims": claims})
+    except (OSError, EOFError, ValueError, KeyError, TypeError, zlib.error) as error:
+        raise ConfigError(
+            f"{path} cannot be read ({type(error).__name__}: {error}): it is damaged, or was kept by another "
+            "version. Remove it, and keep the suite again if it is still there."
+        ) from error
 
 
 def keep(result: Result, folder: Path) -> Path:
-    """Keep a result beside others, with the commit of the code that judged it; give its file."""
-    about = {**result.about, "judged_by": _commit()}
-    began = datetime.fromtimestamp(about["began"] / 1000, UTC)
-    path = folder / f"{began:%Y-%m-%d-%H%M%S}-{about['kafka']}-seed{about['seed']}.json.gz"
+    """Keep a result beside others, with the commit of the code that judged it; give its file.
+
+    A result of the same runs that was kept before is replaced.
+    """
+    about = {"judged_by": _commit(), **result.about}
+    name = f"{_moment(about['began'])}-{about['kafka']}-seed{about['seed']}"
+    path = folder / f"{name}-{len(result.families)}-groups.json.gz"
     write_result(replace(result, about=about), path)
     return path
+
+
+def identity(result: Result) -> tuple[object, ...]:
+    """Give what tells a result's runs from those of others."""
+    about = result.about
+    return about["kafka"], about["seed"], about["began"], frozenset(result.families)
+
+
+def _moment(at: int) -> str:
+    return f"{datetime.fromtimestamp(at / 1000, UTC):%Y-%m-%d-%H%M%S}{at % 1000:03}"
 
 
 def _commit() -> str:

@@ -182,8 +182,8 @@ def varied(scenario: Scenario, seed: int, slower: float = 1.0, *, grow: bool = F
     """Give the scenario with times and time-outs varied by `seed` and stretched by `slower`.
 
     With `grow` up to two members more stand by, where nothing is done to all members at once. The poll
-    interval is never nearer to the session timeout than their defaults are here, 8 s to 6 s. Seed 0 varies
-    nothing.
+    interval is never nearer to the session timeout than their defaults are here, 8 s to 6 s, unless the
+    scenario sets them. Seed 0 varies nothing.
     """
     if seed == 0:
         return scenario

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 import structlog
 
 from rebalance_monitor.checkpoints.errors import FolderError
+from rebalance_monitor.checkpoints.files import replace_file
+from rebalance_monitor.checkpoints.inspection import ELSEWHERE
 from rebalance_monitor.checkpoints.ledger import Ledger
 from rebalance_monitor.checkpoints.manifest import (
     Identity,
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.streaming.storage import Storage
 
 log = structlog.get_logger()
+_ASKED = "asked for by storage.rebuild ({})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,19 +77,16 @@ def plan_state(storage: Storage, facts: TopicFacts, settings: Settings, *, rebui
     """Return the state to run on and record it. Raises ManifestError where the stored one does not fit."""
     found = identity_of(facts, settings)
     storage.give_name()
-    stored, rebuilt = _stored(storage.manifest, settings.storage.rebuild, rebuild=rebuild)
-    spark_log = None if stored is None else _spark_log(storage, stored.generation)
-    lost = "" if stored is None else _lost(storage, stored, spark_log)
-    if lost:
-        log.warning("the checkpoint is gone: state is rebuilt", why=lost)
-        rebuilt, stored = lost, None
+    stored, rebuilt, spark_log = _chosen(storage, settings, rebuild=rebuild)
     if stored is not None:
-        plan = _resumed(storage, stored, found, facts, spark_log or SparkLog())
+        plan = _resumed(storage, stored, found, facts, spark_log)
     else:
         number = next_generation(storage.states)
         word = settings.storage.rebuild
         manifest = Manifest(found, number, _history(facts, settings), word, storage.elsewhere, rebuilt)
         plan = StatePlan(manifest, storage.checkpoint(number), storage.location(number), rebuilt)
+    if rebuilt:
+        log.warning("the state is built anew", why=rebuilt)
     says = "resuming" if stored else "beginning a new state"
     log.info(says, generation=plan.manifest.generation, partitions=facts.partitions)
     # The manifest first: a folder that no manifest names is passed over by the next start.
@@ -97,21 +97,24 @@ def plan_state(storage: Storage, facts: TopicFacts, settings: Settings, *, rebui
         write_marks(storage.leaders, Marks())
     write_manifest(storage.manifest, plan.manifest)
     plan.checkpoint.mkdir(parents=True, exist_ok=True)
+    if storage.remote:
+        replace_file(plan.checkpoint / ELSEWHERE, plan.location.encode())
     return plan
 
 
 def outlook(storage: Storage, settings: Settings) -> list[str]:
     """Return why the next start will not go on with the state, as far as no broker is needed to know.
 
-    Nothing where it will, or was asked for a new one. Raises ManifestError, LedgerError, SparkLogError (files
-    that cannot be read), OSError.
+    Nothing where it will, or was asked for a new one. Raises ConfigError (a file that cannot be read),
+    OSError.
     """
-    stored, _ = _stored(storage.manifest, settings.storage.rebuild, rebuild=False)
+    Ledger(storage.ledger).load()
+    stored, rebuilt, _ = _chosen(storage, settings, rebuild=False)
     if stored is None:
-        return []
-    lost = _lost(storage, stored, _spark_log(storage, stored.generation))
-    if lost:
-        return [f"The next start makes state {stored.generation} anew from the topic: {lost}."]
+        # Who asked for a new one knows of it.
+        asked = rebuilt == _ASKED.format(settings.storage.rebuild)
+        why = rebuilt or "there is no manifest"
+        return [] if asked else [f"The next start makes a new state from the topic: {why}."]
     ends = dict.fromkeys(range(stored.identity.shards), 0)
     topic = TopicFacts(settings.source.topic, stored.identity.topic_id, stored.identity.cluster_id, {}, ends)
     try:
@@ -126,16 +129,28 @@ def told_rebuilt(storage: Storage, plan: StatePlan) -> None:
     write_manifest(storage.manifest, replace(plan.manifest, untold=""))
 
 
-def _lost(storage: Storage, stored: Manifest, spark_log: SparkLog | None) -> str:
-    """Return why there is no checkpoint to go on with, "" where there is one."""
+def _chosen(storage: Storage, settings: Settings, *, rebuild: bool) -> tuple[Manifest | None, str, SparkLog]:
+    """Return the manifest to go on with, None for none, why an earlier one is given up, and Spark's log."""
+    stored, rebuilt = _stored(storage.manifest, settings.storage.rebuild, rebuild=rebuild)
+    if stored is None:
+        return None, rebuilt, SparkLog()
     if not storage.checkpoint(stored.generation).is_dir():
-        return "its checkpoint was gone"
-    if stored.elsewhere != storage.elsewhere:
-        return "storage.checkpoint was changed"
+        return None, "its checkpoint was gone", SparkLog()
+    if stored.elsewhere != _elsewhere(storage):
+        return None, "storage.checkpoint was changed", SparkLog()
+    spark_log = _spark_log(storage, stored.generation)
     is_empty = spark_log is not None and spark_log.begun < 0
     if is_empty and Ledger(storage.ledger).load().generation == stored.generation:
-        return "its checkpoint was empty"
-    return ""
+        return None, "its checkpoint was empty", SparkLog()
+    return stored, rebuilt, spark_log or SparkLog()
+
+
+def _elsewhere(storage: Storage) -> str:
+    """Return where Spark writes its checkpoints; a place without a name yet is none that was written to."""
+    try:
+        return storage.elsewhere
+    except FileNotFoundError:
+        return storage.remote
 
 
 def _stored(path: Place, word: str, *, rebuild: bool) -> tuple[Manifest | None, str]:
@@ -147,9 +162,9 @@ def _stored(path: Place, word: str, *, rebuild: bool) -> tuple[Manifest | None, 
     except ManifestError:
         if not word:
             raise
-        return None, f"asked for by storage.rebuild ({word}), and its manifest could not be read"
+        return None, f"{_ASKED.format(word)}, and its manifest could not be read"
     if stored is not None and word not in {"", stored.rebuild}:
-        return None, f"asked for by storage.rebuild ({word})"
+        return None, _ASKED.format(word)
     return stored, ""
 
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from rebalance_monitor.cluster.jars import installed_spark, resolve_spark_kafka
 from rebalance_monitor.cluster.java import find_java
+from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.config.secrets import is_secret
 
 if TYPE_CHECKING:
@@ -126,8 +127,14 @@ def _log_layout() -> str:
 
 
 def shuffle_partitions(overrides: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> int:
-    """Return how many partitions the state of a query that begins now will have."""
-    return int(session_settings(overrides, (), environment)["spark.sql.shuffle.partitions"])
+    """Return how many partitions the state of a query that begins now will have. Raises ConfigError."""
+    text = session_settings(overrides, (), environment)["spark.sql.shuffle.partitions"]
+    if not text.isdecimal() or not int(text):
+        raise ConfigError(
+            f"spark.sql.shuffle.partitions must be a whole number from 1 on, not {text!r}: correct it under "
+            "`spark:`."
+        )
+    return int(text)
 
 
 def kafka_jars(settings: Settings) -> list[Path]:

@@ -65,7 +65,10 @@ class Storage:
         """The URI below which Spark writes the checkpoints, "" for `states`. Raises OSError, ConfigError."""
         if not self.remote:
             return ""
-        name = self.name.read_text(encoding="utf-8").strip()
+        try:
+            name = self.name.read_text(encoding="utf-8").strip()
+        except UnicodeDecodeError as error:
+            name = str(error)
         if not _NAME.fullmatch(name):
             raise ConfigError(
                 f"{self.name} holds {name!r}, which is no name of a checkpoint; remove the file"

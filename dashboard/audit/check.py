@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MISSING = (
-    "great-expectations is not installed, which audits need: pip install "
-    "'great-expectations>=1.3,<2', or build the image or archive with REQUIREMENTS=quality (or set audit.every_batches to 0)"
+    "great-expectations is not installed, which audits need: pip install 'great-expectations>=1.3,<2', or "
+    "build the image or archive with REQUIREMENTS=quality (or set audit.every_batches to 0)"
 )
 SHOWN = 5
 

@@ -100,7 +100,8 @@ def test_a_lost_checkpoint_and_a_damaged_one_are_problems(
     code, (damaged, lost) = look(tmp_path, capsys)
     assert code == 1
     assert "offsets/9 cannot be read" in damaged
-    assert "The next start makes state 2 anew from the topic: its checkpoint was gone." in lost
+    assert "`checkpoint prune` removes it" in damaged
+    assert lost == "The next start makes a new state from the topic: its checkpoint was gone."
 
 
 @pytest.mark.parametrize(
@@ -133,10 +134,50 @@ def test_a_checkpoint_that_lost_the_batches_it_had_told_is_a_problem(
     assert look(tmp_path, capsys) == (0, [])
     Ledger(tmp_path / "ledger").commit(Snapshot(generation=2))
     code, (lost,) = look(tmp_path, capsys)
-    assert (code, lost) == (1, "The next start makes state 2 anew from the topic: its checkpoint was empty.")
-    (tmp_path / "ledger" / "snapshot.json").write_text("{")
-    code, (damaged,) = look(tmp_path, capsys)
-    assert (code, "snapshot.json cannot be read" in damaged) == (1, True)
+    assert (code, lost) == (1, "The next start makes a new state from the topic: its checkpoint was empty.")
+
+
+@pytest.mark.parametrize("text", [b"{", b"\xff"])
+@pytest.mark.parametrize("name", ["manifest.json", "ledger/snapshot.json", "state/2/offsets/2"])
+def test_a_file_that_the_next_start_cannot_read_is_a_problem_with_its_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, text: bytes
+) -> None:
+    folder(tmp_path)
+    Ledger(tmp_path / "ledger").commit(Snapshot(generation=2))
+    (tmp_path / name).write_bytes(text)
+    code, said = look(tmp_path, capsys)
+    assert (code, f"{name} cannot be read" in said[0]) == (1, True), said
+
+
+def test_states_without_a_manifest_are_told_to_be_given_up_and_looking_writes_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    manifest, states = folder(tmp_path)
+    for name in ("offsets", "commits"):
+        remove_folder(states / "2" / name)
+    before = sorted(tmp_path.rglob("*"))
+    assert look(tmp_path, capsys)[0] == 0
+    assert sorted(tmp_path.rglob("*")) == before
+    manifest.unlink()
+    code, (said,) = look(tmp_path, capsys)
+    assert (code, said) == (1, "The next start makes a new state from the topic: there is no manifest.")
+
+
+def test_a_place_for_checkpoints_that_is_new_means_a_new_state(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder(tmp_path)
+    code, (said,) = look(tmp_path, capsys, "--set", f"storage.checkpoint={(tmp_path / 'new').as_uri()}")
+    assert (code, "storage.checkpoint was changed" in said) == (1, True)
+
+
+def test_a_number_of_partitions_that_is_none_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder(tmp_path)
+    (config := tmp_path / "monitor.yaml").write_text("spark: {spark.sql.shuffle.partitions: many}\n")
+    code, (said,) = look(tmp_path, capsys, "--config", str(config))
+    assert (code, "must be a whole number from 1 on, not 'many'" in said) == (1, True)
 
 
 def test_the_verb_says_it_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -153,41 +194,49 @@ def test_the_verb_says_it_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert run(["checkpoint", "inspect", "--set", f"storage.path={tmp_path / 'none'}"]) == 2
 
 
-def test_what_spark_keeps_elsewhere_is_told_and_removed_too(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder(tmp_path / "spark")
-    (tmp_path / "spark" / "manifest.json").rename(tmp_path / "manifest.json")
+def kept_elsewhere(root: Path) -> Path:
+    """Two generations of which Spark keeps the batches in another folder; return that one."""
+    folder(root / "spark")
+    kept = root / "spark" / "m7f3a00000001"
+    (root / "spark" / "state").rename(kept)
+    (root / "spark" / "manifest.json").unlink()
     for number in (1, 2):
-        (tmp_path / "state" / str(number)).mkdir(parents=True)
-    (tmp_path / "state" / "name").write_text("m7f3a00000001")
-    (tmp_path / "spark" / "state").rename(tmp_path / "spark" / "m7f3a00000001")
-    elsewhere = (tmp_path / "spark").as_uri()
-    stored = Manifest(IDENTITY, 2, {0: 4}, elsewhere=f"{elsewhere}/m7f3a00000001")
-    write_manifest(tmp_path / "manifest.json", stored)
-    at = ["--set", f"storage.path={tmp_path}", "--set", f"storage.checkpoint={elsewhere}"]
-    assert run(["checkpoint", "inspect", "-o", "json", *at]) == 0
+        (root / "state" / str(number)).mkdir(parents=True)
+        (root / "state" / str(number) / "elsewhere").write_text((kept / str(number)).as_uri())
+    (root / "state" / "name").write_text(kept.name)
+    write_manifest(root / "manifest.json", Manifest(IDENTITY, 2, {0: 4}, elsewhere=kept.as_uri()))
+    return kept
+
+
+@pytest.mark.parametrize("configured", [True, False])
+def test_what_spark_keeps_elsewhere_is_told_and_removed_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], *, configured: bool
+) -> None:
+    kept = kept_elsewhere(tmp_path)
+    at = ["--set", f"storage.path={tmp_path}"]
+    # Where the configuration names no such place any more, the next start makes a new state.
+    at += ["--set", f"storage.checkpoint={kept.parent.as_uri()}"] * configured
+    assert run(["checkpoint", "inspect", "-o", "json", *at]) == (0 if configured else 1)
     rows = json.loads(capsys.readouterr().out)
     assert [(row["state"], row["last batch"], row["read up to"]) for row in rows] == [(1, 9, 5), (2, 2, 11)]
     assert run(["checkpoint", "prune", "--yes", *at]) == 0
     assert {path.name for path in (tmp_path / "state").iterdir()} == {"2", "name"}
-    assert [path.name for path in (tmp_path / "spark" / "m7f3a00000001").iterdir()] == ["2"]
-    capsys.readouterr()
+    assert [path.name for path in kept.iterdir()] == ["2"]
 
 
 def test_nothing_is_removed_where_a_part_of_it_cannot_be_reached(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    manifest, states = folder(tmp_path)
-    (states / "name").write_text("m7f3a00000001")
-    there = "dbfs:/x/m7f3a00000001"
-    write_manifest(manifest, Manifest(IDENTITY, 2, {0: 4}, elsewhere=there))
-    unknown = ["--set", f"storage.path={tmp_path}", "--set", "storage.checkpoint=dbfs:/x"]
-    assert run(["checkpoint", "inspect", "-o", "json", *unknown]) == 0
+    kept_elsewhere(tmp_path)
+    (tmp_path / "state" / "1" / "elsewhere").write_text("dbfs:/x/m7f3a00000001/1")
+    at = ["--set", f"storage.path={tmp_path}"]
+    at += ["--set", f"storage.checkpoint={(tmp_path / 'spark').as_uri()}"]
+    assert run(["checkpoint", "inspect", "-o", "json", *at]) == 0
     shown = capsys.readouterr()
-    assert "not looked at" in shown.err
+    assert "What Spark keeps of state 1 in dbfs:/x/m7f3a00000001/1 is not looked at" in shown.err
     assert [row["state"] for row in json.loads(shown.out)] == [1, 2]
-    assert run(["checkpoint", "prune", "--yes", *unknown]) == 2
+    assert run(["checkpoint", "prune", "--yes", *at]) == 1
     shown = capsys.readouterr()
-    assert (shown.out, "dbfs" in shown.err) == ("", True)
-    assert {path.name for path in states.iterdir()} == {"1", "2", "name"}
+    assert "What Spark keeps of state 1 in dbfs:/x/m7f3a00000001/1 cannot be removed" in shown.err
+    assert shown.out == ""
+    assert (tmp_path / "state" / "1" / "elsewhere").exists()

@@ -9,10 +9,13 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from rebalance_monitor.cli.broker_checks import REMOTE
 from rebalance_monitor.cli.checks import BLIND_TRAP, blind_trap, numbers, packages, storage
 from rebalance_monitor.cli.main import run
+from rebalance_monitor.cluster.admin import ClusterAdmin
 from rebalance_monitor.config.load import load
 from rebalance_monitor.lab.broker import LabBroker
+from rebalance_monitor.lab.node import wait_until
 
 
 def test_switching_off_the_setting_that_lets_spark_see_is_a_problem() -> None:
@@ -85,6 +88,23 @@ def test_doctor_reads_through_spark_and_tells_a_blind_source_from_a_seeing_one(
     }
     assert lines["topic access"]["found"] == "Read and Describe on __consumer_offsets"
     assert done.returncode == code
+
+
+@pytest.mark.broker
+def test_no_check_makes_the_topic_that_is_not_there_yet(tmp_path: Path) -> None:
+    with LabBroker(folder=tmp_path) as broker:
+        settings = load(flags={"kafka.bootstrap_servers": broker.bootstrap})
+        topic = settings.source.topic
+        # The lab has made it by asking for a group, as a first consumer would.
+        client = AdminClient({"bootstrap.servers": broker.bootstrap})
+        client.delete_topics([topic])[topic].result()
+        with ClusterAdmin(settings.kafka.client_properties()) as admin:
+            assert wait_until(lambda: admin.topic(topic) is None, 30)
+            found = {name: check(admin, settings) for name, check in REMOTE.items()}
+            # A broker makes it within a moment.
+            assert not wait_until(lambda: admin.topic(topic) is not None, 3)
+    for name in ("topic", "topic access", "source's group", "members"):
+        assert "does not exist" in found[name].found
 
 
 @pytest.fixture(scope="module")

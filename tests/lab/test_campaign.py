@@ -1,5 +1,7 @@
+import gzip
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -28,23 +30,46 @@ def test_a_result_that_was_kept_reads_back_as_it_was(tmp_path: Path) -> None:
     assert read_result(tmp_path / "results" / "one.json") == _result("confluent", 3)
 
 
+def scored(*words: str | Path) -> tuple[str, str]:
+    """The page, and what was said beside it."""
+    done = CliRunner().invoke(main, [str(word) for word in words])
+    assert done.exit_code == 0, done.output
+    return done.stdout, done.stderr
+
+
 def test_a_folder_of_kept_results_gives_the_page_that_scoring_gave(tmp_path: Path) -> None:
-    kept, again = tmp_path / "kept", tmp_path / "again.md"
-    suite = tmp_path / "suite"
+    kept, suite = tmp_path / "kept", tmp_path / "suite"
     shutil.copytree(FIXTURES / "families-4.1.1", suite)
-    scored = CliRunner().invoke(main, ["--score", str(suite), "--keep", str(kept)])
+    first, said = scored("--score", suite, "--keep", kept)
     (path,) = kept.iterdir()
-    assert (path.name, scored.exit_code) == ("2026-11-21-055909-4.1.1-seed0.json.gz", 0)
-    (kept / "notes.txt").write_text("Nobody had looked at them.\n")
-    read = CliRunner().invoke(main, ["--score", str(kept), "--write", str(again)])
-    assert read.exit_code == 0, read.output
-    judged, noted = (
-        next(line for line in again.read_text().splitlines(keepends=True) if line.startswith(begin))
-        for begin in ("- Judged when", "- Nobody")
-    )
-    assert again.read_text().replace(judged, "").replace(noted, "") in scored.output
-    (first, second) = (keep(read_result(path), tmp_path / name).read_bytes() for name in ("x", "y"))
-    assert first == second
+    assert said == f"kept {path}\n"
+    assert path.name == "2026-11-21-055909039-4.1.1-seed0-5-groups.json.gz"
+    (kept / "notes.txt").write_text("Nobody had looked at them.\n\n")
+    again, _ = scored("--score", kept, "--write", tmp_path / "again.md")
+    assert "- Nobody had looked at them.\n" in again
+    assert (tmp_path / "again.md").read_text() in again
+    added = [line for line in again.splitlines(keepends=True) if line not in first.splitlines(keepends=True)]
+    for line in added:
+        again = again.replace(line, "")
+    assert (again, 1 <= len(added) <= 2) == (first, True)
+
+
+def test_a_result_stays_that_of_the_code_that_judged_it_and_counts_once(tmp_path: Path) -> None:
+    plain = _result("confluent", 3)
+    path = keep(replace(plain, about={**plain.about, "judged_by": "abc1234"}), tmp_path / "kept")
+    twice = ["--score", tmp_path / "kept"] * 2
+    page, said = scored(*twice, "--keep", tmp_path / "again")
+    assert "1 by the code of abc1234" in page
+    assert "counted once: seed 1 on Kafka 4.1.1" in said
+    (other,) = (tmp_path / "again").iterdir()
+    assert (other.name, other.read_bytes()) == (path.name, path.read_bytes())
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", gzip.compress(b"[]"), gzip.compress(b'{"facts": [{}]}')])
+def test_a_kept_result_that_cannot_be_read_is_named(tmp_path: Path, damage: bytes) -> None:
+    (tmp_path / "one.json.gz").write_bytes(damage)
+    refused = CliRunner().invoke(main, ["--score", str(tmp_path)])
+    assert (refused.exit_code, "one.json.gz cannot be read" in refused.output) == (1, True), refused.output
 
 
 def test_a_folder_without_a_suite_or_results_is_refused_by_name(tmp_path: Path) -> None:

@@ -125,7 +125,7 @@ def test_the_page_says_what_was_recorded_when_with_what_and_judged_by_which_code
     assert "on 2026-11-18, Python 3.11.7." in text
     text = page(origin("make accuracy", results), [])
     assert "for 2 minutes\n  from 2026-11-18 to 2026-11-21, Python 3.11.7." in text
-    assert "- Judged when they were recorded, by the code of abc1234." in text
+    assert "- Of 2 results these were judged when they were kept: 2 by the code of abc1234." in text
     assert text.count("- Left out many-killed.java-848 (30 groups): starved.") == 1
 
 
