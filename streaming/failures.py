@@ -10,6 +10,7 @@ import shutil
 import tempfile
 from contextlib import suppress
 from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
 
 from rebalance_monitor.checkpoints.errors import MAKE_ROOM
 from rebalance_monitor.config.errors import ConfigError
@@ -49,9 +50,9 @@ def judged(error: Exception, failures: int, where: Iterable[str]) -> dict[str, s
 
 
 def full_disk(where: Iterable[str]) -> str:
-    """Say in one sentence which disk of these folders is full; URIs and what is not there have none."""
+    """Say in one sentence which disk of these folders is full; other URIs and what is not there have none."""
     disks = []
-    for folder in where:
+    for folder in map(_path, where):
         with suppress(OSError):
             usage = shutil.disk_usage(folder)
             disks.append((usage.free, usage.total, folder))
@@ -61,6 +62,11 @@ def full_disk(where: Iterable[str]) -> str:
             "A disk is full or a quota used up: an executor's, or that of the folder which the error names."
         )
     return f"The disk of {folder} is full: {free / MB:,.0f} of {total / MB:,.0f} MB are free."
+
+
+def _path(folder: str) -> str:
+    """Return the path of a `file:` URI, anything else as it is."""
+    return unquote(urlsplit(folder).path) if folder.startswith("file:") else folder
 
 
 def scratch(spark: Mapping[str, str]) -> str:

@@ -247,7 +247,8 @@ class _Job:
     def _gives_up(self, error: Exception) -> bool:
         """Wait before the next try; true when asked to stop meanwhile. Raises what will not pass."""
         self.failures += 1
-        where = (self.settings.storage.path, self.checkpoint, scratch(self.settings.spark.properties()))
+        path, spark = self.settings.storage.path, self.settings.spark.properties()
+        where = (path, f"{path}/tables", self.checkpoint, scratch(spark))
         failure = judged(error, self.failures, where)
         log.warning("the query failed and is tried again", failures=self.failures, **failure)
         return self.stop.wait(RETRY_S * self.failures)

@@ -1,21 +1,24 @@
 """A disk without room: the job names it and what to do, goes on by itself for a while, then ends.
 
-The disk holds all that the job keeps: checkpoint, ledger, findings, tables.
+The disk holds all that the job keeps (checkpoint, ledger, findings, tables), or one of these alone.
 """
 
 from __future__ import annotations
 
 import json
 import subprocess
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+import pyarrow.parquet as pq
 import pytest
 
 pytest.importorskip("pyspark")
 
+from rebalance_monitor.dashboard.table_files import files
 from rebalance_monitor.lab.broker import LabBroker
 from rebalance_monitor.lab.node import wait_until
 from rebalance_monitor.streaming.failures import FAILURES
+from rebalance_monitor.streaming.storage import Storage
 from tests.chaos.rig import PATIENCE_S, Rig, of_faults
 
 if TYPE_CHECKING:
@@ -40,12 +43,30 @@ def disk(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
+class Held(NamedTuple):
+    """A job, and what it is to call the folder on the small disk."""
+
+    rig: Rig
+    folder: Path
+
+
 @pytest.fixture
-def rig(disk: Path, tmp_path: Path) -> Iterator[Rig]:
+def held(request: pytest.FixtureRequest, disk: Path, tmp_path: Path) -> Iterator[Held]:
+    """A job of which `request.param` lies on the small disk: everything, the checkpoint or the tables."""
+    data = disk / "data" if request.param == "everything" else tmp_path / "data"
+    storage = {"path": str(data)}
+    folder = data
+    if request.param == "checkpoint":
+        storage["checkpoint"] = disk.as_uri()
+        folder = disk
+    elif request.param == "tables":
+        data.mkdir(mode=0o700)
+        folder = data / "tables"
+        folder.symlink_to(disk)
     with LabBroker(offsets_partitions=8) as broker:
-        found = Rig(broker.bootstrap, tmp_path / "job", {"storage": {"path": str(disk / "data")}})
-        found.job.storage = disk / "data"
-        yield found
+        rig = Rig(broker.bootstrap, tmp_path / "job", {"storage": storage})
+        rig.job.storage = data
+        yield Held(rig, folder)
 
 
 def fill(path: Path) -> None:
@@ -64,20 +85,28 @@ def failures(rig: Rig) -> list[dict[str, object]]:
     return [line for line in lines if line.get("event") == "the query failed and is tried again"]
 
 
-def is_held(rig: Rig) -> bool:
+def in_table(rig: Rig) -> set[str | None]:
+    """The groups that the findings table tells of."""
+    paths = files(Storage(rig.job.storage).findings)
+    return {group for path in paths for group in pq.ParquetFile(path).read(["group"])["group"].to_pylist()}
+
+
+def is_waiting(rig: Rig) -> bool:
     return any(line["failures"] == HELD_FAILURES for line in failures(rig))
 
 
-def test_a_full_disk_is_named_and_the_job_goes_on_once_there_is_room(rig: Rig, disk: Path) -> None:
+@pytest.mark.parametrize("held", ["everything", "checkpoint", "tables"], indirect=True)
+def test_a_full_disk_is_named_and_the_job_goes_on_once_there_is_room(held: Held, disk: Path) -> None:
+    rig = held.rig
     rig.pulse("disk-a")
     with rig.job:
         rig.job.wait_ready()
         rig.completed("disk-a")
         fill(disk / "filler")
         rig.pulse("disk-b")
-        assert wait_until(lambda: is_held(rig) or not rig.job.alive, PATIENCE_S), rig.job.log[-3_000:]
+        assert wait_until(lambda: is_waiting(rig) or not rig.job.alive, PATIENCE_S), rig.job.log[-3_000:]
         rig.job.require()
-        assert not [finding for finding in rig.told() if finding.group == "disk-b"]
+        assert "disk-b" not in in_table(rig)
         (disk / "filler").unlink()
         rig.completed("disk-b")
         rig.require_truth()
@@ -85,13 +114,16 @@ def test_a_full_disk_is_named_and_the_job_goes_on_once_there_is_room(rig: Rig, d
     said = failures(rig)
     assert len(said) >= HELD_FAILURES
     for line in said:
-        assert str(line["why"]).startswith(f"The disk of {disk / 'data'} is full: ")
+        assert str(line["why"]).startswith(f"The disk of {held.folder}")
+        assert " is full: " in str(line["why"])
         assert line["remedy"] == "make room there; nothing is lost"
 
 
+@pytest.mark.parametrize("held", ["everything"], indirect=True)
 def test_a_disk_that_stays_full_ends_the_job_with_what_to_do_and_the_next_start_loses_nothing(
-    rig: Rig, disk: Path
+    held: Held, disk: Path
 ) -> None:
+    rig = held.rig
     rig.pulse("full-a")
     with rig.job:
         rig.job.wait_ready()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
@@ -63,6 +63,30 @@ def test_what_no_next_try_mends_is_refused_at_once_in_its_own_words() -> None:
 
 def test_a_disk_with_room_is_not_called_full(tmp_path: Path) -> None:
     assert str(tmp_path) not in full_disk([str(tmp_path), str(tmp_path / "not-there")])
+
+
+class Usage(NamedTuple):
+    total: int
+    used: int
+    free: int
+
+
+def test_a_disk_is_found_by_a_path_and_by_its_uri(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder := tmp_path / "a b").mkdir()
+    monkeypatch.setattr("shutil.disk_usage", lambda at: usage(at, folder))
+    for named in (str(folder), folder.as_uri()):
+        assert full_disk(["s3://bucket/monitor", str(tmp_path), named]) == (
+            f"The disk of {folder} is full: 1 of 24 MB are free."
+        )
+
+
+def usage(at: str, small: Path) -> Usage:
+    """What shutil tells of a disk: here of a full one below `small`, and of a large one."""
+    if at.startswith("s3:"):
+        raise FileNotFoundError(at)
+    mb = 1024 * 1024
+    total, free = (24 * mb, mb) if at == str(small) else (9_000 * mb, 8_000 * mb)
+    return Usage(total, total - free, free)
 
 
 def test_sparks_scratch_is_its_first_local_folder() -> None:
