@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from rebalance_monitor.coordinator.findings import Finding, MemberEntry
-    from rebalance_monitor.dashboard.web.shapes import Breach, Cell, Column, Lane, Timeline
+    from rebalance_monitor.dashboard.web.timeline_shapes import Breach, Cell, Column, Lane, Timeline
 
 COLUMNS = 60
 LANES = 80
