@@ -24,7 +24,7 @@ from rebalance_monitor.alerts.ways import plan_of
 from rebalance_monitor.config.model import Settings
 from rebalance_monitor.coordinator.kinds import Kind
 from tests.alerts.findings import AT, finding
-from tests.alerts.test_dispatch import ONLY_SLACK
+from tests.alerts.play import ONLY_SLACK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,7 +16,7 @@ from rebalance_monitor.alerts.routes import InhibitRule, Route
 from rebalance_monitor.alerts.threads import ROOM
 from rebalance_monitor.coordinator.kinds import Kind, Severity
 from tests.alerts.findings import AT, finding
-from tests.alerts.test_dispatch import BASE, MINUTE, Play, storm
+from tests.alerts.play import BASE, MINUTE, Play, storm
 
 if TYPE_CHECKING:
     import pytest

@@ -22,7 +22,7 @@ from rebalance_monitor.cli.main import run
 from rebalance_monitor.config.alerts import Alerts
 from rebalance_monitor.coordinator.kinds import Kind
 from tests.alerts.findings import AT, finding
-from tests.alerts.test_dispatch import Play, storm
+from tests.alerts.play import Play, storm
 
 if TYPE_CHECKING:
     from pathlib import Path

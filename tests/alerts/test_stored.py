@@ -28,8 +28,8 @@ from rebalance_monitor.config.model import Settings
 from rebalance_monitor.coordinator.findings import to_json
 from rebalance_monitor.coordinator.kinds import Kind
 from tests.alerts.findings import AT, finding
+from tests.alerts.memo import SECTION, Memo, dispatching, eventually, storm
 from tests.alerts.test_crashes import Story
-from tests.alerts.test_dispatcher import SECTION, Memo, dispatching, eventually, storm
 from tests.checkpoints.stores import faulty_place, s3_place
 
 if TYPE_CHECKING:
