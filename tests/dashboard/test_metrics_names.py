@@ -11,9 +11,10 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as prometheus
 
 from rebalance_monitor.coordinator.kinds import Kind
+from rebalance_monitor.dashboard.metrics import PREFIX
 from rebalance_monitor.dashboard.metrics_collector import exposition
 from rebalance_monitor.dashboard.snapshot import Update
-from tests.dashboard.test_metrics import OPENMETRICS, Page
+from tests.dashboard.scrape import OPENMETRICS, Page
 from tests.dashboard.test_snapshot import about
 
 if TYPE_CHECKING:
@@ -42,3 +43,21 @@ def test_a_lone_surrogate_in_a_name_is_escaped_and_the_page_comes_out(accept: st
 @given(st.sets(ANY_NAME, max_size=4))
 def test_no_name_keeps_the_page_from_coming_out(names: set[str]) -> None:
     assert len(exposed(names, "")) <= len(names)
+
+
+def test_hostile_group_names_stay_one_label() -> None:
+    page, name = Page(), 'a"} 1\n# HELP x\\'
+    page.snapshot.apply(Update(groups={name: {"members": 1, "generation": 0}}))
+    for accept in ("", OPENMETRICS):
+        text = exposition(page.registry, accept)[0].decode()
+        parse = openmetrics if accept else prometheus
+        assert name in labels(parse(text), "group_members")
+
+
+def labels(families: Iterable[object], name: str) -> set[str]:
+    return {
+        sample.labels["group"]
+        for family in families
+        for sample in family.samples  # type: ignore[attr-defined]  # a family of the client library
+        if sample.name == PREFIX + name
+    }

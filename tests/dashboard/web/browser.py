@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import pytest
+from playwright.sync_api import sync_playwright
+
+from tests.dashboard.web import known
+from tests.dashboard.web.serving import served
 from tests.programs import installed
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Error, Page, Playwright
+
+    from rebalance_monitor.dashboard.snapshot import Snapshot
+    from rebalance_monitor.dashboard.web.access import Access
+    from rebalance_monitor.dashboard.web.past import Past
 
 VIOLATIONS = """
 window.violations = [];
@@ -16,6 +28,7 @@ addEventListener("securitypolicyviolation", (one) =>
   window.violations.push(`${one.violatedDirective} ${one.blockedURI}`));
 """
 READY_MS = 15_000
+VIEWS = ("", "?view=incidents", "?view=findings", f"?group={known.STORMY}")
 
 
 def launch(driver: Playwright) -> Browser:
@@ -23,6 +36,14 @@ def launch(driver: Playwright) -> Browser:
     path = installed("chromium", "chromium-browser")
     # Tests may run as root, for whom Chromium has no sandbox.
     return driver.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-dev-shm-usage"])
+
+
+@pytest.fixture(scope="module", name="browser")
+def chromium() -> Iterator[Browser]:
+    with sync_playwright() as driver:
+        started = launch(driver)
+        yield started
+        started.close()
 
 
 @dataclass
@@ -71,3 +92,24 @@ def visit(
     page.on("pageerror", error)
     page.on("dialog", dialog)
     return context, made
+
+
+@contextmanager
+def visiting(
+    browser: Browser,
+    snapshot: Snapshot | None = None,
+    past: Past | None = None,
+    *,
+    width: int = 1400,
+    scheme: str = "dark",
+    access: Access | None = None,
+    complaints: bool = True,
+) -> Iterator[Visit]:
+    """Open the page over `snapshot` (a replay by default); nothing may be complained of."""
+    live = snapshot is not None
+    with served(snapshot or known.snapshot_of(known.replayed()), past, live=live, access=access) as client:
+        context, made = visit(browser, str(client.base_url).rstrip("/"), width=width, scheme=scheme)
+        yield made
+        if complaints:
+            assert made.all_complaints() == []
+        context.close()

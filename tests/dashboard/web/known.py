@@ -1,4 +1,4 @@
-"""Snapshots for tests: a real capture replayed, thousands of made-up groups, and hostile names."""
+"""Snapshots for tests: a real capture replayed, a few or thousands of made-up groups, and hostile names."""
 
 from __future__ import annotations
 
@@ -144,6 +144,15 @@ def storm(group: str, at: int, phase: str = "opened", incident: str = "") -> Fin
 def shard(*, catching_up: bool = False, groups: int = 1) -> dict[str, Any]:
     """Return the counters of one shard."""
     return {"shard": 0, "rows": 5, "groups": groups, "catching_up": int(catching_up), "last_ts": T0}
+
+
+def small(*names: str) -> Snapshot:
+    """Return a cluster of groups that rebalanced once, a minute ago."""
+    snapshot = Snapshot("prod-eu")
+    groups = {name: summary(name, generation=3) for name in names}
+    told = [rebalance(name, 3, T0 - 60_000) for name in names]
+    snapshot.apply(Update(findings=told, groups=groups, shards=[shard()], now=T0, wall=T0, batch=1))
+    return snapshot
 
 
 def crowd(groups: int, now: int = T0) -> Known:

@@ -1,78 +1,34 @@
-"""The page in a real browser: live, by keyboard, dark and light, narrow, hostile names, 10,000 groups."""
+"""The page in a real browser: incidents live and to their end, time travel, hostile names, 10,000 groups."""
 
 from __future__ import annotations
 
 import re
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import expect
 
 from rebalance_monitor.coordinator import rollup
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.dashboard.findings_table import write_findings
-from rebalance_monitor.dashboard.snapshot import Snapshot, Update
+from rebalance_monitor.dashboard.snapshot import Update
 from rebalance_monitor.dashboard.web.access import Access
 from rebalance_monitor.dashboard.web.table_past import TablePast
 from tests.dashboard.web import known
-from tests.dashboard.web.browser import READY_MS, launch, visit
-from tests.dashboard.web.serving import served
+from tests.dashboard.web.browser import READY_MS, VIEWS, chromium, visiting  # noqa: F401 - fixture `browser`
+from tests.dashboard.web.known import small
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from playwright.sync_api import Browser
 
     from rebalance_monitor.coordinator.findings import Finding
-    from rebalance_monitor.dashboard.web.past import Past
-    from tests.dashboard.web.browser import Visit
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default::ResourceWarning")]
 TOKEN = "correct-horse-battery"  # noqa: S105 - of no service
-VIEWS = ("", "?view=incidents", "?view=findings", f"?group={known.STORMY}")
 FIRST_PAINT_MS = 1_000
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as driver:
-        started = launch(driver)
-        yield started
-        started.close()
-
-
-@contextmanager
-def visiting(
-    browser: Browser,
-    snapshot: Snapshot | None = None,
-    past: Past | None = None,
-    *,
-    width: int = 1400,
-    scheme: str = "dark",
-    access: Access | None = None,
-    complaints: bool = True,
-) -> Iterator[Visit]:
-    """Open the page over `snapshot` (a replay by default); nothing may be complained of."""
-    live = snapshot is not None
-    with served(snapshot or known.snapshot_of(known.replayed()), past, live=live, access=access) as client:
-        context, made = visit(browser, str(client.base_url).rstrip("/"), width=width, scheme=scheme)
-        yield made
-        if complaints:
-            assert made.all_complaints() == []
-        context.close()
-
-
-def small(*names: str) -> Snapshot:
-    snapshot = Snapshot("prod-eu")
-    groups = {name: known.summary(name, generation=3) for name in names}
-    told = [known.rebalance(name, 3, known.T0 - 60_000) for name in names]
-    snapshot.apply(
-        Update(findings=told, groups=groups, shards=[known.shard()], now=known.T0, wall=known.T0, batch=1)
-    )
-    return snapshot
 
 
 def test_a_storm_appears_on_top_without_a_reload_and_goes_when_it_is_over(browser: Browser) -> None:
@@ -94,64 +50,6 @@ def test_a_storm_appears_on_top_without_a_reload_and_goes_when_it_is_over(browse
         snapshot.apply(Update(findings=[over], now=known.T0 + 2_000, wall=known.T0 + 2_000, batch=3))
         expect(page.locator(".calm-line")).to_be_visible()
         assert page.evaluate("window.same")
-
-
-def test_a_new_generation_is_shown_in_its_row_and_on_the_group_page(browser: Browser) -> None:
-    snapshot = small("payments", "orders")
-    with visiting(browser, snapshot) as made:
-        page = made.go()
-        row = page.locator("tbody tr", has_text="payments")
-        expect(row.locator(".c-generation")).to_have_text("3")
-        _rebalance(snapshot, 4)
-        expect(row.locator(".c-generation")).to_have_text("4")
-        page.goto(f"{made.url}/?group=payments")
-        expect(page.locator(".band")).to_have_count(2)
-        _rebalance(snapshot, 5)
-        expect(page.locator(".band")).to_have_count(3)
-        expect(page.locator("#generations tbody tr").first).to_contain_text("member joined")
-
-
-def _rebalance(snapshot: Snapshot, generation: int) -> None:
-    at = known.T0 + 10_000 * generation
-    found = known.rebalance("payments", generation, at)
-    snapshot.apply(
-        Update(
-            findings=[found],
-            groups={"payments": known.summary("payments", generation, at=at)},
-            now=at,
-            wall=at,
-        )
-    )
-
-
-def test_the_timeline_has_generations_members_marks_and_causes(browser: Browser) -> None:
-    with visiting(browser) as made:
-        page = made.go(f"?group={known.STORMY}")
-        expect(page.locator(".lanes .band")).to_have_count(11)
-        expect(page.locator(".lane")).to_have_count(3)
-        assert page.locator(".node.joined").count() >= 5
-        assert page.locator(".breach").count() >= 3
-        # A cause and its confidence on hover, and in the table below.
-        page.locator(".band").nth(6).hover()
-        detail = page.locator(".lane-detail")
-        expect(detail).to_contain_text("Generation 7")
-        expect(detail).to_contain_text(re.compile(r"session timeout\s*\d\d %"))
-        expect(detail).to_contain_text("silent 7.3 s")
-        told = re.compile(r"session timeout \d\d %\s*crash-loop")
-        expect(page.locator("#generations")).to_contain_text(told)
-
-
-def test_members_spread_and_deadlines_count_down(browser: Browser) -> None:
-    snapshot = small("payments")
-    listed = [known.member("payments", 0), known.member("payments", 1, deadline=known.T0 + 30_000)]
-    summary = known.summary("payments", 3, member_list=listed)
-    snapshot.apply(Update(groups={"payments": summary}, now=known.T0, wall=known.T0))
-    with visiting(browser, snapshot) as made:
-        page = made.go("?group=payments")
-        expect(page.locator(".deadlines li")).to_contain_text("Session of payments-c1")
-        first = page.locator(".deadlines li b").inner_text()
-        expect(page.locator(".deadlines li b")).not_to_have_text(first)
-        expect(page.locator(".spread").first).to_contain_text("payments.orders 0-2")
 
 
 def test_an_incident_link_opens_its_page_and_names_the_worst_client(browser: Browser) -> None:
@@ -203,97 +101,6 @@ def test_hostile_names_are_inert(browser: Browser, name: str) -> None:
             )
         page.wait_for_timeout(100)
         assert "owned" not in page.title().replace("document.title='owned'", "")
-
-
-def test_everything_can_be_done_from_the_keyboard(browser: Browser) -> None:
-    with visiting(browser) as made:
-        page = made.go()
-        page.keyboard.press("/")
-        expect(page.locator("#search")).to_be_focused()
-        page.keyboard.type("sigkill")
-        page.keyboard.press("Enter")
-        expect(page.locator("tbody tr")).to_have_count(3)
-        # Storms stand on top, so they come first for the keyboard too.
-        for place in range(3):
-            page.keyboard.press("j")
-            expect(page.locator(".row-link").nth(place)).to_be_focused()
-        expect(page.locator("tbody .row-link").first).to_be_focused()
-        page.keyboard.press("Enter")
-        page.wait_for_selector("main[data-view=group]")
-        chosen = page.locator(".band.chosen").get_attribute("aria-label")
-        page.keyboard.press("ArrowLeft")
-        assert page.locator(".band.chosen").get_attribute("aria-label") != chosen
-        page.keyboard.press("Escape")
-        page.wait_for_selector("main[data-view=cluster]")
-        for key, view in (("i", "incidents"), ("h", "findings"), ("g", "cluster")):
-            page.keyboard.press(key)
-            page.wait_for_selector(f"main[data-view={view}]")
-        page.keyboard.press("?")
-        expect(page.locator("#help")).to_be_visible()
-        page.keyboard.press("Escape")
-        page.keyboard.press("t")
-        expect(page.locator("#when")).to_be_visible()
-
-
-def test_dark_and_light_follow_the_system_can_be_chosen_and_are_readable(browser: Browser) -> None:
-    seen = {}
-    for scheme in ("dark", "light"):
-        with visiting(browser, scheme=scheme) as made:
-            page = made.go()
-            seen[scheme] = page.evaluate("getComputedStyle(document.body).backgroundColor")
-            for place in (
-                "body",
-                ".quiet",
-                ".chip.warn",
-                ".chip.bad",
-                "tbody .cause.bad",
-                "tbody .cause.good",
-            ):
-                assert page.evaluate(CONTRAST, place) >= 4.5, (scheme, place)
-            page.keyboard.press("d")
-            turned = page.evaluate("getComputedStyle(document.body).backgroundColor")
-            page.reload()
-            page.wait_for_selector("main[data-view]")
-            assert page.evaluate("getComputedStyle(document.body).backgroundColor") == turned != seen[scheme]
-    assert seen["dark"] != seen["light"]
-
-
-CONTRAST = """(place) => {
-  const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
-  const rgb = (over, under) => {
-    for (const one of [under, over]) {
-      canvas.fillStyle = one;
-      canvas.fillRect(0, 0, 1, 1);
-    }
-    return [...canvas.getImageData(0, 0, 1, 1).data].slice(0, 3);
-  };
-  const light = (colour) => {
-    const linear = (v) => (v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4);
-    const [r, g, b] = colour.map((one) => linear(one / 255));
-    return .2126 * r + .7152 * g + .0722 * b;
-  };
-  const element = document.querySelector(place);
-  let under = null;
-  for (let node = element; node && !under; node = node.parentElement) {
-    const colour = getComputedStyle(node).backgroundColor;
-    if (colour !== "rgba(0, 0, 0, 0)") under = colour;
-  }
-  const back = rgb(under, "#fff");
-  const ink = rgb(getComputedStyle(element).color, `rgb(${back})`);
-  const [one, other] = [light(ink), light(back)].sort((a, b) => b - a);
-  return (one + .05) / (other + .05);
-}"""
-
-
-@pytest.mark.parametrize("width", [360, 768])
-def test_narrow_screens_scroll_down_only(browser: Browser, width: int) -> None:
-    with visiting(browser, width=width) as made:
-        for query in VIEWS:
-            page = made.go(query)
-            page.wait_for_timeout(100)
-            assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, query
-        page = made.go()
-        expect(page.locator("tbody .row-link").first).to_be_visible()
 
 
 def test_no_view_breaks_the_policy_or_needs_another_host(browser: Browser) -> None:
