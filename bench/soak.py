@@ -4,10 +4,11 @@ The load is that of bench/steady.py (feed.py): every group commits every few sec
 Every sample is driver, Python workers and JVM (resident, MB; the mean of a look a second), the JVM's heap
 after a full collection and what is resident outside its heap (RocksDB, Arrow, classes, threads; both where a
 JDK's jcmd is at hand), the most that RocksDB had by its own account (which goes up to that and down to
-nothing with every flush, ten batches or so), and the storage folder. An audit's process, which lasts for
-seconds, does not count. The JVM as a whole may grow until all of its heap, whose size is fixed, has been
-touched. The slope is a least-squares line over the samples after the warm-up, in per cent of the mean an
-hour, with its standard error (slopes.py). Exit code 1 where a slope is above `--most`, or the job has ended.
+nothing with every flush, ten batches or so), the state as a batch writes it, which that follows, and the
+storage folder. An audit's process, which lasts for seconds, does not count. The JVM as a whole may grow until
+all of its heap, whose size is fixed, has been touched. The slope is a least-squares line over the samples
+after the warm-up, in per cent of the mean an hour, with its standard error (slopes.py). Exit code 1 where a
+slope is above `--most`, or the job has ended.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 PARTITIONS = 50
 TWO_HOURS, A_DAY = 120.0, 24 * 60.0
 MB = 1024 * 1024
-STORE_MEMORY = "rebalance_monitor_state_store_memory_bytes"
+STORE_MEMORY, STATE = "rebalance_monitor_state_store_memory_bytes", "rebalance_monitor_state_bytes"
 # So many full collections a sample, so long apart: between two batches, once, is enough.
 COLLECTIONS, APART_S = 8, 0.3
 LOOK_EVERY_S = 1.0
@@ -56,6 +57,7 @@ class Sample:
     heap: float
     off_heap: float
     state_store: float
+    state: float
     disk: float
 
 
@@ -107,10 +109,11 @@ def _sample(rig: Rig, minute: float, every_s: float) -> Sample:
         time.sleep(LOOK_EVERY_S)
         looks.append(_look(rig, page))
     driver, workers, jvm = (sum(values) / len(looks) for values in list(zip(*looks, strict=True))[:3])
+    store, state = (max(values) for values in list(zip(*looks, strict=True))[3:])
     disk = sum(map(_size, rig.job.storage.rglob("*"))) / MB
     jvms = _jvms(rig.job.below())
     heap, off_heap = heap_of(jvms[0]) if jvms else (-1.0, -1.0)
-    return Sample(minute, driver, workers, jvm, heap, off_heap, max(look[3] for look in looks), disk)
+    return Sample(minute, driver, workers, jvm, heap, off_heap, store, state, disk)
 
 
 def _size(path: Path) -> int:
@@ -120,27 +123,29 @@ def _size(path: Path) -> int:
     return 0
 
 
-def _look(rig: Rig, page: str | None) -> tuple[float, float, float, float]:
-    """Driver, Python workers, JVM and what RocksDB says that it has, MB."""
+def _look(rig: Rig, page: str | None) -> tuple[float, float, float, float, float]:
+    """Driver, Python workers, JVM, what RocksDB says that it has, and the state of one batch, MB."""
     below = rig.job.below()
     jvms = _jvms(below)
     workers = [pid for pid in below if "pyspark" in command_line(pid) and pid not in jvms]
-    return resident([rig.job.pid]), resident(workers), resident(jvms), state_store(page)
+    return resident([rig.job.pid]), resident(workers), resident(jvms), *state_of(page)
 
 
 def _jvms(below: list[int]) -> list[int]:
     return [pid for pid in below if command_line(pid).split(" ")[0].endswith("java")]
 
 
-def state_store(page: str | None) -> float:
-    """Give what RocksDB says that it has in memory, MB; -1 where the job shows no page."""
+def state_of(page: str | None) -> tuple[float, float]:
+    """Give what RocksDB says that it has in memory, and the size of the state, MB; -1 where unknown."""
+    found = {STORE_MEMORY: -1.0, STATE: -1.0}
     if page is None:
-        return -1
+        return -1, -1
     with suppress(OSError, HTTPException), urlopen(urljoin(page, "metrics"), timeout=60) as answer:  # noqa: S310 - its own
         for line in answer.read().decode().splitlines():
-            if line.startswith(STORE_MEMORY):
-                return float(line.split()[-1]) / MB
-    return -1
+            name = re.split("[{ ]", line)[0]
+            if name in found:
+                found[name] = float(line.split()[-1]) / MB
+    return found[STORE_MEMORY], found[STATE]
 
 
 def _said(log: str) -> list[dict[str, Any]]:
