@@ -100,7 +100,6 @@ def test_a_full_disk_is_named_and_the_job_goes_on_once_there_is_room(held: Held,
     rig = held.rig
     rig.pulse("disk-a")
     with rig.job:
-        rig.job.wait_ready()
         rig.completed("disk-a")
         fill(disk / "filler")
         rig.pulse("disk-b")
