@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import pickle
-import subprocess
-import sys
 import uuid
 from fnmatch import fnmatchcase
-from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from rebalance_monitor.checkpoints import lease
-from rebalance_monitor.checkpoints.errors import StoreError
 from rebalance_monitor.checkpoints.files import (
-    FolderError,
     FolderInUseError,
     locked,
     remove_folder,
@@ -33,13 +26,12 @@ from rebalance_monitor.checkpoints.manifest import (
     read_manifest,
     write_manifest,
 )
-from rebalance_monitor.checkpoints.places import is_remote, is_uri, place_at
-from rebalance_monitor.checkpoints.remote import PAUSES_S
+from rebalance_monitor.checkpoints.places import is_remote, place_at
 from rebalance_monitor.streaming.storage import storage_at
-from tests.checkpoints.stores import Faulty, below, faulty_place, s3_place, sub_tree_place
+from tests.checkpoints.stores import faulty_place, s3_place, sub_tree_place
 
 if TYPE_CHECKING:
-    import pyarrow.fs as pafs
+    from pathlib import Path
 
     from rebalance_monitor.checkpoints.places import Place
 
@@ -197,187 +189,8 @@ def test_a_line_ends_where_the_writer_ended_it_and_nowhere_else(place: Place) ->
     assert list(read_lines(place / "findings.jsonl")) == lines
 
 
-@pytest.mark.parametrize("copies", [False, True])
-@pytest.mark.parametrize("step", range(12))
-def test_a_crash_at_any_step_leaves_the_old_file_or_the_new_one(
-    tmp_path: Path, *, step: int, copies: bool
-) -> None:
-    """Twice: the second replacement meets what the first one left."""
-
-    class CrashError(Exception):
-        pass
-
-    allowed = {b"old"}
-    faulty = partial(faulty_place, tmp_path, copies=copies)
-    replace_file(faulty() / "file", b"old")
-    for content in (b"new", b"newer"):
-        left = step
-
-        def before(_operation: str, _path: str) -> None:
-            nonlocal left
-            left -= 1
-            if left < 0:
-                raise CrashError
-
-        allowed.add(content)
-        try:
-            replace_file(faulty(before) / "file", content)
-        except CrashError:
-            pass
-        else:
-            allowed = {content}
-        seen = faulty()
-        assert (seen / "file").read_bytes() in allowed
-        assert (seen / "file").exists()
-        assert (seen / "file").stat().st_size in set(map(len, allowed))
-        assert [found.name for found in seen.glob("[!.]*")] == ["file"]
-        allowed = {(seen / "file").read_bytes()}
-    replace_file(faulty() / "file", b"last")
-    assert (faulty() / "file").read_bytes() == b"last"
-    assert {path.name for path in tmp_path.iterdir()} - {".file.draft"} == {"file"}
-
-
-def test_what_passes_within_seconds_fails_nothing_and_what_lasts_is_told(tmp_path: Path) -> None:
-    failures = len(PAUSES_S)
-
-    def before(operation: str, _path: str) -> None:
-        nonlocal failures
-        if operation == "write" and failures:
-            failures -= 1
-            raise OSError("503 Slow Down")
-
-    place = faulty_place(tmp_path, before)
-    replace_file(place / "file", b"one")
-    assert failures == 0
-    failures = len(PAUSES_S) + 1
-    with pytest.raises(OSError, match="Slow Down"):
-        replace_file(place / "file", b"two")
-    assert (place / "file").read_bytes() == b"one"
-
-
-class Overtaken:
-    """An S3 on which somebody puts a longer file as soon as one is opened."""
-
-    def __init__(self, filesystem: pafs.FileSystem, puts: int) -> None:
-        self._filesystem, self.puts = filesystem, puts
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._filesystem, name)
-
-    def open_input_file(self, key: str) -> object:
-        file = self._filesystem.open_input_file(key)
-        was = file.size()
-        if self.puts:
-            self.puts -= 1
-            with self._filesystem.open_output_stream(key) as stream:
-                stream.write(bytes(was * 2))
-        return file
-
-
-def test_a_file_that_is_replaced_while_it_is_read_is_never_read_in_part(s3: str) -> None:
-    place = place_at(below(s3, "overtaken"))
-    replace_file(place / "file", b"ten bytes!")
-    remote = place.remote
-    remote.filesystem, remote.pause = Overtaken(remote.filesystem, 2), lambda _: None
-    assert (place / "file").read_bytes() == bytes(40)
-    remote.filesystem.puts = 100
-    with pytest.raises(StoreError, match="replaced while it was read"):
-        (place / "file").read_bytes()
-
-
 def test_a_remote_place_travels_to_another_process(s3: str) -> None:
     place = made(s3_place(s3, uuid.uuid4().hex), "a/b", b"x")
     assert pickle.loads(pickle.dumps(place)).read_bytes() == b"x"  # noqa: S301 - our own
     storage = storage_at(s3)
     assert str(pickle.loads(pickle.dumps(storage)).ledger) == str(storage.ledger)  # noqa: S301
-
-
-def test_a_uri_is_told_from_a_path() -> None:
-    for uri in (
-        "s3://bucket/x",
-        "hdfs://name/x",
-        "file:///x",
-        "abfss://c@a.dfs.core.windows.net/x",
-        "dbfs:/x",
-    ):
-        assert is_uri(uri)
-    for path in ("data", "/data", "./a:b", "C", "s3", "a/b:/c"):
-        assert not is_uri(path)
-        assert place_at(path) == Path(path)
-
-
-@pytest.mark.parametrize(
-    ("uri", "says"),
-    [
-        ("s3://key:secret@bucket/x", "credentials"),
-        ("s3://key@bucket/x", "credentials"),
-        ("abfss://c@a.dfs.core.windows.net/x?account_key=secret", "account_key"),
-        ("dbfs:/x", "file:///dbfs"),
-        ("ftp://host/x", "cannot be used"),
-        ("s3://bucket/x?regoin=eu", "cannot be used"),
-    ],
-)
-def test_a_uri_that_cannot_be_used_is_refused_and_no_secret_is_told(uri: str, says: str) -> None:
-    with pytest.raises(FolderError, match=says) as refused:
-        place_at(uri)
-    assert "secret" not in str(refused.value).replace("the secret 'account_key'", "")
-
-
-def test_spark_is_given_the_name_that_hadoop_knows(s3: str, tmp_path: Path) -> None:
-    bucket = s3.partition("?")[0]
-    assert storage_at(s3).location(3) == f"{bucket.replace('s3:', 's3a:')}/state/3"
-    assert str(storage_at(s3).ledger) == f"{bucket}/ledger"
-    assert storage_at(s3.replace("s3:", "s3a:")).location(3) == f"{bucket.replace('s3:', 's3a:')}/state/3"
-    assert storage_at(tmp_path.as_uri()).location(1) == f"{tmp_path.as_uri()}/state/1"
-    assert storage_at(str(tmp_path)).location(1) == f"{tmp_path}/state/1"
-
-
-def test_a_checkpoint_elsewhere_lies_in_a_folder_of_the_storages_own(tmp_path: Path) -> None:
-    storage = storage_at(str(tmp_path), "hdfs://name/x/")
-    storage.states.mkdir()
-    storage.name.write_text("m7f3a00000001")
-    assert storage.location(2) == "hdfs://name/x/m7f3a00000001/2"
-
-
-def test_a_store_that_cannot_be_written_is_told_in_one_sentence(s3: str, tmp_path: Path) -> None:
-    place = s3_place(s3.replace("monitors", "nowhere"), "x")
-    place.remote.pause = lambda _seconds: None
-    with pytest.raises(FolderError, match=r"cannot be written: .*right to read, list, write"), locked(place):
-        pass
-
-    def before(operation: str, path: str) -> None:
-        if operation == "write":
-            raise PermissionError(13, "Permission denied", path)
-
-    with pytest.raises(FolderError, match="Permission denied"), locked(faulty_place(tmp_path, before)):
-        pass
-
-
-def test_the_faulty_file_system_moves_onto_nothing(tmp_path: Path) -> None:
-    (tmp_path / "a").write_bytes(b"a")
-    (tmp_path / "b").write_bytes(b"b")
-    with pytest.raises(OSError, match="exists"):
-        Faulty().move(str(tmp_path / "a"), str(tmp_path / "b"))
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can write a folder that others may not")
-def test_a_folder_with_parts_of_somebody_else_is_told_in_one_sentence(tmp_path: Path) -> None:
-    """As nobody: the folder may be written, its alerts/ may not."""
-    (tmp_path / "alerts").mkdir(mode=0o755)
-    script = (
-        "import os, sys\n"
-        "from rebalance_monitor.checkpoints.files import locked, usable\n"
-        "from rebalance_monitor.checkpoints.places import place_at\n"
-        "from rebalance_monitor.alerts.inbox import Inbox\n"
-        "os.setgroups([]); os.setegid(65534); os.seteuid(65534)\n"
-        "root = place_at(sys.argv[1])\n"
-        "with locked(root), usable(root):\n"
-        "    Inbox(root / 'alerts' / 'inbox').open({})\n"
-    )
-    for folder in (tmp_path, *list(tmp_path.parents)[:3]):
-        folder.chmod(0o777 if folder == tmp_path else 0o755)
-    done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, check=False)
-    said = done.stderr.decode().splitlines()[-1]
-    assert "cannot be used" in said
-    assert "Permission denied" in said
-    assert "storage.path" in said

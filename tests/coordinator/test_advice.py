@@ -8,9 +8,9 @@ from rebalance_monitor.coordinator.dossier import open_dossier
 from rebalance_monitor.coordinator.explain import Place, explain
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.state import GroupState
-from tests.coordinator.test_epochs import A as EPOCHS_A
-from tests.coordinator.test_epochs import B as EPOCHS_B
-from tests.coordinator.test_epochs import Epochs
+from tests.coordinator.epochs import A as EPOCHS_A
+from tests.coordinator.epochs import B as EPOCHS_B
+from tests.coordinator.epochs import Epochs
 from tests.coordinator.timeline import Client, Topic
 
 SETTINGS = DetectionSettings()

@@ -5,9 +5,9 @@ from rebalance_monitor.coordinator.kinds import Kind, Severity
 from rebalance_monitor.coordinator.live import Live
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.sightings import Sighting
-from tests.coordinator.test_epochs import SETTINGS as EPOCHS
-from tests.coordinator.test_epochs import A, B, C, of, pair
-from tests.coordinator.timeline import T0, Client, Topic, findings, in_batches
+from tests.coordinator.epochs import SETTINGS as EPOCHS
+from tests.coordinator.epochs import A, B, C, pair
+from tests.coordinator.timeline import T0, Client, Topic, findings, in_batches, of
 
 MEMBERS = [Client(f"m{i}-1", (i,), f"consumer-{i}", f"/10.0.0.{i}", session=10_000) for i in range(3)]
 BARRIER = {Kind.REBALANCE_IN_PROGRESS, Kind.REBALANCE_STUCK}

@@ -1,35 +1,13 @@
+"""Generations of a classic group: each is a rebalance that names its causes, and the members behind them."""
+
 from dataclasses import replace
 
 import pytest
 
 from rebalance_monitor.coordinator.causes import Cause
-from rebalance_monitor.coordinator.findings import Finding
-from rebalance_monitor.coordinator.kinds import Kind, Severity
-from rebalance_monitor.coordinator.outputs import GroupOut, RemovedOut
-from rebalance_monitor.coordinator.settings import DetectionSettings
-from tests.coordinator.test_epochs import Epochs
-from tests.coordinator.timeline import T0, Client, P, S, Topic, findings, outputs
-
-A = Client("a-1", (0, 1), "consumer-g-1")
-B = Client("b-1", (2, 3), "consumer-g-2", "/10.0.0.2")
-BOTH = Client("a-1", (0, 1, 2, 3), "consumer-g-1")
-
-
-def of(found: list[Finding], kind: Kind) -> list[Finding]:
-    return [finding for finding in found if finding.kind is kind]
-
-
-def causes(finding: Finding) -> set[Cause]:
-    return {entry.cause for entry in finding.causes}
-
-
-def two_members(end_b: int, *, idle: bool = True) -> Topic:
-    """A and B commit every second; B stops after `end_b`."""
-    topic = Topic()
-    topic.generation(0, 1, [A, B])
-    topic.commits(500, 60_000, A, moving=int(not idle))
-    topic.commits(700, end_b, B, moving=int(not idle))
-    return topic
+from rebalance_monitor.coordinator.kinds import Kind
+from tests.coordinator.classic import BOTH, A, B, causes, two_members
+from tests.coordinator.timeline import Client, P, S, Topic, findings, of
 
 
 def test_the_first_generation_is_a_first_start() -> None:
@@ -124,67 +102,6 @@ def test_a_static_member_that_stays_away_expired() -> None:
     assert of(found, Kind.SESSION_TIMEOUT)[0].members[0].instance_id == "s"
 
 
-def test_a_hole_between_two_live_generations_is_a_failed_rebalance() -> None:
-    topic = Topic()
-    topic.generation(0, 1, [A, B])
-    topic.generation(60_000, 4, [A, B])
-    (failed,) = of(findings(topic), Kind.REBALANCE_FAILED)
-    assert failed.details == {"failed": 2, "at_start": 0}
-    assert failed.severity is Severity.INFO
-
-
-def test_a_hole_at_the_start_of_a_group_is_information() -> None:
-    topic = Topic()
-    topic.generation(0, 0, [])
-    topic.generation(3_000, 2, [A, B])
-    (failed,) = of(findings(topic), Kind.REBALANCE_FAILED)
-    assert failed.details["at_start"] == 1
-
-
-def test_repeated_failures_are_a_warning() -> None:
-    topic = Topic()
-    for index, number in enumerate((1, 3, 5)):
-        topic.generation(index * 60_000, number, [A, B])
-    assert [f.severity for f in of(findings(topic), Kind.REBALANCE_FAILED)] == [
-        Severity.INFO,
-        Severity.WARNING,
-    ]
-
-
-@pytest.mark.parametrize("between", ["history", "tombstone"])
-def test_a_hole_that_touches_history_or_a_tombstone_says_nothing(between: str) -> None:
-    topic = Topic()
-    topic.generation(0, 1, [A, B])
-    if between == "tombstone":
-        topic.generation(1_000, 2, [])
-        topic.tombstone(2_000)
-    topic.generation(60_000, 9, [A, B])
-    found = findings(topic, history=1 if between == "history" else None)
-    assert not of(found, Kind.REBALANCE_FAILED)
-    assert of(found, Kind.REBALANCE)[0].history == (between == "history")
-
-
-def test_an_empty_group_opens_and_the_next_generation_resolves_it() -> None:
-    topic = Topic()
-    topic.generation(0, 1, [A])
-    topic.commits(500, 30_500, A)
-    topic.generation(30_500 + S + 200, 2, [])
-    topic.generation(90_000, 3, [A])
-    opened, resolved = of(findings(topic.sorted()), Kind.GROUP_EMPTY)
-    assert (opened.phase, resolved.phase) == ("opened", "resolved")
-    assert opened.details == {"ended_by": "session"}
-    assert resolved.incident == opened.id
-    assert resolved.opened_at == opened.at == T0 + 30_500 + S + 200
-
-
-def test_an_empty_group_that_must_always_run_is_critical() -> None:
-    topic = Topic()
-    topic.generation(0, 1, [A])
-    topic.generation(60_000, 2, [])
-    opened = of(findings(topic, DetectionSettings(always_on=("g*",))), Kind.GROUP_EMPTY)[0]
-    assert opened.severity is Severity.CRITICAL
-
-
 def test_the_second_phase_of_a_cooperative_rebalance_is_a_follow_up() -> None:
     topic = Topic()
     topic.generation(0, 1, [BOTH], protocol="cooperative-sticky")
@@ -232,28 +149,6 @@ def test_another_assignor_is_a_cause_that_names_both() -> None:
     assert (cause.cause, cause.why) == (Cause.PROTOCOL_CHANGED, "assignor range became roundrobin")
 
 
-def test_generations_that_fail_while_the_record_nears_its_limit_could_most_likely_not_be_stored() -> None:
-    topic = Topic()
-    topic.generation(0, 1, [A, B])
-    topic.generation(60_000, 3, [A, B])
-    (failed,) = of(findings(topic, DetectionSettings(max_message_bytes=200)), Kind.REBALANCE_FAILED)
-    assert causes(failed) == {Cause.ASSIGNMENT_NOT_STORED}
-
-
-def test_a_hole_across_a_change_of_group_type_says_nothing_and_the_way_back_is_a_migration_as_well() -> None:
-    topic = Epochs()
-    topic.join(0, "m", 7, (0,))
-    for kind in (8, 7, 6, 5, 3):
-        topic.put(60_000, kind, None, "m" if kind in {5, 7, 8} else "")
-    topic.generation(60_000, 12, [A])
-    found = findings(topic)
-    (moved,) = of(found, Kind.GROUP_MIGRATED)
-    assert moved.details == {"from": "consumer", "to": "classic"}
-    assert not of(found, Kind.REBALANCE_FAILED)
-    assert not of(found, Kind.GROUP_REMOVED)
-    assert not of(found, Kind.GROUP_EMPTY)
-
-
 def test_commits_to_an_empty_group_are_an_offset_reset() -> None:
     topic = Topic()
     topic.generation(0, 1, [A])
@@ -261,133 +156,6 @@ def test_commits_to_an_empty_group_are_an_offset_reset() -> None:
     topic.commit(60_000, {0: 0, 1: 0})
     topic.generation(90_000, 3, [A])
     assert causes(of(findings(topic), Kind.REBALANCE)[1]) == {Cause.FIRST_START, Cause.OFFSETS_RESET}
-
-
-def test_a_deleted_group_is_removed_by_an_administrator() -> None:
-    topic = Topic()
-    topic.generation(0, 1, [A])
-    topic.commit(1_000, {0: 1})
-    topic.generation(10_000, 2, [])
-    topic.tombstone(60_000)
-    out = outputs(topic, until=5_000)
-    assert RemovedOut("g") in out
-    found = findings(topic, until=5_000)
-    assert causes(of(found, Kind.GROUP_REMOVED)[0]) == {Cause.GROUP_DELETED_BY_ADMIN}
-
-
-def test_a_tombstone_followed_by_the_new_protocol_in_the_same_write_is_a_migration() -> None:
-    topic = Topic()
-    topic.generation(0, 1, [A])
-    topic.tombstone(60_000)
-    topic.record(60_000, b"\0\3" + b"\0\1g", b"\0\0" + b"\0\0\0\2" + b"\0")
-    found = findings(topic, until=5_000)
-    assert not of(found, Kind.GROUP_REMOVED)
-    (moved,) = of(found, Kind.GROUP_MIGRATED)
-    assert moved.details == {"from": "classic", "to": "consumer"}
-
-
-def open_incidents(found: list[Finding]) -> set[Kind]:
-    ended = {finding.incident for finding in found if finding.phase == "resolved"}
-    return {finding.kind for finding in found if finding.phase == "opened" and finding.incident not in ended}
-
-
-def migrate(topic: Topic, at: int) -> None:
-    topic.tombstone(at)
-    topic.record(at, b"\0\3" + b"\0\1g", b"\0\0" + b"\0\0\0\2" + b"\0")
-
-
-def test_an_empty_group_that_comes_back_under_the_new_protocol_is_empty_no_more() -> None:
-    topic = Topic()
-    topic.generation(0, 1, [A])
-    topic.commit(1_000, {0: 1})
-    topic.generation(10_000, 2, [])
-    migrate(topic, 60_000)
-    found = findings(topic, DetectionSettings(always_on=("g",)), until=5_000)
-    assert of(found, Kind.GROUP_EMPTY)[0].severity == "critical"
-    assert open_incidents(found) == set()
-
-
-@pytest.mark.parametrize("turn", ["another type", "no such transition"])
-def test_what_a_group_has_open_ends_when_it_turns_out_to_be_another_one(turn: str) -> None:
-    topic = Topic()
-    for number in range(1, 22):
-        topic.generation(number * 5_000, number, [A, Client("b-1", ())])
-    settings = DetectionSettings(max_message_bytes=200)
-    if turn == "another type":
-        # Its tombstone was compacted away.
-        topic.record(120_000, b"\0\3" + b"\0\1g", b"\0\0" + b"\0\0\0\2" + b"\0")
-    else:
-        topic.generation(120_000, 0, [])
-    found = findings(topic, settings, until=5_000)
-    assert {Kind.STORM, Kind.ASSIGNMENT_SKEWED, Kind.GROUP_TOO_LARGE} <= {one.kind for one in found}
-    assert open_incidents(found) == set()
-
-
-@pytest.mark.parametrize("end", ["migrated", "removed"])
-def test_what_a_group_has_open_ends_with_it(end: str) -> None:
-    topic = Topic()
-    for number in range(1, 22):
-        topic.generation(number * 5_000, number, [A, Client("b-1", ())])
-    settings = DetectionSettings(max_message_bytes=200)
-    kinds = {Kind.STORM, Kind.ASSIGNMENT_SKEWED, Kind.GROUP_TOO_LARGE}
-    assert open_incidents(findings(topic, settings)) == kinds
-    if end == "migrated":
-        migrate(topic, 120_000)
-    else:
-        topic.generation(119_000, 22, [])
-        topic.tombstone(120_000)
-    assert open_incidents(findings(topic, settings, until=5_000)) == set()
-
-
-def test_what_a_group_has_open_ends_when_it_leaves_quietly() -> None:
-    topic = Topic()
-    topic.generation(0, 1, [A])
-    topic.commit(1_000, {0: 1})
-    topic.generation(10_000, 2, [])
-    settings = DetectionSettings(offsets_retention_ms=60_000, offsets_expiring_ms=10_000)
-    assert open_incidents(findings(topic, settings, until=70_000)) == {
-        Kind.GROUP_EMPTY,
-        Kind.OFFSETS_EXPIRING,
-    }
-    assert open_incidents(findings(topic, settings, until=200_000)) == set()
-
-
-def test_simple_consumers_leave_no_state() -> None:
-    topic = Topic()
-    topic.commit(0, {0: 1})
-    assert not [out for out in outputs(topic, until=10_000) if isinstance(out, GroupOut)]
-
-
-def test_a_summary_comes_on_change_and_not_more_often_than_its_interval() -> None:
-    topic = Topic()
-    for number in range(1, 10):
-        topic.generation(number * 1_000, number, [A])
-    summaries = [out for out in outputs(topic, until=30_000) if isinstance(out, GroupOut)]
-    assert 1 <= len(summaries) <= 3
-    assert summaries[-1].summary["generation"] == 9
-
-
-def test_a_slow_sync_is_a_warning() -> None:
-    topic = Topic()
-    topic.generation(20_000, 1, [A], sync=9_000)
-    assert of(findings(topic), Kind.SLOW_SYNC)[0].sync_ms == 9_000
-
-
-def test_a_record_near_the_size_limit_is_a_warning_once() -> None:
-    topic = Topic()
-    topic.generation(0, 1, [A, B])
-    topic.generation(60_000, 2, [A, B])
-    settings = DetectionSettings(max_message_bytes=200)
-    assert len(of(findings(topic, settings), Kind.GROUP_TOO_LARGE)) == 1
-
-
-def test_a_group_that_stays_empty_for_long_leaves_quietly() -> None:
-    topic = Topic()
-    topic.generation(0, 1, [A])
-    topic.generation(10_000, 2, [])
-    settings = DetectionSettings(offsets_retention_ms=60_000, offsets_expiring_ms=10_000)
-    out = outputs(topic, settings, until=200_000)
-    assert out.count(RemovedOut("g")) == 1
 
 
 def test_a_member_that_is_back_at_once_may_have_been_removed_by_an_administrator() -> None:

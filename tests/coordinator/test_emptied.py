@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from rebalance_monitor.coordinator.kinds import Kind
-from tests.coordinator.test_epochs import SETTINGS, A, B, C, Epochs, of
-from tests.coordinator.timeline import T0, findings
+from tests.coordinator.epochs import SETTINGS, A, B, C, Epochs
+from tests.coordinator.timeline import T0, findings, of
 
 KEPT = replace(SETTINGS, offsets_retention_ms=100_000, offsets_expiring_ms=50_000)
 

@@ -9,8 +9,8 @@ from rebalance_monitor.coordinator.findings import CauseEntry
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
-from tests.coordinator.test_epochs import SETTINGS, A, B, C, Epochs, of, pair
-from tests.coordinator.timeline import P, findings
+from tests.coordinator.epochs import SETTINGS, A, B, C, Epochs, pair
+from tests.coordinator.timeline import P, findings, of
 
 TIMEOUTS = {Cause.SESSION_TIMEOUT, Cause.POLL_INTERVAL_EXCEEDED}
 LONG = DetectionSettings(session_timeout_848_ms=45_000)

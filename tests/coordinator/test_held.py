@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.kinds import Kind
-from tests.coordinator.test_classic import of
-from tests.coordinator.timeline import Client, Topic, findings
+from tests.coordinator.timeline import Client, Topic, findings, of
 
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings import Finding

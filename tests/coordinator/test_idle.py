@@ -9,8 +9,8 @@ from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
 from rebalance_monitor.coordinator.state import GroupState
-from tests.coordinator.test_epochs import SETTINGS, Epochs
-from tests.coordinator.test_epochs import A as ONE
+from tests.coordinator.epochs import SETTINGS, Epochs
+from tests.coordinator.epochs import A as ONE
 from tests.coordinator.timeline import Client, Topic, findings
 
 A, B = Client("a-1", (0,)), Client("b-1", (2,), host="/10.0.0.2")

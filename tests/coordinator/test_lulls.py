@@ -7,8 +7,7 @@ import pytest
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import Finding
 from rebalance_monitor.coordinator.kinds import Kind
-from tests.coordinator.test_classic import of
-from tests.coordinator.timeline import Client, Topic, findings
+from tests.coordinator.timeline import Client, Topic, findings, of
 
 A = Client("a-1", (0, 1))
 B = Client("b-1", (2,))

@@ -7,9 +7,9 @@ import pytest
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.outputs import RemovedOut
 from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
-from tests.coordinator.test_epochs import SETTINGS, A, Epochs, compact, of
+from tests.coordinator.epochs import SETTINGS, A, Epochs, compact
 from tests.coordinator.test_other_protocols import Streams
-from tests.coordinator.timeline import T0, Client, P, S, findings, in_batches, metadata, outputs, text
+from tests.coordinator.timeline import T0, Client, P, S, findings, in_batches, metadata, of, outputs, text
 
 MEMBERS = 8
 NEW = [f"new-{number}" for number in range(MEMBERS - 1)]

@@ -6,7 +6,7 @@ from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import Finding
 from rebalance_monitor.coordinator.kinds import Kind, Severity
 from rebalance_monitor.coordinator.settings import DetectionSettings
-from tests.coordinator.test_epochs import A, B, Epochs, compact
+from tests.coordinator.epochs import A, B, Epochs, compact
 from tests.coordinator.timeline import T0, P, S, Topic, blob, findings, in_batches, subscription, text
 
 SETTINGS = DetectionSettings(session_timeout_848_ms=S)

@@ -15,8 +15,8 @@ from rebalance_monitor.coordinator.rebuilt import Reading, Rebuilt
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
 from rebalance_monitor.decoders import rows as records
+from tests.coordinator.looks import _recorded, look
 from tests.coordinator.test_invariance import topics
-from tests.coordinator.test_live import _recorded, look
 from tests.coordinator.test_storms import crash_loop
 from tests.coordinator.timeline import T0, Client, Topic, findings
 

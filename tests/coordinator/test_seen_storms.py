@@ -1,5 +1,6 @@
-"""Storms by sightings: barriers that a calm generation explains are none, however many looks see them."""
+"""Storms by sightings: one incident with what the records tell; what calm generations explain is none."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -8,8 +9,9 @@ from rebalance_monitor.coordinator.calm import SLACK_MS, span
 from rebalance_monitor.coordinator.findings import Finding
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.live import Live
-from rebalance_monitor.coordinator.settings import DetectionSettings
+from rebalance_monitor.coordinator.settings import DetectionSettings, GroupOverride
 from rebalance_monitor.coordinator.sightings import SeenGroup, Sighting
+from tests.coordinator.looks import SETTINGS, _recorded, kinds, look
 from tests.coordinator.timeline import T0, Client, Topic, findings, watched
 
 PREPARING = "PreparingRebalance"
@@ -76,6 +78,73 @@ def test_generations_that_complete_among_the_same_members_or_after_failed_ones_a
             topic.generation(ended, 2 + turn + skipped * (turn + 1), members)
         found = storms(topic, barriers)
         assert next(one.phase for one in found) == "opened", skipped
+
+
+def test_many_separate_sightings_are_a_storm_even_if_nothing_ever_completes() -> None:
+    live = Live(SETTINGS, "c1")
+    found = live.on_sightings([look(at, seen=at % 10_000 != 0) for at in range(0, 120_000, 1_000)])
+    assert kinds(found).count((Kind.STORM, "opened")) == 1
+
+
+def test_a_storm_that_the_probe_saw_first_is_one_incident_with_what_the_records_tell() -> None:
+    live = Live(SETTINGS, "c1")
+    looks = live.on_sightings([look(at, seen=at % 10_000 != 0) for at in range(0, 120_000, 1_000)])
+    (seen,) = (one for one in looks if one.kind is Kind.STORM)
+    (told,) = live.refine([_recorded("opened", 1)])
+    assert (told.id, told.phase, told.incident) == ("r1", "updated", seen.id)
+    # It lives on over a restart, and only the records end it.
+    again = Live(SETTINGS, "c1", json.loads(json.dumps(live.snapshot())))
+    quiet = again.on_sightings([look(at, seen=False) for at in range(120_000, 400_000, 1_000)])
+    assert Kind.STORM not in {one.kind for one in quiet}
+    (ended,) = again.refine([_recorded("resolved", 2)])
+    assert (ended.id, ended.phase, ended.incident) == ("r2", "resolved", seen.id)
+
+
+def test_a_storm_that_the_records_told_first_keeps_its_incident() -> None:
+    live = Live(SETTINGS, "c1")
+    assert [one.phase for one in live.refine([_recorded("opened", 1)])] == ["opened"]
+    looks = live.on_sightings([look(at, seen=at % 10_000 != 0) for at in range(0, 120_000, 1_000)])
+    assert Kind.STORM not in {one.kind for one in looks}
+
+
+def test_join_phases_that_end_and_begin_again_are_a_storm_and_nothing_is_stuck() -> None:
+    live = Live(SETTINGS, "c1")
+    looks = [look(at, seen=False) for at in range(0, 60_000, 1_000)]
+    for at in range(60_000, 180_000, 1_000):
+        state = "CompletingRebalance" if at % 2_000 else "PreparingRebalance"
+        looks.append(replace(look(at, seen=True), groups=(SeenGroup("g", state, "classic", "consumer"),)))
+    found = kinds(live.on_sightings(looks))
+    assert found.count((Kind.STORM, "opened")) == 1
+    assert (Kind.REBALANCE_STUCK, "opened") not in found
+
+
+def test_groups_have_thresholds_of_their_own_for_what_the_probe_sees() -> None:
+    """Half of half a minute is a storm of the groups that the override names, of the others it is none."""
+    own = GroupOverride("g*", storm_sightings_share=0.3, storm_sightings_window_ms=60_000)
+    found = {}
+    for name in ("g", "other"):
+        live = Live(DetectionSettings(group_overrides=(own,)), "c1")
+        seen = (SeenGroup(name, "PreparingRebalance", "classic", "consumer"),)
+        looks = [
+            Sighting(T0 + at, seen if at % 10_000 < 4_000 else (), ((7, 1, 1),), ((1, True),))
+            for at in range(0, 240_000, 1_000)
+        ]
+        found[name] = [one for one in live.on_sightings(looks) if one.kind is Kind.STORM]
+    assert [one.phase for one in found["g"]] == ["opened"]
+    assert found["g"][0].at <= T0 + 40_000
+    assert found["g"][0].details["window_ms"] == 60_000
+    assert found["other"] == []
+
+
+def test_a_storm_by_the_probe_ends_after_the_groups_own_window() -> None:
+    own = GroupOverride("g", storm_sightings_window_ms=30_000)
+    live = Live(DetectionSettings(group_overrides=(own,)), "c1")
+    found = live.on_sightings(
+        [look(at, seen=at < 60_000 and at % 10_000 != 0) for at in range(0, 180_000, 1_000)]
+    )
+    storm = [one for one in found if one.kind is Kind.STORM]
+    assert [one.phase for one in storm] == ["opened", "resolved"]
+    assert T0 + 85_000 <= storm[1].at <= T0 + 92_000
 
 
 def looking(at: int, state: str, *listed: str) -> Sighting:

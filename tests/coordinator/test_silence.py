@@ -10,10 +10,10 @@ from rebalance_monitor.coordinator.findings import Finding
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
-from tests.coordinator.test_classic import BOTH, A, B, of, two_members
-from tests.coordinator.test_epochs import A as EPOCHS_A
-from tests.coordinator.test_epochs import Epochs
-from tests.coordinator.timeline import T0, Client, P, S, Topic, findings, metadata, text
+from tests.coordinator.classic import BOTH, A, B, two_members
+from tests.coordinator.epochs import A as EPOCHS_A
+from tests.coordinator.epochs import Epochs
+from tests.coordinator.timeline import T0, Client, P, S, Topic, findings, metadata, of, text
 
 
 def test_a_silent_member_is_opened_by_the_clock_and_withdrawn_by_a_commit() -> None:

@@ -7,7 +7,7 @@ from rebalance_monitor.coordinator.findings import Finding
 from rebalance_monitor.coordinator.kinds import Kind, Severity
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.skew import verdict
-from tests.coordinator.test_epochs import A, B, Epochs
+from tests.coordinator.epochs import A, B, Epochs
 from tests.coordinator.timeline import T0, P, S, Topic, blob, findings, subscription, text
 
 Given = dict[str, tuple[int, ...]]

@@ -4,9 +4,9 @@ import pytest
 
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.kinds import Kind
-from tests.coordinator.test_classic import BOTH, of
-from tests.coordinator.test_epochs import A, B, C, Epochs
-from tests.coordinator.timeline import Client, Topic, findings, in_batches
+from tests.coordinator.classic import BOTH
+from tests.coordinator.epochs import A, B, C, Epochs
+from tests.coordinator.timeline import Client, Topic, findings, in_batches, of
 
 
 def test_a_new_group_whose_first_number_is_missing_failed_at_its_start() -> None:

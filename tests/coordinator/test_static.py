@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import CauseEntry, Finding
 from rebalance_monitor.coordinator.kinds import Kind
-from tests.coordinator.test_epochs import SETTINGS, Epochs
-from tests.coordinator.test_epochs import A as ONE
-from tests.coordinator.test_epochs import B as OTHER
+from tests.coordinator.epochs import SETTINGS, Epochs
+from tests.coordinator.epochs import A as ONE
+from tests.coordinator.epochs import B as OTHER
 from tests.coordinator.timeline import T0, Client, S, Topic, findings, metadata, text
 
 CLIENTS = ("consumer-g-1", "rdkafka", "kgo")

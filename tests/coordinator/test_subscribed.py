@@ -5,9 +5,9 @@ from struct import pack
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
 from rebalance_monitor.coordinator.state import GroupState
-from tests.coordinator.test_epochs import SETTINGS, A, B, C, Epochs, compact, of, pair
+from tests.coordinator.epochs import SETTINGS, A, B, C, Epochs, compact, pair
 from tests.coordinator.test_topic_names import ONE, TWO, Pair
-from tests.coordinator.timeline import P, findings, in_batches, text
+from tests.coordinator.timeline import P, findings, in_batches, of, text
 
 THREE = bytes(range(32, 48))
 DAY = 86_400_000

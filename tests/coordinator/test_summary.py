@@ -67,6 +67,21 @@ def test_an_empty_group_says_when_its_offsets_expire() -> None:
     assert last["offsets_expire_at"] == T0 + 10_000 + DetectionSettings().offsets_retention_ms
 
 
+def test_simple_consumers_leave_no_state() -> None:
+    topic = Topic()
+    topic.commit(0, {0: 1})
+    assert not [out for out in outputs(topic, until=10_000) if isinstance(out, GroupOut)]
+
+
+def test_a_summary_comes_on_change_and_not_more_often_than_its_interval() -> None:
+    topic = Topic()
+    for number in range(1, 10):
+        topic.generation(number * 1_000, number, [A])
+    summaries = [out for out in outputs(topic, until=30_000) if isinstance(out, GroupOut)]
+    assert 1 <= len(summaries) <= 3
+    assert summaries[-1].summary["generation"] == 9
+
+
 @pytest.mark.parametrize(("given", "text"), [([], ""), ([4], "4"), ([3, 1, 2, 7], "1-3,7"), ([0, 2], "0,2")])
 def test_partitions_are_told_as_ranges(given: list[int], text: str) -> None:
     assert ranges(given) == text

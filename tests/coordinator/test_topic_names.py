@@ -11,7 +11,7 @@ from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
 from rebalance_monitor.coordinator.state import GroupState, Member
 from rebalance_monitor.coordinator.transitions import Status
-from tests.coordinator.test_epochs import A, B, Epochs, compact
+from tests.coordinator.epochs import A, B, Epochs, compact
 from tests.coordinator.timeline import T0, P
 
 ONE, TWO = bytes(range(16)), bytes(range(16, 32))

@@ -13,7 +13,7 @@ from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
 from rebalance_monitor.coordinator.transitions import TRANSITIONS, Status
 from rebalance_monitor.decoders import Row, decode_batch
-from tests.coordinator.test_epochs import A, B, Epochs
+from tests.coordinator.epochs import A, B, Epochs
 from tests.coordinator.test_invariance import topics
 from tests.coordinator.timeline import Topic, findings, in_batches
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rebalance_monitor.coordinator.findings import Finding
+    from rebalance_monitor.coordinator.kinds import Kind
 
 T0 = 1_795_000_000_000
 S, P = 6_000, 8_000
@@ -190,6 +191,10 @@ def findings(
     """The findings among `outputs`."""
     found = outputs(topic, settings, until=until, history=history)
     return [out.finding for out in found if isinstance(out, FindingOut)]
+
+
+def of(found: list[Finding], kind: Kind) -> list[Finding]:
+    return [finding for finding in found if finding.kind is kind]
 
 
 def watched(

@@ -11,7 +11,7 @@ import structlog
 from rebalance_monitor.cli.logs import configure
 from rebalance_monitor.streaming.batches import BatchKey
 from rebalance_monitor.streaming.storage import Storage
-from tests.streaming.test_writer import BATCHES, QUERY, writer_at
+from tests.streaming.batches import BATCHES, QUERY, writer_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -27,7 +27,7 @@ from rebalance_monitor.streaming.serving import Serving, lag_of, stages_of
 from rebalance_monitor.streaming.sinks import FindingsTable
 from rebalance_monitor.streaming.storage import Storage
 from rebalance_monitor.streaming.writer import BatchWriter
-from tests.streaming.test_writer import BATCHES, QUERY, SETTINGS, DiedError, MortalLedger
+from tests.streaming.batches import BATCHES, QUERY, SETTINGS, DiedError, MortalLedger
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -18,9 +18,9 @@ from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.shard import ShardCoordinator
 from rebalance_monitor.decoders import Row, rows
 from rebalance_monitor.streaming.step import QUARANTINE_BYTES, OutRow, Plan, step
-from tests.coordinator.test_epochs import A as EPOCHS_A
-from tests.coordinator.test_epochs import C as EPOCHS_C
-from tests.coordinator.test_epochs import committing, pair
+from tests.coordinator.epochs import A as EPOCHS_A
+from tests.coordinator.epochs import C as EPOCHS_C
+from tests.coordinator.epochs import committing, pair
 from tests.coordinator.timeline import T0, Client, Topic, findings
 from tests.streaming.topics import eventful_topic
 

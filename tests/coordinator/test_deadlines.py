@@ -1,0 +1,79 @@
+"""Deadlines in an epoch-based group: who lets one pass is named; a timeout that is assumed is marked so."""
+
+from dataclasses import replace
+from struct import pack
+
+from rebalance_monitor.coordinator.causes import Cause
+from rebalance_monitor.coordinator.kinds import Kind
+from rebalance_monitor.coordinator.outputs import GroupOut
+from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
+from tests.coordinator.epochs import SETTINGS, A, B, C, compact, pair
+from tests.coordinator.timeline import T0, P, findings, of
+
+
+def test_a_group_that_does_not_converge_is_stuck_and_names_who_has_not_acknowledged() -> None:
+    topic = pair()
+    topic.bump(10_000, 3)
+    topic.target(10_100, 3)
+    topic.ack(10_200, A, 3, (0,))
+    stuck = of(findings(topic, SETTINGS, until=90_000), Kind.REBALANCE_STUCK)
+    assert [(found.phase, found.evidence) for found in stuck] == [("opened", "read")]
+    assert [member.member_id for member in stuck[0].members] == [B]
+    topic.ack(95_000, B, 3, (1,))
+    resolved = of(findings(topic, SETTINGS), Kind.REBALANCE_STUCK)[-1]
+    assert (resolved.phase, resolved.resolution) == ("resolved", "completed")
+
+
+def test_a_member_that_has_to_revoke_passes_its_rebalance_deadline_and_is_confirmed_when_fenced() -> None:
+    topic = pair()
+    topic.bump(10_000, 3)
+    topic.target(10_100, 3)
+    topic.ack(10_200, A, 2, (0,), state=1)
+    topic.leave(10_200 + P + 3_000, A, 4)
+    opened, resolved = of(findings(topic, SETTINGS), Kind.MEMBER_SILENT)
+    assert (opened.details["deadline"], opened.at) == ("rebalance", T0 + 10_200 + P)
+    assert opened.causes[0].cause is Cause.JOIN_DEADLINE_MISSED
+    assert resolved.resolution == "confirmed"
+
+
+def test_a_member_that_acknowledges_in_the_end_was_only_slow() -> None:
+    topic = pair()
+    topic.bump(10_000, 3)
+    topic.target(10_100, 3)
+    topic.ack(10_200, A, 2, (0,), state=1)
+    topic.ack(10_200 + P + 3_000, A, 3, (0,))
+    assert of(findings(topic, SETTINGS), Kind.MEMBER_SILENT)[-1].resolution == "withdrawn"
+
+
+def test_the_session_deadline_of_an_epoch_based_group_is_marked_as_assumed() -> None:
+    topic = pair()
+    for at in range(3_000, 30_000, 1_000):
+        topic.commit(at, {0: 5})
+        topic.commit(at, {1: 5})
+    for at in range(30_000, 45_000, 1_000):
+        topic.commit(at, {0: 5})
+    told = replace(SETTINGS, known=("session_timeout_848_ms",))
+    assert of(findings(topic, told), Kind.MEMBER_SILENT)[0].details["assumed"] == 0
+    own = of(findings(topic, replace(SETTINGS, session_timeouts=(("g", 4_000),))), Kind.MEMBER_SILENT)[0]
+    assert (own.details["assumed"], own.details["session_timeout_ms"]) == (0, 4_000)
+    silent = of(findings(topic, SETTINGS), Kind.MEMBER_SILENT)
+    assert [found.details["deadline"] for found in silent] == ["session", "poll"]
+    assert [found.details["assumed"] for found in silent] == [1, 0]
+    assert silent[0].members[0].member_id == B
+
+
+def test_members_get_the_session_timeout_that_is_known_by_now_but_for_those_with_their_own() -> None:
+    topic = pair()
+    own = b"\1" + pack(">i", 12_000) + b"\1\0"
+    value = b"\0\0" + compact(None) + b"\0" + compact("c") + compact("/10.0.0.1") + b"\2" + compact("orders")
+    topic.put(5_000, 5, value + b"\0" + pack(">i", P) + b"\0" + b"\1\0" + bytes([len(own)]) + own, C)
+    state = new_shard_state(7, 0, None)
+    before = ShardCoordinator(state, SETTINGS, "c1")
+    for row in topic.rows:
+        before.on_row(row)
+    before.on_clock(T0 + 6_000)
+    after = ShardCoordinator(state, replace(SETTINGS, session_timeouts=(("g", 4_000),)), "c1")
+    state.groups["g"].wake = 0
+    (out,) = [one for one in after.on_clock(T0 + 12_000) if isinstance(one, GroupOut)]
+    sessions = {one["member_id"]: one["session_timeout_ms"] for one in out.summary["member_list"]}
+    assert sessions == {A: 4_000, B: 4_000, C: 12_000}

@@ -1,0 +1,130 @@
+"""Classic groups that are empty, removed or migrated: each is told, and what the group had open ends."""
+
+import pytest
+
+from rebalance_monitor.coordinator.causes import Cause
+from rebalance_monitor.coordinator.findings import Finding
+from rebalance_monitor.coordinator.kinds import Kind, Severity
+from rebalance_monitor.coordinator.outputs import RemovedOut
+from rebalance_monitor.coordinator.settings import DetectionSettings
+from tests.coordinator.classic import A, causes
+from tests.coordinator.timeline import T0, Client, S, Topic, findings, of, outputs
+
+
+def test_an_empty_group_opens_and_the_next_generation_resolves_it() -> None:
+    topic = Topic()
+    topic.generation(0, 1, [A])
+    topic.commits(500, 30_500, A)
+    topic.generation(30_500 + S + 200, 2, [])
+    topic.generation(90_000, 3, [A])
+    opened, resolved = of(findings(topic.sorted()), Kind.GROUP_EMPTY)
+    assert (opened.phase, resolved.phase) == ("opened", "resolved")
+    assert opened.details == {"ended_by": "session"}
+    assert resolved.incident == opened.id
+    assert resolved.opened_at == opened.at == T0 + 30_500 + S + 200
+
+
+def test_an_empty_group_that_must_always_run_is_critical() -> None:
+    topic = Topic()
+    topic.generation(0, 1, [A])
+    topic.generation(60_000, 2, [])
+    opened = of(findings(topic, DetectionSettings(always_on=("g*",))), Kind.GROUP_EMPTY)[0]
+    assert opened.severity is Severity.CRITICAL
+
+
+def test_a_deleted_group_is_removed_by_an_administrator() -> None:
+    topic = Topic()
+    topic.generation(0, 1, [A])
+    topic.commit(1_000, {0: 1})
+    topic.generation(10_000, 2, [])
+    topic.tombstone(60_000)
+    out = outputs(topic, until=5_000)
+    assert RemovedOut("g") in out
+    found = findings(topic, until=5_000)
+    assert causes(of(found, Kind.GROUP_REMOVED)[0]) == {Cause.GROUP_DELETED_BY_ADMIN}
+
+
+def test_a_tombstone_followed_by_the_new_protocol_in_the_same_write_is_a_migration() -> None:
+    topic = Topic()
+    topic.generation(0, 1, [A])
+    topic.tombstone(60_000)
+    topic.record(60_000, b"\0\3" + b"\0\1g", b"\0\0" + b"\0\0\0\2" + b"\0")
+    found = findings(topic, until=5_000)
+    assert not of(found, Kind.GROUP_REMOVED)
+    (moved,) = of(found, Kind.GROUP_MIGRATED)
+    assert moved.details == {"from": "classic", "to": "consumer"}
+
+
+def open_incidents(found: list[Finding]) -> set[Kind]:
+    ended = {finding.incident for finding in found if finding.phase == "resolved"}
+    return {finding.kind for finding in found if finding.phase == "opened" and finding.incident not in ended}
+
+
+def migrate(topic: Topic, at: int) -> None:
+    topic.tombstone(at)
+    topic.record(at, b"\0\3" + b"\0\1g", b"\0\0" + b"\0\0\0\2" + b"\0")
+
+
+def test_an_empty_group_that_comes_back_under_the_new_protocol_is_empty_no_more() -> None:
+    topic = Topic()
+    topic.generation(0, 1, [A])
+    topic.commit(1_000, {0: 1})
+    topic.generation(10_000, 2, [])
+    migrate(topic, 60_000)
+    found = findings(topic, DetectionSettings(always_on=("g",)), until=5_000)
+    assert of(found, Kind.GROUP_EMPTY)[0].severity == "critical"
+    assert open_incidents(found) == set()
+
+
+@pytest.mark.parametrize("turn", ["another type", "no such transition"])
+def test_what_a_group_has_open_ends_when_it_turns_out_to_be_another_one(turn: str) -> None:
+    topic = Topic()
+    for number in range(1, 22):
+        topic.generation(number * 5_000, number, [A, Client("b-1", ())])
+    settings = DetectionSettings(max_message_bytes=200)
+    if turn == "another type":
+        # Its tombstone was compacted away.
+        topic.record(120_000, b"\0\3" + b"\0\1g", b"\0\0" + b"\0\0\0\2" + b"\0")
+    else:
+        topic.generation(120_000, 0, [])
+    found = findings(topic, settings, until=5_000)
+    assert {Kind.STORM, Kind.ASSIGNMENT_SKEWED, Kind.GROUP_TOO_LARGE} <= {one.kind for one in found}
+    assert open_incidents(found) == set()
+
+
+@pytest.mark.parametrize("end", ["migrated", "removed"])
+def test_what_a_group_has_open_ends_with_it(end: str) -> None:
+    topic = Topic()
+    for number in range(1, 22):
+        topic.generation(number * 5_000, number, [A, Client("b-1", ())])
+    settings = DetectionSettings(max_message_bytes=200)
+    kinds = {Kind.STORM, Kind.ASSIGNMENT_SKEWED, Kind.GROUP_TOO_LARGE}
+    assert open_incidents(findings(topic, settings)) == kinds
+    if end == "migrated":
+        migrate(topic, 120_000)
+    else:
+        topic.generation(119_000, 22, [])
+        topic.tombstone(120_000)
+    assert open_incidents(findings(topic, settings, until=5_000)) == set()
+
+
+def test_what_a_group_has_open_ends_when_it_leaves_quietly() -> None:
+    topic = Topic()
+    topic.generation(0, 1, [A])
+    topic.commit(1_000, {0: 1})
+    topic.generation(10_000, 2, [])
+    settings = DetectionSettings(offsets_retention_ms=60_000, offsets_expiring_ms=10_000)
+    assert open_incidents(findings(topic, settings, until=70_000)) == {
+        Kind.GROUP_EMPTY,
+        Kind.OFFSETS_EXPIRING,
+    }
+    assert open_incidents(findings(topic, settings, until=200_000)) == set()
+
+
+def test_a_group_that_stays_empty_for_long_leaves_quietly() -> None:
+    topic = Topic()
+    topic.generation(0, 1, [A])
+    topic.generation(10_000, 2, [])
+    settings = DetectionSettings(offsets_retention_ms=60_000, offsets_expiring_ms=10_000)
+    out = outputs(topic, settings, until=200_000)
+    assert out.count(RemovedOut("g")) == 1

@@ -1,0 +1,86 @@
+"""Generations that fail, sync slowly or near the size limit of their record: told, as grave as they are."""
+
+import pytest
+
+from rebalance_monitor.coordinator.causes import Cause
+from rebalance_monitor.coordinator.kinds import Kind, Severity
+from rebalance_monitor.coordinator.settings import DetectionSettings
+from tests.coordinator.classic import A, B, causes
+from tests.coordinator.epochs import Epochs
+from tests.coordinator.timeline import Topic, findings, of
+
+
+def test_a_hole_between_two_live_generations_is_a_failed_rebalance() -> None:
+    topic = Topic()
+    topic.generation(0, 1, [A, B])
+    topic.generation(60_000, 4, [A, B])
+    (failed,) = of(findings(topic), Kind.REBALANCE_FAILED)
+    assert failed.details == {"failed": 2, "at_start": 0}
+    assert failed.severity is Severity.INFO
+
+
+def test_a_hole_at_the_start_of_a_group_is_information() -> None:
+    topic = Topic()
+    topic.generation(0, 0, [])
+    topic.generation(3_000, 2, [A, B])
+    (failed,) = of(findings(topic), Kind.REBALANCE_FAILED)
+    assert failed.details["at_start"] == 1
+
+
+def test_repeated_failures_are_a_warning() -> None:
+    topic = Topic()
+    for index, number in enumerate((1, 3, 5)):
+        topic.generation(index * 60_000, number, [A, B])
+    assert [f.severity for f in of(findings(topic), Kind.REBALANCE_FAILED)] == [
+        Severity.INFO,
+        Severity.WARNING,
+    ]
+
+
+@pytest.mark.parametrize("between", ["history", "tombstone"])
+def test_a_hole_that_touches_history_or_a_tombstone_says_nothing(between: str) -> None:
+    topic = Topic()
+    topic.generation(0, 1, [A, B])
+    if between == "tombstone":
+        topic.generation(1_000, 2, [])
+        topic.tombstone(2_000)
+    topic.generation(60_000, 9, [A, B])
+    found = findings(topic, history=1 if between == "history" else None)
+    assert not of(found, Kind.REBALANCE_FAILED)
+    assert of(found, Kind.REBALANCE)[0].history == (between == "history")
+
+
+def test_generations_that_fail_while_the_record_nears_its_limit_could_most_likely_not_be_stored() -> None:
+    topic = Topic()
+    topic.generation(0, 1, [A, B])
+    topic.generation(60_000, 3, [A, B])
+    (failed,) = of(findings(topic, DetectionSettings(max_message_bytes=200)), Kind.REBALANCE_FAILED)
+    assert causes(failed) == {Cause.ASSIGNMENT_NOT_STORED}
+
+
+def test_a_hole_across_a_change_of_group_type_says_nothing_and_the_way_back_is_a_migration_as_well() -> None:
+    topic = Epochs()
+    topic.join(0, "m", 7, (0,))
+    for kind in (8, 7, 6, 5, 3):
+        topic.put(60_000, kind, None, "m" if kind in {5, 7, 8} else "")
+    topic.generation(60_000, 12, [A])
+    found = findings(topic)
+    (moved,) = of(found, Kind.GROUP_MIGRATED)
+    assert moved.details == {"from": "consumer", "to": "classic"}
+    assert not of(found, Kind.REBALANCE_FAILED)
+    assert not of(found, Kind.GROUP_REMOVED)
+    assert not of(found, Kind.GROUP_EMPTY)
+
+
+def test_a_slow_sync_is_a_warning() -> None:
+    topic = Topic()
+    topic.generation(20_000, 1, [A], sync=9_000)
+    assert of(findings(topic), Kind.SLOW_SYNC)[0].sync_ms == 9_000
+
+
+def test_a_record_near_the_size_limit_is_a_warning_once() -> None:
+    topic = Topic()
+    topic.generation(0, 1, [A, B])
+    topic.generation(60_000, 2, [A, B])
+    settings = DetectionSettings(max_message_bytes=200)
+    assert len(of(findings(topic, settings), Kind.GROUP_TOO_LARGE)) == 1

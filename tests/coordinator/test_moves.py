@@ -1,0 +1,44 @@
+"""Coordinators that the probe sees move: told once, never back and never to nobody."""
+
+from dataclasses import replace
+
+from rebalance_monitor.coordinator.findings import Coordinator
+from rebalance_monitor.coordinator.kinds import Kind
+from rebalance_monitor.coordinator.live import Live
+from tests.coordinator.looks import SETTINGS, kinds, look
+from tests.coordinator.timeline import T0
+
+
+def test_a_leader_epoch_that_steps_is_a_coordinator_move() -> None:
+    live = Live(SETTINGS, "c1")
+    found = live.on_sightings([look(0, seen=False), look(1_000, seen=False, epoch=3)])
+    assert kinds(found) == [(Kind.COORDINATOR_MOVED, None)]
+
+
+def test_a_partition_without_a_leader_has_not_moved_until_it_has_one_again() -> None:
+    live = Live(SETTINGS, "c1")
+    led = [(0, 1, 1), (1_000, -1, 1), (2_000, -1, 2), (3_000, 1, 3), (4_000, 1, 3)]
+    looks = [replace(look(at, seen=False), leaders=((7, broker, epoch),)) for at, broker, epoch in led]
+    (moved,) = live.on_sightings(looks)
+    assert (moved.at, moved.coordinator, moved.details["previous_broker"]) == (
+        T0 + 3_000,
+        Coordinator(1, 3),
+        1,
+    )
+
+
+def test_a_broker_whose_metadata_lags_moves_no_coordinator_back() -> None:
+    live = Live(SETTINGS, "c1")
+    led = [(0, 1, 5), (1_000, 2, 6), (2_000, 1, 5), (3_000, 2, 6)]
+    looks = [replace(look(at, seen=False), leaders=((7, broker, epoch),)) for at, broker, epoch in led]
+    (moved,) = live.on_sightings(looks)
+    assert (moved.at, moved.coordinator) == (T0 + 1_000, Coordinator(2, 6))
+
+
+def test_a_topic_made_anew_begins_its_leader_epochs_again() -> None:
+    live = Live(SETTINGS, "c1")
+    live.on_sightings([replace(look(0, seen=False), leaders=((7, 1, 5),))])
+    live.forget_records()
+    assert live.on_sightings([replace(look(1_000, seen=False), leaders=((7, 1, 0),))]) == []
+    (moved,) = live.on_sightings([replace(look(2_000, seen=False), leaders=((7, 2, 1),))])
+    assert moved.coordinator == Coordinator(2, 1)
