@@ -2,7 +2,8 @@
 
 Fills the state of 50 shards through the job's own decoder and `step`, then measures batches with nothing but
 clock rows (idle) and batches in which some groups commit (active), and the bytes of the state as Spark stores
-it (compressed) and as Python holds it. Prints tables with fitted slopes and writes build/bench/growth.json.
+it (compressed) and as Python holds it; that of one group also after each of forty generations. Prints tables
+with fitted slopes and writes build/bench/growth.json.
 
     python bench/growth.py --groups 1000 --groups 10000 --groups 100000
 """
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.checkpoints.codec import Stored
 
 START, BATCH_MS, BATCHES = 1_795_000_000_000, 1_000, 5
+GENERATIONS, APART_MS = 40, 1_000_000
 SHARDS, ACTIVE, CHUNK = 50, 1_000, 200_000
 PLAN = Plan(DetectionSettings(), "bench", {})
 OUT = Path(__file__).parents[1] / "build" / "bench" / "growth.json"
@@ -113,8 +115,7 @@ def figures(groups: int, members: int, width: int) -> dict[str, float]:
         return made.batch(chain.from_iterable(request(g, number, made.now) for g in part))
 
     busy = min(active() for _ in range(BATCHES))
-    blobs = [stored.blob for stored in made.stored.values() if stored]
-    raw = sum(struct.unpack_from(">BI", blob)[1] for blob in blobs)
+    stored, raw = size(made)
     new = made.groups[0]
     one = min(made.batch([new_generation(new, made.mix, made.now)]) for _ in range(BATCHES)) - idle
     return {
@@ -124,10 +125,31 @@ def figures(groups: int, members: int, width: int) -> dict[str, float]:
         "idle_ms": idle * 1000,
         "active_ms": busy * 1000,
         "generation_ms": max(0.0, one * 1000),
-        "stored_per_group": sum(map(len, blobs)) / groups,
+        "stored_per_group": stored / groups,
         "raw_per_group": raw / groups,
         "allowed_per_group": 1_024 + 200 * members + 24 * width,
     }
+
+
+def size(made: World) -> tuple[int, int]:
+    """Give the bytes of the state as Spark stores it, and as Python holds it."""
+    blobs = [stored.blob for stored in made.stored.values() if stored]
+    return sum(map(len, blobs)), sum(struct.unpack_from(">BI", blob)[1] for blob in blobs)
+
+
+def ageing(generations: int, groups: int = 500) -> list[dict[str, float]]:
+    """Give the state of one group after each of so many generations; every fourth has another member."""
+    made = world(groups, 3, 10)
+    rows: list[dict[str, float]] = []
+    for generation in range(1, generations + 1):
+        begun = [new_generation(group, made.mix, made.now) for group in made.groups] if generation > 1 else []
+        made.batch(chain(begun, *(request(group, generation * 900, made.now + 500) for group in made.groups)))
+        for turn in range(1, 4):
+            made.now += 4_000
+            made.batch(chain(*(request(group, generation * 900 + turn, made.now) for group in made.groups)))
+        made.now += APART_MS
+        rows.append({"generation": generation, "raw_per_group": size(made)[1] / groups})
+    return rows
 
 
 def table(name: str, cells: list[tuple[int, int, int]]) -> list[dict[str, float]]:
@@ -162,8 +184,11 @@ def main() -> None:
     by_groups = table("groups", [(n, 3, 10) for n in options.groups or (1_000, 10_000, 100_000)])
     cells = [(max(1, 20_000 // (10 * n)), n, 10 * n) for n in options.members or (1, 10, 100, 1_000)]
     by_members = table("members", cells)
+    aged = ageing(GENERATIONS)
+    for row in aged:
+        print(f"  generation {row['generation']:>3}: {row['raw_per_group']:.0f} bytes a group", flush=True)
     OUT.parent.mkdir(parents=True, exist_ok=True)
-    OUT.write_text(json.dumps({"groups": by_groups, "members": by_members}, indent=1))
+    OUT.write_text(json.dumps({"groups": by_groups, "members": by_members, "generations": aged}, indent=1))
 
 
 if __name__ == "__main__":
