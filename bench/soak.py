@@ -108,12 +108,12 @@ def _sample(rig: Rig, minute: float, every_s: float) -> Sample:
     while time.monotonic() < until:
         time.sleep(LOOK_EVERY_S)
         looks.append(_look(rig, page))
-    driver, workers, jvm = (sum(values) / len(looks) for values in list(zip(*looks, strict=True))[:3])
-    store, state = (max(values) for values in list(zip(*looks, strict=True))[3:])
+    *resident_ones, stores, states = zip(*looks, strict=True)
+    driver, workers, jvm = (sum(values) / len(looks) for values in resident_ones)
     disk = sum(map(_size, rig.job.storage.rglob("*"))) / MB
     jvms = _jvms(rig.job.below())
     heap, off_heap = heap_of(jvms[0]) if jvms else (-1.0, -1.0)
-    return Sample(minute, driver, workers, jvm, heap, off_heap, store, state, disk)
+    return Sample(minute, driver, workers, jvm, heap, off_heap, max(stores), max(states), disk)
 
 
 def _size(path: Path) -> int:

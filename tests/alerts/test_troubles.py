@@ -84,22 +84,28 @@ def test_a_sink_that_breaks_its_contract_is_tried_again_and_its_words_stay_unsai
     assert "secret words" not in said.out + said.err
 
 
-def test_a_memory_that_cannot_be_saved_sends_nothing_and_goes_on_when_it_can(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def saving_fails(monkeypatch: pytest.MonkeyPatch, error: Exception) -> threading.Event:
+    """Let no memory be saved, and tries follow soon, until the event is cleared."""
     from rebalance_monitor.alerts import dispatcher as module
     from rebalance_monitor.alerts import memory_file
 
-    full, real = threading.Event(), memory_file.replace_file
-    full.set()
+    broken, real = threading.Event(), memory_file.replace_file
+    broken.set()
 
     def replace_file(path: Path, content: bytes) -> None:
-        if full.is_set():
-            raise OSError(28, "No space left on device")
+        if broken.is_set():
+            raise error
         real(path, content)
 
     monkeypatch.setattr(memory_file, "replace_file", replace_file)
     monkeypatch.setattr(module, "TROUBLE_S", 0.05)
+    return broken
+
+
+def test_a_memory_that_cannot_be_saved_sends_nothing_and_goes_on_when_it_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = saving_fails(monkeypatch, OSError(28, "No space left on device"))
     sink = Memo()
     with dispatching(tmp_path, sink) as dispatcher:
         dispatcher.put(("q", 0), [storm("opened")])
@@ -114,18 +120,8 @@ def test_whatever_keeps_the_memory_from_being_saved_sends_nothing_and_goes_on_wh
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from rebalance_monitor.alerts import dispatcher as module
-    from rebalance_monitor.alerts import memory_file
 
-    broken, real = threading.Event(), memory_file.replace_file
-    broken.set()
-
-    def replace_file(path: Path, content: bytes) -> None:
-        if broken.is_set():
-            raise ConfigError("somebody else has the folder")
-        real(path, content)
-
-    monkeypatch.setattr(memory_file, "replace_file", replace_file)
-    monkeypatch.setattr(module, "TROUBLE_S", 0.05)
+    broken = saving_fails(monkeypatch, ConfigError("somebody else has the folder"))
     monkeypatch.setattr(module, "HELD_UP_S", 0.2)
     sink = Memo()
     with dispatching(tmp_path, sink) as dispatcher:

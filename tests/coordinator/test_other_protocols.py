@@ -3,17 +3,12 @@
 from struct import pack
 
 from rebalance_monitor.coordinator.causes import Cause
-from rebalance_monitor.coordinator.findings import Finding
 from rebalance_monitor.coordinator.kinds import Kind, Severity
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from tests.coordinator.epochs import A, B, Epochs, compact
-from tests.coordinator.timeline import T0, P, S, Topic, blob, findings, in_batches, subscription, text
+from tests.coordinator.timeline import T0, P, S, Topic, blob, findings, in_batches, of, subscription, text
 
 SETTINGS = DetectionSettings(session_timeout_848_ms=S)
-
-
-def of(found: list[Finding], kind: Kind) -> list[Finding]:
-    return [finding for finding in found if finding.kind is kind]
 
 
 class Share(Epochs):

@@ -8,13 +8,9 @@ from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.outputs import FindingOut, Output
 from rebalance_monitor.coordinator.settings import DetectionSettings, GroupOverride
 from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
-from tests.coordinator.timeline import T0, Client, Topic, findings
+from tests.coordinator.timeline import T0, Client, Topic, findings, of
 
 STEADY = [Client(f"m{i}-1", (i,), f"consumer-{i}", f"/10.0.0.{i}") for i in range(3)]
-
-
-def of(found: list[Finding], kind: Kind) -> list[Finding]:
-    return [finding for finding in found if finding.kind is kind]
 
 
 def crash_loop(times: int) -> Topic:

@@ -120,16 +120,21 @@ def test_a_batch_whose_commit_spark_cannot_log_is_no_progress_either(tmp_path: P
     assert writer.told.batches == 1
 
 
+def fails(writer: BatchWriter, ledger: MortalLedger, number: int) -> None:
+    """Let a batch fail before its commit; the next try will not."""
+    ledger.dies = "before"
+    with pytest.raises(DiedError):
+        writer.apply(BatchKey(QUERY, number), BATCHES[number])
+    ledger.dies = ""
+
+
 def test_a_batch_that_failed_half_way_counts_once_in_the_same_process(tmp_path: Path) -> None:
     storage = Storage(tmp_path / "job")
     ledger = MortalLedger(storage.ledger)
     writer = writer_at(storage, ledger)
     for number, batch in enumerate(BATCHES):
-        ledger.dies = "before"
-        with pytest.raises(DiedError):
-            writer.apply(BatchKey(QUERY, number), batch)
+        fails(writer, ledger, number)
         writer.pause()
-        ledger.dies = ""
         writer.apply(BatchKey(QUERY, number), batch)
     assert told(storage) == undisturbed(tmp_path / "calm")
 
@@ -142,10 +147,7 @@ def test_nothing_of_a_batch_that_failed_is_committed_by_what_is_told_before_it_r
     ledger = MortalLedger(storage.ledger)
     writer = writer_at(storage, ledger)
     for number, batch in enumerate(BATCHES):
-        ledger.dies = "before"
-        with pytest.raises(DiedError):
-            writer.apply(BatchKey(QUERY, number), batch)
-        ledger.dies = ""
+        fails(writer, ledger, number)
         assert writer.speak()
         writer.pause()
         writer.apply(BatchKey(QUERY, number), batch)
