@@ -45,7 +45,7 @@ pytestmark = [
 ]
 KAFKA = "4.1.1"
 GROUP = "crash-loop-fast"
-DURATION_S = 120
+DURATION_S = 150
 ASKED = ("cluster", "groups", f"group?group={GROUP}", "incidents", "findings")
 BAR_MS = 200.0
 # Java says this before anything of ours, or of Spark's, runs.
