@@ -3,7 +3,7 @@
 `python -m rebalance_monitor.lab.accuracy --help` says what can be chosen. Suites that were run before are
 scored again with `--score FOLDER`, so that a change of the detection is judged without new runs. `--keep`
 puts what was scored into a folder of results, and `--score` takes such a folder as well. `--full`
-(`make accuracy-full`) runs everything, on every broker, seed after seed; see lab/campaign.py.
+(`make accuracy-full`) records everything that an accuracy page needs; see lab/campaign.py.
 """
 
 from __future__ import annotations
@@ -18,12 +18,11 @@ import click
 
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.lab.broker import DEFAULT_VERSION
-from rebalance_monitor.lab.campaign import Campaign, keep_going
+from rebalance_monitor.lab.campaign import CORE_FAMILIES, Campaign, core_jobs, keep_going, plan
 from rebalance_monitor.lab.job import Job
 from rebalance_monitor.lab.origin import origin
 from rebalance_monitor.lab.report import DEVELOPED_ON, Scored, page
-from rebalance_monitor.lab.results import LIVE, REPLAY, Result, identity, keep, pooled, read_result, result_of
-from rebalance_monitor.lab.scenario import names
+from rebalance_monitor.lab.results import LIVE, REPLAY, Result, identity, keep, kept, pooled, result_of
 from rebalance_monitor.lab.score import unmatched
 from rebalance_monitor.lab.suite import MAX_PYTHONS, broker_for, clusters_for, jobs_for, run_suite
 from rebalance_monitor.lab.suitefolder import read_suite
@@ -35,33 +34,6 @@ if TYPE_CHECKING:
 
 # In a folder of results: what a reader of its page must know, a remark a line.
 NOTES = "notes.txt"
-CORE_FAMILIES = ("confluent", "kafka-python", "aiokafka", "confluent-848", "java-range", "java-848")
-# A JVM per member: what Java groups add to the others, within the time that CI has.
-JAVA_SCENARIOS = ("sigkill", "slow-processing", "clean-close", "static-restart")
-OTHERS = (("streams", "sigkill"), ("streams-1071", "sigkill"), ("java-share", "sigkill"))
-# Of the demo, and what takes long or asks for a cluster of its own.
-FULL_ONLY = (
-    "crash-loop-fast",
-    "codec-",
-    "many-",
-    "coordinator-killed",
-    "group-max-size",
-    "group-expired",
-    "assignment-not-stored",
-    "rolling-static-late",
-)
-
-
-def core_jobs(families: Sequence[str]) -> list[Play]:
-    """Give the jobs of `make accuracy`: every scenario with the Python families, a few with the JVMs."""
-    python = [family for family in families if not family.startswith("java")]
-    java = [family for family in families if family.startswith("java")]
-    shared = [name for name in names() if not name.startswith(FULL_ONLY)]
-    jobs = jobs_for(JAVA_SCENARIOS, java) + jobs_for(shared, [*python, "raw"])
-    if java:
-        jobs += jobs_for(("connect-tasks",), ["connect"])
-        jobs += [job for family, name in OTHERS for job in jobs_for([name], [family])]
-    return jobs
 
 
 def run(
@@ -120,15 +92,14 @@ def run(
 @click.option("--misses", is_flag=True, help="List on stderr what was missed and what was wrong.")
 @click.option("--write", type=click.Path(path_type=Path), help="Write the page here as well.")
 @click.option("--note", "notes", multiple=True, help="Say this on the page as well.")
-@click.option("--full", is_flag=True, help="Every broker and family, until each cell holds enough truths.")
+@click.option("--full", is_flag=True, help="Every part of the plan, until each cell holds enough truths.")
 @click.option(
     "--hours", default=12.0, show_default=True, help="With --full: start nothing new after so long."
 )
 def main(**options: Any) -> None:  # noqa: ANN401 - click's values
     """Measure the detection against the broker's own log."""
     if options["full"]:
-        campaign = Campaign(options["folder"].with_name("accuracy-full"), options["hours"])
-        results = keep_going(campaign, run)
+        results = _campaign(options)
         command = "make accuracy-full"
     else:
         results = [one for folder in _folders(options) for one in _results(folder)]
@@ -139,7 +110,7 @@ def main(**options: Any) -> None:  # noqa: ANN401 - click's values
     for result in results:
         if options["misses"]:
             _list_misses(result)
-        if options["kept"] is not None:
+        if options["kept"] is not None and not options["full"]:
             click.echo(f"kept {keep(result, options['kept'])}", err=True)
     notes = [*_noted(options["folders"]), *options["notes"]]
     text = page(origin(command, results, notes), sections(results))
@@ -175,15 +146,29 @@ def _results(folder: Path) -> list[Result]:
     """Score a suite, or read what was kept."""
     if (folder / "suite.json").exists():
         return [result_of(read_suite(folder))]
-    try:
-        results = [read_result(path) for path in sorted(folder.glob("*.json.gz"))]
-    except ConfigError as error:
-        raise click.ClickException(str(error)) from error
+    results = _kept(folder)
     if not results:
         raise click.ClickException(
             f"{folder} is neither a suite (no suite.json) nor holds results (no *.json.gz)."
         )
     return results
+
+
+def _kept(folder: Path) -> list[Result]:
+    try:
+        return kept(folder)
+    except ConfigError as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _campaign(options: dict[str, Any]) -> list[Result]:
+    suites = options["folder"].with_name("accuracy-full")
+    campaign = Campaign(suites, options["kept"] or suites / "results", options["hours"], options["seed"])
+    options["folders"] = [campaign.results]
+    try:
+        return keep_going(campaign, plan(), run)
+    except ConfigError as error:
+        raise click.ClickException(str(error)) from error
 
 
 def _once(results: Sequence[Result]) -> list[Result]:

@@ -1,98 +1,175 @@
-"""`make accuracy-full`: every broker, family and scenario, seed after seed, until the numbers mean something.
+"""`make accuracy-full`: the recordings that an accuracy page is made of, until they say something.
 
-Each suite's result is kept as `results/<version>-seed<N>-<cluster>.json` under the campaign's folder:
-a campaign that was stopped goes on where it was, and everything that is there is pooled. It ends when every
-judged cell (lab/bars.py) holds enough truths, or when its hours are over. From the second seed on only what
-gave a poor cell its truths runs again. Every third seed runs with the clients' default session timeout of
-45 s, and everything else as much slower.
+A part is what runs on one version of Kafka, watched live or not. Each cluster's result is kept as
+`<part>-<version>-seed<N>-<cluster>.json.gz` as soon as it is there: a campaign that was stopped goes on where
+it was, on another day as well, and everything that is kept is pooled. The first seed runs every part; each
+later one what gave its truths to a judged cell (lab/bars.py) that still holds too few. It ends when each
+holds enough, or when its hours are over.
 """
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
-from itertools import count, product
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from rebalance_monitor.lab.bars import ENOUGH, poor
 from rebalance_monitor.lab.families import FAMILIES
-from rebalance_monitor.lab.results import REPLAY, Result, pooled, read_result, result_of, write_result
+from rebalance_monitor.lab.results import REPLAY, keep_as, kept, pooled, result_of
 from rebalance_monitor.lab.scenario import names
-from rebalance_monitor.lab.suite import clusters_for, jobs_for
+from rebalance_monitor.lab.suite import MAX_PYTHONS, Job, clusters_for, jobs_for
 from rebalance_monitor.lab.suitefolder import read_suite
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Sequence
     from pathlib import Path
 
-    from rebalance_monitor.lab.score import Tally
-    from rebalance_monitor.lab.suite import Job
+    from rebalance_monitor.lab.results import Result
 
-VERSIONS = ("4.1.1", "3.9.1", "4.3.0", "4.0.0", "3.9.1+new", "2.8.2")
-SLOW = 7.5
 # A 32nd seed varies nothing that the first 31 have not.
 MAX_SEEDS = 31
 
+CORE_FAMILIES = ("confluent", "kafka-python", "aiokafka", "confluent-848", "java-range", "java-848")
+# A JVM per member: what Java groups add to the others, within the time that CI has.
+JAVA_SCENARIOS = ("sigkill", "slow-processing", "clean-close", "static-restart")
+OTHERS = (("streams", "sigkill"), ("streams-1071", "sigkill"), ("java-share", "sigkill"))
+# Of the demo, and what takes long or asks for a cluster of its own.
+FULL_ONLY = (
+    "crash-loop-fast",
+    "codec-",
+    "many-",
+    "coordinator-killed",
+    "group-max-size",
+    "group-expired",
+    "assignment-not-stored",
+    "rolling-static-late",
+)
+# With these beside them, delays would say more of the machine than of the job.
+FEW_CLIENTS = 10
+HERDS = ("many-killed", "many-slow", "many-killed-manual", "many-slow-manual", "many-idle")
+HERD_FAMILIES = (*CORE_FAMILIES, "java-cooperative")
+# What each broker writes differently, or could.
+EVERYWHERE = (
+    "sigkill",
+    "slow-processing",
+    "clean-close",
+    "static-restart",
+    "static-gone",
+    "rolling-restart",
+    "crash-loop",
+    "members-removed",
+    "no-common-assignor",
+    "sync-deadline",
+)
+OTHER_VERSIONS = ("4.3.0", "4.0.0", "3.9.1", "3.9.1+new", "2.8.2")
+
+
+def core_jobs(families: Sequence[str] = CORE_FAMILIES) -> list[Job]:
+    """Give the jobs of `make accuracy`: every scenario with the Python families, a few with the JVMs."""
+    python = [family for family in families if not family.startswith("java")]
+    java = [family for family in families if family.startswith("java")]
+    shared = [name for name in names() if not name.startswith(FULL_ONLY)]
+    jobs = jobs_for(JAVA_SCENARIOS, java) + jobs_for(shared, [*python, "raw"])
+    if java:
+        jobs += jobs_for(("connect-tasks",), ["connect"])
+        jobs += [job for family, name in OTHERS for job in jobs_for([name], [family])]
+    return jobs
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What is recorded on one version of Kafka; `live`: watched by the job; `clients`: at once, processes."""
+
+    name: str
+    version: str
+    jobs: tuple[Job, ...]
+    live: bool = False
+    clients: int = MAX_PYTHONS
+
+
+def plan(first: str = "4.1.1", others: Sequence[str] = OTHER_VERSIONS) -> list[Part]:
+    """Give every part, most of them on one version; what says most, and what is watched, comes first."""
+    return [
+        Part("watched", first, tuple(core_jobs()), live=True, clients=FEW_CLIENTS),
+        Part("herds", first, tuple(jobs_for(HERDS, HERD_FAMILIES))),
+        Part("others", first, tuple(jobs_for(("many-killed",), ("java-share", "streams", "streams-1071")))),
+        Part("storms", first, tuple(jobs_for(("many-storms",), tuple(FAMILIES)))),
+        *(Part("version", version, tuple(_everywhere())) for version in others),
+        Part("defaults", first, tuple(jobs_for(("many-at-defaults",), tuple(FAMILIES)))),
+        Part("rest", first, tuple(_rest())),
+    ]
+
+
+def _everywhere() -> list[Job]:
+    python = [family for family in CORE_FAMILIES if not family.startswith("java")]
+    return jobs_for(JAVA_SCENARIOS, ["java-range"]) + jobs_for(EVERYWHERE, [*python, "raw"])
+
+
+def _rest() -> list[Job]:
+    """Give what has a cluster of its own, a scenario made for one family, and families seen nowhere else."""
+    alone = [name for name in names() if name.startswith(FULL_ONLY) and not name.startswith("many-")]
+    jobs = jobs_for(alone, [*CORE_FAMILIES, "raw"])
+    jobs += jobs_for(("leader-rejoins", "streams-probing"), tuple(FAMILIES))
+    return jobs + jobs_for(JAVA_SCENARIOS, ("java-sticky", "confluent-cooperative"))
+
 
 class Runner(Protocol):
-    """Runs jobs on clusters of one version into a folder; gives the suite folders."""
+    """Runs jobs on one cluster of a version into a folder; gives the suite folders."""
 
     def __call__(
-        self, jobs: Sequence[Job], folder: Path, version: str, seed: int, *, live: bool, pace: float
+        self, jobs: Sequence[Job], folder: Path, version: str, seed: int, *, live: bool, clients: int
     ) -> list[Path]:
         """Run them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Campaign:
-    """Where a campaign keeps its results, and for how long it may go on, in hours."""
+    """Where a campaign records and where it keeps results, for how long it may begin more (hours)."""
 
-    folder: Path
+    suites: Path
+    results: Path
     hours: float
-    versions: tuple[str, ...] = VERSIONS
-    families: tuple[str, ...] = field(default_factory=lambda: tuple(FAMILIES))
+    first_seed: int = 1
     enough: int = ENOUGH
 
-    @property
-    def results(self) -> list[Result]:
-        """Everything that is kept."""
-        return [read_result(path) for path in sorted(self.folder.glob("results/*.json"))]
 
-
-def keep_going(campaign: Campaign, run: Runner) -> list[Result]:
-    """Run what is missing until there is enough; give all results."""
+def keep_going(campaign: Campaign, parts: Sequence[Part], run: Runner) -> list[Result]:
+    """Record what is missing until there is enough; give everything that is kept. Raises ConfigError."""
     end = time.monotonic() + campaign.hours * 3600
-    jobs = jobs_for(names(), campaign.families)
-    for seed in count(1):
-        wanted = jobs if seed == 1 else giving(poor(_tallies(campaign), campaign.enough), campaign, jobs)
-        if not wanted or seed > MAX_SEEDS:
+    for seed in range(campaign.first_seed, campaign.first_seed + MAX_SEEDS):
+        wanted = None if seed == campaign.first_seed else _poor(campaign)
+        if wanted == set():
             break
-        for version, part in product(campaign.versions, clusters_for(wanted)):
-            if time.monotonic() >= end:
-                return campaign.results
-            _run_part(campaign, run, version, seed, part)
-    return campaign.results
+        for part in parts:
+            jobs = part.jobs if wanted is None else giving(wanted, kept(campaign.results), part.jobs)
+            for cluster in clusters_for(jobs):
+                if time.monotonic() >= end:
+                    return kept(campaign.results)
+                _record(campaign, run, part, seed, cluster)
+    return kept(campaign.results)
 
 
-def _run_part(campaign: Campaign, run: Runner, version: str, seed: int, part: Sequence[Job]) -> None:
-    cluster = part[0].scenario if len({job.scenario for job in part}) == 1 else "shared"
-    path = campaign.folder / "results" / f"{version}-seed{seed}-{cluster}.json"
+def _record(campaign: Campaign, run: Runner, part: Part, seed: int, jobs: Sequence[Job]) -> None:
+    cluster = jobs[0].scenario if len({job.scenario for job in jobs}) == 1 else "shared"
+    name = f"{part.name}-{part.version}-seed{seed}-{cluster}"
+    path = campaign.results / f"{name}.json.gz"
     if path.exists():
         return
-    pace = SLOW if seed % 3 == 0 else 1.0
-    for folder in run(part, campaign.folder / "suites" / path.stem, version, seed, live=True, pace=pace):
-        write_result(result_of(read_suite(folder)), path)
+    # Of a campaign that was stopped in the middle of this, half may lie there.
+    folder = campaign.suites / f"{name}-{int(time.time())}"
+    (suite,) = run(jobs, folder, part.version, seed, live=part.live, clients=part.clients)
+    keep_as(result_of(read_suite(suite)), path)
 
 
-def _tallies(campaign: Campaign) -> Mapping[tuple[str, str], Tally]:
-    return pooled("all", REPLAY, campaign.results).tallies
+def _poor(campaign: Campaign) -> set[tuple[str, str]]:
+    return poor(pooled("all", REPLAY, kept(campaign.results)).tallies, campaign.enough)
 
 
-def giving(cells: Collection[tuple[str, str]], campaign: Campaign, jobs: Sequence[Job]) -> list[Job]:
+def giving(cells: Collection[tuple[str, str]], results: Sequence[Result], jobs: Sequence[Job]) -> list[Job]:
     """Give those of `jobs` whose groups have had truths of these labels and families."""
     gave = {
         fact.group
-        for one in campaign.results
+        for one in results
         for fact in one.facts
         if (fact.label, one.families.get(fact.group)) in cells
     }

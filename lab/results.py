@@ -1,8 +1,8 @@
 """What one suite gave, small enough to keep: facts, claims, families; and what many of them give together.
 
-`make accuracy-full` runs for hours; each finished suite is kept as one JSON file, so that it can go on where
-it stopped and pool what it has. `make accuracy ARGS="--keep FOLDER"` keeps them as well, so that runs of many
-days give one page; such a result says which code judged it.
+`make accuracy-full` runs for hours; each finished suite is kept as one file of compressed JSON, so that it
+can go on where it stopped and pool what it has. `make accuracy ARGS="--keep FOLDER"` keeps them as well. So
+runs of many days give one page; a result that was kept says which code judged it.
 """
 
 from __future__ import annotations
@@ -144,20 +144,33 @@ def _moved(claim: Claim, number: int, warm: int | None) -> Claim:
     return replace(claim, group=f"{number}/{claim.group}", detected_at=detected)
 
 
-def write_result(result: Result, path: Path) -> None:
-    """Keep a result; the file appears whole or not at all. One that is called `.gz` is compressed."""
+def keep(result: Result, folder: Path) -> Path:
+    """Keep a result beside others; give its file. One of the same runs that was kept before is replaced."""
+    about = result.about
+    name = f"{_moment(about['began'])}-{about['kafka']}-seed{about['seed']}"
+    path = folder / f"{name}-{len(result.families)}-groups.json.gz"
+    keep_as(result, path)
+    return path
+
+
+def keep_as(result: Result, path: Path) -> None:
+    """Keep a result, with the commit of the code that judged it; the file appears whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(asdict(result)).encode()
+    text = json.dumps(asdict(replace(result, about={"judged_by": _commit(), **result.about}))).encode()
     # The same result is the same bytes, whenever it is kept.
-    path.with_suffix(".tmp").write_bytes(gzip.compress(text, mtime=0) if path.suffix == ".gz" else text)
+    path.with_suffix(".tmp").write_bytes(gzip.compress(text, mtime=0))
     path.with_suffix(".tmp").rename(path)
+
+
+def kept(folder: Path) -> list[Result]:
+    """Read every result that was kept in a folder, which may be none. Raises ConfigError."""
+    return [read_result(path) for path in sorted(folder.glob("*.json.gz"))]
 
 
 def read_result(path: Path) -> Result:
     """Read a result that was kept. Raises ConfigError where that is not possible."""
     try:
-        stored = path.read_bytes()
-        raw = json.loads(gzip.decompress(stored) if path.suffix == ".gz" else stored)
+        raw = json.loads(gzip.decompress(path.read_bytes()))
         facts = [Fact(**fact) for fact in raw["facts"]]
         claims = {way: [Claim(**one) for one in found] for way, found in raw["claims"].items()}
         return Result(**{**raw, "facts": facts, "claims": claims})
@@ -166,18 +179,6 @@ def read_result(path: Path) -> Result:
             f"{path} cannot be read ({type(error).__name__}: {error}): it is damaged, or was kept by another "
             "version. Remove it, and keep the suite again if it is still there."
         ) from error
-
-
-def keep(result: Result, folder: Path) -> Path:
-    """Keep a result beside others, with the commit of the code that judged it; give its file.
-
-    A result of the same runs that was kept before is replaced.
-    """
-    about = {"judged_by": _commit(), **result.about}
-    name = f"{_moment(about['began'])}-{about['kafka']}-seed{about['seed']}"
-    path = folder / f"{name}-{len(result.families)}-groups.json.gz"
-    write_result(replace(result, about=about), path)
-    return path
 
 
 def identity(result: Result) -> tuple[object, ...]:

@@ -9,10 +9,12 @@ from click.testing import CliRunner
 
 from rebalance_monitor.lab import campaign as module
 from rebalance_monitor.lab.accuracy import main
-from rebalance_monitor.lab.campaign import Campaign, giving, keep_going
+from rebalance_monitor.lab.campaign import Campaign, Part, giving, keep_going, plan
+from rebalance_monitor.lab.families import FAMILIES
 from rebalance_monitor.lab.foldstate import Fact
 from rebalance_monitor.lab.matching import Claim
-from rebalance_monitor.lab.results import REPLAY, Result, keep, pooled, read_result, write_result
+from rebalance_monitor.lab.results import REPLAY, Result, keep, keep_as, pooled, read_result
+from rebalance_monitor.lab.scenario import names
 from rebalance_monitor.lab.suite import Job
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "scenarios"
@@ -26,8 +28,10 @@ def _result(family: str, count: int, group: str = "g") -> Result:
 
 
 def test_a_result_that_was_kept_reads_back_as_it_was(tmp_path: Path) -> None:
-    write_result(_result("confluent", 3), tmp_path / "results" / "one.json")
-    assert read_result(tmp_path / "results" / "one.json") == _result("confluent", 3)
+    result = _result("confluent", 3)
+    judged = replace(result, about={**result.about, "judged_by": "abc1234"})
+    keep_as(judged, tmp_path / "results" / "one.json.gz")
+    assert read_result(tmp_path / "results" / "one.json.gz") == judged
 
 
 def scored(*words: str | Path) -> tuple[str, str]:
@@ -84,7 +88,7 @@ def test_suites_with_the_same_group_names_are_pooled_apart() -> None:
     assert (tally.facts, tally.detected, one.noise, one.quiet_hours) == (8, 6, 2, 2.0)
 
 
-def test_only_what_gave_a_poor_cell_its_truths_runs_again(tmp_path: Path) -> None:
+def test_only_what_gave_a_poor_cell_its_truths_runs_again() -> None:
     about = {"kafka": "4.1.1", "seed": 1}
     families = {
         "sigkill.confluent-848": "confluent-848",
@@ -93,45 +97,83 @@ def test_only_what_gave_a_poor_cell_its_truths_runs_again(tmp_path: Path) -> Non
         "connect-orders": "connect-sinks",
     }
     facts = [Fact("rebalance", group, 1, "", 1000) for group in families]
-    write_result(Result(about, facts, {REPLAY: []}, families), tmp_path / "results" / "one.json")
+    results = [Result(about, facts, {REPLAY: []}, families)]
     every = ("sigkill", "many-killed", "healthy", "connect-tasks")
     jobs = [Job(name, family) for name in every for family in ("confluent", "confluent-848", "connect")]
-    campaign = Campaign(tmp_path, 1)
-    assert giving({("rebalance", "confluent-848")}, campaign, jobs) == [Job("sigkill", "confluent-848")]
-    assert giving({("rebalance", "confluent")}, campaign, jobs) == [
+    assert giving({("rebalance", "confluent-848")}, results, jobs) == [Job("sigkill", "confluent-848")]
+    assert giving({("rebalance", "confluent")}, results, jobs) == [
         Job("many-killed", "confluent"),
         Job("healthy", "confluent"),
     ]
-    assert {job.family for job in giving({("rebalance", "connect-sinks")}, campaign, jobs)} == {"connect"}
-    assert giving({("storm", "confluent")}, campaign, jobs) == []
+    assert {job.family for job in giving({("rebalance", "connect-sinks")}, results, jobs)} == {"connect"}
+    assert giving({("storm", "confluent")}, results, jobs) == []
 
 
-def test_a_campaign_goes_on_where_it_stopped_and_ends_when_there_is_enough(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ran: list[tuple[str, int]] = []
+PARTS = [
+    Part("watched", "4.1.1", (Job("sigkill", "confluent"), Job("healthy", "aiokafka")), live=True, clients=3),
+    Part("version", "2.8.2", (Job("healthy", "aiokafka"),)),
+]
 
-    def run(
-        jobs: Sequence[Job], folder: Path, version: str, seed: int, *, live: bool, pace: float
+
+class Recorder:
+    """Instead of a broker and its clients: each suite has as many truths as are asked for, of one family."""
+
+    def __init__(self, truths: int, stops_after: int = 1000) -> None:
+        self.truths, self.stops_after = truths, stops_after
+        self.ran: list[tuple[str, int, bool, int, tuple[Job, ...]]] = []
+
+    def __call__(
+        self, jobs: Sequence[Job], folder: Path, version: str, seed: int, *, live: bool, clients: int
     ) -> list[Path]:
-        assert (live, version, bool(jobs)) == (True, "4.1.1", True)
-        assert pace == (7.5 if seed % 3 == 0 else 1.0)
-        ran.append((folder.name, seed))
+        if len(self.ran) == self.stops_after:
+            raise KeyboardInterrupt
+        self.ran.append((version, seed, live, clients, tuple(jobs)))
         return [folder]
 
+
+def recorded(monkeypatch: pytest.MonkeyPatch, recorder: Recorder) -> Recorder:
     monkeypatch.setattr(module, "read_suite", lambda folder: folder)
-    monkeypatch.setattr(module, "result_of", lambda _: _result("confluent", 3, "sigkill.confluent"))
-    campaign = Campaign(tmp_path, 1, versions=("4.1.1",), families=("confluent",), enough=40)
-    results = keep_going(campaign, run)
-    assert sum(len(result.facts) for result in results) >= 40
-    assert len(ran) == len(set(ran)) == len(results)
-    before = len(ran)
-    assert len(keep_going(campaign, run)) == len(results)
-    assert len(ran) == before
+    monkeypatch.setattr(
+        module, "result_of", lambda _: _result("confluent", recorder.truths, "sigkill.confluent")
+    )
+    return recorder
+
+
+def test_a_campaign_runs_every_part_and_then_what_gives_poor_cells_their_truths(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = recorded(monkeypatch, Recorder(truths=15))
+    campaign = Campaign(tmp_path / "suites", tmp_path / "results", 1, first_seed=81, enough=40)
+    results = keep_going(campaign, PARTS, run)
+    assert run.ran == [
+        ("4.1.1", 81, True, 3, PARTS[0].jobs),
+        ("2.8.2", 81, False, PARTS[1].clients, PARTS[1].jobs),
+        ("4.1.1", 82, True, 3, (Job("sigkill", "confluent"),)),
+    ]
+    assert sum(len(result.facts) for result in results) == 45
+    assert keep_going(campaign, PARTS, run) == results
+    assert len(run.ran) == 3
+
+
+def test_a_campaign_that_was_stopped_goes_on_with_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = recorded(monkeypatch, Recorder(truths=20, stops_after=1))
+    campaign = Campaign(tmp_path / "suites", tmp_path / "results", 1, enough=40)
+    with pytest.raises(KeyboardInterrupt):
+        keep_going(campaign, PARTS, run)
+    run.stops_after = 1000
+    assert len(keep_going(campaign, PARTS, run)) == 2
+    assert [version for version, *_ in run.ran] == ["4.1.1", "2.8.2"]
 
 
 def test_when_the_hours_are_over_nothing_new_begins(tmp_path: Path) -> None:
-    def run(*_: object, **__: object) -> list[Path]:
-        raise AssertionError
+    run = Recorder(truths=0, stops_after=0)
+    assert keep_going(Campaign(tmp_path, tmp_path / "results", 0), PARTS, run) == []
 
-    assert keep_going(Campaign(tmp_path, 0), run) == []
+
+def test_the_plan_has_every_scenario_and_family_and_each_version_that_the_lab_supports() -> None:
+    jobs = {job for part in plan() for job in part.jobs}
+    assert {job.scenario for job in jobs} == set(names())
+    assert {job.family for job in jobs} == set(FAMILIES)
+    assert len({part.version for part in plan()}) == 6
