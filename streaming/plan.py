@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from rebalance_monitor.streaming.storage import Storage
 
 log = structlog.get_logger()
-_ASKED = "asked for by storage.rebuild ({})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +59,19 @@ class StatePlan:
     is_new: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """The manifest to go on with, and Spark's log of it; or none, and why an earlier state is given up.
+
+    is_asked: the settings ask for just that, and who wrote them knows of it.
+    """
+
+    manifest: Manifest | None = None
+    spark_log: SparkLog = field(default_factory=SparkLog)
+    why: str = ""
+    is_asked: bool = False
+
+
 def identity_of(facts: TopicFacts, settings: Settings) -> Identity:
     """Return what state made now would depend on."""
     return Identity(
@@ -77,9 +89,10 @@ def plan_state(storage: Storage, facts: TopicFacts, settings: Settings, *, rebui
     """Return the state to run on and record it. Raises ManifestError where the stored one does not fit."""
     found = identity_of(facts, settings)
     storage.give_name()
-    stored, rebuilt, spark_log = _chosen(storage, settings, rebuild=rebuild)
+    choice = _chosen(storage, settings, rebuild=rebuild)
+    stored, rebuilt = choice.manifest, choice.why
     if stored is not None:
-        plan = _resumed(storage, stored, found, facts, spark_log)
+        plan = _resumed(storage, stored, found, facts, choice.spark_log)
     else:
         number = next_generation(storage.states)
         word = settings.storage.rebuild
@@ -109,12 +122,11 @@ def outlook(storage: Storage, settings: Settings) -> list[str]:
     OSError.
     """
     Ledger(storage.ledger).load()
-    stored, rebuilt, _ = _chosen(storage, settings, rebuild=False)
+    choice = _chosen(storage, settings, rebuild=False)
+    stored = choice.manifest
     if stored is None:
-        # Who asked for a new one knows of it.
-        asked = rebuilt == _ASKED.format(settings.storage.rebuild)
-        why = rebuilt or "there is no manifest"
-        return [] if asked else [f"The next start makes a new state from the topic: {why}."]
+        why = choice.why or "there is no manifest"
+        return [] if choice.is_asked else [f"The next start makes a new state from the topic: {why}."]
     ends = dict.fromkeys(range(stored.identity.shards), 0)
     topic = TopicFacts(settings.source.topic, stored.identity.topic_id, stored.identity.cluster_id, {}, ends)
     try:
@@ -129,20 +141,20 @@ def told_rebuilt(storage: Storage, plan: StatePlan) -> None:
     write_manifest(storage.manifest, replace(plan.manifest, untold=""))
 
 
-def _chosen(storage: Storage, settings: Settings, *, rebuild: bool) -> tuple[Manifest | None, str, SparkLog]:
-    """Return the manifest to go on with, None for none, why an earlier one is given up, and Spark's log."""
-    stored, rebuilt = _stored(storage.manifest, settings.storage.rebuild, rebuild=rebuild)
+def _chosen(storage: Storage, settings: Settings, *, rebuild: bool) -> _Choice:
+    choice = _stored(storage.manifest, settings.storage.rebuild, rebuild=rebuild)
+    stored = choice.manifest
     if stored is None:
-        return None, rebuilt, SparkLog()
+        return choice
     if not storage.checkpoint(stored.generation).is_dir():
-        return None, "its checkpoint was gone", SparkLog()
+        return _Choice(why="its checkpoint was gone")
     if stored.elsewhere != _elsewhere(storage):
-        return None, "storage.checkpoint was changed", SparkLog()
+        return _Choice(why="storage.checkpoint was changed")
     spark_log = _spark_log(storage, stored.generation)
     is_empty = spark_log is not None and spark_log.begun < 0
     if is_empty and Ledger(storage.ledger).load().generation == stored.generation:
-        return None, "its checkpoint was empty", SparkLog()
-    return stored, rebuilt, spark_log or SparkLog()
+        return _Choice(why="its checkpoint was empty")
+    return _Choice(stored, spark_log or SparkLog())
 
 
 def _elsewhere(storage: Storage) -> str:
@@ -153,19 +165,20 @@ def _elsewhere(storage: Storage) -> str:
         return storage.remote
 
 
-def _stored(path: Place, word: str, *, rebuild: bool) -> tuple[Manifest | None, str]:
-    """Return the manifest to go on with, None for none, and why an earlier one is given up."""
+def _stored(path: Place, word: str, *, rebuild: bool) -> _Choice:
+    """Choose by what the manifest and the settings say, `word` being that of `storage.rebuild`."""
     if rebuild:
-        return None, "asked for by --rebuild-state" if path.exists() else ""
+        return _Choice(why="asked for by --rebuild-state" if path.exists() else "", is_asked=True)
+    asked = f"asked for by storage.rebuild ({word})"
     try:
         stored = read_manifest(path)
     except ManifestError:
         if not word:
             raise
-        return None, f"{_ASKED.format(word)}, and its manifest could not be read"
+        return _Choice(why=f"{asked}, and its manifest could not be read")
     if stored is not None and word not in {"", stored.rebuild}:
-        return None, _ASKED.format(word)
-    return stored, ""
+        return _Choice(why=asked, is_asked=True)
+    return _Choice(stored)
 
 
 def _resumed(
