@@ -91,11 +91,11 @@ def plan(first: str = "4.1.1", others: Sequence[str] = OTHER_VERSIONS) -> list[P
     """Give every part, most of them on one version; what says most, and what is watched, comes first."""
     return [
         Part("watched", first, tuple(core_jobs()), live=True, clients=FEW_CLIENTS),
-        Part("herds", first, tuple(jobs_for(HERDS, HERD_FAMILIES))),
+        Part("herds", first, tuple(jobs_for(HERDS, HERD_FAMILIES)), live=True, clients=FEW_CLIENTS),
         Part("others", first, tuple(jobs_for(("many-killed",), ("java-share", "streams", "streams-1071")))),
         Part("storms", first, tuple(jobs_for(("many-storms",), tuple(FAMILIES)))),
         *(Part("version", version, tuple(_everywhere())) for version in others),
-        Part("defaults", first, tuple(jobs_for(("many-at-defaults",), tuple(FAMILIES)))),
+        Part("defaults", first, tuple(jobs_for(("many-at-defaults",), CORE_FAMILIES))),
         Part("rest", first, tuple(_rest())),
     ]
 
