@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from rebalance_monitor.alerts.alert import NEVER
 from rebalance_monitor.alerts.decision import Reason
 from rebalance_monitor.alerts.engine import Due, Engine
 from rebalance_monitor.alerts.failing import Refusals, ends_of_nobody, is_blind, sink_failing
@@ -19,7 +20,7 @@ from rebalance_monitor.alerts.plan import Memory, Outgoing, Plan, WayOut, in_one
 from rebalance_monitor.alerts.sinks.base import Phase
 from rebalance_monitor.alerts.takeover import orphaned, renamed, rested
 from rebalance_monitor.alerts.thread import message_of_thread
-from rebalance_monitor.alerts.threads import Thread, count, new_thread, phase_of, rank
+from rebalance_monitor.alerts.threads import MAX_TOLD, Thread, count, new_thread, phase_of, rank
 from rebalance_monitor.alerts.watchdog import KEY, Watchdog, beat
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ class Dispatch:
         self.watchdog = Watchdog(plan.watchdog)
         self._under_way: dict[str, int] = {}
         self._refusals = Refusals()
+        self._looked_at = -1
         self._beats: dict[Way, Thread] = {}
         self.orphaned = orphaned(memory, plan.ways)
         rested(memory)
@@ -79,6 +81,9 @@ class Dispatch:
 
     def look(self, now: int) -> None:
         """Let what is due at `now` become pending, and make failing ways alerts of their own."""
+        if not 0 <= self._looked_at <= now:
+            self._set_back(now)
+        self._looked_at = now
         for name, since in self._under_way.items():
             if now - since >= self.plan.sink_failing_ms:
                 self._pace(name).hang(since)
@@ -156,6 +161,13 @@ class Dispatch:
         """Return the ways out that the watchdog is due on."""
         return {name for name in self.plan.watchdog.ways if self.watchdog.is_due(name, now)}
 
+    def _set_back(self, now: int) -> None:
+        """Hold nothing longer than from `now` on: the clock may have been ahead when it was told."""
+        latest = now + self.plan.policy.hold_ms
+        for alert in list(self.memory.engine.alerts.values()):
+            if latest < alert.ends_at < NEVER:
+                self._let_in(replace(alert, ends_at=latest), now)
+
     def _let_in(self, alert: Alert, now: int) -> list[Way]:
         """Return the ways out whose threads this alert belongs to."""
         also = self._rescue(alert, now)
@@ -228,6 +240,9 @@ class Dispatch:
         message = message_of_thread(tuple(alerts), now, thread.tally, self.plan.links, thread.opened_at)
         made = thread.notification(way, phase, alerts, message)
         thread.uncertain = True
+        if not thread.is_told:
+            # It may arrive without an answer, and what is not heard of again would stay open there.
+            thread.told = alerts[:MAX_TOLD]
         return Outgoing(way, due, made)
 
     def _phase(self, thread: Thread, due: Due) -> Phase:
@@ -251,7 +266,11 @@ class Dispatch:
             return
         # With what has to be told again goes what will have to be soon.
         soon = replace(facts, resend_ms=(facts.resend_ms or 0) // 2)
-        told = [(way, thread) for way, thread in threads.items() if way[0] == facts.name and thread.is_told]
+        told = [
+            (way, thread)
+            for way, thread in threads.items()
+            if way[0] == facts.name and (thread.is_told or thread.uncertain)
+        ]
         # Who was told longest ago comes first: with little room all are told again in turn.
         for way, thread in sorted(told, key=lambda item: item[1].told_at):
             due = None if held(way, now) else self._unasked(way, thread, facts, now)
@@ -275,6 +294,8 @@ class Dispatch:
                 return None
             ended = tuple(replace(alert, ends_at=min(alert.ends_at, now)) for alert in thread.told)
             return Due(name, key, (), ended, Reason.CLOSED)
+        if not thread.is_told:
+            return None
         silenced = self.engine.silenced(name, key, now)
         if not silenced:
             thread.acknowledged = False

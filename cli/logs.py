@@ -6,6 +6,7 @@ writes to stderr, a file of our own takes its place and rolls itself.
 
 import logging
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -57,11 +58,20 @@ def configure(level: str, file: Path | None = None) -> None:
     logging.getLogger(OWN).setLevel(threshold)
 
 
-def _to_stderr(*_: object) -> "WrappedLogger":
-    """Return a logger for one line: made anew each time, so that it is the stderr of that moment."""
-    import structlog
+class _Stderr:
+    """Writes lines to the stderr of that moment. One that it does not take is lost: nothing ends over it."""
 
-    return structlog.PrintLogger(sys.stderr)
+    def msg(self, line: str) -> None:
+        """Write one line."""
+        with suppress(OSError, ValueError):
+            sys.stderr.write(f"{line}\n")
+            sys.stderr.flush()
+
+    debug = info = warning = error = critical = msg
+
+
+def _to_stderr(*_: object) -> "WrappedLogger":
+    return _Stderr()
 
 
 def _to_handlers(*_: object) -> "WrappedLogger":

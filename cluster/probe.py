@@ -108,6 +108,14 @@ def look(
     )
 
 
+def _looked(admin: Admin, pool: ThreadPoolExecutor, at: int, *, listing: bool) -> Sighting:
+    """Take one look, or say why there is none: the machine may have no thread left for it."""
+    try:
+        return look(admin, pool, at, listing=listing)
+    except Exception as error:  # noqa: BLE001 - whatever it is must not end the looking
+        return _away(at, _why(error))
+
+
 def _listed(answers: Sequence[Answer]) -> frozenset[str] | None:
     """Give the groups that all brokers list, None where one does not answer."""
     found = [answer.listed for answer in answers if answer.listed is not None]
@@ -142,9 +150,9 @@ def _ask(admin: Admin, broker: int, *, listing: bool) -> Answer:
         groups = tuple(_group(entry) for entry in found)
         classic = [name for name, _state, kind, _protocol in groups if kind in CLASSIC][:DESCRIBED_GROUPS]
         described = admin.describe_groups(classic, broker) if classic else {}
+        members = tuple((name, _members(answer)) for name, answer in described.items() if answer["members"])
     except Exception as error:  # noqa: BLE001 - a client's bug must not end the looking
         return Answer(broker, failure=_why(error))
-    members = tuple((name, _members(answer)) for name, answer in described.items() if answer["members"])
     return Answer(broker, groups, members, listed=listed)
 
 
@@ -224,7 +232,7 @@ class ProbeThread:
                 at = int(self._clock() * 1000)
                 admin, failure = (admin, "") if admin else self._connected()
                 listing = began >= next_listing
-                sighting = look(admin, pool, at, listing=listing) if admin else _away(at, failure)
+                sighting = _looked(admin, pool, at, listing=listing) if admin else _away(at, failure)
                 if listing and admin:
                     next_listing = began + (LISTING_AGAIN_S if sighting.listed is None else LISTING_S)
                 self._waiting.add(sighting)

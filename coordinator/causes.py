@@ -42,12 +42,28 @@ class Cause(StrEnum):
     BLIND = "blind"
     BEHIND = "behind"
     DATA_LOST = "data_lost"
+    NOT_JUDGED = "not_judged"
     PROBE_PARTIAL = "probe_partial"
     SINK_FAILING = "sink_failing"
     STATE_REBUILT = "state_rebuilt"
     CLOCK_SKEW = "clock_skew"
     CONTRACT_BROKEN = "contract_broken"
 
+
+OF_MONITOR = frozenset(
+    {
+        Cause.BLIND,
+        Cause.BEHIND,
+        Cause.DATA_LOST,
+        Cause.NOT_JUDGED,
+        Cause.PROBE_PARTIAL,
+        Cause.SINK_FAILING,
+        Cause.STATE_REBUILT,
+        Cause.CLOCK_SKEW,
+        Cause.CONTRACT_BROKEN,
+    }
+)
+"""Those of `monitor_degraded`: what is wrong with the monitor itself."""
 
 CAUSE_WHAT: dict[Cause, str] = {
     Cause.FIRST_START: "the group's first generation, or the first after it was empty",
@@ -80,6 +96,7 @@ CAUSE_WHAT: dict[Cause, str] = {
     Cause.BLIND: "the broker has records that the monitor does not get",
     Cause.BEHIND: "the monitor reads slower than the topic grows",
     Cause.DATA_LOST: "records were removed before the monitor read them",
+    Cause.NOT_JUDGED: "records or deadlines could not be judged, or not be kept: an error of the monitor",
     Cause.PROBE_PARTIAL: "the probe does not see groups that the topic says are alive",
     Cause.SINK_FAILING: "notifications or tables cannot be written",
     Cause.STATE_REBUILT: "coordinator state was rebuilt from the compacted topic",

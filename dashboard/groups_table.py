@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 FILE = "groups.parquet"
+SLACK_MS = 60_000
+"""Findings are stamped before their batch is committed, and told by then."""
 _META = b"rebalance_monitor"
 _TEXT, _INT, _LONG, _REAL, _FLAG = pa.string(), pa.int32(), pa.int64(), pa.float64(), pa.bool_()
 _MEMBER = pa.struct(
@@ -96,7 +98,7 @@ class GroupsTable:
         """Replace the file by what is known at `at` (ms, driver's clock). Raises OSError."""
         self._folder.mkdir(parents=True, exist_ok=True)
         self._take(known.groups)
-        meta = {"schema": SCHEMA, "open": [_kept(one) for one in known.incidents.open.values()]}
+        meta = {"schema": SCHEMA, "at": at, "open": [_kept(one) for one in known.incidents.open.values()]}
         count = len(self._rows)
         columns = {name: self._rows[name] for name in ROWS_SCHEMA.names} | {
             "schema": pa.repeat(pa.scalar(SCHEMA, _INT), count),
@@ -132,14 +134,17 @@ def read_groups(folder: Place) -> Known:
         return Known()
     rows = file.read(columns=["group", "summary"]).to_pylist()
     groups = {row["group"]: GroupView(row["group"], json.loads(row["summary"])) for row in rows}
-    return Known(groups=groups, incidents=Incidents(open={one.id: one for one in map(_taken, meta["open"])}))
+    incidents = Incidents(open={one.id: one for one in map(_taken, meta["open"])})
+    return Known(groups=groups, incidents=incidents, kept_at=int(meta["at"]))
 
 
 def restored(known: Known, findings: Sequence[Finding]) -> Known:
     """Return `known` with the newest findings, oldest first: those it has seen and those told after it.
 
-    Findings that were counted already change nothing but the number of findings of an open incident.
+    A group that it does not have, and of which nothing was told since, had gone by then. Findings that were
+    counted already change nothing but the number of findings of an open incident.
     """
+    since = known.kept_at - SLACK_MS
     groups, incidents = dict(known.groups), known.incidents
     others: list[Finding] = []
     gone: dict[str, int] = {}
@@ -151,7 +156,9 @@ def restored(known: Known, findings: Sequence[Finding]) -> Known:
             groups.pop(finding.group, None)
             gone[finding.group] = finding.at
             incidents = incidents.without([finding.group])
-        elif finding.at > gone.get(finding.group, -1):
+        elif finding.at > gone.get(finding.group, -1) and (
+            finding.group in groups or finding.detected_at > since
+        ):
             # What was told together with the removal does not bring the group back.
             view = groups.get(finding.group, GroupView(finding.group))
             groups[finding.group] = view.told(finding, known.version)

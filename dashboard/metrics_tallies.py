@@ -16,7 +16,7 @@ from fnmatch import fnmatchcase
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
-from rebalance_monitor.coordinator.causes import Cause
+from rebalance_monitor.coordinator.causes import OF_MONITOR, Cause
 from rebalance_monitor.coordinator.kinds import KINDS, Kind, Severity
 from rebalance_monitor.dashboard.metrics import DELAY, OTHER, SHORT, STAGE
 
@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 QUIET, EVENTFUL, TROUBLED = range(3)
 """Ranks of a group: no finding since the process began, information only, a warning or worse."""
 
-# The last causes are those of the monitor itself.
-_OF_GROUPS = tuple(cause.value for cause in Cause)[: tuple(Cause).index(Cause.BLIND)]
+_OF_GROUPS = tuple(cause.value for cause in Cause if cause not in OF_MONITOR)
 
 
 class Mark(NamedTuple):

@@ -1,7 +1,8 @@
 """The quarantine table: a bounded sample, newest kept, of the records that could not be read.
 
 It exists to answer "what are these records?"; how many there are is what `unreadable_records` findings
-count. The table keeps at most `limit` rows: whole files go, oldest first.
+count. The table keeps at most `limit` rows and `FILES_KEPT` files: whole files go, oldest first. A row lies
+in the folder of the day on which it was read: what the record says of its own time may be forged.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.checkpoints.places import Place
 
 ROWS_KEPT = 10_000
+FILES_KEPT = 1_000
 
 QUARANTINE_SCHEMA = pa.schema(
     [
@@ -60,11 +62,16 @@ class Unreadable:
 
 
 def write_quarantine(
-    folder: Place, sample: Sequence[Unreadable], query_id: str, batch_id: int, limit: int = ROWS_KEPT
+    folder: Place,
+    sample: Sequence[Unreadable],
+    query_id: str,
+    batch_id: int,
+    wall: int,
+    limit: int = ROWS_KEPT,
 ) -> list[Place]:
-    """Write a batch's sample below `folder`, then delete the oldest files past `limit` rows."""
+    """Write a batch's sample, read at `wall` (ms), and delete the oldest files past `limit` rows."""
     newest_first = sorted(sample, key=lambda row: (row.timestamp, row.offset), reverse=True)
-    rows = ((row.timestamp, asdict(row)) for row in newest_first[:limit])
+    rows = ((wall, asdict(row)) for row in newest_first[:limit])
     written = write_rows(folder, QUARANTINE_SCHEMA, rows, file_name(query_id, batch_id))
     if written:
         _prune(folder, limit)
@@ -73,8 +80,9 @@ def write_quarantine(
 
 def _prune(folder: Place, limit: int) -> None:
     kept = 0
-    for path in sorted(files(folder), key=lambda path: path.stat().st_mtime_ns, reverse=True):
-        kept += _rows(path)
+    newest_first = sorted(files(folder), key=lambda path: path.stat().st_mtime_ns, reverse=True)
+    for number, path in enumerate(newest_first):
+        kept += _rows(path) if number < FILES_KEPT else limit
         if kept > limit:
             path.unlink()
 

@@ -80,7 +80,8 @@ class Health:
 class Known:
     """One moment. version: grows with every change. others: newest findings about no single group.
 
-    findings_held: findings of groups that are held. trim_at: up to so many, the oldest need not go.
+    findings_held: findings of groups that are held. trim_at: up to so many, the oldest need not go. kept_at:
+    when (ms) what an earlier process knew was kept, -1 where there was none.
     """
 
     cluster: str = ""
@@ -91,6 +92,7 @@ class Known:
     health: Health = field(default_factory=Health)
     findings_held: int = 0
     trim_at: int = 0
+    kept_at: int = -1
 
     def after(self, update: Update) -> Known:
         """Return what is known once `update` has been applied."""

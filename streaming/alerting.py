@@ -59,6 +59,8 @@ class Alerting:
                 sinks_of(settings),
                 told=lambda receiver, arrived: told(receiver, "ok" if arrived else "failed"),
             )
+        else:
+            failing("")
 
     def __enter__(self) -> Self:
         self._running.__enter__()

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 NICE = 10
 SENTENCE = 500
+LONGEST_S = 900.0
 
 
 class AuditProcess:
@@ -33,7 +34,12 @@ class AuditProcess:
 
     def outcomes(self, settings: Settings, storage: Storage) -> list[Outcome] | str:
         """Wait for the outcomes, or for why there are none."""
-        told, said = self._process.communicate(pickle.dumps((settings, storage)))
+        try:
+            told, said = self._process.communicate(pickle.dumps((settings, storage)), LONGEST_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.communicate()
+            return f"it took longer than {LONGEST_S:.0f} s"
         if self._process.returncode == 0:
             # Our own process wrote it.
             found: list[Outcome] | str = pickle.loads(told)  # noqa: S301

@@ -48,6 +48,9 @@ class Auditor:
         self._stopped = False
         self._wanted = settings.audit.every_batches > 0
         self._can = self._wanted and find_spec("great_expectations") is not None
+        if not self._can:
+            # What an earlier process found would stay open for good.
+            notices.hold(Cause.CONTRACT_BROKEN, "")
         self._keeper = Keeper([Chore("audit", LOOK_S, self._turn)] if self._can else [])
 
     def __enter__(self) -> Self:

@@ -7,6 +7,7 @@ two batches, like a topic that has grown: a batch that runs again has the settin
 
 from __future__ import annotations
 
+import queue
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -47,7 +48,7 @@ class BrokerValues(Asking):
         self._section = section
         self._settings = settings
         self._at_least_s = every_s
-        self._new: DetectionSettings | None = None
+        self._new: queue.SimpleQueue[DetectionSettings] = queue.SimpleQueue()
         self._hurry = threading.Event()
         self._asked = time.monotonic()
 
@@ -57,7 +58,9 @@ class BrokerValues(Asking):
 
     def take(self) -> DetectionSettings | None:
         """Return the settings if they have changed since the last call, else None."""
-        new, self._new = self._new, None
+        new = None
+        while not self._new.empty():
+            new = self._new.get()
         return new
 
     def _is_due(self) -> bool:
@@ -74,4 +77,5 @@ class BrokerValues(Asking):
         self._asked = time.monotonic()
         if found != self._settings:
             log.info("the brokers' values have changed: the query begins again")
-            self._settings = self._new = found
+            self._settings = found
+            self._new.put(found)

@@ -113,8 +113,12 @@ class SightCheck:
         """Take one look at the topic; raises ManifestError, or BlindError for what the one before had."""
         require_same(self._facts, look.facts)
         require_uncut(look.before.ends, look.facts)
-        last, self._last = self._last, look
-        if last is None or look.before.batches - last.after.batches < PATIENCE:
+        last = self._last
+        if last is not None and look.before.batches - last.after.batches < PATIENCE:
+            # Batches may take longer than looks lie apart: the older one waits for them.
+            return
+        self._last = look
+        if last is None:
             return
         self._missing = unseen(last.facts, look.after.ends, limited=self._limited)
         self.is_sure = not self._missing

@@ -1,8 +1,9 @@
 """The monitor's own health as findings: `monitor_degraded`, opened while something is wrong, then resolved.
 
 Judged with each batch, from what the batch and the probe say and what the main loop has noticed
-(streaming/notices.py). A condition is resolved when it is over; an event (data lost, state rebuilt) when five
-minutes have passed without another. A batch that Spark did not make (`now` -1) says nothing about lag.
+(streaming/notices.py). A condition is resolved when it is over, not when nobody can tell; an event (data
+lost, state rebuilt) when five minutes have passed without another, and another that the main loop noticed
+updates it. A batch that Spark did not make (`now` -1) says nothing about lag.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ CONDITIONS = (
 EVENT_LASTS_MS = 300_000
 TROUBLES = {
     "state_lost": (Cause.STATE_REBUILT, "the state of {n} shard(s) could not be read and was begun anew"),
-    "state_not_kept": (Cause.DATA_LOST, "what {n} shard(s) read could not be kept: they go on from before"),
-    "operator_error": (Cause.DATA_LOST, "{n} record(s) or deadline(s) could not be judged"),
+    "state_not_kept": (Cause.NOT_JUDGED, "what {n} shard(s) read could not be kept: they go on from before"),
+    "operator_error": (Cause.NOT_JUDGED, "{n} record(s) or deadline(s) could not be judged"),
 }
 # The probe's word for a cluster that did not even tell its brokers.
 NOBODY = "-1"
@@ -68,6 +69,7 @@ class Health:
         self._opened: dict[str, int] = dict(memory.get("opened", {}))
         self._silent: dict[str, int] = dict(memory.get("silent", {}))
         self._until: dict[str, int] = dict(memory.get("until", {}))
+        self._updates: dict[str, int] = dict(memory.get("updates", {}))
         self._told: int = memory.get("told", -1)
         if notices is not None:
             notices.told(self._told)
@@ -83,6 +85,7 @@ class Health:
             "opened": dict(self._opened),
             "silent": dict(self._silent),
             "until": dict(self._until),
+            "updates": dict(self._updates),
             "told": self._told,
         }
 
@@ -123,16 +126,35 @@ class Health:
             details["lag_ms"] = max(wall - self._knows_until, 0)
         return degraded(self._cluster, cause, why, opened_at=wall, at=wall, phase="opened", details=details)
 
+    def _update(self, cause: Cause, why: str, wall: int, records: int) -> Finding:
+        self._updates[cause] = number = self._updates.get(cause, 0) + 1
+        return degraded(
+            self._cluster,
+            cause,
+            why,
+            opened_at=self._opened[cause],
+            at=wall,
+            phase="updated",
+            details={"records": records} if records else {},
+            sequence=number,
+        )
+
     def _resolve(self, cause: Cause, wall: int) -> Finding:
         opened = self._opened.pop(cause)
+        self._updates.pop(cause, None)
         return degraded(self._cluster, cause, "", opened_at=opened, at=wall, phase="resolved", details={})
 
     def _events(self, batch: Batch, wall: int) -> list[Finding]:
         """Tell what has happened, and resolve what has not happened again for long enough."""
         found = []
-        for cause, why, records in [*self._troubles(batch), *self._news()]:
+        for cause, why in self._troubles(batch):
+            # With every batch perhaps: once is enough.
             if cause not in self._opened:
-                found.append(self._open(cause, why, wall, records))
+                found.append(self._open(cause, why, wall))
+            self._until[cause] = wall + EVENT_LASTS_MS
+        for cause, why, records in self._news():
+            tell = self._update if cause in self._opened else self._open
+            found.append(tell(cause, why, wall, records))
             self._until[cause] = wall + EVENT_LASTS_MS
         for name, until in list(self._until.items()):
             # A clock that was set back resolves too: nothing may stay open for an hour because of it.
@@ -146,14 +168,16 @@ class Health:
         self._told = max((event.at for event in events), default=self._told)
         return [(event.cause, event.why, event.records) for event in events]
 
-    def _behind(self, batch: Batch, wall: int) -> str:
-        # A process's first batch starts Spark's workers and reads what came meanwhile: no lag to tell of.
+    def _behind(self, batch: Batch, wall: int) -> str | None:
         lag = wall - batch.now
-        if self._is_first or lag <= self._settings.behind_after_ms:
+        if lag <= self._settings.behind_after_ms:
             return ""
+        if self._is_first:
+            # A process's first batch starts Spark's workers and reads what came meanwhile.
+            return None
         return f"the batch just read began {lag / 1000:.1f} s ago ({batch.rows} rows)"
 
-    def _skewed(self, batch: Batch, wall: int) -> str:  # noqa: ARG002 - judges share one signature
+    def _skewed(self, batch: Batch, wall: int) -> str | None:  # noqa: ARG002 - judges share one signature
         return self._skew.on_batch(batch.newest, batch.now)
 
     def _partial(self, sightings: Sequence[Sighting], wall: int) -> str:
@@ -179,11 +203,11 @@ class Health:
         return f"{why}; {told}" if told else why
 
     @staticmethod
-    def _troubles(batch: Batch) -> list[tuple[Cause, str, int]]:
+    def _troubles(batch: Batch) -> list[tuple[Cause, str]]:
         """Say what went wrong inside the operator: a shard goes on, but not with all that it should know."""
         found = []
         for kind, (cause, why) in TROUBLES.items():
             errors = [str(trouble["error"]) for trouble in batch.troubles if trouble["kind"] == kind]
             if errors:
-                found.append((cause, f"{why.format(n=len(errors))}: {errors[0]}", 0))
+                found.append((cause, f"{why.format(n=len(errors))}: {errors[0]}"))
         return found

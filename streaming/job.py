@@ -33,7 +33,7 @@ from rebalance_monitor.streaming.guard import (
 from rebalance_monitor.streaming.lanes import Lanes
 from rebalance_monitor.streaming.outputs import Outputs
 from rebalance_monitor.streaming.plan import StatePlan, limit_of, plan_state, told_rebuilt
-from rebalance_monitor.streaming.query import End, Shape, ended_by_others, start_query, watch
+from rebalance_monitor.streaming.query import End, NotStartedError, Shape, ended_by_others, start_query, watch
 from rebalance_monitor.streaming.session import kafka_jars, shuffle_partitions, start_session
 from rebalance_monitor.streaming.settings import detection_settings
 from rebalance_monitor.streaming.source import topic_source
@@ -183,7 +183,10 @@ class _Job:
             return self._compare(sight, facts, watching) or self._retold(values)
 
         try:
-            query = start_query(self.session, self._shape(facts), writer)
+            try:
+                query = start_query(self.session, self._shape(facts), writer)
+            except NotStartedError as refused:
+                return End.FAILED, refused
             log.info("watching", topic=facts.name, partitions=facts.partitions, query=str(query.id))
             end, error = watch(query, self.stop, on_progress, on_turn)
         finally:
@@ -263,10 +266,12 @@ class _Job:
                 with ClusterAdmin(self.settings.kafka.client_properties()) as admin:
                     found = ask(admin, facts.name)
                 why = f"the topic {facts.name} does not exist any more"
-            except AccessDeniedError:
+            except (AccessDeniedError, ConfigError):
                 raise
             except DependencyError as error:
                 found, why = None, error.what
+            except Exception as error:  # noqa: BLE001 - a client's bug is no reason to end: the topic is asked again
+                found, why = None, f"{type(error).__name__}: {error}"
             if found is not None:
                 require_same(facts, found)
                 return found

@@ -46,6 +46,10 @@ class JobError(DependencyError):
     """The query failed again and again: brokers, disk or cluster; the message holds its last error."""
 
 
+class NotStartedError(Exception):
+    """Java could not start the query, for now perhaps: its storage may be away."""
+
+
 class End(StrEnum):
     """Why a query ended."""
 
@@ -73,13 +77,19 @@ def output_frame(session: SparkSession, shape: Shape) -> DataFrame:
 
 
 def start_query(session: SparkSession, shape: Shape, writer: BatchWriter) -> StreamingQuery:
-    """Start the query; its batches go to `writer`."""
+    """Start the query; its batches go to `writer`. Raises NotStartedError."""
+    from py4j.protocol import Py4JJavaError  # noqa: PLC0415 - comes with pyspark
+
     stream = output_frame(session, shape).writeStream.outputMode("update").foreachBatch(writer)
     stream = stream.option("checkpointLocation", shape.checkpoint)
     if shape.trigger_s is None:
-        query = stream.trigger(availableNow=True).start()
+        stream = stream.trigger(availableNow=True)
     else:
-        query = stream.trigger(processingTime=f"{round(shape.trigger_s * 1000)} milliseconds").start()
+        stream = stream.trigger(processingTime=f"{round(shape.trigger_s * 1000)} milliseconds")
+    try:
+        query = stream.start()
+    except Py4JJavaError as error:
+        raise NotStartedError(str(error)) from error
     writer.serve(str(query.id))
     return query
 
@@ -161,10 +171,13 @@ def ended_by_others(stop: threading.Event) -> Iterator[None]:
     Whoever stops the job may have signalled Spark's JVM too: a service manager signals the whole group. The
     batch it was at runs again at the next start.
     """
-    from py4j.protocol import Py4JError  # noqa: PLC0415 - comes with pyspark
+    from py4j.protocol import Py4JError, Py4JJavaError  # noqa: PLC0415 - comes with pyspark
 
     try:
         yield
+    except Py4JJavaError as error:
+        # It answers, and says what is wrong.
+        raise JobError(f"Spark failed: {error}") from error
     except (Py4JError, ConnectionError) as error:
         if not stop.is_set():
             raise JobError(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import platform
 import time
 from collections import Counter
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, Self
@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Any, Self
 import structlog
 
 from rebalance_monitor.alerts.setup import ways_of
+from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.dashboard.findings_table import read_newest
 from rebalance_monitor.dashboard.groups_table import FILE, GroupsTable, read_groups, restored
 from rebalance_monitor.dashboard.keeper import Chore, Keeper
 from rebalance_monitor.dashboard.metrics_collector import SnapshotCollector, registry_of
 from rebalance_monitor.dashboard.metrics_tallies import Limits, Tallies
 from rebalance_monitor.dashboard.snapshot import Snapshot, Update
-from rebalance_monitor.dashboard.table_upkeep import mend
+from rebalance_monitor.dashboard.table_upkeep import mend, table_lock
 from rebalance_monitor.decoders.errors import REASONS
 from rebalance_monitor.streaming.auditor import Auditor
 from rebalance_monitor.streaming.memory import give_back, use_system_pool
@@ -101,7 +102,9 @@ class Serving:
     def start(self, committed: Committed) -> None:  # noqa: ARG002 - the tables have been cut to it already
         """Begin with what an earlier process knew."""
         try:
-            mend(self._storage.findings)
+            # Another upkeep, by hand, mends them itself.
+            with suppress(ConfigError), table_lock(self._storage.findings.parent):
+                mend(self._storage.findings)
             known = restored(read_groups(self._storage.groups), self._newest_findings())
         except (OSError, ValueError, KeyError, TypeError) as error:
             log.warning("the dashboard begins empty: the tables could not be read", why=str(error))

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from rebalance_monitor.config import detection
 
 
+GONE_KEPT = 1_000
+
+
 class KnowsBrokers(Protocol):
     """What is asked of the cluster; every answer may be None: not told."""
 
@@ -76,13 +79,14 @@ def told_again(
 ) -> DetectionSettings:
     """Return `settings` with what `brokers` say by now; what they do not say stays as they said it before.
 
-    So does the session timeout of a group that is gone, for each change begins a query again.
+    So does the session timeout of a group that is gone, for each change begins a query again; of more than
+    `GONE_KEPT` none is kept.
     """
     told = _told(section, brokers)
     told["known"] = tuple(sorted({*settings.known, *told["known"]}))
-    told["session_timeouts"] = tuple(
-        sorted({**dict(settings.session_timeouts), **dict(told["session_timeouts"])}.items())
-    )
+    own = dict(told["session_timeouts"])
+    gone = [pair for pair in settings.session_timeouts if pair[0] not in own]
+    told["session_timeouts"] = tuple(sorted([*own.items(), *(gone if len(gone) <= GONE_KEPT else ())]))
     return replace(settings, **told)
 
 

@@ -123,7 +123,7 @@ class QuarantineTable:
 
     def write(self, key: BatchKey, telling: Telling) -> None:
         """Write the batch's own files."""
-        write_quarantine(self._folder, telling.batch.unreadable, *key)
+        write_quarantine(self._folder, telling.batch.unreadable, *key, telling.wall)
 
     def committed(self, key: BatchKey) -> None:
         """Nothing is left to do."""

@@ -37,6 +37,7 @@ class SkewWatch:
         self._leaders: dict[int, int] = {}
         self._ages: dict[int, deque[int]] = {}
         self._heard: dict[int, int] = {}
+        self._knows = False
 
     def learn(self, sightings: Sequence[Sighting]) -> None:
         """Take who leads which partition."""
@@ -44,8 +45,11 @@ class SkewWatch:
             for partition, broker, _ in sighting.leaders:
                 self._leaders[partition] = broker
 
-    def on_batch(self, newest: Mapping[int, int], now: int) -> str:
-        """Take each shard's newest record time and the batch's timestamp (ms); say which clocks are off."""
+    def on_batch(self, newest: Mapping[int, int], now: int) -> str | None:
+        """Take each shard's newest record time and the batch's timestamp (ms); say which clocks are off.
+
+        "" where none is, None as long as there are too few samples for that.
+        """
         freshest: dict[int, int] = {}
         for shard, at in newest.items():
             broker = self._leaders.get(shard, UNKNOWN)
@@ -56,7 +60,8 @@ class SkewWatch:
         for broker in [broker for broker, at in self._heard.items() if not now - STALE_MS < at <= now]:
             del self._heard[broker], self._ages[broker]
         said = [self._sentence(broker, ages) for broker, ages in sorted(self._ages.items())]
-        return "; ".join(sentence for sentence in said if sentence)
+        self._knows = self._knows or any(len(ages) >= ENOUGH for ages in self._ages.values())
+        return "; ".join(sentence for sentence in said if sentence) or ("" if self._knows else None)
 
     def _sentence(self, broker: int, ages: Sequence[int]) -> str:
         name = "the brokers" if broker == UNKNOWN else f"broker {broker}"

@@ -7,7 +7,9 @@ from rebalance_monitor.alerts.pacing import LONGEST_PAUSE_MS, Pace
 from rebalance_monitor.alerts.sinks.base import Phase, SinkError
 from rebalance_monitor.coordinator.kinds import Kind
 from tests.alerts.findings import AT, finding
-from tests.alerts.play import MINUTE, ONLY_SLACK, SECOND, SLACK, Play, storm
+from tests.alerts.play import BASE, MINUTE, ONLY_SLACK, SECOND, SLACK, Play, storm
+
+PAGED = {**BASE, "route": {"receiver": "pager"}}
 
 
 def test_a_sink_that_was_down_for_an_hour_is_told_the_present_only() -> None:
@@ -74,6 +76,20 @@ def test_what_may_have_arrived_is_brought_to_its_end_even_if_over_by_then() -> N
     play.broken = {}
     assert play.run(5 * MINUTE) == [("sre/slack", Phase.RESOLVED, Reason.ALL_RESOLVED)]
     assert play.last.notification.maybe_sent
+
+
+def test_what_may_have_arrived_is_brought_to_its_end_even_if_it_was_silenced_meanwhile() -> None:
+    play = Play(broken={"sre/slack": SinkError("cut")}, section=PAGED)
+    play.broken = {"pager/pagerduty": SinkError("timed out")}
+    play.happens(storm())
+    play.run(12 * SECOND)
+    play.silenced = lambda _labels, _now: True
+    play.broken = {}
+    assert play.run(5 * MINUTE) == []
+    play.happens(storm("resolved"))
+    assert [phase for _, phase, _ in play.run(10 * MINUTE)] == [Phase.RESOLVED]
+    assert play.last.notification.maybe_sent
+    assert not play.memory.threads
 
 
 def test_what_was_refused_for_good_and_is_over_by_then_is_not_told_at_all() -> None:

@@ -15,7 +15,7 @@ from rebalance_monitor.alerts.memory_file import MemoryFile, MemoryFileError
 from rebalance_monitor.alerts.pacing import Pace
 from rebalance_monitor.alerts.setup import rules_of
 from rebalance_monitor.alerts.silences import SilenceFiles
-from rebalance_monitor.alerts.sinks.base import SinkError
+from rebalance_monitor.alerts.sinks.base import Phase, SinkError
 from rebalance_monitor.alerts.watchdog import Watchdog, WatchdogRule
 from rebalance_monitor.cli.exit_codes import ExitCode
 from rebalance_monitor.cli.main import run
@@ -73,6 +73,17 @@ def test_a_clock_that_was_far_ahead_puts_no_repetition_off_and_tells_nothing_twi
 
     assert due(AT - 48 * HOUR) is Reason.REPEAT
     assert due(AT - MINUTE) is None
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_what_was_told_while_the_clock_was_a_day_ahead_is_over_in_time(*, restarts: bool) -> None:
+    play = Play()
+    play.happens(finding(Kind.SESSION_TIMEOUT))
+    assert [phase for _, phase, _ in play.run(MINUTE)] == [Phase.OPENED]
+    play.now -= 24 * HOUR
+    if restarts:
+        play.start()
+    assert [phase for _, phase, _ in play.run(20 * MINUTE)][-1:] == [Phase.RESOLVED]
 
 
 def test_a_clock_that_is_set_back_does_not_keep_what_is_over_for_ever() -> None:

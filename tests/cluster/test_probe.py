@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from kafka.errors import IncompatibleBrokerVersion
@@ -95,6 +95,20 @@ def test_a_bug_in_the_client_does_not_end_the_looking() -> None:
         sighting = look(Broken(), pool, 1)
     assert sighting.failures == {METADATA: "KeyError: 'brokers'"}
     assert sighting.brokers == ((METADATA, False),)
+
+
+def test_a_machine_without_a_thread_left_does_not_end_the_looking(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Exhausted(ThreadPoolExecutor):
+        def submit(self, *_: object, **__: object) -> NoReturn:  # type: ignore[override]  # it never returns
+            raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr("rebalance_monitor.cluster.probe.ClusterAdmin", lambda *_: Closing(Cluster()))
+    monkeypatch.setattr("rebalance_monitor.cluster.probe.ThreadPoolExecutor", Exhausted)
+    with ProbeThread({"bootstrap.servers": "x"}, 0.01) as probe:
+        time.sleep(0.2)
+        found = probe.drain()
+    assert len(found) > 1
+    assert {sighting.failures[METADATA] for sighting in found} == {"RuntimeError: can't start new thread"}
 
 
 def test_a_cluster_that_is_away_gives_sightings_that_say_so() -> None:

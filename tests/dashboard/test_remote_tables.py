@@ -97,5 +97,12 @@ def test_what_groups_are_now_comes_back(folder: Place) -> None:
 def test_the_quarantine_keeps_the_newest_rows(folder: Place) -> None:
     for batch in range(5):
         record = Unreadable(0, batch, AT + batch, "g", "bad", "key", 0, "f", None, b"k", None)
-        write_quarantine(folder, [record] * 2, "q", batch, limit=6)
+        write_quarantine(folder, [record] * 2, "q", batch, AT, limit=6)
     assert sum(1 for _ in files(folder)) == 3
+
+
+def test_a_day_that_was_deleted_can_be_written_again(folder: Place) -> None:
+    write_findings(folder, [some(0)], "q", 0)
+    assert delete_days(folder, 1, datetime.fromtimestamp((AT + DAY) / 1_000, UTC)) == 1
+    write_findings(folder, [some(1)], "q", 1)
+    assert ids(folder) == ["f1"]

@@ -214,6 +214,15 @@ def test_a_killed_monitor_knows_at_its_next_start_what_was_known(tmp_path: Path,
         assert may_lag or generation == view.summary["generation"], group
 
 
+def test_a_group_that_retired_without_a_finding_does_not_come_back_with_a_restart(tmp_path: Path) -> None:
+    early = about(Kind.REBALANCE, 1, "retired", detected_at=1_000)
+    late = about(Kind.REBALANCE, 2, "new", detected_at=130_000)
+    known = Known().after(Update(findings=[early])).after(Update(removed=["retired"]))
+    GroupsTable(tmp_path).write(known, at=120_000)
+    again = restored(read_groups(tmp_path), [early, late])
+    assert list(again.groups) == ["new"]
+
+
 def test_the_groups_table_holds_every_group_with_its_incidents(tmp_path: Path) -> None:
     known = Known(cluster="c")
     for update in all_updates():

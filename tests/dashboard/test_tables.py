@@ -21,6 +21,7 @@ from rebalance_monitor.coordinator.findings import (
     from_dict,
 )
 from rebalance_monitor.coordinator.kinds import Kind, Scope, Severity
+from rebalance_monitor.dashboard import quarantine_table
 from rebalance_monitor.dashboard.findings_table import FINDINGS_SCHEMA, write_findings
 from rebalance_monitor.dashboard.parquet import ROWS_OF_GROUP
 from rebalance_monitor.dashboard.quarantine_table import QUARANTINE_SCHEMA, Unreadable, write_quarantine
@@ -151,6 +152,9 @@ def test_any_time_has_a_date(at: int) -> None:
     assert len(date_of(at)) == 10
 
 
+AT = 1_795_000_000_000
+
+
 def unreadable(offset: int) -> Unreadable:
     return Unreadable(
         1, offset, offset, "g", "truncated", "value", 3, "generation", 2, b"\0\2", bytes(offset % 7)
@@ -158,7 +162,7 @@ def unreadable(offset: int) -> Unreadable:
 
 
 def test_a_quarantined_record_keeps_its_bytes(tmp_path: Path) -> None:
-    write_quarantine(tmp_path, [replace(unreadable(4), type=None, value=None)], QUERY, 0)
+    write_quarantine(tmp_path, [replace(unreadable(4), type=None, value=None)], QUERY, 0, AT)
     (row,) = read(tmp_path)
     assert list(row) == QUARANTINE_SCHEMA.names
     assert (row["key"], row["value"], row["type"]) == (b"\0\2", None, None)
@@ -168,7 +172,18 @@ def test_a_quarantined_record_keeps_its_bytes(tmp_path: Path) -> None:
 def test_the_quarantine_is_bounded_and_keeps_the_newest(tmp_path: Path, limit: int) -> None:
     for batch in range(6):
         sample = [unreadable(batch * 5 + n) for n in range(5)]
-        write_quarantine(tmp_path, sample, QUERY, batch, limit)
+        write_quarantine(tmp_path, sample, QUERY, batch, AT, limit)
     offsets = [row["offset"] for row in read(tmp_path)]
     assert 0 < len(offsets) <= limit
     assert max(offsets) == 29
+
+
+def test_forged_times_make_no_folders_and_small_batches_no_end_of_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quarantine_table, "FILES_KEPT", 3)
+    for batch in range(5):
+        forged = [replace(unreadable(batch), timestamp=day * 86_400_000) for day in range(40)]
+        write_quarantine(tmp_path, forged, QUERY, batch, AT)
+    assert [path.name for path in tmp_path.iterdir()] == [f"date={date_of(AT)}"]
+    assert sorted({row["offset"] for row in read(tmp_path)}) == [2, 3, 4]

@@ -104,6 +104,15 @@ def test_a_source_that_has_not_finished_batches_since_is_no_blindness() -> None:
         check.compare(look(behind, behind))
 
 
+def test_a_source_that_stops_delivering_is_blind_however_slow_its_batches_are() -> None:
+    check, behind = SightCheck(FACTS, limited=False), {0: 4, 1: 5, 2: 0}
+    for batches in range(1, 1 + PATIENCE):
+        check.compare(look(Reading(behind, batches), Reading(behind, batches)))
+    late = Reading(behind, 1 + PATIENCE)
+    with pytest.raises(BlindError, match="1 partition"):
+        check.compare(look(late, late))
+
+
 def test_a_source_that_keeps_up_with_a_growing_topic_sees() -> None:
     check = SightCheck(FACTS, limited=False)
     for batches in range(0, 50, 10):

@@ -12,6 +12,7 @@ from rebalance_monitor.coordinator.sightings import Sighting
 from rebalance_monitor.streaming.batches import Batch
 from rebalance_monitor.streaming.health import Health
 from rebalance_monitor.streaming.notices import Notices
+from rebalance_monitor.streaming.skew import ENOUGH
 
 T0 = 1_795_000_000_000
 SETTINGS = DetectionSettings(behind_after_ms=10_000)
@@ -91,8 +92,17 @@ def test_state_that_was_begun_anew_is_said() -> None:
 def test_a_shard_that_does_not_know_all_it_should_is_said(kind: str) -> None:
     trouble = {"kind": kind, "shard": 3, "error": "OverflowError: ..."}
     health = Health(SETTINGS, "c", probe_ms=None)
-    assert said(health, 0, troubles=[trouble]) == ["data_lost opened"]
+    assert said(health, 0, troubles=[trouble]) == ["not_judged opened"]
     assert [said(health, lag, troubles=[trouble]) for lag in (1_000, 2_000)] == [[], []]
+
+
+def test_lost_records_are_told_beside_a_shard_that_cannot_judge() -> None:
+    notices = Notices()
+    health = Health(SETTINGS, "c", notices=notices, probe_ms=None)
+    trouble = {"kind": "operator_error", "shard": 3, "error": "OverflowError: ..."}
+    said(health, 0, troubles=[trouble])
+    notices.happened(Cause.DATA_LOST, "removed before they were read", 5_000_000)
+    assert said(health, 0, troubles=[trouble]) == ["data_lost opened"]
 
 
 def test_what_the_main_loop_noticed_is_told_until_it_is_over() -> None:
@@ -115,6 +125,18 @@ def test_a_restart_that_knows_nothing_yet_resolves_nothing() -> None:
     assert said(after, 0) == []
 
 
+def test_a_restart_resolves_lag_and_skew_only_once_it_can_judge_them() -> None:
+    opened = {"opened": {"behind": T0, "clock_skew": T0}}
+    health = Health(SETTINGS, "c", opened, probe_ms=None)
+    late = [health.on_batch(Batch(now=T0 + at), (), T0 + at + 300_000) for at in (1_000, 2_000)]
+    assert late == [[], []]
+    assert said(health, 0) == ["behind resolved"]
+    at = [Batch(now=T0 + 1_000 * n, newest={0: T0 + 1_000 * n - 500}) for n in range(ENOUGH)]
+    assert {len(health.on_batch(batch, (), batch.now)) for batch in at[:-1]} == {0}
+    (over,) = health.on_batch(at[-1], (), at[-1].now)
+    assert (over.details["cause"], over.phase) == ("clock_skew", "resolved")
+
+
 def test_a_batch_of_the_monitors_own_says_nothing_about_lag() -> None:
     health = Health(SETTINGS, "c")
     said(health, 0)
@@ -123,7 +145,7 @@ def test_a_batch_of_the_monitors_own_says_nothing_about_lag() -> None:
     assert said(health, 0) == ["behind resolved"]
 
 
-def test_lost_records_are_told_once_with_their_number_and_resolved_when_no_more_follow() -> None:
+def test_lost_records_are_told_with_their_number_each_time_and_resolved_when_no_more_follow() -> None:
     now = [T0]
     notices = Notices(lambda: now[0])
     health = Health(SETTINGS, "c", notices=notices, probe_ms=None)
@@ -133,7 +155,10 @@ def test_lost_records_are_told_once_with_their_number_and_resolved_when_no_more_
     now[0] += 200_000
     notices.happened(Cause.DATA_LOST, "again", 3)
     at = [health.on_batch(Batch(now=T0 + ms), (), T0 + ms) for ms in (200_000, 400_000, 500_000)]
-    assert [[finding.phase for finding in found] for found in at] == [[], [], ["resolved"]]
+    assert [[finding.phase for finding in found] for found in at] == [["updated"], [], ["resolved"]]
+    (again,) = at[0]
+    assert (again.details["records"], again.incident, again.id) == (3, found.incident, again.id)
+    assert len({found.id, again.id, at[2][0].id}) == 3
 
 
 def test_an_event_is_told_again_after_a_batch_that_was_not_committed() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
-from typing import TYPE_CHECKING
+import sys
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 import structlog
@@ -40,6 +42,22 @@ def test_each_batch_is_one_line_with_its_id_and_its_incidents(
     opened = [f.incident for batch in BATCHES for f in batch.findings if f.incident and not f.history]
     assert set(opened) <= {incident for incidents in told for incident in incidents}
     assert opened
+
+
+@pytest.mark.parametrize("broken", [OSError(28, "No space left on device"), ValueError("closed file")])
+def test_a_line_that_stderr_does_not_take_ends_nothing(
+    monkeypatch: pytest.MonkeyPatch, broken: Exception
+) -> None:
+    class Full(io.StringIO):
+        def write(self, _: str) -> NoReturn:
+            raise broken
+
+    log = structlog.get_logger()
+    with monkeypatch.context() as full:
+        full.setattr(sys, "stderr", Full())
+        for say in (log.debug, log.info, log.warning, log.error, log.critical):
+            say("nobody hears this")
+        log.error("nor this", exc_info=RuntimeError("a step failed"))
 
 
 def test_what_a_sink_logs_within_a_batch_names_the_batch(capsys: pytest.CaptureFixture[str]) -> None:

@@ -191,6 +191,13 @@ def test_an_audit_comes_after_so_many_batches_and_is_told(
     assert Audited(tmp_path, monkeypatch, fine).after(3, PATIENCE_S) == ""
 
 
+def test_what_an_audit_found_does_not_stay_open_once_nothing_is_audited(tmp_path: Path) -> None:
+    notices = Notices()
+    settings = QUIET.model_copy(update={"audit": Audit(every_batches=0)})
+    Auditor(settings, Storage(tmp_path), Tallies(Limits()), notices)
+    assert notices.condition(Cause.CONTRACT_BROKEN) == ""
+
+
 def test_an_audit_that_fails_says_nothing_about_contracts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,7 +15,7 @@ from rebalance_monitor.coordinator.settings import (
     GroupOverride,
     SeverityOverride,
 )
-from rebalance_monitor.streaming.settings import detection_settings, told_again
+from rebalance_monitor.streaming.settings import GONE_KEPT, detection_settings, told_again
 
 
 @dataclass
@@ -105,3 +105,13 @@ def test_what_the_brokers_say_anew_is_taken_and_what_they_do_not_say_stays() -> 
     other = told_again(again, section, Brokers(session=40_000, own={"h": 8_000}))
     assert other.session_timeouts == (("g", 9_000), ("h", 8_000))
     assert told_again(other, section, Brokers(session=40_000, own={"g": 9_000})) == other
+
+
+def test_groups_that_come_and_go_with_a_timeout_of_their_own_are_not_kept_for_ever() -> None:
+    section = Detection()
+    names = [f"ci-{number}" for number in range(2 * GONE_KEPT + 1)]
+    some = detection_settings(section, Brokers(own=dict.fromkeys(names[:GONE_KEPT], 9_000)))
+    kept = told_again(some, section, Brokers(own={names[-1]: 9_000}))
+    assert len(kept.session_timeouts) == GONE_KEPT + 1
+    more = told_again(kept, section, Brokers(own={"now": 9_000}))
+    assert more.session_timeouts == (("now", 9_000),)
