@@ -136,6 +136,9 @@ def decode_group(body: bytes) -> GroupState:
     return msgspec.convert(json.loads(body), GroupState) if body[0] == _JSON else _group(body)
 
 
+_FIRST_HEADER = 14
+"""How many fields the header of the oldest version that is read has."""
+
 _HEADER = tuple(item.name for item in fields(ShardState) if item.name != "groups")
 
 
@@ -148,7 +151,10 @@ def _header(state: ShardState) -> list[Any]:
 
 
 def _state(values: list[Any], frozen: dict[str, Frozen]) -> ShardState:
-    header = dict(zip(_HEADER, values, strict=True))
+    if len(values) < _FIRST_HEADER:
+        raise ValueError("the header has too few fields")
+    # One of before has not the newest fields, which come last and have defaults.
+    header = dict(zip(_HEADER[: len(values)], values, strict=True))
     if header["pending"] is not None:
         name, offset, ts, history, group = header["pending"]
         header["pending"] = PendingRemoval(name, offset, ts, history, msgspec.convert(group, GroupState))

@@ -1,13 +1,15 @@
 """An explanation of a group as tables for people; the same data as `-o json`."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from itertools import groupby
 from typing import Any, TextIO
 
 from rebalance_monitor.cli.output import write_table
 
 Json = dict[str, Any]
 MAX_CAUSES = 3
+MAX_PARTITIONS = 60
 
 
 def write_tables(found: Json, out: TextIO) -> None:
@@ -53,13 +55,28 @@ def _member(one: Json) -> Json:
         "member": one["instance_id"] or one["member_id"],
         "host": one["host"] + (" (old process's)" if one["host_is_stale"] else ""),
         "like": one["family"],
-        "partitions": one["partitions"],
+        "partitions": _partitions(one),
         "session": _span(one["session_timeout_ms"]),
         "rebalance": _span(one["rebalance_timeout_ms"]),
         "commits every": _span(one["commit_every_ms"]),
         "longest gap": _span(one["longest_commit_gap_ms"]),
         "last commit": _time(one["last_commit"]),
     }
+
+
+def _partitions(one: Json) -> str:
+    """Return how many, and which as far as a table has room: `4: orders 0-2 7`."""
+    named = [f"{topic} {' '.join(_ranges(given))}" for topic, given in one["assigned"].items() if given]
+    which = ", ".join(named)
+    cut = which if len(which) <= MAX_PARTITIONS else which[: MAX_PARTITIONS - 1] + "…"
+    return f"{one['partitions']}: {cut}" if cut else str(one["partitions"])
+
+
+def _ranges(given: Sequence[int]) -> Iterator[str]:
+    """Yield partitions in order, neighbours as one range."""
+    for _, run in groupby(enumerate(given), key=lambda item: item[1] - item[0]):
+        numbers = [number for _, number in run]
+        yield str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]}-{numbers[-1]}"
 
 
 def _event(one: Json) -> Json:

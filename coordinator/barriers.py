@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 _HEARTBEAT_MS = 3_000
 _TOGETHER = 2
 _CONFIDENCE = 0.6
+# Stable, and waiting for partitions that others have yet to release.
+_AT_TARGET = frozenset({0, 2})
 _UNSETTLED = frozenset({Status.ASSIGNING, Status.RECONCILING})
 
 
@@ -97,7 +99,25 @@ def _wait(stopped: list[Member]) -> int:
 
 
 def _since(state: GroupState, live_since: int) -> int:
-    return state.held_at if state.held_id else max(state.bumped_at, live_since)
+    """Since when (ms) the barrier is held, or the member that is waited for longest has acknowledged nothing.
+
+    A group that grows has a newer epoch all the time, which each member acknowledges at its next heartbeat.
+    """
+    if state.held_id or state.stuck_id:
+        return state.held_at
+    began = max(state.bumped_at, live_since)
+    return min((max(began, member.acked_at) for member in _behind(state)), default=began)
+
+
+def _behind(state: GroupState) -> list[Member]:
+    """Return the members of an epoch-based group that it waits for.
+
+    Nobody waits for one that has said that it goes; one that waits for partitions of others is not to blame,
+    unless there is nobody else.
+    """
+    there = [m for m in state.members if m.epoch != fences.AWAY]
+    behind = [m for m in there if m.epoch != state.target_epoch or m.epoch_state not in _AT_TARGET]
+    return behind or [m for m in there if m.epoch_state]
 
 
 def _held(state: GroupState, scene: Scene, stopped: list[Member]) -> Finding:
@@ -115,7 +135,8 @@ def _stuck(state: GroupState, scene: Scene, since: int) -> Finding:
     if state.held_id:
         why = f"no generation for {seconds(scene.ts - since)} since members stopped committing together"
     else:
-        why = f"members have not acknowledged epoch {state.target_epoch} for {seconds(scene.ts - since)}"
+        why = f"not at epoch {state.target_epoch}; nothing acknowledged for {seconds(scene.ts - since)}"
+        state.held_at = since
     found = _suspected(state, scene, Kind.REBALANCE_STUCK, since, why, details)
     state.stuck_id = found.id
     return found
@@ -148,13 +169,9 @@ def _suspected(
 
 
 def _missing(state: GroupState, since: int, now: int) -> list[Member]:
-    """Return the members that have not rejoined by `now` (ms), or not acknowledged the newest epoch.
-
-    Nobody waits for one that has said that it goes.
-    """
+    """Return the members that have not rejoined by `now` (ms), or not acknowledged the newest epoch."""
     if state.group_type != "classic":
-        there = [m for m in state.members if m.epoch != fences.AWAY]
-        return [m for m in there if m.epoch != state.target_epoch or m.epoch_state]
+        return _behind(state)
     seen = [waiting.seen(state, member) for member in state.members]
     names = [one.member_id for one in waiting.missing(seen, since, now)]
     return [member for name in names for member in state.members if member.member_id == name]

@@ -4,7 +4,7 @@ One record is one completed generation, a static member's rewrite of the same ge
 group became empty, the placeholder of a brand-new group (generation 0), or a tombstone. A generation number
 is used up by every completed join phase, so a hole between two records that were both read live counts
 rebalances that failed. Holes that touch history, a tombstone or a change of group type say nothing and are
-not reported.
+not reported, nor are those between records that were written while the monitor was away for long.
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ from rebalance_monitor.coordinator import (
     membership,
     reasons,
     report,
+    restarts,
     silence,
     skew,
     starts,
     storms,
     unsubscribed,
+    vacancy,
 )
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.kinds import Kind, Severity
@@ -45,7 +47,14 @@ GROUP_METADATA = 2
 _MAX_FAILED = 32
 _MAX_AT_START = 3
 _MAX_NEW = 4
-_PLANNED = frozenset({Cause.COOPERATIVE_FOLLOW_UP, Cause.STREAMS_PROBING})
+_PLANNED = frozenset(
+    {
+        Cause.COOPERATIVE_FOLLOW_UP,
+        Cause.STREAMS_PROBING,
+        Cause.CONNECT_RECONFIGURED,
+        Cause.CONNECT_DELAYED,
+    }
+)
 
 
 def on_value(state: GroupState, value: GroupMetadataValue, scene: Scene, size: int) -> list[Finding]:
@@ -104,11 +113,11 @@ def _store(
 def _gap(before: GroupState, state: GroupState, scene: Scene) -> list[Finding]:
     new = _is_new(before, state, scene)
     count = state.generation - 1 if new else state.generation - before.generation - 1
-    if count <= 0 or not (new or (before.offset >= 0 and before.live and state.live)):
+    if count <= 0 or scene.cleaned or not (new or (before.offset >= 0 and before.live and state.live)):
         return []
     state.holes += not state.members
     beginning = not before.members and not before.holes
-    at_start = count <= _MAX_AT_START and (beginning or scene.ts - before.started_at <= storms.START_MS)
+    at_start = count <= _MAX_AT_START and (beginning or scene.ts - before.started_at <= restarts.START_MS)
     found = report.failed(state, before, scene, count, at_start=at_start)
     if at_start:
         return [found]
@@ -178,6 +187,7 @@ def _emptied(before: GroupState, state: GroupState, scene: Scene) -> list[Findin
         details={"ended_by": report.ended_by(causes)},
     )
     state.empty_id, state.empty_at, state.idle_families = empty.id, state.cst, []
+    state.stands_empty = not scene.history
     found = [empty, *_beside(before, state, scene, gone, empty.id), *skew.close(state, scene)]
     return found + storms.note_generation(state, scene, change, state.cst, causes)
 
@@ -185,9 +195,9 @@ def _emptied(before: GroupState, state: GroupState, scene: Scene) -> list[Findin
 def _refilled(state: GroupState, scene: Scene) -> list[Finding]:
     """Close what an empty group had open."""
     if not state.empty_id:
-        return silence.resolve_expiring(state, scene, "withdrawn")
+        return vacancy.resolve_expiring(state, scene, "withdrawn")
     found = report.refilled(state, scene, state.cst)
-    return [*found, *silence.resolve_expiring(state, scene, "withdrawn")]
+    return [*found, *vacancy.resolve_expiring(state, scene, "withdrawn")]
 
 
 def _rewritten(before: GroupState, state: GroupState, after: Membership, scene: Scene) -> list[Finding]:

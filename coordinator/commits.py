@@ -37,6 +37,8 @@ _SMOOTHING = 4
 _MAX_IDLE_FAMILIES = 8
 _MAX_PLANS = 64
 _MAX_KNOWN, _KNOWN_WIDTH, _KNOWN_BYTES = 16_384, 64, 1_024
+# A shorter silence of a whole group is within every deadline.
+_SILENCE_MS = 5_000
 _NONE = slice(0)
 
 
@@ -156,6 +158,8 @@ def fold(state: GroupState, at: int, partitions: bytes, offsets: bytes, owned: O
 
     `partitions` and `offsets` are T and O of the row contract.
     """
+    if at - state.last_commit > _SILENCE_MS and state.last_commit >= 0:
+        _resumed(state, at)
     state.last_commit = max(state.last_commit, at)
     form, shares = owned.plan(partitions)
     values, members, begun = list(form.unpack(offsets)), state.members, []
@@ -166,6 +170,13 @@ def fold(state: GroupState, at: int, partitions: bytes, offsets: bytes, owned: O
             begun.append(member)
         _take(member, share, values, at)
     return begun
+
+
+def _resumed(state: GroupState, at: int) -> None:
+    """Note that the whole group had been silent for longer than any deadline of a member: all begin anew."""
+    longest = max((member.session_timeout + max(member.cadence, 0) for member in state.members), default=0)
+    if at - state.last_commit > longest:
+        state.resumed_at, state.wake = at, 0
 
 
 def commits_when_idle(state: GroupState, member: Member) -> bool:

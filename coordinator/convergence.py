@@ -7,7 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator import barriers, report, silence, skew, starts, storms, topic_names
+from rebalance_monitor.coordinator import (
+    barriers,
+    report,
+    restarts,
+    skew,
+    starts,
+    storms,
+    topic_names,
+    vacancy,
+)
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import CauseEntry
 from rebalance_monitor.coordinator.kinds import Kind, Severity
@@ -168,7 +177,7 @@ def _same_members(state: GroupState) -> list[CauseEntry]:
         return [CauseEntry(Cause.SUBSCRIPTION_CHANGED, 0.85, why)]
     if state.rehashed:
         # A topic that was just created becomes known by and by.
-        share = 0.55 if state.bumped_at - state.started_at <= storms.START_MS else 0.85
+        share = 0.55 if state.bumped_at - state.started_at <= restarts.START_MS else 0.85
         why = "what the group notes of the subscribed topics changed: topics, their partitions or racks"
         return [CauseEntry(Cause.PARTITIONS_CHANGED, share, why)]
     if state.group_type == "share":
@@ -211,6 +220,7 @@ def _emptied(state: GroupState, scene: Scene) -> list[Finding]:
         details={"ended_by": report.ended_by(causes)},
     )
     state.empty_id, state.empty_at, state.idle_families = empty.id, scene.ts, []
+    state.stands_empty = not scene.history
     found = [*again, empty, *report.departed(state, scene, gone, empty.id, state), *skew.close(state, scene)]
     return found + storms.note_generation(state, scene, change, scene.ts, causes)
 
@@ -220,7 +230,7 @@ def _refilled(state: GroupState, scene: Scene) -> list[Finding]:
     if state.empty_id or state.stable_epoch < 0:
         state.started_at = scene.ts
     found = report.refilled(state, scene, scene.ts) if state.empty_id else []
-    return found + silence.resolve_expiring(state, scene, "withdrawn")
+    return found + vacancy.resolve_expiring(state, scene, "withdrawn")
 
 
 def _replacements(state: GroupState, scene: Scene) -> list[Finding]:

@@ -76,8 +76,11 @@ def moving(state: GroupState, now: int) -> set[int]:
 
 
 def life(state: GroupState, member: Member, live_since: int) -> int:
-    """When the member last showed life, or the generation or the monitor began (ms)."""
-    return max(member.last_commit, state.cst, live_since)
+    """When the member last showed life, or the generation or the monitor began (ms).
+
+    Or the whole group showed life again: what kept all of them silent was no member's fault.
+    """
+    return max(member.last_commit, state.cst, live_since, state.resumed_at)
 
 
 def _poll(member: Member, usual: int, session: Deadline) -> Deadline | None:

@@ -1,6 +1,9 @@
 """The prose of docs/detection.md; `reference.detection_markdown` puts the tables in."""
 
-PROSE = """# Detection: every rule, its evidence and its limits
+from rebalance_monitor.coordinator.detection_groups import MORE
+
+PROSE = (
+    """# Detection: every rule, its evidence and its limits
 
 The tables on this page are generated (`make docs`); do not edit it.
 
@@ -34,16 +37,19 @@ record's `currentStateTimestamp`; the difference is `sync_ms`, exact. The join p
 before (`started_at_min`; or as late as rebalance timeouts and failed generations allow) and its own end; the
 probe, where it looked, narrows that. So the group was without an assignment for `join_ms` + `sync_ms`,
 between its bounds. `stopped_ms` is what commits show: eager members stop for the sync at least, and for as
-long as commits tell that the barrier was held; at most since the first of those that stayed committed last.
+long as commits tell that the barrier was held; at most since the first of those that stayed, and commit when
+idle or steadily, committed last, and not before the join phase can have begun.
 The same generation written again is a static member's return (`static_member_replaced`), never a rebalance.
 
 `rebalance_failed`: every completed join phase uses up a generation number, so a hole between two records that
 were both read live counts rebalances that never produced an assignment. A hole that touches history, a
-tombstone or a change of group type says nothing. At a group's start holes are normal, and marked (`at_start`)
-up to three, but not once more while it is empty. Where the shard was read from its beginning a group not
-known is a new one, so numbers missing before its first record failed at its start: the Scala coordinator
-writes no other trace. After a failover an unsynced number is used again, and a failure leaves no hole. A
-group whose record neared max.message.bytes likely could not store its assignment (`assignment_not_stored`).
+tombstone or a change of group type says nothing, nor does one that ends in what was written while the monitor
+was away for more than two minutes: compaction may have been there first. At a group's start holes are
+normal, and marked (`at_start`) up to three, but not once more while it is empty. Where the shard was read
+from its beginning a group not known is a new one, so numbers missing before its first record failed at its
+start: the Scala coordinator writes no other trace. After a failover an unsynced number is used again, and a
+failure leaves no hole. A group whose record neared max.message.bytes likely could not store its assignment
+(`assignment_not_stored`).
 
 Java's members say with their subscription which generation they believe to be in. Where such a member rejoins
 under its old id and without one, its coordinator no longer knew the generation that it had begun: it was
@@ -179,8 +185,9 @@ well nothing is said, and a single member has nobody to be compared with.
 In KIP-848 groups commits do not extend the session and the timeout is in no record (`assumed`); a member that
 has to give up partitions passes its rebalance deadline from the moment it was told; so does a member of a
 streams group that has to give up tasks. Members of share groups commit nothing here, those of streams groups
-only what is new: no other deadline is judged. Deadlines start anew after the start of the monitor and after a
-coordinator move: a silence that lasts is told once a session after that is answered for, and read.
+only what is new: no other deadline is judged. Deadlines start anew after the start of the monitor, after a
+coordinator move, and where a whole group had been silent for longer than any of its deadlines: a silence that
+lasts is told once a session after that is answered for, and read.
 
 ## In progress and stuck
 
@@ -197,19 +204,23 @@ minutes all groups are listed and compared with those alive by the topic: missin
 (`probe_partial`) and fall back on commits. What the probe sees overrules commits of a group whose own
 coordinator answered.
 
-An epoch-based group's records say themselves that it has not converged, and who has not acknowledged.
+An epoch-based group's records say themselves that it has not converged, and who has not acknowledged: not one
+that only waits for partitions of others. It is stuck when one member has acknowledged nothing for
+`stuck_after_ms`: a group that grows has a newer epoch all the time. Looks add nothing to that.
 
 ## Storms and rolling restarts
 
 Counted in a sliding window: losing a member that itself came after the first loss of the window, taking a
 member back after that, a rebalance among the same members, and failed generations. Losing and replacing older
 members counts only for a client that lost a new member twice. An empty generation counts where it lost a new
-member without a goodbye; with goodbyes alone it ends what was noted: a job that runs again and again is none.
+member without a goodbye; with goodbyes alone it ends what was noted: a job that runs again and again is none,
+but for one that ends within 30 s, and begins again within 30 s, each time.
 A group storms at `storm_threshold`; or, by the probe, when seen rebalancing in half of the looks of two
 minutes, in three separate runs, but for barriers that ended in a generation that does not count.
 `group_overrides` change either rule for the groups of a pattern. First starts, scale-outs, cooperative
-follow-ups and Kafka Streams' probing do not count. When every member was replaced once, cleanly, the group
-never being empty, it is a `rolling_restart`, however long; so is a second one after it. In epoch-based groups
+follow-ups, Kafka Streams' probing and Connect's reconfigurations do not count. When every member was replaced
+once, cleanly, the group never being empty, it is a `rolling_restart`, however long; so is a second one after
+it. New members may come up to a minute before the first old one goes. In epoch-based groups
 departures, when they happen, and returns count, never plain joins. The worst offender is the client id and
 host in most counted generations, with its newest member.
 
@@ -227,7 +238,8 @@ shard) makes state that knows of no incident. The driver holds what is open and 
 been read: what the new state finds again about the same goes on under its incident; the rest is resolved,
 `expired`, with a `why` that says so: a storm after its quiet time, a silent member after as long a
 silence, a suspected barrier after `stuck_after_ms`, others after five seconds. A group that is still
-empty stays so until it has members. Groups of which the topic has no record any more are `group_removed`.
+empty stays so until it has members; one of `always_on` that is empty when history ends, at any start without
+a state, is told then, once. Groups of which the topic has no record any more are `group_removed`.
 
 ## What only the probe adds to a rebalance
 
@@ -247,54 +259,6 @@ Where members came or went in the same barrier, nobody says that the leader had 
 the same. So `leader_rejoined` is told of 84 % of the generations that a leader's rejoining began; in the
 others that were looked at somebody came or went as well.
 
-## Across groups
-
-Five or more groups that rebalance among the same members within ten seconds share a coordinator that
-moved or restarted (franz-go and sarama groups all do within three seconds of its reload): one
-cluster-level finding. Likewise for expiries (a host or network), and for rolling restarts within the storm
-window, once none has followed for a minute (a deployment).
-
-## Epoch-based groups
-
-KIP-848 consumer groups bump their epoch once per member, so one `rebalance` is one convergence: from the
-first bump until every member has acknowledged the newest assignment. Its duration is read, not bounded.
-Leaving, a session fence and a rebalance-timeout fence write the same tombstones:
-
-- a member that still had to give up partitions for its whole rebalance timeout was fenced for that
-  (`join_deadline_missed`), near-certainly;
-- a static member expired (0.9) where it announced its departure (epoch -2), or its silence fits; was removed
-  where its session cannot have expired yet (0.5); else silence says nothing (expired, 0.55);
-- a member that never acknowledged an epoch that others had for more than a third of the session was dead
-  (`session_timeout`; asked where its commits tell nothing);
-- the rest is told by silence. No barrier stands between removal and record, so the windows are sharp;
-  heartbeats, not commits, keep the session, so it may end up to a heartbeat earlier.
-
-Where nobody came or went, a member with another subscription (`subscription_changed`) or what the group
-notes of its topics, since 4.1 by a hash (`partitions_changed`), tells why, as does a pattern that the
-coordinator resolved anew in the same write (`subscription_changed`). librdkafka stalls its heartbeats
-with the application and leaves only when it polls again: a departure right after a commit that came after a
-silence of the rebalance timeout is a poll breach.
-
-The session timeout is in no record. When the job starts, every five minutes and within a minute after one is
-new it reads those of consumer, share and streams groups from the brokers where it may, and those of groups
-that have one of their own; one that has changed begins the query again, for a batch that runs again must have
-the same. A setting wins, also per pattern of groups (`session_timeout_ms`). A silence says what was assumed.
-
-Commits name topics and assignments topic ids; with several topics the names are learned from
-which partitions one request commits together (what a pattern matches stands in a record of its own), and
-until then members get `unknown` unless a fence is plain. In streams groups (KIP-1071) the topology
-record names the topics that each subtopology reads, and a task reads its own number's partition of all of
-them; so commits belong to members as in other groups, and their silence tells why one went. Kafka Streams
-commits only progress, and on close; from these groups it says goodbye.
-
-Share groups: membership, convergences and removal; what their members acknowledge is in another topic. One
-that went before a session timeout had passed since it last acknowledged an epoch left; of the others the
-tombstones say nothing, and leaving and expiry get their priors, each below one half. Most recorded leaves
-came later than that, so they are not claimed. Partitions are handed out once initialised: one more rebalance.
-
-## What `explain` advises
-
-<ADVICE>
-## Thresholds
-
-<SETTINGS>"""
+"""
+    + MORE
+)

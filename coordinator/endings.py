@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator import barriers, silence, storms, unsubscribed
+from rebalance_monitor.coordinator import barriers, silence, storms, unsubscribed, vacancy
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.state import forget
 
@@ -28,7 +28,7 @@ def begin_anew(state: GroupState, scene: Scene, group_type: str) -> list[Finding
 
 def ended(state: GroupState, scene: Scene, resolution: str) -> list[Finding]:
     """Close all that the group has open, before its state is forgotten."""
-    found = silence.resolve_expiring(state, scene, resolution) + barriers.settle(state, scene, "withdrawn")
+    found = vacancy.resolve_expiring(state, scene, resolution) + barriers.settle(state, scene, "withdrawn")
     found += unsubscribed.close(state, scene, resolution)
     found += silence.resolve_departed(state, state, scene, [])
     rule, _, skewed = state.skew_id.partition("/")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from rebalance_monitor.coordinator import advice, skew
+from rebalance_monitor.coordinator import advice, skew, topic_names
 from rebalance_monitor.coordinator.assignors import compare
 from rebalance_monitor.coordinator.assignors.model import Subscriber
 from rebalance_monitor.coordinator.dossier import TOLD
@@ -56,11 +56,12 @@ def explain(
     facts = advice.Facts(
         state, tuple(dossier.findings), dossier.gaps, settings, now, options, dossier.assignors, dossier.size
     )
+    topics = topic_names.named(state) or state.topics
     return {
         "group": dossier.group,
         "coordinator": _coordinator(place),
         **_group(state, place),
-        "members": [_member(dossier, member) for member in state.members],
+        "members": [_member(dossier, topics, member) for member in state.members],
         "rebalances": [_told(finding) for finding in _recent(dossier)],
         "spread": _spread(state, now, options, counts),
         "advice": [asdict(one) for one in advice.advise(facts)],
@@ -92,7 +93,7 @@ def _group(state: GroupState, place: Place) -> Json:
     }
 
 
-def _member(dossier: Dossier, member: Member) -> Json:
+def _member(dossier: Dossier, topics: list[str], member: Member) -> Json:
     gap = dossier.gaps.get(member.member_id)
     return {
         "member_id": member.member_id,
@@ -105,6 +106,7 @@ def _member(dossier: Dossier, member: Member) -> Json:
         "rebalance_timeout_ms": member.rebalance_timeout,
         "largest_heartbeat_interval_ms": member.session_timeout // 3,
         "partitions": len(member.offsets),
+        "assigned": {topics[place]: sorted(given) for place, *given in member.assigned},
         "commit_every_ms": None if member.cadence < 0 else member.cadence,
         "longest_commit_gap_ms": None if gap is None else gap.ms,
         "last_commit": None if member.last_commit < 0 else member.last_commit,

@@ -17,6 +17,7 @@ import msgspec
 
 from rebalance_monitor.coordinator import calm, outages, refinement, waiting
 from rebalance_monitor.coordinator.calm import Calm
+from rebalance_monitor.coordinator.epochs import GROUP_TYPES
 from rebalance_monitor.coordinator.heldback import HeldBack
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.looks import Judged, Unanswered, after
@@ -40,8 +41,7 @@ if TYPE_CHECKING:
 
     _Listed = tuple[tuple[str, str, str, str], ...]
 
-_SEPARATE = 3
-_MIN_LOOKS = 10
+_BY_RECORDS = frozenset(GROUP_TYPES.values())
 _FRESH_MS = 10_000
 _NONE: dict[str, Any] = {}
 
@@ -212,7 +212,7 @@ class Live:
         judged = Judged(sighting)
         self._whole = sighting.at if judged.whole else self._whole
         for name in [name for name in self._groups if name not in seen and judged.knows(name)]:
-            found += self._not_seen(name, sighting.at, since)
+            found += self._not_seen(name, sighting.at, since, summaries.get(name, _NONE))
         return found
 
     def _late(self) -> list[Finding]:
@@ -253,7 +253,13 @@ class Live:
             group.runs += [at] * begun
         group.take(self._looks, listed or ())
         limit = self._settings.for_group(name).stuck_after_ms
-        if not group.stuck and at - group.since >= limit:
+        if group.stuck and group.since > group.stuck_since:
+            # That barrier has ended in a generation, and another one is held.
+            found.append(self._probed.stuck(name, group, at, "resolved", seen.state))
+            group.stuck = ""
+        # Records say more of a group whose members acknowledge epochs: who is waited for, and since when.
+        told_by_records = group.group_type in _BY_RECORDS and bool(summary)
+        if not group.stuck and at - group.since >= limit and not told_by_records:
             group.stuck_since = group.since
             stuck = self._probed.stuck(name, group, at, "opened", seen.state)
             found.append(waiting.named(stuck, self._waits(group, summary, limit, listed)))
@@ -265,13 +271,15 @@ class Live:
         who = None if listed is None else {one[0] for one in listed}
         return [] if group.again else waiting.by_summary(summary, group.since, limit, who)
 
-    def _not_seen(self, name: str, at: int, since: int) -> list[Finding]:
+    def _not_seen(self, name: str, at: int, since: int, summary: Mapping[str, Any]) -> list[Finding]:
         group = self._groups[name]
         found = []
         if group.open:
-            found.append(self._probed.progress(name, group, at, "resolved", "Stable"))
+            # It rebalances no more; what it does now, the records know.
+            state = Status.EMPTY if summary.get("state") == Status.EMPTY else Status.STABLE
+            found.append(self._probed.progress(name, group, at, "resolved", state))
             if group.stuck:
-                found.append(self._probed.stuck(name, group, at, "resolved", "Stable"))
+                found.append(self._probed.stuck(name, group, at, "resolved", state))
             group.open = group.stuck = ""
         group.forget(since)
         window = self._settings.for_group(name).storm_sightings_window_ms
@@ -284,16 +292,9 @@ class Live:
 
     def _storming(self, name: str, group: Watched, at: int) -> list[Finding]:
         """Open by rule two: seen in many looks that no calm generation explains, in several separate runs."""
-        if group.storm or name in self._storms or len(group.runs) < _SEPARATE:
-            return []
         settings = self._settings.for_group(name)
-        window = settings.storm_sightings_window_ms
-        looked, seen, runs = (after(times, at - window) for times in (self._looks, group.counted, group.runs))
-        often = seen >= max(_MIN_LOOKS, settings.storm_sightings_share * looked)
-        covered = at - self._looks[-looked] >= window / 2
-        return (
-            [self._probed.storm(name, group, at, "opened")] if often and covered and runs >= _SEPARATE else []
-        )
+        is_new = not group.storm and name not in self._storms and group.storms(self._looks, at, settings)
+        return [self._probed.storm(name, group, at, "opened")] if is_new else []
 
 
 _PROBED = frozenset({Kind.REBALANCE_IN_PROGRESS, Kind.REBALANCE_STUCK})

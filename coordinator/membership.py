@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.decoders.records.consumer import ClassicMemberMetadata
 
 COOPERATIVE = frozenset({"cooperative-sticky", "stream", "compatible", "sessioned"})
+_WHOLE = frozenset({"range", "roundrobin", "sticky"})
 """Protocols whose members keep partitions through a rebalance and may need a second one to hand them on."""
 
 _PROBING_VERSION = 7
@@ -88,6 +89,9 @@ def read(state: GroupState, value: GroupMetadataValue) -> Membership:
         if member.member_id in known and _was_reset(value, member, subscription):
             reset.append(member.client_id)
     before = dict(zip(state.topics, state.totals, strict=True))
+    if value.protocol in _WHOLE and not partial:
+        # These assign every partition there is: a topic may have been made anew, with fewer.
+        before = {}
     totals = [max(before.get(topic, 0), counts.get(index, 0)) for topic, index in topics.items()]
     workers = connect.read(value)
     return Membership(members, list(topics), totals, probing, partial, workers, subscriptions, tuple(reset))

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from rebalance_monitor.coordinator.findings import Finding
     from rebalance_monitor.coordinator.state import ShardState
+    from rebalance_monitor.decoders import Row
 
 
 @quickly_made
@@ -57,6 +58,13 @@ def read_until(stats: Iterable[StatOut]) -> dict[int, int]:
         until = int(data["read_until"])
         found[data["shard"]] = min(until, found.get(data["shard"], until))
     return found
+
+
+def count(state: ShardState, reason: str, row: Row, sample: str) -> None:
+    """Count one unreadable record by its reason."""
+    seen = state.failures.setdefault(reason, [0, row.first_offset, row.record_ts, sample])
+    seen[0] = int(seen[0]) + 1
+    seen[2] = row.record_ts
 
 
 def counters(state: ShardState) -> list[Output]:

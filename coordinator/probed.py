@@ -41,7 +41,8 @@ class Probed:
             "duration_ms": duration,
             "threshold_ms": self.settings.for_group(name).stuck_after_ms,
         }
-        return replace(found, details=details, causes=(CauseEntry(Cause.UNKNOWN, 1.0, why),))
+        causes = (CauseEntry(Cause.UNKNOWN, 1.0, why),)
+        return replace(found, details=details, causes=causes, opened_at=group.stuck_since)
 
     def storm(self, name: str, group: Watched, at: int, phase: str) -> Finding:
         """Tell that the group is seen rebalancing too often, or no longer."""
@@ -61,7 +62,9 @@ class Probed:
         self, kind: Kind, name: str, group: Watched, at: int, phase: str, incident: str, state: str
     ) -> Finding:
         """Make one; `incident` is the open one, "" for a new one."""
-        anchor = f"{probe_anchor(group.generation)}/{group.opened}"
+        # A group may be stuck in one barrier after the other while it is seen rebalancing.
+        since = group.stuck_since if kind is Kind.REBALANCE_STUCK else group.opened
+        anchor = f"{probe_anchor(group.generation)}/{since}"
         resolved = phase == "resolved"
         default = KINDS[kind].severity
         return Finding(

@@ -264,7 +264,7 @@ def _same_members(state: GroupState, after: Membership, cst: int, aborted: int) 
         return [CauseEntry(Cause.COOPERATIVE_FOLLOW_UP, 0.9, why)]
     why = "same members, topics and partitions"
     if aborted:
-        untold = f"{aborted} generations failed: who came and went in them is not told"
+        untold = f"{aborted} generations are not on the topic: who came and went in them is not told"
         return [
             CauseEntry(Cause.UNKNOWN, 0.55, untold),
             CauseEntry(Cause.LEADER_REJOINED, 0.2, why),
@@ -282,9 +282,13 @@ def is_follow_up(state: GroupState, after: Membership, cst: int) -> bool:
 
     Kafka Streams may withhold what no record shows, but hardly where nothing had changed before.
     """
-    if state.protocol not in membership.COOPERATIVE or cst - state.ts > _FOLLOW_UP_MS:
+    if state.protocol not in membership.COOPERATIVE:
         return False
+    apart = cst - state.ts
     if state.protocol == "stream":
-        return all(cause not in _SAME for cause, _ in state.causes[:1])
+        return apart <= _FOLLOW_UP_MS and all(cause not in _SAME for cause, _ in state.causes[:1])
+    longest = max((member.rebalance_timeout for member in state.members), default=0)
+    if apart > max(_FOLLOW_UP_MS, longest):
+        return False
     before = sum(len(member.offsets) for member in state.members)
     return before < sum(len(member.offsets) for member in after.members)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator import classic, endings, epochs, silence
+from rebalance_monitor.coordinator import classic, endings, epochs, vacancy
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import CauseEntry
 from rebalance_monitor.coordinator.kinds import Kind
@@ -76,7 +76,7 @@ def _causes(state: GroupState, scene: Scene, empty_ms: int) -> tuple[CauseEntry,
     why = f"empty for {seconds(empty_ms)}; offsets are kept for {seconds(retention)}"
     if state.group_type != "classic" and state.last_commit >= 0:
         why += f" from the last commit on, {seconds(scene.ts - state.last_commit)} before"
-    if scene.ts >= silence.kept_until(state, scene.settings) - _SWEEP_MS:
+    if scene.ts >= vacancy.kept_until(state, scene.settings) - _SWEEP_MS:
         return (CauseEntry(Cause.GROUP_EXPIRED, 0.9, why),)
     if state.last_commit >= 0:
         return (CauseEntry(Cause.GROUP_DELETED_BY_ADMIN, 0.8, why),)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator import beside
 from rebalance_monitor.coordinator.causes import Cause
+from rebalance_monitor.coordinator.commits import STEADY_COMMITS, commits_when_idle, is_steady
 from rebalance_monitor.coordinator.findings import MAX_KEPT, CauseEntry, MemberEntry
 from rebalance_monitor.coordinator.kinds import Kind, Severity
 from rebalance_monitor.coordinator.measured import sent_along
@@ -49,7 +50,7 @@ def refilled(state: GroupState, scene: Scene, at: int) -> list[Finding]:
         severity=Severity.INFO,
         details={"empty_ms": max(0, at - state.empty_at)},
     )
-    state.empty_id, state.empty_at = "", -1
+    state.empty_id, state.empty_at, state.stands_empty = "", -1, False
     return [found]
 
 
@@ -103,7 +104,7 @@ def rebalance(
         join_ms_max=join_max,
         sync_ms=max(0, state.ts - state.cst),
         stopped_ms_min=None if state.protocol in COOPERATIVE else join_min + max(0, state.ts - state.cst),
-        stopped_ms_max=_stopped(before, state, change),
+        stopped_ms_max=_stopped(before, state, change, join_max),
         members_affected=len(change.joined) + len(change.left) + len(change.replaced),
         partitions_affected=sum(len(member.offsets) for member in change.left),
         causes=causes,
@@ -191,10 +192,20 @@ def _join_bounds(before: GroupState, state: GroupState, gone: list[Departure]) -
     return min(held, apart), max(0, min(apart, max(limit, held)))
 
 
-def _stopped(before: GroupState, state: GroupState, change: Change) -> int | None:
-    """Consumption stopped at most since the earliest last commit of the members that stayed, ms."""
-    last = [old.last_commit for old, _ in change.kept if old.last_commit > before.cst]
-    return state.ts - min(last) if last else None
+def _stopped(before: GroupState, state: GroupState, change: Change, join_max: int | None) -> int | None:
+    """Consumption stopped at most since the earliest last commit of the members that stayed, ms.
+
+    And not before the join phase can have begun. Who commits neither when idle nor steadily tells nothing.
+    """
+    last = [
+        old.last_commit
+        for old, _ in change.kept
+        if old.last_commit > before.cst and (commits_when_idle(before, old) or is_steady(old, STEADY_COMMITS))
+    ]
+    if not last:
+        return None
+    silent = state.ts - min(last)
+    return silent if join_max is None else min(silent, join_max + max(0, state.ts - state.cst))
 
 
 def _counts(state: GroupState, change: Change) -> Details:

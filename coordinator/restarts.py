@@ -21,8 +21,13 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.scene import Scene
     from rebalance_monitor.coordinator.state import GroupState, StormState
 
+START_MS = 30_000
+"""For this long after a group's first generation its members are still starting, ms."""
+
+_REST_MS = 30_000
 _RESTARTED = 2
 _IN_A_ROW = 2
+_AHEAD_MS = 60_000
 
 
 class Code(StrEnum):
@@ -57,9 +62,15 @@ def forget(storm: StormState) -> None:
         storm.restarting = -1
 
 
-def is_stopped(causes: tuple[CauseEntry, ...]) -> bool:
-    """Whether the last members of a group said goodbye, as those of a job do whose work is done."""
-    return {entry.cause for entry in causes if entry.confidence >= MAJORITY} == {Cause.MEMBER_LEFT}
+def was_job(state: GroupState, at: int, causes: tuple[CauseEntry, ...]) -> bool:
+    """Whether a group that is empty at `at` (ms) has done its work, or was stopped by somebody.
+
+    All have said goodbye, and it is no loop of an application that ends as soon as it has begun.
+    """
+    rested, state.storm.stopped_at = state.started_at - state.storm.stopped_at, at
+    loops = at - state.started_at < START_MS and 0 <= rested < _REST_MS
+    said = {entry.cause for entry in causes if entry.confidence >= MAJORITY}
+    return said == {Cause.MEMBER_LEFT} and not loops
 
 
 def end_run(storm: StormState) -> None:
@@ -76,7 +87,9 @@ def told(state: GroupState, scene: Scene, at: int) -> list[Finding]:
     removals = [event for event in storm.events if event[1] == Code.RESTART and int(event[0]) >= began]
     if began < 0 or began == storm.restart_at or len(removals) < _RESTARTED:
         return []
-    if len(state.members) < _RESTARTED or any(member.joined_at < began for member in state.members):
+    # New members may come first, and the old ones go then.
+    since = began - _AHEAD_MS if began - state.started_at > 2 * _AHEAD_MS else began
+    if len(state.members) < _RESTARTED or any(member.joined_at < since for member in state.members):
         return []
     why = f"every member was replaced once within {seconds(at - began)}"
     found = scene.find(

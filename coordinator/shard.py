@@ -20,9 +20,10 @@ from rebalance_monitor.coordinator import (
     summary,
     topic_names,
     unsubscribed,
+    vacancy,
     waiting,
 )
-from rebalance_monitor.coordinator.outputs import FindingOut, GroupOut, Output, RemovedOut, counters
+from rebalance_monitor.coordinator.outputs import FindingOut, GroupOut, Output, RemovedOut, count, counters
 from rebalance_monitor.coordinator.scene import Scene
 from rebalance_monitor.coordinator.state import GroupState, PendingRemoval, ShardState
 from rebalance_monitor.coordinator.store import GroupStore
@@ -143,20 +144,23 @@ class ShardCoordinator:
 
     def _go_live(self, at: int) -> None:
         self.state.catching_up_until = None
+        self.state.orphans = {}
         self.state.live_since = max(self.state.now, at)
 
     def _scene(self, group: str, offset: int, ts: int, *, history: bool) -> Scene:
         settings = self._by_group.get(group)
         if settings is None:
             settings = self._by_group[group] = self._settings.for_group(group)
-        complete = self.state.complete
-        return Scene(self._cluster, self.state.shard, group, settings, offset, ts, history, complete)
+        complete, cleaned = self.state.complete, ts < self.state.resumed_at
+        return Scene(self._cluster, self.state.shard, group, settings, offset, ts, history, complete, cleaned)
 
     def _on_commits(self, row: Row, *, history: bool) -> list[Output]:
         """Fold one run; without members it is a simple consumer, which costs nothing, or a reset."""
         self.state.commits += row.count
         group = self.state.groups.get(row.group)
         if group is None:
+            if history:
+                vacancy.note_orphan(self.state, row.group, row.commit_ts)
             return []
         if not group.members or group.group_type not in _COMMITTING:
             group.last_commit = max(group.last_commit, row.commit_ts)
@@ -186,7 +190,7 @@ class ShardCoordinator:
             return self._on_tombstone(row, key, history=history)
         found = self._read(key, value)
         if not isinstance(found, Decoded):
-            self._count(found.reason, row, "")
+            count(self.state, found.reason, row, "")
             return []
         scene = self._scene(row.group, row.first_offset, row.record_ts, history=history)
         self._owners.pop(row.group, None)
@@ -226,7 +230,8 @@ class ShardCoordinator:
     def _group(self, name: str) -> GroupState:
         group = self.state.groups.get(name)
         if group is None:
-            group = self.state.groups[name] = GroupState(migrated=self._came.pop(name, -1))
+            migrated, committed = self._came.pop(name, -1), self.state.orphans.pop(name, -1)
+            group = self.state.groups[name] = GroupState(migrated=migrated, last_commit=committed)
         return group
 
     def _hold(self, scene: Scene) -> None:
@@ -254,12 +259,7 @@ class ShardCoordinator:
         failure = rows.failure(row)
         if row.group and row.group in self.state.groups:
             self.state.groups[row.group].live = False
-        self._count(failure.reason, row, f"{row.shard}/{row.first_offset}")
-
-    def _count(self, reason: str, row: Row, sample: str) -> None:
-        seen = self.state.failures.setdefault(reason, [0, row.first_offset, row.record_ts, sample])
-        seen[0] = int(seen[0]) + 1
-        seen[2] = row.record_ts
+        count(self.state, failure.reason, row, f"{row.shard}/{row.first_offset}")
 
     def wake(self, group: str) -> list[Output]:
         """Evaluate the deadlines of one group at the clock; summarise it if it changed, or counts down."""
@@ -276,7 +276,7 @@ class ShardCoordinator:
         if found:
             ahead = silence.watched(state, live_since)
         out = _out(found)
-        if silence.retired(state, settings, now):
+        if vacancy.retired(state, settings, now):
             del self.state.groups[group]
             return [*out, *_out(endings.ended(state, scene, "expired")), RemovedOut(group)]
         ends = silence.countdown(state, now, ahead)
@@ -286,7 +286,7 @@ class ShardCoordinator:
             state.dirty, state.last_summary = bool(ends), now
             if self._summaries:
                 said = summary.summarise(group, state, settings.summary_members, ends)
-                out.append(GroupOut(group, said | {"offsets_expire_at": silence.expiry(state, settings)}))
+                out.append(GroupOut(group, said | {"offsets_expire_at": vacancy.expiry(state, settings)}))
         due = min(barrier, silence.due(state, settings, now, ahead), waiting.due(state, settings, now))
         state.wake = due if due > now else now + _RECHECK_MS
         return out

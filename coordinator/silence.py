@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator import storms, unsubscribed
+from rebalance_monitor.coordinator import storms, unsubscribed, vacancy
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.commits import goes_on
 from rebalance_monitor.coordinator.deadlines import Deadline, moving, upcoming
@@ -20,7 +20,6 @@ from rebalance_monitor.coordinator.findings import CauseEntry, deadline_anchor
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.reasons import seconds, who
 from rebalance_monitor.coordinator.report import member_entry
-from rebalance_monitor.coordinator.transitions import Status
 
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings import Finding
@@ -58,10 +57,7 @@ def due(state: GroupState, settings: DetectionSettings, now: int, ahead: Watched
         told = state.dirty or not _counts_down(deadline)
         after = settings.grace_ms if told else -(member.session_timeout // 2)
         earliest = min(earliest, deadline.at + after)
-    if state.status == Status.EMPTY and not state.expiring_id and state.last_commit >= 0:
-        earliest = min(earliest, kept_until(state, settings) - settings.offsets_expiring_ms)
-    earliest = min(earliest, unsubscribed.due(state, settings))
-    return earliest if state.status != Status.EMPTY else min(earliest, _retirement(state, settings))
+    return min(earliest, unsubscribed.due(state, settings), vacancy.due(state, settings))
 
 
 def countdown(state: GroupState, now: int, ahead: Watched) -> dict[str, int]:
@@ -80,35 +76,13 @@ def _counts_down(deadline: Deadline) -> bool:
     return deadline.name == "session" and deadline.basis == "idle"
 
 
-def expiry(state: GroupState, settings: DetectionSettings) -> int:
-    """When an empty group loses its offsets, ms; -1 for others."""
-    return kept_until(state, settings) if state.status == Status.EMPTY and state.last_commit >= 0 else -1
-
-
-def kept_until(state: GroupState, settings: DetectionSettings) -> int:
-    """Until when (ms) the coordinator keeps the newest offset of a group without members.
-
-    A classic group's retention runs from the moment it became empty, whatever is committed to it after that
-    (KIP-211); that of epoch-based groups from each commit, so one that had long had nothing to commit loses
-    its offsets as soon as its last member goes.
-    """
-    from_commits = state.group_type != "classic" and state.last_commit >= 0
-    since = state.last_commit if from_commits else state.cst
-    return since + settings.offsets_retention_ms
-
-
-def retired(state: GroupState, settings: DetectionSettings, now: int) -> bool:
-    """Whether the group has been empty for so long that its state can go, quietly."""
-    return state.status == Status.EMPTY and now >= _retirement(state, settings)
-
-
 def on_clock(state: GroupState, scene: Scene, now: int, ahead: Watched, shard_ts: int) -> list[Finding]:
     """Say which deadlines of the group have passed at `now`; `shard_ts`: newest record of its shard (ms)."""
     found = storms.announce(state, scene, now)
     grace = scene.settings.grace_ms
     late = [(member, end) for member, end in ahead if end.at + grace <= now]
     found += [_silent(state, scene, member, end) for member, end in _telling(state, late, now, shard_ts)]
-    return found + _expiring(state, scene, now) + unsubscribed.on_clock(state, scene, now)
+    return found + vacancy.on_clock(state, scene, now) + unsubscribed.on_clock(state, scene, now)
 
 
 def on_commit(state: GroupState, scene: Scene, members: list[Member], at: int) -> list[Finding]:
@@ -140,24 +114,6 @@ def resolve_gone(change: Change, state: GroupState, scene: Scene) -> list[Findin
     back = [before for before, _ in change.replaced]
     gone = [(m, "confirmed") for m in change.left] + [(m, "withdrawn") for m in back]
     return [_resolve(state, scene, m, resolution, scene.ts) for m, resolution in gone if m.silent_id]
-
-
-def resolve_expiring(state: GroupState, scene: Scene, resolution: str) -> list[Finding]:
-    """Close what was said about expiring offsets: the group is used again, or gone."""
-    if not state.expiring_id:
-        return []
-    incident, state.expiring_id = state.expiring_id, ""
-    return [
-        scene.find(
-            Kind.OFFSETS_EXPIRING,
-            state,
-            at=scene.ts,
-            phase="resolved",
-            incident=incident,
-            resolution=resolution,
-            details={"retention_ms": scene.settings.offsets_retention_ms},
-        )
-    ]
 
 
 def _telling(state: GroupState, late: Watched, now: int, shard_ts: int) -> Watched:
@@ -265,32 +221,3 @@ def _resolve(state: GroupState, scene: Scene, member: Member, resolution: str, a
         members=(member_entry(member, "kept"),),
         details={"deadline_at": opened},
     )
-
-
-def _retirement(state: GroupState, settings: DetectionSettings) -> int:
-    return max(state.ts, state.last_commit) + 2 * settings.offsets_retention_ms
-
-
-def _expiring(state: GroupState, scene: Scene, now: int) -> list[Finding]:
-    settings = scene.settings
-    at = max(state.cst, kept_until(state, settings) - settings.offsets_expiring_ms)
-    if state.status != Status.EMPTY or state.expiring_id or state.last_commit < 0 or now < at:
-        return []
-    anchor = deadline_anchor(state.generation, "", at)
-    state.expiring_id = scene.identify(Kind.OFFSETS_EXPIRING, anchor, phase="opened")
-    return [
-        scene.find(
-            Kind.OFFSETS_EXPIRING,
-            state,
-            at=at,
-            evidence="derived",
-            anchor=anchor,
-            phase="opened",
-            incident=state.expiring_id,
-            opened_at=at,
-            details={
-                "expires_at": kept_until(state, settings),
-                "retention_ms": settings.offsets_retention_ms,
-            },
-        )
-    ]

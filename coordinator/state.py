@@ -72,7 +72,7 @@ class StormState(msgspec.Struct, array_like=True, gc=False):
     one is known (codes in `storms.py`), oldest first. `announced`: the clock has told that the incident is
     over, and nothing since has said otherwise; a record may still belong to it. `restarting`: when the first
     member went of a rolling restart that goes on; `restart_at` is that of the last one told, `restarted_at`
-    its end, and `restarts` how many followed each other.
+    its end, and `restarts` how many followed each other. `stopped_at`: when the group last became empty.
     """
 
     events: list[list[int | str]] = msgspec.field(default_factory=list)
@@ -86,6 +86,7 @@ class StormState(msgspec.Struct, array_like=True, gc=False):
     restarting: int = -1
     restarted_at: int = -1
     restarts: int = 0
+    stopped_at: int = -1
 
 
 class GroupState(msgspec.Struct, array_like=True, gc=False):
@@ -104,6 +105,8 @@ class GroupState(msgspec.Struct, array_like=True, gc=False):
     `holes`: how many generations it has become Empty by since it last had members, without completing them.
     `migrated`: how many members the group had when it came from the other protocol, until that is reported.
     `subscriptions`: digest of a subscription that members have, or of a pattern -> topics, for `names`.
+    `resumed_at`: when a member committed after the whole group had been silent for longer than any of its
+    deadlines. `stands_empty`: that it is empty was told live.
     """
 
     group_type: str = ""
@@ -159,6 +162,8 @@ class GroupState(msgspec.Struct, array_like=True, gc=False):
     holes: int = 0
     migrated: int = -1
     subscriptions: dict[str, list[str]] = msgspec.field(default_factory=dict)
+    resumed_at: int = -1
+    stands_empty: bool = False
 
 
 @dataclass(slots=True)
@@ -179,7 +184,9 @@ class ShardState:
     `catching_up_until` is the end offset found at start, None once live. `now` is the newest clock (ms, goes
     back only with the driver's), `complete` says that the shard was read from its beginning, `live_since` is
     the clock at which catching up ended: no deadline is counted from before it. `failures` is reason ->
-    [count, first offset, newest record time, sample].
+    [count, first offset, newest record time, sample]. `resumed_at`: the clock at which reading went on after
+    so long a pause that records from before it may have been cleaned away unread. `orphans`: group without a
+    record of its own so far -> its newest commit, while catching up.
     """
 
     shard: int
@@ -197,11 +204,19 @@ class ShardState:
     pending: PendingRemoval | None = None
     failures: dict[str, list[int | str]] = field(default_factory=dict)
     complete: bool = False
+    resumed_at: int = -1
+    orphans: dict[str, int] = field(default_factory=dict)
 
 
 def forget(state: GroupState, group_type: str) -> None:
     """Forget what was known of a group that turns out to be another one, or of another type."""
-    came = -1 if state.group_type else state.migrated
-    fresh = GroupState(group_type=group_type, last_summary=state.last_summary, dirty=True, migrated=came)
+    is_new = not state.group_type
+    fresh = GroupState(
+        group_type=group_type,
+        last_commit=state.last_commit if is_new else -1,
+        last_summary=state.last_summary,
+        dirty=True,
+        migrated=state.migrated if is_new else -1,
+    )
     for name in GroupState.__struct_fields__:
         setattr(state, name, getattr(fresh, name))

@@ -5,7 +5,8 @@ taking a member back after that, a rebalance among the same members, and each fa
 replacing members that were there before the disturbance counts only where the same client also lost a young
 member twice, so a rolling restart, in which every member goes and comes back once, is recognised and is no
 storm, nor is stopping the group after it. An Empty counts where it lost a young member that said no goodbye;
-where all did the group was stopped, and begins anew with its next start. Departures from epoch-based groups
+where all did the group was stopped, and begins anew with its next start, unless it had hardly begun and does
+so again and again. Departures from epoch-based groups
 are noted when they happen: a group that never converges storms as well. First starts, scale-outs, cooperative
 follow-ups and the rebalances that Kafka Streams announces are never noted. A storm resolves after the quiet
 time, counted between the times of records: records alone decide which storm a generation belongs to, the
@@ -26,7 +27,7 @@ from rebalance_monitor.coordinator.findings import CauseEntry, deadline_anchor
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.membership import Change
 from rebalance_monitor.coordinator.ranking import MAJORITY
-from rebalance_monitor.coordinator.restarts import LOSSES, Code
+from rebalance_monitor.coordinator.restarts import LOSSES, START_MS, Code
 from rebalance_monitor.coordinator.state import NEVER
 
 if TYPE_CHECKING:
@@ -35,9 +36,6 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.state import GroupState, Member, StormState
 
 MAX_EVENTS = 128
-START_MS = 30_000
-"""For this long after a group's first generation its members are still starting, ms."""
-
 _UNSTABLE = 2
 _NAMED = 4
 _FAULTS = frozenset({Cause.POLL_INTERVAL_EXCEEDED, Cause.JOIN_DEADLINE_MISSED, Cause.SYNC_DEADLINE_MISSED})
@@ -59,7 +57,7 @@ def note_generation(
         return found
     # Who returns within a convergence comes after its loss, which is when that began.
     when = at if state.group_type == "classic" else max(state.bumped_at, 0)
-    if not state.members and restarts.is_stopped(causes):
+    if not state.members and restarts.was_job(state, at, causes):
         restarts.end_run(state.storm)
         return found
     _append(state, when, code, len(left) + back, offender)
@@ -76,7 +74,7 @@ def note_departure(
     if not _goes_for_good(state, member) or state.stable_epoch < 0:
         return []
     found = _begin(state, scene, scene.ts)
-    if not state.members and restarts.is_stopped(causes):
+    if not state.members and restarts.was_job(state, scene.ts, causes):
         restarts.end_run(state.storm)
         return found
     code, _ = _classify(state.storm, Change((), (member,), (), ()), causes)

@@ -6,11 +6,15 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from rebalance_monitor.coordinator.looks import after
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from rebalance_monitor.coordinator.settings import DetectionSettings
     from rebalance_monitor.coordinator.sightings import SeenGroup
 
+_SEPARATE, _MIN_LOOKS = 3, 10
 _SPARE = 10
 _LISTED_MS, _MAX_LISTED = 60_000, 100
 
@@ -73,6 +77,13 @@ class Watched(msgspec.Struct):
         self.sightings = [at for at in self.sightings if at > since]
         self.counted = [at for at in self.counted if at > since]
         self.runs = [at for at in self.runs if at > since]
+
+    def storms(self, looks: Sequence[int], at: int, settings: DetectionSettings) -> bool:
+        """Whether, at `at`, enough of the last of all `looks` saw it, in runs that are enough as well."""
+        window = settings.storm_sightings_window_ms
+        looked, seen, runs = (after(times, at - window) for times in (looks, self.counted, self.runs))
+        often = seen >= max(_MIN_LOOKS, settings.storm_sightings_share * looked)
+        return runs >= _SEPARATE and often and at - looks[-looked] >= window / 2
 
     def stuck_for(self, at: int) -> int:
         """Return for how long the stuck barrier has lasted at `at`, or lasted until another one began."""

@@ -41,6 +41,9 @@ MAX_ERRORS = 20
 AHEAD_MS = 10_000
 """What a clock is ahead, or set back, by that matters."""
 
+PAUSE_MS = 120_000
+"""After a pause as long, what is read may have been cleaned meanwhile: a segment takes longer to fill."""
+
 QUARANTINE_BYTES = 256 * 1024
 # A record's body begins with a version byte and the key's length; the key begins with its type.
 _KEY_TYPE = slice(5, 7)
@@ -121,6 +124,8 @@ def step(
     state = _state(plan, shard, bucket, stored, work)
     coordinator = ShardCoordinator(state, plan.settings, plan.cluster, plan.catching_up.get(shard, 0))
     records = sorted(rows, key=attrgetter("first_offset"))
+    if stored is not None and now - stored.now > PAUSE_MS:
+        state.resumed_at = now
     work.take(records, coordinator.on_row)
     before = stored.now if stored else now
     if now < before - AHEAD_MS:

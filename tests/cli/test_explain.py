@@ -53,8 +53,14 @@ def test_members_come_with_timeouts_partitions_and_their_longest_gap(
 ) -> None:
     member, other = explained(capture, capsys)["members"]
     assert (member["partitions"], other["partitions"]) == (4, 1)
+    assert sorted(number for given in member["assigned"].values() for number in given) == [0, 1, 2, 3]
     assert (member["session_timeout_ms"], member["largest_heartbeat_interval_ms"]) == (6_000, 2_000)
     assert (member["longest_commit_gap_ms"], other["longest_commit_gap_ms"]) == (6_500, None)
+
+
+def test_the_table_names_partitions_by_ranges(capture: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["explain", "billing", "--capture", str(capture), "-o", "table"]) == 0
+    assert "4: orders 0-3" in capsys.readouterr().out
 
 
 def test_what_happened_is_told_newest_first_with_causes(

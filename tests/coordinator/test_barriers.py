@@ -121,3 +121,39 @@ def test_a_stuck_convergence_does_not_wait_for_a_static_member_that_has_said_tha
     topic.ack(11_000, B, 3, (1,))
     (stuck,) = of(findings(topic, EPOCHS, until=70_000), Kind.REBALANCE_STUCK)
     assert [member.member_id for member in stuck.members] == [A]
+
+
+def test_a_group_that_grows_and_acknowledges_each_epoch_is_not_stuck() -> None:
+    """One member more every three seconds for three minutes, each at the newest epoch within five."""
+    topic, members = pair(), [A, B]
+    for number in range(3, 63):
+        at = number * 3_000
+        members.append(f"member-{number}")
+        topic.join(at, members[-1], number, ())
+        topic.ack(at + 1_000, members[number % (number - 1)], number, ())
+        for place, member in enumerate(members):
+            if place % 2 == number % 2:
+                topic.ack(at + 2_000, member, number, ())
+    assert not of(findings(topic, EPOCHS), Kind.REBALANCE_STUCK)
+
+
+def test_one_that_does_not_acknowledge_is_named_however_many_come_meanwhile() -> None:
+    topic = pair()
+    for number in range(3, 40):
+        at = number * 3_000
+        topic.join(at, f"member-{number}", number, ())
+        topic.ack(at + 1_000, A, number, (0,))
+        topic.ack(at + 1_500, f"member-{number - 1}", number, ())
+    (stuck,) = of(findings(topic, EPOCHS), Kind.REBALANCE_STUCK)
+    assert stuck.started_at_min == T0 + 9_000
+    assert B in {member.member_id for member in stuck.members}
+
+
+def test_who_waits_for_partitions_of_others_is_not_to_blame() -> None:
+    topic = pair()
+    topic.join(10_000, C, 3, ())
+    topic.ack(10_500, C, 3, (), state=2)
+    topic.ack(11_000, A, 2, (0,), state=1)
+    topic.ack(11_500, B, 3, (1,))
+    (stuck,) = of(findings(topic, EPOCHS, until=120_000), Kind.REBALANCE_STUCK)
+    assert [member.member_id for member in stuck.members] == [A]

@@ -1,8 +1,11 @@
+from dataclasses import replace
 from struct import pack
+
+import pytest
 
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.kinds import Kind
-from tests.coordinator.timeline import T0, Client, Topic, blob, findings, text
+from tests.coordinator.timeline import T0, Client, Topic, blob, findings, of, text
 
 
 def connect_assignment(offset: int, delay: int = 0, *, revoked: bool = False) -> bytes:
@@ -92,3 +95,38 @@ def test_partitions_withheld_by_a_cooperative_rebalance_are_no_skew() -> None:
     first_phase = [Client("a-1", (0, 1)), Client("b-1", ())]
     topic.generation(60_000, 2, first_phase, protocol="cooperative-sticky")
     assert not [found for found in findings(topic) if found.kind is Kind.ASSIGNMENT_SKEWED]
+
+
+def test_connectors_that_are_deployed_one_after_the_other_are_no_storm() -> None:
+    topic = Topic()
+    for number in range(1, 13):
+        worker_generation(topic, number * 10_000, number, ["w-1", "w-2"], connect_assignment(number))
+    found = findings(topic)
+    assert {one.causes[0].cause for one in of(found, Kind.REBALANCE)[1:]} == {Cause.CONNECT_RECONFIGURED}
+    assert not of(found, Kind.STORM)
+
+
+@pytest.mark.parametrize("apart", [5_000, 90_000, 290_000])
+def test_partitions_that_are_handed_on_late_are_a_follow_up_all_the_same(apart: int) -> None:
+    """A member gives up what was revoked within its rebalance timeout."""
+    slow = [Client("a-1", (0, 1), rebalance=300_000), Client("b-1", (), rebalance=300_000)]
+    topic = Topic()
+    topic.generation(0, 1, [replace(slow[0], partitions=(0, 1, 2, 3))], protocol="cooperative-sticky")
+    topic.generation(10_000, 2, slow, protocol="cooperative-sticky")
+    after = [slow[0], replace(slow[1], partitions=(2, 3))]
+    topic.generation(10_000 + apart, 3, after, protocol="cooperative-sticky")
+    assert of(findings(topic), Kind.REBALANCE)[-1].causes[0].cause is Cause.COOPERATIVE_FOLLOW_UP
+
+
+def test_how_long_consumption_stood_still_is_bounded_by_the_barrier_and_unknown_without_traffic() -> None:
+    idle, busy = Client("a-1", (0,), "rdkafka"), Client("b-1", (1,), "rdkafka")
+    for moving, most in ((0, None), (5, 31_020)):
+        topic = Topic()
+        both = [replace(one, rebalance=30_000, session=6_000) for one in (idle, busy)]
+        topic.generation(0, 1, both)
+        for one in both if moving else ():
+            topic.commits(1_000, 30_000, one, moving=moving)
+        topic.commit(40_000, {0: 7})
+        topic = topic.sorted()
+        topic.generation(7_200_000, 2, both, sync=1_020)
+        assert of(findings(topic), Kind.REBALANCE)[-1].stopped_ms_max == most

@@ -1,10 +1,11 @@
-"""What an epoch-based group has open while it is empty, and when that ends."""
+"""What a group has open while it is empty, and when that ends."""
 
 from dataclasses import replace
 
-from rebalance_monitor.coordinator.kinds import Kind
+from rebalance_monitor.coordinator.kinds import Kind, Severity
+from rebalance_monitor.coordinator.settings import DetectionSettings
 from tests.coordinator.epochs import SETTINGS, A, B, C, Epochs
-from tests.coordinator.timeline import T0, findings, of
+from tests.coordinator.timeline import T0, Client, Topic, findings, of
 
 KEPT = replace(SETTINGS, offsets_retention_ms=100_000, offsets_expiring_ms=50_000)
 
@@ -62,3 +63,30 @@ def test_a_group_of_which_compaction_left_that_it_is_empty_did_not_expire_at_onc
     (removed,) = of(findings(topic, SETTINGS, until=5_000, history=history), Kind.GROUP_REMOVED)
     assert removed.details == {"empty_ms": 60_000}
     assert removed.causes[0].confidence < 0.6
+
+
+def test_an_always_on_group_that_is_empty_when_the_monitor_starts_is_told_once() -> None:
+    settings = DetectionSettings(always_on=("g",))
+    for whole in (True, False):
+        topic = Topic()
+        if whole:
+            topic.generation(0, 1, [Client("a-1", (0,))])
+        topic.generation(10_000, 2, [])
+        found = findings(topic, settings, until=60_000, history=topic.offset)
+        live = [one for one in found if one.kind is Kind.GROUP_EMPTY and not one.history]
+        assert [(one.phase, one.severity) for one in live] == [
+            ("updated" if whole else "opened", Severity.CRITICAL)
+        ]
+        assert not [one for one in findings(topic, until=60_000, history=topic.offset) if not one.history]
+
+
+def test_the_offsets_of_a_group_that_was_empty_before_the_monitor_came_are_told_before_they_expire() -> None:
+    """Compaction leaves its newest commits before the record that says that it is empty."""
+    topic = Topic()
+    topic.commit(1_000, {0: 5, 1: 7})
+    topic.generation(10_000, 2, [])
+    topic.record(20_000, b"\0\2\0\5other", None, "other")
+    settings = DetectionSettings(offsets_retention_ms=600_000, offsets_expiring_ms=120_000)
+    found = findings(topic, settings, until=500_000, history=topic.offset)
+    (expiring,) = of(found, Kind.OFFSETS_EXPIRING)
+    assert expiring.details["expires_at"] == T0 + 610_000

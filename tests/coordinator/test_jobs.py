@@ -51,3 +51,9 @@ def test_a_group_that_was_empty_meanwhile_was_not_restarted_member_by_member() -
         topic.generation(64_000, 4, again[:1])
         topic.generation(66_000, 5, again)
         assert bool(of(findings(topic), Kind.ROLLING_RESTART)) is not empty
+
+
+@pytest.mark.parametrize("members", [1, 2])
+def test_an_application_that_ends_as_soon_as_it_has_begun_on_and_on_is_a_storm(members: int) -> None:
+    """It says goodbye each time, as a client does that is closed on the way out."""
+    assert len(of(findings(job(runs=12, every=12_000, members=members, pods=False)), Kind.STORM)) >= 1

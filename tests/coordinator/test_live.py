@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.live import Live
-from rebalance_monitor.coordinator.sightings import Sighting, from_json, to_json
+from rebalance_monitor.coordinator.sightings import SeenGroup, Sighting, from_json, to_json
 from tests.coordinator.looks import LISTED, SEEN, SETTINGS, SUMMARY, _recorded, kinds, look
 from tests.coordinator.timeline import T0, Client, Topic, findings
 
@@ -119,3 +119,32 @@ def test_commits_are_overruled_where_the_groups_own_coordinator_answered() -> No
         brokers = ((1, True), (2, False))
         live.on_sightings([Sighting(T0 + 2_000, (), ((7, coordinator, 1),), brokers)])
         assert (live.refine([suspected]) == []) is answered
+
+
+def test_a_second_barrier_that_is_stuck_is_an_incident_of_its_own() -> None:
+    live, stuck = Live(SETTINGS, "c1"), []
+    topic = Topic()
+    topic.generation(100_000, 2, [Client("a-1", (0,))])
+    for at in range(10_000, 302_000, 1_000):
+        stuck += live.on_sightings([look(at, seen=at < 300_000)])
+        if at == 100_000:
+            live.refine(findings(topic))
+    told = [found for found in stuck if found.kind is Kind.REBALANCE_STUCK]
+    assert [found.phase for found in told] == ["opened", "resolved", "opened", "resolved"]
+    assert [found.details["duration_ms"] for found in told if found.phase == "resolved"] == [90_000, 200_000]
+    assert len({found.id for found in told}) == 4
+
+
+def test_a_group_that_is_empty_by_then_is_not_said_to_be_stable() -> None:
+    live = Live(SETTINGS, "c1")
+    live.on_sightings([look(at, seen=True) for at in range(0, 3_000, 1_000)])
+    (ended,) = live.on_sightings([look(3_000, seen=False)], {"g": {**SUMMARY, "state": "Empty"}})
+    assert (ended.phase, ended.state) == ("resolved", "Empty")
+
+
+def test_of_a_group_whose_members_acknowledge_epochs_records_say_that_it_is_stuck() -> None:
+    seen = (SeenGroup("g", "Reconciling", "consumer", "consumer"),)
+    looks = [replace(look(at, seen=True), groups=seen) for at in range(0, 200_000, 1_000)]
+    for summaries, stuck in (({"g": SUMMARY}, 0), ({}, 1)):
+        found = Live(SETTINGS, "c1").on_sightings(looks, summaries)
+        assert [f.kind for f in found].count(Kind.REBALANCE_STUCK) == stuck

@@ -215,3 +215,15 @@ def test_a_group_whose_traffic_stopped_costs_no_more_looks() -> None:
         looks += len(shard.due())
         shard.on_clock(now)
     assert looks <= 5
+
+
+def test_after_an_outage_of_all_each_member_has_its_whole_timeout_from_the_first_sign_of_life() -> None:
+    topic = Topic()
+    members = [Client(f"m{place}-1", (place,), f"consumer-{place}") for place in range(4)]
+    topic.generation(0, 1, members)
+    for place, member in enumerate(members):
+        topic.commits(1_000 + place, 30_000, member)
+        topic.commits(90_000 + 2_000 * place, 120_000, member)
+    for at in range(1_000, 120_000, 1_000):
+        topic.record(at + 500, b"\0\2\0\5other", None, "other")
+    assert not of(findings(topic.sorted()), Kind.MEMBER_SILENT)

@@ -176,3 +176,13 @@ def test_of_the_new_protocol_only_the_servers_assignors_are_named() -> None:
     topic.ack(2_500, B, 2, (3,))
     (found,) = skewed(topic)
     assert found.details["best"] == "uniform"
+
+
+def test_a_topic_that_was_made_anew_with_fewer_partitions_is_judged_by_these() -> None:
+    topic = Topic()
+    generation(
+        topic, 0, 1, {"a": {"s": tuple(range(10))}, "b": {"s": tuple(range(10, 20))}}, a=("s",), b=("s",)
+    )
+    generation(topic, 60_000, 2, {"a": {"s": (0, 1, 2)}, "b": {"s": (3,)}}, a=("s",), b=("s",))
+    (found,) = skewed(topic)
+    assert (found.details["most"], found.details["least"], found.details["best_most"]) == (3, 1, 2)

@@ -267,3 +267,30 @@ def test_a_storm_that_the_clock_has_ended_ends_again_only_after_an_update(late: 
     assert "resolved" in phases
     assert phases[-1] == "resolved"
     assert not [pair for pair in pairwise(phases) if pair == ("resolved", "resolved")]
+
+
+@pytest.mark.parametrize("size", [2, 3, 6])
+def test_a_rollout_that_starts_each_new_member_before_an_old_one_goes_is_a_rolling_restart(size: int) -> None:
+    topic, number, at = Topic(), 1, 0
+    there = [Client(f"old-{place}", (place,), f"c{place}") for place in range(size)]
+    topic.generation(at, number, there)
+    at = 600_000
+    for place in range(size):
+        there.append(Client(f"new-{place}", (), f"c{place}", "/10.0.1.1"))
+        number, at = number + 1, at + 5_000
+        topic.generation(at, number, there)
+        there = [one for one in there if one.member_id != f"old-{place}"]
+        number, at = number + 1, at + 5_000
+        topic.generation(at, number, there)
+    found = findings(topic)
+    assert len(of(found, Kind.ROLLING_RESTART)) == 1
+    assert not of(found, Kind.STORM)
+
+
+def test_a_scale_in_after_a_start_is_no_rolling_restart() -> None:
+    topic = Topic()
+    there = [Client(f"m-{place}", (place,), f"c{place}") for place in range(4)]
+    topic.generation(0, 1, there)
+    topic.generation(20_000, 2, there[1:])
+    topic.generation(25_000, 3, there[2:])
+    assert not of(findings(topic), Kind.ROLLING_RESTART)

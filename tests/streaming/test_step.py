@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from rebalance_monitor.checkpoints.codec import StateVersionError, Stored, decode_state
 from rebalance_monitor.coordinator.findings import Finding, from_json
-from rebalance_monitor.coordinator.kinds import KINDS, DrivenBy
+from rebalance_monitor.coordinator.kinds import KINDS, DrivenBy, Kind
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.shard import ShardCoordinator
 from rebalance_monitor.decoders import Row, rows
@@ -241,3 +241,19 @@ def test_a_clock_that_was_an_hour_ahead_leaves_nothing_of_it_behind(*, shared: b
 @pytest.mark.parametrize("shared", [True, False])
 def test_groups_are_summarised_on_after_a_clock_was_ahead(*, shared: bool) -> None:
     assert max(hour_ahead(shared=shared)[1]) >= 120
+
+
+@pytest.mark.parametrize(("away", "failed"), [(60_000, 29), (1_200_000, None)])
+def test_generations_that_were_cleaned_away_while_the_monitor_was_away_did_not_fail(
+    away: int, failed: int | None
+) -> None:
+    """Of thirty that completed meanwhile compaction left the last."""
+    topic = Topic()
+    topic.generation(0, 50, [Client("a-1", (0,))])
+    topic.generation(away, 80, [Client("a-1", (0,))])
+    topic.generation(away + 10_000, 82, [Client("a-1", (0,))])
+    nows = [T0, T0 + away + 1_000, T0 + away + 11_000]
+    found = found_in(run([topic.rows[:1], topic.rows[1:2], topic.rows[2:]], nows=nows))
+    lost = [one.details["failed"] for one in found if one.kind is Kind.REBALANCE_FAILED]
+    assert lost == ([1] if failed is None else [failed, 1])
+    assert any(one.kind is Kind.STORM for one in found) is (failed is not None)
