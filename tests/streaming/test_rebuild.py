@@ -154,7 +154,7 @@ def test_a_group_that_is_still_empty_after_a_rebuild_stays_so_until_it_has_membe
     job.play(topic, 70_000)
     assert job.open == {}
     (ended,) = [one for one in job.findings(Kind.GROUP_EMPTY) if one.phase == "resolved"]
-    assert (ended.incident, ended.resolution) == (incident, "expired")
+    assert (ended.incident, ended.resolution) == (incident, "completed")
 
 
 @pytest.mark.parametrize("again", [True, False])
