@@ -113,7 +113,8 @@ def _store(
 def _gap(before: GroupState, state: GroupState, scene: Scene) -> list[Finding]:
     new = _is_new(before, state, scene)
     count = state.generation - 1 if new else state.generation - before.generation - 1
-    if count <= 0 or scene.cleaned or not (new or (before.offset >= 0 and before.live and state.live)):
+    unread = before.offset < scene.whole_since
+    if count <= 0 or unread or not (new or (before.offset >= 0 and before.live and state.live)):
         return []
     state.holes += not state.members
     beginning = not before.members and not before.holes

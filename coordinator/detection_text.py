@@ -43,9 +43,9 @@ The same generation written again is a static member's return (`static_member_re
 
 `rebalance_failed`: every completed join phase uses up a generation number, so a hole between two records that
 were both read live counts rebalances that never produced an assignment. A hole that touches history, a
-tombstone or a change of group type says nothing, nor does one that ends in what was written while the monitor
-was away for more than two minutes: compaction may have been there first. At a group's start holes are
-normal, and marked (`at_start`) up to three, but not once more while it is empty. Where the shard was read
+tombstone or a change of group type says nothing, nor does one in what was written while the monitor was away
+for more than two minutes, if offsets are missing there: compaction may have been first. At a group's start
+holes are normal, and marked (`at_start`) up to three, but not once more while it is empty. Where the shard was read
 from its beginning a group not known is a new one, so numbers missing before its first record failed at its
 start: the Scala coordinator writes no other trace. After a failover an unsynced number is used again, and a
 failure leaves no hole. A group whose record neared max.message.bytes likely could not store its assignment

@@ -60,6 +60,11 @@ def read_until(stats: Iterable[StatOut]) -> dict[int, int]:
     return found
 
 
+def told(findings: Iterable[Finding]) -> list[Output]:
+    """Return findings as outputs."""
+    return [FindingOut(finding) for finding in findings]
+
+
 def count(state: ShardState, reason: str, row: Row, sample: str) -> None:
     """Count one unreadable record by its reason."""
     seen = state.failures.setdefault(reason, [0, row.first_offset, row.record_ts, sample])

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 class Scene:
     """One record (or, with offset -1, one clock row) of one group; `ts` in ms, `settings` the group's own.
 
-    `complete`: the shard was read from its beginning, so a group not known yet is a new one. `cleaned`: what
-    came before the record may have been cleaned away unread.
+    `complete`: the shard was read from its beginning, so a group not known yet is a new one. `whole_since`:
+    records before this offset may have been cleaned away unread.
     """
 
     cluster: str
@@ -32,7 +32,7 @@ class Scene:
     ts: int
     history: bool
     complete: bool = False
-    cleaned: bool = False
+    whole_since: int = -1
 
     @property
     def anchor(self) -> str:

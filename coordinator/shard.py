@@ -23,16 +23,13 @@ from rebalance_monitor.coordinator import (
     vacancy,
     waiting,
 )
-from rebalance_monitor.coordinator.outputs import FindingOut, GroupOut, Output, RemovedOut, count, counters
+from rebalance_monitor.coordinator.outputs import GroupOut, Output, RemovedOut, count, counters, told
 from rebalance_monitor.coordinator.scene import Scene
 from rebalance_monitor.coordinator.state import GroupState, PendingRemoval, ShardState
 from rebalance_monitor.coordinator.store import GroupStore
 from rebalance_monitor.decoders import Decoded, GroupMetadataValue, decode_record, rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from rebalance_monitor.coordinator.findings import Finding
     from rebalance_monitor.coordinator.settings import DetectionSettings
     from rebalance_monitor.decoders import Row
     from rebalance_monitor.decoders.batch import Read
@@ -40,6 +37,8 @@ if TYPE_CHECKING:
 _QUIET_CLOCKS = 10
 # The end offset may never be read: markers of transactions and compaction leave offsets without a record.
 _RECHECK_MS = 1_000
+# Transactions end in offsets without a record, rarely many in a row; of a state in buckets others have them.
+_MARKERS = 16
 _COMMITTING = frozenset({classic.CLASSIC, epochs.CONSUMER, epochs.STREAMS})
 _COMMIT_TYPES = frozenset({b"\0\0", b"\0\1"})
 
@@ -133,6 +132,8 @@ class ShardCoordinator:
         state = self.state
         state.rows += 1
         state.complete |= row.first_offset == 0
+        if row.first_offset > state.last_offset + _MARKERS >= _MARKERS:
+            state.hole = row.first_offset
         state.last_offset, state.last_ts = row.last_offset, max(state.last_ts, row.record_ts)
         if state.catching_up_until is None and row.first_offset < self._history_end:
             state.catching_up_until = self._history_end
@@ -151,8 +152,8 @@ class ShardCoordinator:
         settings = self._by_group.get(group)
         if settings is None:
             settings = self._by_group[group] = self._settings.for_group(group)
-        complete, cleaned = self.state.complete, ts < self.state.resumed_at
-        return Scene(self._cluster, self.state.shard, group, settings, offset, ts, history, complete, cleaned)
+        complete, whole = self.state.complete, self.state.hole if ts < self.state.resumed_at else -1
+        return Scene(self._cluster, self.state.shard, group, settings, offset, ts, history, complete, whole)
 
     def _on_commits(self, row: Row, *, history: bool) -> list[Output]:
         """Fold one run; without members it is a simple consumer, which costs nothing, or a reset."""
@@ -181,7 +182,7 @@ class ShardCoordinator:
         group.wake = 0
         scene = self._scene(row.group, row.first_offset, row.record_ts, history=history)
         found = barriers.settle(group, scene, "withdrawn") if group.held_id and begun else []
-        return _out(found + silence.on_commit(group, scene, silent, row.commit_ts))
+        return told(found + silence.on_commit(group, scene, silent, row.commit_ts))
 
     def _on_record(self, row: Row, *, history: bool) -> list[Output]:
         self.state.records += 1
@@ -205,7 +206,7 @@ class ShardCoordinator:
         if group is None or not group.unsubscribed:
             return []
         scene = self._scene(row.group, row.first_offset, row.record_ts, history=history)
-        return _out(unsubscribed.on_tombstone(group, scene, decode_record(key, None).key))
+        return told(unsubscribed.on_tombstone(group, scene, decode_record(key, None).key))
 
     def _on_classic(self, row: Row, found: Decoded, scene: Scene, size: int) -> list[Output]:
         if not isinstance(found.value, GroupMetadataValue):
@@ -215,7 +216,7 @@ class ShardCoordinator:
             return []
         group = self._group(row.group)
         group.wake = 0
-        return _out(classic.on_value(group, found.value, scene, size))
+        return told(classic.on_value(group, found.value, scene, size))
 
     def _on_epochs(self, row: Row, found: Decoded, scene: Scene) -> list[Output]:
         group = self._group(row.group)
@@ -225,7 +226,7 @@ class ShardCoordinator:
         if epochs.says_gone(found):
             self._hold(scene)
             return []
-        return _out(epochs.on_record(group, found, scene))
+        return told(epochs.on_record(group, found, scene))
 
     def _group(self, name: str) -> GroupState:
         group = self.state.groups.get(name)
@@ -247,12 +248,12 @@ class ShardCoordinator:
         # The tombstones of an epoch-based group's members come before the group's.
         self._came = {held.group: len(held.state.members) + len(held.state.departed)}
         scene = self._scene(held.group, held.offset, held.ts, history=held.history)
-        return _out(removal.migrated(held.state, scene, to))
+        return told(removal.migrated(held.state, scene, to))
 
     def _remove(self, held: PendingRemoval) -> list[Output]:
         self.state.pending = None
         scene = self._scene(held.group, held.offset, held.ts, history=held.history)
-        return [*_out(removal.removed(held.state, scene)), RemovedOut(held.group)]
+        return [*told(removal.removed(held.state, scene)), RemovedOut(held.group)]
 
     def _on_failure(self, row: Row) -> None:
         """Count it; of a known group it may have been a generation, so no gap is claimed across it."""
@@ -275,10 +276,10 @@ class ShardCoordinator:
             barrier = barriers.due(state, settings, live_since)
         if found:
             ahead = silence.watched(state, live_since)
-        out = _out(found)
+        out = told(found)
         if vacancy.retired(state, settings, now):
             del self.state.groups[group]
-            return [*out, *_out(endings.ended(state, scene, "expired")), RemovedOut(group)]
+            return [*out, *told(endings.ended(state, scene, "expired")), RemovedOut(group)]
         ends = silence.countdown(state, now, ahead)
         state.dirty = state.dirty or bool(ends) or waiting.is_untold(state, settings, now)
         if state.dirty and now >= state.last_summary + settings.summary_interval_ms:
@@ -294,7 +295,3 @@ class ShardCoordinator:
     def stats(self) -> list[Output]:
         """Return the counters since the last clock, the last part of `on_clock`."""
         return counters(self.state)
-
-
-def _out(findings: Iterable[Finding]) -> list[Output]:
-    return [FindingOut(finding) for finding in findings]

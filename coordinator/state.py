@@ -185,8 +185,9 @@ class ShardState:
     back only with the driver's), `complete` says that the shard was read from its beginning, `live_since` is
     the clock at which catching up ended: no deadline is counted from before it. `failures` is reason ->
     [count, first offset, newest record time, sample]. `resumed_at`: the clock at which reading went on after
-    so long a pause that records from before it may have been cleaned away unread. `orphans`: group without a
-    record of its own so far -> its newest commit, while catching up.
+    so long a pause that records from before it may have been cleaned away unread; `hole`: the newest offset
+    before which more than a few were missing. `orphans`: group without a record of its own so far -> its
+    newest commit, while catching up.
     """
 
     shard: int
@@ -205,6 +206,7 @@ class ShardState:
     failures: dict[str, list[int | str]] = field(default_factory=dict)
     complete: bool = False
     resumed_at: int = -1
+    hole: int = -1
     orphans: dict[str, int] = field(default_factory=dict)
 
 

@@ -42,7 +42,7 @@ AHEAD_MS = 10_000
 """What a clock is ahead, or set back, by that matters."""
 
 PAUSE_MS = 120_000
-"""After a pause as long, what is read may have been cleaned meanwhile: a segment takes longer to fill."""
+"""After a pause as long, offsets without a record may have been cleaned: a segment takes longer to fill."""
 
 QUARANTINE_BYTES = 256 * 1024
 # A record's body begins with a version byte and the key's length; the key begins with its type.
