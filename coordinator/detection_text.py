@@ -45,11 +45,11 @@ The same generation written again is a static member's return (`static_member_re
 were both read live counts rebalances that never produced an assignment. A hole that touches history, a
 tombstone or a change of group type says nothing, nor does one in what was written while the monitor was away
 for more than two minutes, if offsets are missing there: compaction may have been first. At a group's start
-holes are normal, and marked (`at_start`) up to three, but not once more while it is empty. Where the shard was read
-from its beginning a group not known is a new one, so numbers missing before its first record failed at its
-start: the Scala coordinator writes no other trace. After a failover an unsynced number is used again, and a
-failure leaves no hole. A group whose record neared max.message.bytes likely could not store its assignment
-(`assignment_not_stored`).
+holes are normal, and marked (`at_start`) up to three, but not once more while it is empty. Where the shard
+was read from its beginning a group not known is a new one, so numbers missing before its first record failed
+at its start: the Scala coordinator writes no other trace. After a failover an unsynced number is used again,
+and a failure leaves no hole. A group whose record neared max.message.bytes likely could not store its
+assignment (`assignment_not_stored`).
 
 Java's members say with their subscription which generation they believe to be in. Where such a member rejoins
 under its old id and without one, its coordinator no longer knew the generation that it had begun: it was
