@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.alerts.alert import NEVER
 from rebalance_monitor.alerts.decision import Reason
 from rebalance_monitor.alerts.engine import Due, Engine
 from rebalance_monitor.alerts.failing import Refusals, ends_of_nobody, is_blind, sink_failing
@@ -50,6 +49,7 @@ class Dispatch:
         self._under_way: dict[str, int] = {}
         self._refusals = Refusals()
         self._looked_at = -1
+        self.broken: dict[str, Exception] = {}
         self._beats: dict[Way, Thread] = {}
         self.orphaned = orphaned(memory, plan.ways)
         rested(memory)
@@ -100,12 +100,20 @@ class Dispatch:
         self._tidy()
 
     def ready(self, now: int) -> list[Outgoing]:
-        """Return what is to be handed to the sinks now, at most one for each; it counts as under way."""
+        """Return what is to be handed to the sinks now, at most one for each; it counts as under way.
+
+        What cannot be made for one way out is in `broken`, and holds up no other.
+        """
         found = []
+        self.broken = {}
         for facts in self.plan.ways.values():
             if facts.name in self._under_way or not self._pace(facts.name).may_send(now, facts.per_minute):
                 continue
-            outgoing = self._next(facts, now)
+            try:
+                outgoing = self._next(facts, now)
+            except Exception as error:  # noqa: BLE001 - a bug, which the caller tells
+                self.broken[facts.name] = error
+                continue
             if outgoing is not None:
                 self._under_way[facts.name] = now
                 self._pace(facts.name).take()
@@ -163,10 +171,7 @@ class Dispatch:
 
     def _set_back(self, now: int) -> None:
         """Hold nothing longer than from `now` on: the clock may have been ahead when it was told."""
-        latest = now + self.plan.policy.hold_ms
-        for alert in list(self.memory.engine.alerts.values()):
-            if latest < alert.ends_at < NEVER:
-                self._let_in(replace(alert, ends_at=latest), now)
+        self.engine.shorten(now + self.plan.policy.hold_ms)
 
     def _let_in(self, alert: Alert, now: int) -> list[Way]:
         """Return the ways out whose threads this alert belongs to."""
@@ -281,7 +286,7 @@ class Dispatch:
     def _unclear(self, way: Way, now: int) -> Due | None:
         """Return the end of what is over and was perhaps told: an attempt may have arrived."""
         thread = self.memory.threads.get(way)
-        if thread is None or thread.is_told or not thread.uncertain:
+        if thread is None or thread.is_told or not thread.uncertain or way[0] in self.plan.rules.quiet:
             return None
         firing, resolved = self.engine.shown(*way, now)
         return Due(*way, (), resolved, Reason.ALL_RESOLVED) if resolved and not firing else None

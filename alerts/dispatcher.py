@@ -178,6 +178,9 @@ class Dispatcher:
             raise
         for one in outgoing:
             self._hand_over(one)
+        for error in self._dispatch.broken.values():
+            # After the others have what is theirs.
+            raise error
         self.status = status_of(self._dispatch, now)
         self._rounded_at = time.monotonic()
         wake = self._dispatch.wake(now)

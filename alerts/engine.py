@@ -9,8 +9,10 @@ told `group_wait` after it began (at once, if its alert is older than that), the
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from rebalance_monitor.alerts.alert import NEVER
 from rebalance_monitor.alerts.board import AlertGroup, Due, Key, Rules, State, Way
 from rebalance_monitor.alerts.decision import Entry, needs_update
 from rebalance_monitor.alerts.hush import Hush
@@ -66,6 +68,13 @@ class Engine:
         if before is not None and before.labels != alert.labels:
             self._leave(alert)
         return self._join(alert, now, also)
+
+    def shorten(self, latest: int) -> None:
+        """Let what has an end be over at `latest` (ms); nobody is told of it again for that."""
+        for name, alert in list(self._state.alerts.items()):
+            if latest < alert.ends_at < NEVER:
+                self._state.alerts[name] = replace(alert, ends_at=latest)
+                self._cached = None
 
     def hurry(self, names: Collection[str], now: int) -> None:
         """Let the groups of these alerts, by fingerprint, be looked at now if they never were."""

@@ -114,7 +114,7 @@ class Remote:
         self._require()
         with suppress(FileNotFoundError):
             self.tried(lambda: self.filesystem.delete_dir(key))
-        self._made = {made for made in self._made if made != key and not made.startswith(f"{key}/")}
+        self._made = {made for made in self._made.copy() if made != key and not made.startswith(f"{key}/")}
 
     def make_folder(self, key: str) -> None:
         """Make a folder and those above it, once; where folders are names only, by something in it."""

@@ -135,7 +135,7 @@ def read_groups(folder: Place) -> Known:
     rows = file.read(columns=["group", "summary"]).to_pylist()
     groups = {row["group"]: GroupView(row["group"], json.loads(row["summary"])) for row in rows}
     incidents = Incidents(open={one.id: one for one in map(_taken, meta["open"])})
-    return Known(groups=groups, incidents=incidents, kept_at=int(meta["at"]))
+    return Known(groups=groups, incidents=incidents, kept_at=int(meta.get("at", -1)))
 
 
 def restored(known: Known, findings: Sequence[Finding]) -> Known:

@@ -16,12 +16,13 @@ from rebalance_monitor.dashboard.group_view import GroupView
 from rebalance_monitor.dashboard.incidents import Incidents
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from rebalance_monitor.coordinator.findings import Finding
 
 FINDINGS_KEPT = 20_000
-_CHANGES_KEPT = 512
+GONE_KEPT = 10_000
+"""Groups that went at most of which is known when."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +162,9 @@ class Snapshot:
         self._lock = threading.Lock()
         # Versions go on from one process to the next: a page that stayed open is told to begin anew.
         self._known = Known(cluster=cluster, version=max(started, 0), health=Health(started=started))
-        self._changes: list[tuple[int, frozenset[str]]] = []
+        # Since when it is known what changed: when each removed group went, and what is about none was told.
+        self._whole_since = self._told_at = self._known.version
+        self._gone: dict[str, int] = {}
         self._listeners: list[Callable[[Known, Update], None]] = []
 
     @property
@@ -173,15 +176,20 @@ class Snapshot:
         """Begin with what an earlier process knew; the monitor's own health begins anew."""
         with self._lock:
             mine = self._known
-            self._known = replace(known, cluster=mine.cluster, health=mine.health, version=mine.version + 1)
+            version = self._whole_since = mine.version + 1
+            self._known = replace(known, cluster=mine.cluster, health=mine.health, version=version)
 
     def apply(self, update: Update) -> Known:
         """Take one committed batch and tell the listeners, on the caller's thread."""
         with self._lock:
             self._known = known = self._known.after(update)
-            touched = {*update.groups, *update.removed, *(f.group or "" for f in update.findings)}
-            self._changes.append((known.version, frozenset(touched)))
-            del self._changes[:-_CHANGES_KEPT]
+            for name in update.removed:
+                self._gone.pop(name, None)
+                self._gone[name] = known.version
+            while len(self._gone) > GONE_KEPT:
+                self._whole_since = self._gone.pop(next(iter(self._gone)))
+            if any(finding.group is None for finding in update.findings):
+                self._told_at = known.version
         for listener in self._listeners:
             listener(known, update)
         return known
@@ -204,12 +212,11 @@ class Snapshot:
     def changed_since(self, version: int) -> frozenset[str] | None:
         """Return the groups touched after `version` ("" for what is about none); None: too long ago."""
         with self._lock:
-            if version == self._known.version:
-                return frozenset()
-            if version > self._known.version or not self._changes or self._changes[0][0] > version + 1:
+            known = self._known
+            if not self._whole_since <= version <= known.version:
                 return None
-            return _union(names for at, names in self._changes if at > version)
-
-
-def _union(sets: Iterable[frozenset[str]]) -> frozenset[str]:
-    return frozenset().union(*sets)
+            gone = {name for name, at in self._gone.items() if at > version}
+            none = {""} if self._told_at > version else set()
+        return frozenset(
+            {name for name, view in known.groups.items() if view.version > version} | gone | none
+        )

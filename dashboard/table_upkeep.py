@@ -85,6 +85,11 @@ def delete_days(folder: Place, keep_days: int, now: datetime) -> int:
     return len(old)
 
 
+def has_unfinished(folder: Place) -> bool:
+    """Whether a merge was cut short, or goes on."""
+    return any(folder.glob(f"date=*/{NOTE}"))
+
+
 def mend(folder: Place) -> int:
     """Undo or finish merges that were cut short; return how many. Raises OSError."""
     notes = list(folder.glob(f"date=*/{NOTE}"))

@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 from rebalance_monitor.checkpoints.errors import MAKE_ROOM
 from rebalance_monitor.config.errors import ConfigError
-from rebalance_monitor.streaming.query import JobError
+from rebalance_monitor.streaming.query import ERROR, JobError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 FAILURES = 5
 # Errors inside Spark that no next try mends: a state of a newer version, storage that another has taken.
 LASTING = ("StateVersionError", "FolderInUseError")
-# Spark repeats its plan and the whole stack in an error: this much of it is said.
-ERROR = 2_000
 NO_ROOM = ("No space left on device", "Disk quota exceeded")
 MB = 1024 * 1024
 # A disk with more than this is not the one that was full.

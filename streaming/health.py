@@ -65,7 +65,7 @@ class Health:
         self._settings = settings
         self._cluster = cluster
         self._notices = notices or Notices()
-        self._skew = SkewWatch(settings.grace_ms, usual_age_ms)
+        self._skew = SkewWatch(settings.grace_ms, usual_age_ms, memory.get("skewed", ()))
         self._opened: dict[str, int] = dict(memory.get("opened", {}))
         self._silent: dict[str, int] = dict(memory.get("silent", {}))
         self._until: dict[str, int] = dict(memory.get("until", {}))
@@ -87,6 +87,7 @@ class Health:
             "until": dict(self._until),
             "updates": dict(self._updates),
             "told": self._told,
+            "skewed": sorted(self._skew.blamed),
         }
 
     def on_batch(self, batch: Batch, sightings: Sequence[Sighting], wall: int) -> list[Finding]:

@@ -121,7 +121,10 @@ def _tell_of_start(outputs: Outputs, state: StatePlan) -> None:
 
 @dataclass(slots=True)
 class _Job:
-    """The main loop, with everything that outlives one query."""
+    """The main loop, with everything that outlives one query.
+
+    removed: partition -> the offset up to which it was told what was removed unread.
+    """
 
     settings: Settings
     options: Options
@@ -133,7 +136,7 @@ class _Job:
     leaders: Place
     limit: int | None
     failures: int = 0
-    lost: dict[int, int] = field(default_factory=dict)
+    removed: dict[int, int] = field(default_factory=dict)
     speaking: Speaking = field(init=False)
 
     def __post_init__(self) -> None:
@@ -186,7 +189,7 @@ class _Job:
             try:
                 query = start_query(self.session, self._shape(facts), writer)
             except NotStartedError as refused:
-                return End.FAILED, refused
+                return (End.STOPPED, None) if self.stop.is_set() else (End.FAILED, refused)
             log.info("watching", topic=facts.name, partitions=facts.partitions, query=str(query.id))
             end, error = watch(query, self.stop, on_progress, on_turn)
         finally:
@@ -230,11 +233,13 @@ class _Job:
         if look is None:
             return False
         sight.compare(look)
-        lost = removed_unread(look.after.ends, look.facts.begins)
-        if lost and lost != self.lost:
+        begins = look.facts.begins
+        known = {p: max(end, self.removed.get(p, 0)) for p, end in look.after.ends.items()}
+        lost = removed_unread(known, begins)
+        if lost:
             log.warning("records were removed before they were read", partitions=lost)
             self.outputs.notices.happened(Cause.DATA_LOST, lost_sentence(lost), sum(lost.values()))
-        self.lost = lost
+            self.removed |= {partition: begins[partition] for partition in lost}
         return look.facts.partitions > facts.partitions
 
     def _retold(self, values: BrokerValues) -> bool:

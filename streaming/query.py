@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 POLL_S = 0.2
 LAST_BATCH_S = 60.0
+# Spark repeats its plan and the whole stack in an error: this much of it is said.
+ERROR = 2_000
 # Set back by less, the next batch is late by less.
 SET_BACK_S = 1.0
 
@@ -89,9 +91,17 @@ def start_query(session: SparkSession, shape: Shape, writer: BatchWriter) -> Str
     try:
         query = stream.start()
     except Py4JJavaError as error:
-        raise NotStartedError(str(error)) from error
+        raise NotStartedError(_said(error)) from error
     writer.serve(str(query.id))
     return query
+
+
+def _said(error: Exception) -> str:
+    """Return what Java says of its error, which it is asked for once more: it may be gone by then."""
+    try:
+        return str(error)[:ERROR]
+    except Exception as gone:  # noqa: BLE001 - whatever py4j makes of that
+        return type(gone).__name__
 
 
 class WallClock:
@@ -175,10 +185,10 @@ def ended_by_others(stop: threading.Event) -> Iterator[None]:
 
     try:
         yield
-    except Py4JJavaError as error:
-        # It answers, and says what is wrong.
-        raise JobError(f"Spark failed: {error}") from error
     except (Py4JError, ConnectionError) as error:
+        if not stop.is_set() and isinstance(error, Py4JJavaError):
+            # It answers, and says what is wrong.
+            raise JobError(f"Spark failed: {_said(error)}") from error
         if not stop.is_set():
             raise JobError(
                 "Spark's JVM has ended or does not answer.",

@@ -24,7 +24,7 @@ from rebalance_monitor.dashboard.keeper import Chore, Keeper
 from rebalance_monitor.dashboard.metrics_collector import SnapshotCollector, registry_of
 from rebalance_monitor.dashboard.metrics_tallies import Limits, Tallies
 from rebalance_monitor.dashboard.snapshot import Snapshot, Update
-from rebalance_monitor.dashboard.table_upkeep import mend, table_lock
+from rebalance_monitor.dashboard.table_upkeep import has_unfinished, mend, table_lock
 from rebalance_monitor.decoders.errors import REASONS
 from rebalance_monitor.streaming.auditor import Auditor
 from rebalance_monitor.streaming.memory import give_back, use_system_pool
@@ -102,15 +102,20 @@ class Serving:
     def start(self, committed: Committed) -> None:  # noqa: ARG002 - the tables have been cut to it already
         """Begin with what an earlier process knew."""
         try:
-            # Another upkeep, by hand, mends them itself.
-            with suppress(ConfigError), table_lock(self._storage.findings.parent):
-                mend(self._storage.findings)
+            self._mend()
             known = restored(read_groups(self._storage.groups), self._newest_findings())
         except (OSError, ValueError, KeyError, TypeError) as error:
             log.warning("the dashboard begins empty: the tables could not be read", why=str(error))
             return
         self.snapshot.restore(known)
         self.tallies.seed(known.groups)
+
+    def _mend(self) -> None:
+        """Finish merges that were cut short; another upkeep that is at work, by hand, does it itself."""
+        findings = self._storage.findings
+        if has_unfinished(findings):
+            with suppress(ConfigError), table_lock(findings.parent):
+                mend(findings)
 
     def write(self, key: BatchKey, telling: Telling) -> None:  # noqa: ARG002 - see `committed`
         """Keep the batch until it is final."""

@@ -86,7 +86,9 @@ def told_again(
     told["known"] = tuple(sorted({*settings.known, *told["known"]}))
     own = dict(told["session_timeouts"])
     gone = [pair for pair in settings.session_timeouts if pair[0] not in own]
-    told["session_timeouts"] = tuple(sorted([*own.items(), *(gone if len(gone) <= GONE_KEPT else ())]))
+    # Who tells of none may not have been able to.
+    kept = gone if not own or len(gone) <= GONE_KEPT else []
+    told["session_timeouts"] = tuple(sorted([*own.items(), *kept]))
     return replace(settings, **told)
 
 

@@ -116,17 +116,22 @@ class QuarantineTable:
 
     def __init__(self, folder: Place) -> None:
         self._folder = folder
+        self._uncommitted: BatchKey | None = None
 
     def start(self, committed: Snapshot) -> None:
         """Delete the files of batches that were never committed."""
         forget_uncommitted(self._folder, committed.batches)
 
     def write(self, key: BatchKey, telling: Telling) -> None:
-        """Write the batch's own files."""
+        """Write the batch's own file; one of a try that was not committed goes: it may be of another day."""
+        if self._uncommitted is not None:
+            forget_batch(self._folder, *self._uncommitted)
+        self._uncommitted = key
         write_quarantine(self._folder, telling.batch.unreadable, *key, telling.wall)
 
-    def committed(self, key: BatchKey) -> None:
-        """Nothing is left to do."""
+    def committed(self, key: BatchKey) -> None:  # noqa: ARG002 - a sink takes what it needs
+        """Take what was written as final."""
+        self._uncommitted = None
 
 
 class Lines:

@@ -12,7 +12,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from rebalance_monitor.coordinator.sightings import Sighting
 
@@ -29,15 +29,17 @@ class SkewWatch:
     """Remembers the ages of each leader's freshest records over the last batches.
 
     `usual_age_ms`: how old a steady flow's freshest record may be when a batch begins (trigger and a batch).
+    `blamed`: the brokers of which an earlier process said that their clocks are off, as `blamed` gave them.
     """
 
-    def __init__(self, grace_ms: int, usual_age_ms: int) -> None:
+    def __init__(self, grace_ms: int, usual_age_ms: int, blamed: Iterable[int] = ()) -> None:
         self._grace_ms = grace_ms
         self._usual_age_ms = usual_age_ms
         self._leaders: dict[int, int] = {}
         self._ages: dict[int, deque[int]] = {}
         self._heard: dict[int, int] = {}
-        self._knows = False
+        self._began = -1
+        self.blamed = set(blamed)
 
     def learn(self, sightings: Sequence[Sighting]) -> None:
         """Take who leads which partition."""
@@ -48,7 +50,7 @@ class SkewWatch:
     def on_batch(self, newest: Mapping[int, int], now: int) -> str | None:
         """Take each shard's newest record time and the batch's timestamp (ms); say which clocks are off.
 
-        "" where none is, None as long as there are too few samples for that.
+        "" where none is, None as long as nobody can say so of one that was off before.
         """
         freshest: dict[int, int] = {}
         for shard, at in newest.items():
@@ -59,9 +61,16 @@ class SkewWatch:
             self._heard[broker] = now
         for broker in [broker for broker, at in self._heard.items() if not now - STALE_MS < at <= now]:
             del self._heard[broker], self._ages[broker]
-        said = [self._sentence(broker, ages) for broker, ages in sorted(self._ages.items())]
-        self._knows = self._knows or any(len(ages) >= ENOUGH for ages in self._ages.values())
-        return "; ".join(sentence for sentence in said if sentence) or ("" if self._knows else None)
+        said = {broker: self._sentence(broker, ages) for broker, ages in sorted(self._ages.items())}
+        self._blame(said, now)
+        return "; ".join(filter(None, said.values())) or (None if self.blamed else "")
+
+    def _blame(self, said: Mapping[int, str], now: int) -> None:
+        """Remember of whom something is said, until enough samples say otherwise, or none come any more."""
+        self._began = now if not 0 <= self._began <= now else self._began
+        unheard = self.blamed - said.keys() if now - self._began >= STALE_MS else set()
+        fine = {broker for broker, why in said.items() if not why and len(self._ages[broker]) >= ENOUGH}
+        self.blamed = (self.blamed - unheard - fine) | {broker for broker, why in said.items() if why}
 
     def _sentence(self, broker: int, ages: Sequence[int]) -> str:
         name = "the brokers" if broker == UNKNOWN else f"broker {broker}"

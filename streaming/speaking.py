@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from rebalance_monitor.coordinator.causes import Cause
-from rebalance_monitor.streaming.failures import ERROR
+from rebalance_monitor.streaming.query import ERROR
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rebalance_monitor.alerts.decision import Reason
 from rebalance_monitor.alerts.pacing import LONGEST_PAUSE_MS, Pace
 from rebalance_monitor.alerts.sinks.base import Phase, SinkError
 from rebalance_monitor.coordinator.kinds import Kind
 from tests.alerts.findings import AT, finding
 from tests.alerts.play import BASE, MINUTE, ONLY_SLACK, SECOND, SLACK, Play, storm
+
+if TYPE_CHECKING:
+    import pytest
+
+    from rebalance_monitor.alerts.engine import Due
+    from rebalance_monitor.alerts.plan import Outgoing, WayOut
 
 PAGED = {**BASE, "route": {"receiver": "pager"}}
 
@@ -90,6 +98,38 @@ def test_what_may_have_arrived_is_brought_to_its_end_even_if_it_was_silenced_mea
     assert [phase for _, phase, _ in play.run(10 * MINUTE)] == [Phase.RESOLVED]
     assert play.last.notification.maybe_sent
     assert not play.memory.threads
+
+
+def test_who_hears_of_no_end_hears_of_none_that_may_have_been_told_and_holds_nobody_up() -> None:
+    quiet = [{**BASE["receivers"][0], "slack": {**SLACK, "send_resolved": False}}, BASE["receivers"][1]]
+    routes = [{"matchers": ['severity="critical"'], "receiver": "pager", "continue": True}]
+    play = Play({"receivers": quiet, "route": {"receiver": "sre", "routes": [*routes, {"receiver": "sre"}]}})
+    play.broken = {"sre/slack": SinkError("cut"), "pager/pagerduty": SinkError("cut")}
+    play.happens(storm())
+    play.run(12 * SECOND)
+    play.happens(storm("resolved"))
+    play.broken = {}
+    assert ("pager/pagerduty", Phase.RESOLVED) in [told[:2] for told in play.run(5 * MINUTE)]
+    assert not play.dispatch.broken
+    assert not play.heard("sre/slack")
+
+
+def test_what_cannot_be_made_for_one_way_out_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    routes = [{"matchers": ['severity="critical"'], "receiver": "pager", "continue": True}]
+    play = Play({**BASE, "route": {"receiver": "sre", "routes": [*routes, {"receiver": "sre"}]}})
+    made = play.dispatch._made
+
+    def broken(facts: WayOut, due: Due, now: int) -> Outgoing:
+        if facts.name == "sre/slack":
+            raise ValueError("a bug")
+        return made(facts, due, now)
+
+    monkeypatch.setattr(play.dispatch, "_made", broken)
+    play.happens(storm())
+    play.run(MINUTE)
+    assert [way for way, *_ in play.run(0)] == []
+    assert play.heard("pager/pagerduty")
+    assert str(play.dispatch.broken["sre/slack"]) == "a bug"
 
 
 def test_what_was_refused_for_good_and_is_over_by_then_is_not_told_at_all() -> None:

@@ -86,6 +86,14 @@ def test_what_was_told_while_the_clock_was_a_day_ahead_is_over_in_time(*, restar
     assert [phase for _, phase, _ in play.run(20 * MINUTE)][-1:] == [Phase.RESOLVED]
 
 
+def test_what_is_over_is_not_told_again_when_the_clock_is_set_back() -> None:
+    play = Play()
+    play.happens(finding(Kind.SESSION_TIMEOUT))
+    assert [phase for _, phase, _ in play.run(20 * MINUTE)] == [Phase.OPENED, Phase.RESOLVED]
+    play.now -= HOUR
+    assert play.run(20 * MINUTE) == []
+
+
 def test_a_clock_that_is_set_back_does_not_keep_what_is_over_for_ever() -> None:
     state = State(collected_at=AT)
     section = Alerts.model_validate({"receivers": [{"name": "a", "console": {}}], "route": {"receiver": "a"}})

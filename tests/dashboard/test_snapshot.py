@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rebalance_monitor.coordinator.findings import Finding, MemberEntry
 from rebalance_monitor.coordinator.kinds import KINDS, Kind
@@ -164,13 +166,46 @@ def test_what_the_monitor_says_between_batches_is_no_sign_of_life() -> None:
     assert len(known.others) == 1
 
 
-def test_changes_are_told_since_any_late_version() -> None:
+CHANGE = st.builds(
+    Update,
+    groups=st.dictionaries(st.sampled_from("abcde"), st.just({}), max_size=3),
+    removed=st.lists(st.sampled_from("abcde"), max_size=2, unique=True),
+    findings=st.lists(
+        st.builds(about, st.just(Kind.REBALANCE), st.integers(1, 99), st.sampled_from(["a", "f", None])),
+        max_size=2,
+    ),
+)
+
+
+@given(st.lists(CHANGE, max_size=12))
+def test_what_changed_is_told_since_any_version(updates: list[Update]) -> None:
     snapshot = Snapshot()
-    for number in range(600):
+    seen = [dict[str, GroupView]()]
+    seen += [dict(snapshot.apply(update).groups) for update in updates]
+    for version, before in enumerate(seen):
+        changed = snapshot.changed_since(version)
+        assert changed is not None
+        now = {name for name, view in seen[-1].items() if before.get(name) is not view}
+        assert now | (before.keys() - seen[-1].keys()) <= changed
+        about_none = any(f.group is None for update in updates[version:] for f in update.findings)
+        assert ("" in changed) is about_none
+    assert snapshot.changed_since(len(updates)) == frozenset()
+    assert snapshot.changed_since(len(updates) + 1) is None
+
+
+def test_who_asks_for_what_changed_before_it_is_known_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "GONE_KEPT", 3)
+    snapshot = Snapshot(started=1_000)
+    assert snapshot.changed_since(999) is None
+    for number in range(5):
         snapshot.apply(Update(groups={f"g{number}": {}}))
-    assert snapshot.changed_since(600) == frozenset()
-    assert snapshot.changed_since(597) == {"g597", "g598", "g599"}
-    assert snapshot.changed_since(3) is None
+    for number in range(5):
+        snapshot.apply(Update(removed=[f"g{number}"]))
+    assert snapshot.changed_since(1_006) is None
+    assert snapshot.changed_since(1_007) == {"g2", "g3", "g4"}
+    snapshot.restore(Known())
+    assert snapshot.changed_since(1_010) is None
+    assert snapshot.changed_since(1_011) == frozenset()
 
 
 def test_readers_and_writer_do_not_disturb_each_other() -> None:

@@ -126,7 +126,7 @@ def test_a_restart_that_knows_nothing_yet_resolves_nothing() -> None:
 
 
 def test_a_restart_resolves_lag_and_skew_only_once_it_can_judge_them() -> None:
-    opened = {"opened": {"behind": T0, "clock_skew": T0}}
+    opened = {"opened": {"behind": T0, "clock_skew": T0}, "skewed": [-1]}
     health = Health(SETTINGS, "c", opened, probe_ms=None)
     late = [health.on_batch(Batch(now=T0 + at), (), T0 + at + 300_000) for at in (1_000, 2_000)]
     assert late == [[], []]
@@ -157,7 +157,7 @@ def test_lost_records_are_told_with_their_number_each_time_and_resolved_when_no_
     at = [health.on_batch(Batch(now=T0 + ms), (), T0 + ms) for ms in (200_000, 400_000, 500_000)]
     assert [[finding.phase for finding in found] for found in at] == [["updated"], [], ["resolved"]]
     (again,) = at[0]
-    assert (again.details["records"], again.incident, again.id) == (3, found.incident, again.id)
+    assert (again.details["records"], again.incident) == (3, found.incident)
     assert len({found.id, again.id, at[2][0].id}) == 3
 
 

@@ -113,5 +113,6 @@ def test_groups_that_come_and_go_with_a_timeout_of_their_own_are_not_kept_for_ev
     some = detection_settings(section, Brokers(own=dict.fromkeys(names[:GONE_KEPT], 9_000)))
     kept = told_again(some, section, Brokers(own={names[-1]: 9_000}))
     assert len(kept.session_timeouts) == GONE_KEPT + 1
+    assert told_again(kept, section, Brokers()).session_timeouts == kept.session_timeouts
     more = told_again(kept, section, Brokers(own={"now": 9_000}))
     assert more.session_timeouts == (("now", 9_000),)

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rebalance_monitor.coordinator.sightings import Sighting
-from rebalance_monitor.streaming.skew import ENOUGH, ENOUGH_AHEAD, SkewWatch
+from rebalance_monitor.streaming.skew import ENOUGH, ENOUGH_AHEAD, STALE_MS, SkewWatch
 
 T0 = 1_795_000_000_000
 GRACE, USUAL = 1_500, 3_000
 
 
 def watch(ages: list[int], shard: int = 0) -> str:
-    found, said = SkewWatch(GRACE, USUAL), None
+    found, said = SkewWatch(GRACE, USUAL), ""
     found.learn([Sighting(T0, (), ((0, 1, 5), (1, 2, 5)), ())])
     for number, age in enumerate(ages):
         now = T0 + 1_000 * number
         said = found.on_batch({shard: now - age}, now)
-        assert said is not None or number < ENOUGH - 1
-    return said or ""
+        assert said is not None
+    return said
 
 
 @given(st.lists(st.integers(-GRACE, USUAL), max_size=100))
@@ -61,3 +62,24 @@ def test_a_broker_that_leads_nothing_any_more_is_not_blamed_for_ever() -> None:
     after = [found.on_batch({0: T0 + at}, T0 + at) for at in range(10_000, 700_000, 1_000)]
     assert "broker 1 is 60.0 s ahead" in after[0]
     assert after[-1] == ""
+
+
+@pytest.mark.parametrize("share", [1, 3])
+def test_a_broker_that_was_blamed_before_a_restart_is_cleared_by_its_own_samples_alone(share: int) -> None:
+    """Its records are rarer than those of another broker, whose clock is right."""
+    found = SkewWatch(GRACE, USUAL, blamed=[2])
+    found.learn([Sighting(T0, (), ((0, 1, 5), (1, 2, 5)), ())])
+    said = []
+    for number in range(share * ENOUGH + 1):
+        now = T0 + 1_000 * number
+        behind = {1: now} if number % share == 0 else {}
+        said.append(found.on_batch({0: now, **behind}, now))
+    assert said.index("") == share * (ENOUGH - 1)
+    assert set(said[: share * (ENOUGH - 1)]) == {None}
+
+
+def test_a_broker_of_which_nothing_is_heard_any_more_is_not_blamed_for_ever() -> None:
+    found = SkewWatch(GRACE, USUAL, blamed=[2])
+    assert found.on_batch({}, T0) is None
+    assert found.on_batch({}, T0 + STALE_MS - 1) is None
+    assert found.on_batch({}, T0 + STALE_MS) == ""
