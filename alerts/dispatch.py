@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from rebalance_monitor.alerts.decision import Reason
 from rebalance_monitor.alerts.engine import Due, Engine
-from rebalance_monitor.alerts.failing import Refusals, ends_of_nobody, is_blind, sink_failing
+from rebalance_monitor.alerts.failing import Refusals, ends_of_nobody, is_blind, rescue, sink_failing
 from rebalance_monitor.alerts.incidents import taken
 from rebalance_monitor.alerts.pacing import Pace
 from rebalance_monitor.alerts.plan import Memory, Outgoing, Plan, WayOut, in_one
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from rebalance_monitor.alerts.alert import Alert
     from rebalance_monitor.alerts.engine import Way
-    from rebalance_monitor.alerts.routes import Route
     from rebalance_monitor.alerts.sinks.base import SinkError
     from rebalance_monitor.coordinator.findings import Finding
 
@@ -175,7 +174,7 @@ class Dispatch:
 
     def _let_in(self, alert: Alert, now: int) -> list[Way]:
         """Return the ways out whose threads this alert belongs to."""
-        also = self._rescue(alert, now)
+        also = [] if alert.resolved(now) else rescue(alert, self.plan.rules, self.memory.paces)
         keys = self.engine.take(alert, now, also)
         ways = [(name, key) for key in keys for name in self.engine.ways_of(key)]
         for way in ways:
@@ -184,24 +183,6 @@ class Dispatch:
             if len(thread.groups) > thread.room:
                 thread.trim(self.engine.alerts_of(way[1]))
         return ways
-
-    def _rescue(self, alert: Alert, now: int) -> list[Route]:
-        """Return every other receiver's route for a failing way whose alert would go nowhere else."""
-        if "sink" not in alert.finding.details or alert.resolved(now):
-            return []
-        failing = {name for name, pace in self.memory.paces.items() if pace.failing_since >= 0}
-        reached = {
-            name
-            for route in self.plan.rules.root.match(alert.labels)
-            for name in self.plan.rules.ways_of(route.receiver)
-        }
-        if reached - failing:
-            return []
-        return [
-            route
-            for route in self.plan.rules.fallback
-            if set(self.plan.rules.ways_of(route.receiver)) - failing
-        ]
 
     def _thread(self, way: Way, alerts: list[Alert]) -> Thread:
         thread = self.memory.threads.get(way)
@@ -220,8 +201,7 @@ class Dispatch:
         """Forget threads that nobody was told of and whose alerts are gone."""
         groups = self.memory.engine.groups
         for way, thread in list(self.memory.threads.items()):
-            known = thread.is_told or thread.uncertain
-            if way[1] not in groups and not (known and self.plan.ways[way[0]].closes):
+            if way[1] not in groups and not (thread.may_be_known and self.plan.ways[way[0]].closes):
                 del self.memory.threads[way]
 
     def _next(self, facts: WayOut, now: int) -> Outgoing | None:
@@ -271,11 +251,7 @@ class Dispatch:
             return
         # With what has to be told again goes what will have to be soon.
         soon = replace(facts, resend_ms=(facts.resend_ms or 0) // 2)
-        told = [
-            (way, thread)
-            for way, thread in threads.items()
-            if way[0] == facts.name and (thread.is_told or thread.uncertain)
-        ]
+        told = [item for item in threads.items() if item[0][0] == facts.name and item[1].may_be_known]
         # Who was told longest ago comes first: with little room all are told again in turn.
         for way, thread in sorted(told, key=lambda item: item[1].told_at):
             due = None if held(way, now) else self._unasked(way, thread, facts, now)

@@ -15,10 +15,11 @@ from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.rollup import degraded
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable
+    from collections.abc import Container, Iterable, Mapping
 
     from rebalance_monitor.alerts.alert import Alert
-    from rebalance_monitor.alerts.board import Way
+    from rebalance_monitor.alerts.board import Rules, Way
+    from rebalance_monitor.alerts.routes import Route
     from rebalance_monitor.coordinator.findings import Finding
 
 PERMANENT_PAUSE_MS = 600_000
@@ -48,6 +49,18 @@ class Refusals:
 def is_blind(finding: Finding) -> bool:
     """Whether this says that the monitor sees nothing."""
     return finding.kind is Kind.MONITOR_DEGRADED and finding.details.get("cause") == Cause.BLIND
+
+
+def rescue(alert: Alert, rules: Rules, paces: Mapping[str, Pace]) -> list[Route]:
+    """Return every other receiver's route for a failing way whose alert would go nowhere else."""
+    if "sink" not in alert.finding.details:
+        return []
+    failing = {name for name, pace in paces.items() if pace.failing_since >= 0}
+    matched = rules.root.match(alert.labels)
+    reached = {name for route in matched for name in rules.ways_of(route.receiver)}
+    if reached - failing:
+        return []
+    return [route for route in rules.fallback if set(rules.ways_of(route.receiver)) - failing]
 
 
 def sink_failing(cluster: str, name: str, pace: Pace, now: int, refused: str = "") -> Finding:

@@ -59,6 +59,11 @@ class Thread:
         """Whether the receiver knows of it."""
         return self.told_at >= 0
 
+    @property
+    def may_be_known(self) -> bool:
+        """Whether the receiver knows of it, or may: an attempt may have arrived."""
+        return self.is_told or self.uncertain
+
     def learn(self, finding: Finding) -> None:
         """Take what is to be told as new."""
         self.news = [*self.news, finding][-MAX_NEWS:]

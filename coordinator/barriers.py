@@ -38,14 +38,14 @@ _TOGETHER = 2
 _CONFIDENCE = 0.6
 # Stable, and waiting for partitions that others have yet to release.
 _AT_TARGET = frozenset({0, 2})
-_UNSETTLED = frozenset({Status.ASSIGNING, Status.RECONCILING})
+UNSETTLED = frozenset({Status.ASSIGNING, Status.RECONCILING})
 
 
 def due(state: GroupState, settings: DetectionSettings, live_since: int) -> int:
     """Earliest clock (ms) at which `on_clock` may have something to say; 2**63 - 1 if none."""
     if state.stuck_id:
         return NEVER
-    if state.held_id or state.status in _UNSETTLED:
+    if state.held_id or state.status in UNSETTLED:
         return _since(state, live_since) + settings.stuck_after_ms + settings.grace_ms
     stopped = _stopped(state, live_since)
     return _newest(stopped) + _wait(stopped) + settings.grace_ms if stopped else NEVER
@@ -53,7 +53,7 @@ def due(state: GroupState, settings: DetectionSettings, live_since: int) -> int:
 
 def on_clock(state: GroupState, scene: Scene, live_since: int, shard_ts: int) -> list[Finding]:
     """Say what is suspected, or stuck, once that is `due`; `shard_ts`: newest record of the shard, in ms."""
-    if state.held_id or state.status in _UNSETTLED:
+    if state.held_id or state.status in UNSETTLED:
         return [_stuck(state, scene, _since(state, live_since))]
     stopped = _stopped(state, live_since)
     if shard_ts < _newest(stopped) + _wait(stopped) // 2:
@@ -106,7 +106,15 @@ def _since(state: GroupState, live_since: int) -> int:
     if state.held_id or state.stuck_id:
         return state.held_at
     began = max(state.bumped_at, live_since)
-    return min((max(began, member.acked_at) for member in _behind(state)), default=began)
+    newest = max((member.acked_at for member in state.members), default=began)
+    waited = (max(began, member.acked_at, member.joined_at) for member in _behind(state))
+    return min(waited, default=max(began, newest))
+
+
+def moves_on(state: GroupState) -> bool:
+    """Whether nobody is left of those for whom an epoch-based group was said to be stuck."""
+    waits = state.stuck_id and state.group_type != "classic"
+    return bool(waits) and all(member.acked_at > state.held_at for member in _behind(state))
 
 
 def _behind(state: GroupState) -> list[Member]:

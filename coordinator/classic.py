@@ -34,7 +34,7 @@ from rebalance_monitor.coordinator.transitions import Event, transition
 
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings import Finding
-    from rebalance_monitor.coordinator.membership import Membership
+    from rebalance_monitor.coordinator.membership import Change, Membership
     from rebalance_monitor.coordinator.reasons import Departure
     from rebalance_monitor.coordinator.scene import Scene
     from rebalance_monitor.coordinator.state import GroupState
@@ -47,14 +47,8 @@ GROUP_METADATA = 2
 _MAX_FAILED = 32
 _MAX_AT_START = 3
 _MAX_NEW = 4
-_PLANNED = frozenset(
-    {
-        Cause.COOPERATIVE_FOLLOW_UP,
-        Cause.STREAMS_PROBING,
-        Cause.CONNECT_RECONFIGURED,
-        Cause.CONNECT_DELAYED,
-    }
-)
+_PLANNED = frozenset({Cause.COOPERATIVE_FOLLOW_UP, Cause.STREAMS_PROBING})
+_CONNECT = frozenset({Cause.CONNECT_RECONFIGURED, Cause.CONNECT_DELAYED})
 
 
 def on_value(state: GroupState, value: GroupMetadataValue, scene: Scene, size: int) -> list[Finding]:
@@ -148,10 +142,15 @@ def _completed(before: GroupState, state: GroupState, after: Membership, scene: 
     found = [report.rebalance(before, state, scene, change, gone, causes)]
     found += _beside(before, state, scene, gone, found[0].id)
     found += _refilled(state, scene) + unsubscribed.note(before, state, after, scene)
-    if causes and causes[0].cause not in _PLANNED and before.offset >= 0:
+    if causes and before.offset >= 0 and not _is_planned(causes[0].cause, change):
         found += storms.note_generation(state, scene, change, state.cst, causes)
     found[0] = storms.marked(found[0], state.storm, state.cst)
     return found + _slow(state, scene) + skew.judge(before, state, scene, after.subscriptions)
+
+
+def _is_planned(cause: Cause, change: Change) -> bool:
+    """Whether a generation is none of a storm's business: it was announced, or a configuration moved."""
+    return cause in _PLANNED or (cause in _CONNECT and not change.left and not change.joined)
 
 
 def _beside(
@@ -164,7 +163,7 @@ def _beside(
 def _emptied(before: GroupState, state: GroupState, scene: Scene) -> list[Finding]:
     """Report that the last member went; the record's time is exact because nobody was left to wait for."""
     if not before.members:
-        return []
+        return [] if scene.history else vacancy.stands_empty(state, scene)
     change = membership.compare(before.members, [])
     gone = reasons.departures(before, change, state.cst, max(0, state.generation - before.generation - 1))
     causes = ranked([cause for departure in gone for cause in departure.causes])

@@ -38,7 +38,7 @@ def on_status(state: GroupState, before: str, scene: Scene) -> list[Finding]:
     """Report a convergence when the group has reached its newest epoch, or emptied."""
     replaced = _replacements(state, scene) if not state.bumps else []
     if state.status not in SETTLED:
-        return replaced
+        return replaced + (barriers.settle(state, scene, "completed") if barriers.moves_on(state) else [])
     if not state.bumps:
         return replaced + barriers.settle(state, scene, "completed")
     if state.status == Status.EMPTY and before == Status.EMPTY and not state.departed:

@@ -44,12 +44,12 @@ The same generation written again is a static member's return (`static_member_re
 `rebalance_failed`: every completed join phase uses up a generation number, so a hole between two records that
 were both read live counts rebalances that never produced an assignment. A hole that touches history, a
 tombstone or a change of group type says nothing, nor does one in what was written while the monitor was away
-for more than two minutes, if offsets are missing there: compaction may have been first. At a group's start
-holes are normal, and marked (`at_start`) up to three, but not once more while it is empty. Where the shard
-was read from its beginning a group not known is a new one, so numbers missing before its first record failed
-at its start: the Scala coordinator writes no other trace. After a failover an unsynced number is used again,
-and a failure leaves no hole. A group whose record neared max.message.bytes likely could not store its
-assignment (`assignment_not_stored`).
+for more than two minutes, if an offset is missing there: compaction may have been first (the one rule that
+depends on when records were read). At a group's start holes are normal, and marked (`at_start`) up to three,
+but not once more while it is empty. Where the shard was read from its beginning a group not known is a new
+one, so numbers missing before its first record failed at its start: the Scala coordinator writes no other
+trace. After a failover an unsynced number is used again, and a failure leaves no hole. A group whose record
+neared max.message.bytes likely could not store its assignment (`assignment_not_stored`).
 
 Java's members say with their subscription which generation they believe to be in. Where such a member rejoins
 under its old id and without one, its coordinator no longer knew the generation that it had begun: it was
@@ -214,7 +214,7 @@ Counted in a sliding window: losing a member that itself came after the first lo
 member back after that, a rebalance among the same members, and failed generations. Losing and replacing older
 members counts only for a client that lost a new member twice. An empty generation counts where it lost a new
 member without a goodbye; with goodbyes alone it ends what was noted: a job that runs again and again is none,
-but for one that ends within 30 s, and begins again within 30 s, each time.
+but for one that three times in a row ends within 30 s, and begins again within 15.
 A group storms at `storm_threshold`; or, by the probe, when seen rebalancing in half of the looks of two
 minutes, in three separate runs, but for barriers that ended in a generation that does not count.
 `group_overrides` change either rule for the groups of a pattern. First starts, scale-outs, cooperative

@@ -56,7 +56,8 @@ def explain(
     facts = advice.Facts(
         state, tuple(dossier.findings), dossier.gaps, settings, now, options, dossier.assignors, dossier.size
     )
-    topics = topic_names.named(state) or state.topics
+    names = topic_names.named(state) or state.topics
+    topics = [name or topic for name, topic in zip(names, state.topics, strict=True)]
     return {
         "group": dossier.group,
         "coordinator": _coordinator(place),

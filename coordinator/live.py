@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rebalance_monitor.coordinator import calm, outages, refinement, waiting
+from rebalance_monitor.coordinator.barriers import UNSETTLED
 from rebalance_monitor.coordinator.calm import Calm
 from rebalance_monitor.coordinator.epochs import GROUP_TYPES
 from rebalance_monitor.coordinator.heldback import HeldBack
@@ -253,12 +254,11 @@ class Live:
             group.runs += [at] * begun
         group.take(self._looks, listed or ())
         limit = self._settings.for_group(name).stuck_after_ms
-        if group.stuck and group.since > group.stuck_since:
-            # That barrier has ended in a generation, and another one is held.
+        if group.stuck and group.since > group.stuck_since and not group.again:
             found.append(self._probed.stuck(name, group, at, "resolved", seen.state))
             group.stuck = ""
         # Records say more of a group whose members acknowledge epochs: who is waited for, and since when.
-        told_by_records = group.group_type in _BY_RECORDS and bool(summary)
+        told_by_records = group.group_type in _BY_RECORDS and summary.get("state") in UNSETTLED
         if not group.stuck and at - group.since >= limit and not told_by_records:
             group.stuck_since = group.since
             stuck = self._probed.stuck(name, group, at, "opened", seen.state)

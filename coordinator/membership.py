@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from rebalance_monitor.decoders.records.consumer import ClassicMemberMetadata
 
 COOPERATIVE = frozenset({"cooperative-sticky", "stream", "compatible", "sessioned"})
-_WHOLE = frozenset({"range", "roundrobin", "sticky"})
 """Protocols whose members keep partitions through a rebalance and may need a second one to hand them on."""
+
+_WHOLE = frozenset({"range", "roundrobin", "sticky"})
 
 _PROBING_VERSION = 7
 _GENERATION_SINCE = 3

@@ -287,8 +287,9 @@ def is_follow_up(state: GroupState, after: Membership, cst: int) -> bool:
     apart = cst - state.ts
     if state.protocol == "stream":
         return apart <= _FOLLOW_UP_MS and all(cause not in _SAME for cause, _ in state.causes[:1])
-    longest = max((member.rebalance_timeout for member in state.members), default=0)
-    if apart > max(_FOLLOW_UP_MS, longest):
-        return False
     before = sum(len(member.offsets) for member in state.members)
+    longest = max((member.rebalance_timeout for member in state.members), default=0)
+    # Later only where it is known that some were withheld.
+    if apart > _FOLLOW_UP_MS and (apart > longest or before >= sum(state.totals)):
+        return False
     return before < sum(len(member.offsets) for member in after.members)

@@ -104,7 +104,7 @@ def rebalance(
         join_ms_max=join_max,
         sync_ms=max(0, state.ts - state.cst),
         stopped_ms_min=None if state.protocol in COOPERATIVE else join_min + max(0, state.ts - state.cst),
-        stopped_ms_max=_stopped(before, state, change, join_max),
+        stopped_ms_max=_stopped(before, state, change, (join_min, join_max)),
         members_affected=len(change.joined) + len(change.left) + len(change.replaced),
         partitions_affected=sum(len(member.offsets) for member in change.left),
         causes=causes,
@@ -192,7 +192,9 @@ def _join_bounds(before: GroupState, state: GroupState, gone: list[Departure]) -
     return min(held, apart), max(0, min(apart, max(limit, held)))
 
 
-def _stopped(before: GroupState, state: GroupState, change: Change, join_max: int | None) -> int | None:
+def _stopped(
+    before: GroupState, state: GroupState, change: Change, join: tuple[int, int | None]
+) -> int | None:
     """Consumption stopped at most since the earliest last commit of the members that stayed, ms.
 
     And not before the join phase can have begun. Who commits neither when idle nor steadily tells nothing.
@@ -204,8 +206,10 @@ def _stopped(before: GroupState, state: GroupState, change: Change, join_max: in
     ]
     if not last:
         return None
-    silent = state.ts - min(last)
-    return silent if join_max is None else min(silent, join_max + max(0, state.ts - state.cst))
+    (least, most), sync = join, max(0, state.ts - state.cst)
+    # A commit may bring a later time than its record.
+    silent = max(state.ts - min(last), least + sync)
+    return silent if most is None else min(silent, most + sync)
 
 
 def _counts(state: GroupState, change: Change) -> Details:

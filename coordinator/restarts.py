@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 START_MS = 30_000
 """For this long after a group's first generation its members are still starting, ms."""
 
-_REST_MS = 30_000
+_REST_MS = 15_000
+_LOOPS = 3
 _RESTARTED = 2
 _IN_A_ROW = 2
 _AHEAD_MS = 60_000
@@ -67,10 +68,11 @@ def was_job(state: GroupState, at: int, causes: tuple[CauseEntry, ...]) -> bool:
 
     All have said goodbye, and it is no loop of an application that ends as soon as it has begun.
     """
-    rested, state.storm.stopped_at = state.started_at - state.storm.stopped_at, at
-    loops = at - state.started_at < START_MS and 0 <= rested < _REST_MS
+    storm = state.storm
+    rested, storm.stopped_at = state.started_at - storm.stopped_at, at
+    storm.loops = storm.loops + 1 if at - state.started_at < START_MS and 0 <= rested < _REST_MS else 0
     said = {entry.cause for entry in causes if entry.confidence >= MAJORITY}
-    return said == {Cause.MEMBER_LEFT} and not loops
+    return said == {Cause.MEMBER_LEFT} and storm.loops < _LOOPS
 
 
 def end_run(storm: StormState) -> None:

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 _QUIET_CLOCKS = 10
 # The end offset may never be read: markers of transactions and compaction leave offsets without a record.
 _RECHECK_MS = 1_000
-# Transactions end in offsets without a record, rarely many in a row; of a state in buckets others have them.
-_MARKERS = 16
 _COMMITTING = frozenset({classic.CLASSIC, epochs.CONSUMER, epochs.STREAMS})
 _COMMIT_TYPES = frozenset({b"\0\0", b"\0\1"})
 
@@ -82,8 +80,10 @@ class ShardCoordinator:
         state = self.state
         if row.first_offset <= state.last_offset:
             return []
+        until = state.catching_up_until
+        out = self._go_live(row.record_ts) if until is not None and row.first_offset >= until else []
         history = self._progress(row)
-        out: list[Output] = self._decide_pending(row, state.pending) if state.pending else []
+        out += self._decide_pending(row, state.pending) if state.pending else []
         if row.row_kind == rows.COMMIT_RUN:
             out += self._on_commits(row, history=history)
         elif row.row_kind == rows.RECORD:
@@ -91,7 +91,7 @@ class ShardCoordinator:
         else:
             self._on_failure(row)
         if state.catching_up_until is not None and row.last_offset + 1 >= state.catching_up_until:
-            self._go_live(row.record_ts)
+            out += self._go_live(row.record_ts)
         return out
 
     def on_clock(self, now: int) -> list[Output]:
@@ -110,7 +110,7 @@ class ShardCoordinator:
             out += self._remove(state.pending)
         state.idle_clocks = 0 if state.rows else state.idle_clocks + 1
         if state.catching_up_until is not None and state.idle_clocks >= _QUIET_CLOCKS:
-            self._go_live(state.now)
+            out += self._go_live(state.now)
         return out
 
     def set_back(self, now: int) -> list[Output]:
@@ -132,21 +132,20 @@ class ShardCoordinator:
         state = self.state
         state.rows += 1
         state.complete |= row.first_offset == 0
-        if row.first_offset > state.last_offset + _MARKERS >= _MARKERS:
+        if row.first_offset > state.last_offset + 1 > 0:
             state.hole = row.first_offset
         state.last_offset, state.last_ts = row.last_offset, max(state.last_ts, row.record_ts)
         if state.catching_up_until is None and row.first_offset < self._history_end:
             state.catching_up_until = self._history_end
-        until = state.catching_up_until
-        if until is not None and row.first_offset >= until:
-            self._go_live(row.record_ts)
-            until = None
-        return until is not None
+        return state.catching_up_until is not None
 
-    def _go_live(self, at: int) -> None:
+    def _go_live(self, at: int) -> list[Output]:
         self.state.catching_up_until = None
         self.state.orphans = {}
         self.state.live_since = max(self.state.now, at)
+        names = [name for name in self.state.groups if self._settings.is_always_on(name)]
+        there = ((self.state.groups[name], self._scene(name, -1, at, history=False)) for name in names)
+        return told(one for state, scene in there for one in vacancy.stands_empty(state, scene))
 
     def _scene(self, group: str, offset: int, ts: int, *, history: bool) -> Scene:
         settings = self._by_group.get(group)
@@ -176,6 +175,8 @@ class ShardCoordinator:
         if owned is None:
             owned = self._owners[row.group] = commits.Owners(group)
         begun = commits.fold(group, row.commit_ts, partitions, offsets, owned)
+        # A request may bring a time of its own.
+        group.resumed_at = min(group.resumed_at, row.record_ts)
         silent = [member for member in begun if member.silent_id]
         if not silent and not group.held_id:
             return []
@@ -196,6 +197,7 @@ class ShardCoordinator:
         scene = self._scene(row.group, row.first_offset, row.record_ts, history=history)
         self._owners.pop(row.group, None)
         if found.value is None and row.group not in self.state.groups:
+            self.state.orphans.pop(row.group, None)
             return []
         if found.type == classic.GROUP_METADATA:
             return self._on_classic(row, found, scene, len(value or b""))

@@ -72,7 +72,8 @@ class StormState(msgspec.Struct, array_like=True, gc=False):
     one is known (codes in `storms.py`), oldest first. `announced`: the clock has told that the incident is
     over, and nothing since has said otherwise; a record may still belong to it. `restarting`: when the first
     member went of a rolling restart that goes on; `restart_at` is that of the last one told, `restarted_at`
-    its end, and `restarts` how many followed each other. `stopped_at`: when the group last became empty.
+    its end, and `restarts` how many followed each other. `stopped_at`: when the group last became empty,
+    `loops` how many times in a row it did as soon as it had begun.
     """
 
     events: list[list[int | str]] = msgspec.field(default_factory=list)
@@ -87,6 +88,7 @@ class StormState(msgspec.Struct, array_like=True, gc=False):
     restarted_at: int = -1
     restarts: int = 0
     stopped_at: int = -1
+    loops: int = 0
 
 
 class GroupState(msgspec.Struct, array_like=True, gc=False):
@@ -186,8 +188,8 @@ class ShardState:
     the clock at which catching up ended: no deadline is counted from before it. `failures` is reason ->
     [count, first offset, newest record time, sample]. `resumed_at`: the clock at which reading went on after
     so long a pause that records from before it may have been cleaned away unread; `hole`: the newest offset
-    before which more than a few were missing. `orphans`: group without a record of its own so far -> its
-    newest commit, while catching up.
+    before which one was missing, or was another bucket's. `orphans`: group without a record of its own so far
+    -> its newest commit, while catching up.
     """
 
     shard: int

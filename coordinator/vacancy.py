@@ -37,11 +37,6 @@ def due(state: GroupState, settings: DetectionSettings) -> int:
     return min(retires, kept_until(state, settings) - settings.offsets_expiring_ms)
 
 
-def on_clock(state: GroupState, scene: Scene, now: int) -> list[Finding]:
-    """Say what is to be said of a group without members at `now` (ms)."""
-    return _stands_empty(state, scene, now) + _expiring(state, scene, now)
-
-
 def expiry(state: GroupState, settings: DetectionSettings) -> int:
     """When an empty group loses its offsets, ms; -1 for others."""
     return kept_until(state, settings) if state.status == Status.EMPTY and state.last_commit >= 0 else -1
@@ -82,10 +77,9 @@ def resolve_expiring(state: GroupState, scene: Scene, resolution: str) -> list[F
     ]
 
 
-def _stands_empty(state: GroupState, scene: Scene, now: int) -> list[Finding]:
-    """Tell once of a group that should always have members and had none when history ended."""
-    known = state.live or state.stands_empty
-    if state.status != Status.EMPTY or known or not scene.settings.is_always_on(scene.group):
+def stands_empty(state: GroupState, scene: Scene) -> list[Finding]:
+    """Tell once, live, of a group that should always have members and has none, as far as anybody saw."""
+    if state.status != Status.EMPTY or state.stands_empty or not scene.settings.is_always_on(scene.group):
         return []
     anchor = deadline_anchor(state.generation, "", state.cst)
     phase = "updated" if state.empty_id else "opened"
@@ -97,7 +91,7 @@ def _stands_empty(state: GroupState, scene: Scene, now: int) -> list[Finding]:
         scene.find(
             Kind.GROUP_EMPTY,
             state,
-            at=now,
+            at=scene.ts,
             evidence="derived",
             anchor=anchor,
             phase=phase,
@@ -105,12 +99,13 @@ def _stands_empty(state: GroupState, scene: Scene, now: int) -> list[Finding]:
             severity=Severity.CRITICAL,
             incident=state.empty_id,
             opened_at=state.empty_at,
-            details={"empty_ms": max(0, now - state.empty_at)},
+            details={"empty_ms": max(0, scene.ts - state.empty_at)},
         )
     ]
 
 
-def _expiring(state: GroupState, scene: Scene, now: int) -> list[Finding]:
+def on_clock(state: GroupState, scene: Scene, now: int) -> list[Finding]:
+    """Say once that the offsets of a group without members are about to expire at `now` (ms)."""
     settings = scene.settings
     at = max(state.cst, kept_until(state, settings) - settings.offsets_expiring_ms)
     if state.status != Status.EMPTY or state.expiring_id or state.last_commit < 0 or now < at:
@@ -136,4 +131,7 @@ def _expiring(state: GroupState, scene: Scene, now: int) -> list[Finding]:
 
 
 def _retirement(state: GroupState, settings: DetectionSettings) -> int:
+    if state.group_type == "share":
+        # Nothing of it expires.
+        return NEVER
     return max(state.ts, state.last_commit) + 2 * settings.offsets_retention_ms

@@ -157,3 +157,28 @@ def test_who_waits_for_partitions_of_others_is_not_to_blame() -> None:
     topic.ack(11_500, B, 3, (1,))
     (stuck,) = of(findings(topic, EPOCHS, until=120_000), Kind.REBALANCE_STUCK)
     assert [member.member_id for member in stuck.members] == [A]
+
+
+def test_a_group_is_stuck_no_more_once_whom_it_waited_for_acknowledges_though_it_grows_on() -> None:
+    topic = pair()
+    for number in range(3, 120):
+        at = number * 3_000
+        topic.join(at, f"member-{number}", number, ())
+        for place, member in enumerate((A, *(f"member-{one}" for one in range(3, number)))):
+            topic.ack(at + 1_000 + place, member, number, ())
+        if not 3 <= number < 60:
+            topic.ack(at + 2_000, B, number, (1,))
+    stuck = of(findings(topic, EPOCHS), Kind.REBALANCE_STUCK)
+    assert [found.phase for found in stuck] == ["opened", "resolved"]
+    assert stuck[1].at == T0 + 60 * 3_000 + 2_000
+
+
+def test_a_group_whose_target_lags_behind_its_epoch_is_not_stuck_as_long_as_members_acknowledge() -> None:
+    topic = pair()
+    for number in range(3, 60):
+        at = number * 3_000
+        topic.bump(at, number)
+        topic.target(at + 500, number - 1)
+        for place, member in enumerate((A, B)):
+            topic.ack(at + 1_000 + place, member, number - 1, (place,))
+    assert not of(findings(topic, EPOCHS), Kind.REBALANCE_STUCK)

@@ -130,3 +130,21 @@ def test_how_long_consumption_stood_still_is_bounded_by_the_barrier_and_unknown_
         topic = topic.sorted()
         topic.generation(7_200_000, 2, both, sync=1_020)
         assert of(findings(topic), Kind.REBALANCE)[-1].stopped_ms_max == most
+
+
+def test_a_worker_that_crashes_again_and_again_storms_though_configurations_move() -> None:
+    topic = Topic()
+    for number in range(1, 25):
+        workers = ["w-1", f"w-2-{number}"] if number % 2 else ["w-1"]
+        worker_generation(topic, number * 10_000, number, workers, connect_assignment(number))
+    assert of(findings(topic), Kind.STORM)
+
+
+def test_partitions_that_were_added_later_are_no_follow_up_of_a_group_that_had_all_there_were() -> None:
+    both = [Client("a-1", (0, 1), rebalance=300_000), Client("b-1", (2, 3), rebalance=300_000)]
+    topic = Topic()
+    topic.generation(0, 1, both, protocol="cooperative-sticky")
+    more = [both[0], replace(both[1], partitions=(2, 3, 4, 5))]
+    topic.generation(240_000, 2, more, protocol="cooperative-sticky")
+    causes = of(findings(topic), Kind.REBALANCE)[-1].causes
+    assert Cause.COOPERATIVE_FOLLOW_UP not in {one.cause for one in causes}

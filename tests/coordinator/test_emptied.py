@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from rebalance_monitor.coordinator.kinds import Kind, Severity
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from tests.coordinator.epochs import SETTINGS, A, B, C, Epochs
@@ -90,3 +92,25 @@ def test_the_offsets_of_a_group_that_was_empty_before_the_monitor_came_are_told_
     found = findings(topic, settings, until=500_000, history=topic.offset)
     (expiring,) = of(found, Kind.OFFSETS_EXPIRING)
     assert expiring.details["expires_at"] == T0 + 610_000
+
+
+def test_offsets_that_are_gone_with_their_group_are_not_said_to_expire() -> None:
+    topic = Topic()
+    topic.commit(1_000, {0: 5})
+    topic.tombstone(5_000)
+    topic.generation(10_000, 2, [])
+    topic.record(20_000, b"\0\2\0\5other", None, "other")
+    settings = DetectionSettings(offsets_retention_ms=600_000, offsets_expiring_ms=120_000)
+    assert not of(findings(topic, settings, until=700_000, history=topic.offset), Kind.OFFSETS_EXPIRING)
+
+
+@pytest.mark.parametrize("cut", [1, 2, 3])
+def test_who_should_always_be_there_and_is_not_is_told_however_history_is_cut(cut: int) -> None:
+    topic = Topic()
+    topic.generation(0, 1, [Client("a-1", (0,))])
+    topic.generation(10_000, 2, [])
+    topic.record(20_000, b"\0\2\0\5other", None, "other")
+    topic.record(30_000, b"\0\2\0\5other", None, "other")
+    told = findings(topic, DetectionSettings(always_on=("g",)), until=5_000, history=cut)
+    live = [one for one in of(told, Kind.GROUP_EMPTY) if not one.history]
+    assert [one.severity for one in live] == [Severity.CRITICAL]

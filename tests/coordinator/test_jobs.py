@@ -57,3 +57,32 @@ def test_a_group_that_was_empty_meanwhile_was_not_restarted_member_by_member() -
 def test_an_application_that_ends_as_soon_as_it_has_begun_on_and_on_is_a_storm(members: int) -> None:
     """It says goodbye each time, as a client does that is closed on the way out."""
     assert len(of(findings(job(runs=12, every=12_000, members=members, pods=False)), Kind.STORM)) >= 1
+
+
+def test_a_group_that_was_stopped_early_twice_and_is_restarted_later_was_restarted() -> None:
+    topic, number, at = Topic(), 0, 0
+    names = [Client(f"m{place}-0", (place,), f"c{place}") for place in range(6)]
+    for _ in range(2):
+        topic.generation(at, number + 1, names)
+        for gone in range(1, 7):
+            topic.generation(at + 15_000 + 500 * gone, number + 1 + gone, names[gone:])
+        number, at = number + 7, at + 28_000
+    topic.generation(at, number + 1, names)
+    for place in range(6):
+        for run, rest in ((0, names[:place] + names[place + 1 :]), (1, names)):
+            names[place] = Client(f"m{place}-{1 + run}", (place,), f"c{place}")
+            at += 10_000
+            topic.generation(at, number + 2 + 2 * place + run, rest if run == 0 else names)
+    found = findings(topic)
+    assert not of(found, Kind.STORM)
+    assert of(found, Kind.ROLLING_RESTART)
+
+
+def test_a_check_that_joins_for_two_seconds_every_twenty_is_a_job() -> None:
+    topic = Topic()
+    for run in range(30):
+        one = Client(f"check-{run}", (0,), "health")
+        topic.generation(run * 20_000, 2 * run + 1, [one])
+        topic.commit(run * 20_000 + 1_990, {0: 5})
+        topic.generation(run * 20_000 + 2_000, 2 * run + 2, [])
+    assert not of(findings(topic), Kind.STORM)

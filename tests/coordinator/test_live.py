@@ -145,6 +145,17 @@ def test_a_group_that_is_empty_by_then_is_not_said_to_be_stable() -> None:
 def test_of_a_group_whose_members_acknowledge_epochs_records_say_that_it_is_stuck() -> None:
     seen = (SeenGroup("g", "Reconciling", "consumer", "consumer"),)
     looks = [replace(look(at, seen=True), groups=seen) for at in range(0, 200_000, 1_000)]
-    for summaries, stuck in (({"g": SUMMARY}, 0), ({}, 1)):
+    known = {"g": {**SUMMARY, "state": "Reconciling"}}
+    # What an old summary says, or none at all, is no sign that records are read.
+    for summaries, stuck in ((known, 0), ({"g": SUMMARY}, 1), ({}, 1)):
         found = Live(SETTINGS, "c1").on_sightings(looks, summaries)
         assert [f.kind for f in found].count(Kind.REBALANCE_STUCK) == stuck
+
+
+def test_a_join_phase_that_begins_again_without_a_generation_leaves_it_stuck() -> None:
+    live, found = Live(SETTINGS, "c1"), []
+    for at in range(0, 400_000, 1_000):
+        state = "CompletingRebalance" if at % 80_000 == 70_000 else "PreparingRebalance"
+        seen = (SeenGroup("g", state, "classic", "consumer"),)
+        found += live.on_sightings([replace(look(at, seen=True), groups=seen)])
+    assert [one.phase for one in found if one.kind is Kind.REBALANCE_STUCK] == ["opened"]
