@@ -31,6 +31,7 @@ from rebalance_monitor.streaming.guard import (
     source_ends,
 )
 from rebalance_monitor.streaming.lanes import Lanes
+from rebalance_monitor.streaming.memory import few_arenas
 from rebalance_monitor.streaming.outputs import Outputs
 from rebalance_monitor.streaming.plan import StatePlan, limit_of, plan_state, told_rebuilt
 from rebalance_monitor.streaming.query import End, NotStartedError, Shape, ended_by_others, start_query, watch
@@ -75,6 +76,7 @@ def run_job(
     if options.available_now and settings.source.max_offsets_per_trigger is not None:
         # Spark's clock source gives its one row to the first of the batches.
         raise ConfigError("`source.max_offsets_per_trigger` does not go with --available-now; leave one out")
+    few_arenas()
     storage = storage_at(settings.storage.path, settings.storage.checkpoint)
     with (
         locked(storage.root),

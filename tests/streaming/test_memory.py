@@ -1,11 +1,14 @@
-"""What Arrow has freed goes back to the system, though buffers between it are still in use."""
+"""What Arrow has freed goes back to the system, and threads share what they free."""
 
 from __future__ import annotations
 
+import ctypes
 import subprocess
 import sys
 
 import pytest
+
+from rebalance_monitor.streaming.memory import ARENAS
 
 RUN = """
 import pyarrow as pa
@@ -49,3 +52,41 @@ def test_a_worker_takes_what_it_holds_for_good_a_few_times_only() -> None:
     """Each time costs what is in a cycle then: it is never freed."""
     done = subprocess.run([sys.executable, "-c", SETTLED], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[2, 20, 200]"
+
+
+HEAPS = """
+import ctypes, re, sys, tempfile, threading
+from rebalance_monitor.streaming.memory import few_arenas
+if sys.argv[1] == "few":
+    few_arenas()
+libc = ctypes.CDLL(None)
+libc.fdopen.restype = libc.malloc.restype = ctypes.c_void_p
+together = threading.Barrier(8)
+
+def work():
+    together.wait()
+    for _ in range(1_000):
+        libc.malloc(ctypes.c_size_t(3_000))
+    together.wait()
+
+threads = [threading.Thread(target=work) for _ in range(8)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+with tempfile.TemporaryFile() as file:
+    stream = libc.fdopen(file.fileno(), b"w")
+    libc.malloc_info(0, ctypes.c_void_p(stream))
+    libc.fflush(ctypes.c_void_p(stream))
+    file.seek(0)
+    print(len(re.findall(rb"<heap nr=", file.read())))
+"""
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_info"), reason="heaps are counted by glibc")
+def test_all_threads_share_two_heaps() -> None:
+    found = {}
+    for how in ("few", "usual"):
+        done = subprocess.run([sys.executable, "-c", HEAPS, how], capture_output=True, text=True, check=True)
+        found[how] = int(done.stdout)
+    assert found["few"] <= ARENAS < found["usual"], found
