@@ -8,8 +8,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import httpx
+import pytest
 
 from rebalance_monitor.dashboard.snapshot import Snapshot, Update
+from rebalance_monitor.dashboard.web.stream import MAX_ROWS
 from tests.dashboard.web import known
 from tests.dashboard.web.serving import served
 
@@ -75,14 +77,18 @@ def test_a_page_that_outlives_the_monitor_is_told_to_start_again_by_the_next_one
             assert (event, data["version"]) == ("reset", after.known.version)
 
 
-def test_a_reader_too_far_behind_is_told_to_start_again() -> None:
+@pytest.mark.parametrize(("groups", "event"), [(1, "change"), (MAX_ROWS, "change"), (MAX_ROWS + 1, "reset")])
+def test_a_reader_far_behind_is_told_what_changed_or_to_start_again_where_that_is_too_much(
+    groups: int, event: str
+) -> None:
     snapshot = Snapshot("lab")
-    for _ in range(600):
-        snapshot.apply(update("a"))
-    with served(snapshot) as client, client.stream("GET", "/api/v1/events?since=1") as answer:
+    for number in range(600):
+        name = f"g{number % groups}"
+        snapshot.apply(Update(groups={name: known.summary(name)}, now=known.T0, wall=known.T0))
+    with served(snapshot) as client, client.stream("GET", "/api/v1/events?since=0") as answer:
         told = events(answer)
         next(told)
-        assert next(told)[0] == "reset"
+        assert next(told)[0] == event
 
 
 def test_the_server_stops_at_once_although_readers_are_connected() -> None:
