@@ -177,23 +177,22 @@ class _Job:
     ) -> tuple[End, Exception | None]:
         writer, told = self.outputs.writer, self.outputs.writer.told.batches
         sight = SightCheck(facts, limited=self.limit is not None)
-        self.speaking.begin()
 
         def on_progress(progress: Mapping[str, Any]) -> bool:
             self.outputs.serving.on_progress(progress)
             return self._judge(progress, sight, watching)
 
         def on_turn() -> bool:
-            self.speaking.turn()
+            self.speaking.require()
             return self._compare(sight, facts, watching) or self._retold(values)
 
         try:
-            try:
+            with self.speaking.listening():
                 query = start_query(self.session, self._shape(facts), writer)
-            except NotStartedError as refused:
-                return (End.STOPPED, None) if self.stop.is_set() else (End.FAILED, refused)
-            log.info("watching", topic=facts.name, partitions=facts.partitions, query=str(query.id))
-            end, error = watch(query, self.stop, on_progress, on_turn)
+                log.info("watching", topic=facts.name, partitions=facts.partitions, query=str(query.id))
+                end, error = watch(query, self.stop, on_progress, on_turn)
+        except NotStartedError as refused:
+            end, error = End.FAILED, refused
         finally:
             writer.pause()
         if end is End.FINISHED:

@@ -1,11 +1,14 @@
 """Tells between batches what cannot wait for one: that there is none, that the brokers are away.
 
 A storage that is away too, or a batch that is being told, may be in the way: then it is told at a later turn.
+While a query runs, the turns are a thread's: the main loop asks the JVM, which may be what stands still.
 """
 
 from __future__ import annotations
 
+import threading
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import structlog
@@ -14,7 +17,7 @@ from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.streaming.query import ERROR
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from rebalance_monitor.streaming.notices import Notices
     from rebalance_monitor.streaming.writer import BatchWriter
@@ -23,6 +26,7 @@ log = structlog.get_logger()
 FIRST_BATCH = 10
 AGAIN_S = 5.0
 """After which it is tried again where the storage failed: a try costs a full round of the sinks."""
+TURN_S = 0.2
 
 
 class Speaking:
@@ -39,7 +43,36 @@ class Speaking:
         self._patience_ms = patience_ms
         self._now = now
         self._is_owed, self._again_at = False, float("-inf")
+        self._judging = threading.Lock()
+        self._failed: Exception | None = None
         self.begin()
+
+    @contextmanager
+    def listening(self, turn_s: float = TURN_S) -> Iterator[None]:
+        """Take a turn every `turn_s` seconds in a thread of its own. What ended that, `require` raises."""
+        done = threading.Event()
+
+        def listen() -> None:
+            while not done.wait(turn_s):
+                try:
+                    self.turn()
+                except Exception as error:  # noqa: BLE001 - raised by require, in the main loop
+                    self._failed = error
+                    return
+
+        thread = threading.Thread(target=listen, name="rebalance-monitor-speaking", daemon=True)
+        self.begin()
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join()
+
+    def require(self) -> None:
+        """Raise what a turn of the thread raised."""
+        if self._failed is not None:
+            raise self._failed
 
     def begin(self) -> None:
         """Count the time without a batch from now on."""
@@ -47,17 +80,19 @@ class Speaking:
 
     def progressed(self) -> None:
         """Take a batch as finished."""
-        self.begin()
-        self._notices.hold(Cause.BEHIND, "")
+        with self._judging:
+            self.begin()
+            self._notices.hold(Cause.BEHIND, "")
 
     def turn(self) -> None:
         """Say that there has been no batch for too long, and what is still to be told; called often."""
-        silent_s = self._now() - self._progressed
-        # The first batch reads all history, which takes what it takes.
-        patience_ms = self._patience_ms * (1 if self._writer.told.batches else FIRST_BATCH)
-        if silent_s * 1000 > patience_ms and not self._notices.condition(Cause.BEHIND):
-            self._notices.hold(Cause.BEHIND, f"no batch was finished for {silent_s:.0f} s")
-            self._is_owed = True
+        with self._judging:
+            silent_s = self._now() - self._progressed
+            # The first batch reads all history, which takes what it takes.
+            patience_ms = self._patience_ms * (1 if self._writer.told.batches else FIRST_BATCH)
+            if silent_s * 1000 > patience_ms and not self._notices.condition(Cause.BEHIND):
+                self._notices.hold(Cause.BEHIND, f"no batch was finished for {silent_s:.0f} s")
+                self._is_owed = True
         self.speak()
 
     def say(self, cause: Cause, why: str) -> None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
+
 from rebalance_monitor.coordinator.causes import Cause
+from rebalance_monitor.lab.node import wait_until
 from rebalance_monitor.streaming.notices import Notices
 from rebalance_monitor.streaming.speaking import AGAIN_S, FIRST_BATCH, Speaking
 from rebalance_monitor.streaming.writer import Told
@@ -72,3 +75,21 @@ def test_the_first_batch_may_take_its_time() -> None:
     clock.now = 11.0 * FIRST_BATCH
     found.turn()
     assert notices.condition(Cause.BEHIND)
+
+
+def test_a_thread_takes_the_turns_while_a_query_runs_and_what_ends_it_is_raised_by_require() -> None:
+    broken = ZeroDivisionError("a sink's own")
+    writer, clock = Writer([True, broken]), Clock()
+    found, notices = speaking(writer, clock)
+    with found.listening(turn_s=0.001):
+        clock.now = 10.5
+        assert wait_until(lambda: writer.asked == 1, 10, 0.01)
+        assert notices.condition(Cause.BEHIND)
+        found.require()
+        found.progressed()
+        clock.now = 21.5
+        assert wait_until(lambda: writer.asked == 2, 10, 0.01)
+    with pytest.raises(ZeroDivisionError, match="own"):
+        found.require()
+    clock.now = 60.0
+    assert writer.asked == 2
