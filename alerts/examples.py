@@ -105,7 +105,12 @@ _MADE: dict[Kind, dict[str, Any]] = {
     Kind.ROLLING_RESTART: {"details": {"restarted": 6, "window_ms": 94_000}, "members_affected": 6},
     Kind.STATIC_MEMBER_REPLACED: {
         "members": (STATIC,),
-        "details": {"instance_id": "orders-2", "previous_member_id": "orders-2-12fe"},
+        "details": {
+            "instance_id": "orders-2",
+            "previous_member_id": "orders-2-12fe",
+            "times": 1,
+            "window_ms": 900_000,
+        },
         "stopped_ms_min": None,
         "stopped_ms_max": None,
     },

@@ -62,7 +62,8 @@ HEADLINES: dict[Kind, Headline] = {
     ),
     Kind.STATIC_MEMBER_REPLACED: Headline(
         "had a static member come back without a rebalance",
-        "Nothing: this is what static membership is for.",
+        "Nothing, if it was restarted: this is what static membership is for. Again and again: see that no "
+        "other process has its group.instance.id, then why it crashes.",
     ),
     Kind.GROUP_MIGRATED: Headline(
         "moved to another group protocol",

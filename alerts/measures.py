@@ -40,7 +40,10 @@ DETAIL_ROWS: dict[Kind, tuple[tuple[str, str], ...]] = {
         ("Worst offender", "{worst_client}, in {worst_share} of them"),
     ),
     Kind.ROLLING_RESTART: (("Restarted", "{restarted} members in {window_ms}"),),
-    Kind.STATIC_MEMBER_REPLACED: (("Instance", "{instance_id}"),),
+    Kind.STATIC_MEMBER_REPLACED: (
+        ("Instance", "{instance_id}"),
+        ("Times", "{times} in {window_ms}"),
+    ),
     Kind.GROUP_MIGRATED: (("Protocol", "from {from} to {to}"),),
     Kind.GROUP_REMOVED: (("Was empty for", "{empty_ms}"),),
     Kind.COORDINATOR_MOVED: (("Coordinator before", "broker {previous_broker}, epoch {previous_epoch}"),),

@@ -24,6 +24,7 @@ from rebalance_monitor.coordinator import (
     skew,
     starts,
     storms,
+    takeovers,
     unsubscribed,
     vacancy,
 )
@@ -209,18 +210,7 @@ def _rewritten(before: GroupState, state: GroupState, after: Membership, scene: 
     found = silence.resolve_gone(change, state, scene)
     for old, now in change.replaced:
         now.host_stale, now.cadence, now.idle, now.joined_at = True, old.cadence, old.idle, scene.ts
-        found.append(
-            scene.find(
-                Kind.STATIC_MEMBER_REPLACED,
-                state,
-                at=scene.ts,
-                member=now.member_id,
-                members=(report.member_entry(now, "replaced"),),
-                members_affected=1,
-                causes=(),
-                details={"instance_id": now.instance_id or "", "previous_member_id": old.member_id},
-            )
-        )
+        found.append(takeovers.told(state, scene, old, now))
     return found
 
 

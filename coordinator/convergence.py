@@ -14,6 +14,7 @@ from rebalance_monitor.coordinator import (
     skew,
     starts,
     storms,
+    takeovers,
     topic_names,
     vacancy,
 )
@@ -240,15 +241,4 @@ def _replacements(state: GroupState, scene: Scene) -> list[Finding]:
         state.departed, state.silences, state.verdicts = [], [], []
         state.newcomers = [name for name in state.newcomers if name != now.member_id]
         now.idle, now.cadence = before.idle, before.cadence
-    return [
-        scene.find(
-            Kind.STATIC_MEMBER_REPLACED,
-            state,
-            at=scene.ts,
-            member=now.member_id,
-            members=(report.member_entry(now, "replaced"),),
-            members_affected=1,
-            details={"instance_id": now.instance_id or "", "previous_member_id": before.member_id},
-        )
-        for before, now in pairs
-    ]
+    return [takeovers.told(state, scene, before, now) for before, now in pairs]

@@ -40,6 +40,9 @@ between its bounds. `stopped_ms` is what commits show: eager members stop for th
 long as commits tell that the barrier was held; at most since the first of those that stayed, and commit when
 idle or steadily, committed last, and not before the join phase can have begun.
 The same generation written again is a static member's return (`static_member_replaced`), never a rebalance.
+From the third time within 15 minutes on it is a warning: a process that crashes and comes back, or two with
+one `group.instance.id`, which fence each other. Where its returns cause rebalances (another assignor was
+chosen, or others came and went) those from the third on count towards a storm.
 
 `rebalance_failed`: every completed join phase uses up a generation number, so a hole between two records that
 were both read live counts rebalances that never produced an assignment. A hole that touches history, a

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 
 
 class Scope(StrEnum):
@@ -66,22 +67,12 @@ class KindSpec:
     scope: Scope
     severity: Severity
     driven_by: DrivenBy
-    phases: bool
     what: str
     details: dict[str, str]
+    phases: bool
 
 
-def _once(
-    scope: Scope, severity: Severity, driven_by: DrivenBy, what: str, details: dict[str, str]
-) -> KindSpec:
-    return KindSpec(scope, severity, driven_by, phases=False, what=what, details=details)
-
-
-def _phased(
-    scope: Scope, severity: Severity, driven_by: DrivenBy, what: str, details: dict[str, str]
-) -> KindSpec:
-    return KindSpec(scope, severity, driven_by, phases=True, what=what, details=details)
-
+_once, _phased = partial(KindSpec, phases=False), partial(KindSpec, phases=True)
 
 _MEMBER_DETAILS = {
     "silence_ms": "last commit of the member to the end of the join barrier, ms",
@@ -198,8 +189,13 @@ KINDS: dict[Kind, KindSpec] = {
         Scope.GROUP,
         Severity.INFO,
         DrivenBy.RECORD,
-        "a static member came back in the same generation: no rebalance",
-        {"instance_id": "the instance id", "previous_member_id": "its member id before"},
+        "a static member came back in the same generation: no rebalance; again and again it is a warning",
+        {
+            "instance_id": "the instance id",
+            "previous_member_id": "its member id before",
+            "times": "how often it has in `window_ms`, at most 20; a warning from 3 on",
+            "window_ms": "the time in which they are counted, ms",
+        },
     ),
     Kind.GROUP_MIGRATED: _once(
         Scope.GROUP,

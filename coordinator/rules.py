@@ -84,8 +84,10 @@ RULES: tuple[Rule, ...] = (
     Rule(
         Kind.STATIC_MEMBER_REPLACED,
         "read",
-        "the same generation again, another member id under the same instance id",
-        "client id and host in the record are the old process's",
+        "the same generation again, another member id under the same instance id; a warning from the third "
+        "time within 15 minutes on",
+        "client id and host in the record are the old process's, so a crash loop looks as two processes do "
+        "that share one instance id",
     ),
     Rule(
         Kind.GROUP_MIGRATED,

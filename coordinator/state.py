@@ -108,7 +108,8 @@ class GroupState(msgspec.Struct, array_like=True, gc=False):
     `migrated`: how many members the group had when it came from the other protocol, until that is reported.
     `subscriptions`: digest of a subscription that members have, or of a pattern -> topics, for `names`.
     `resumed_at`: when a member committed after the whole group had been silent for longer than any of its
-    deadlines. `stands_empty`: that it is empty was told live.
+    deadlines. `stands_empty`: that it is empty was told live. `takeovers`: instance id -> when others
+    lately took its place.
     """
 
     group_type: str = ""
@@ -166,6 +167,7 @@ class GroupState(msgspec.Struct, array_like=True, gc=False):
     subscriptions: dict[str, list[str]] = msgspec.field(default_factory=dict)
     resumed_at: int = -1
     stands_empty: bool = False
+    takeovers: dict[str, list[int]] = msgspec.field(default_factory=dict)
 
 
 @dataclass(slots=True)

@@ -21,7 +21,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator import restarts
+from rebalance_monitor.coordinator import restarts, takeovers
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import CauseEntry, deadline_anchor
 from rebalance_monitor.coordinator.kinds import Kind
@@ -46,12 +46,12 @@ def note_generation(
     state: GroupState, scene: Scene, change: Change, at: int, causes: tuple[CauseEntry, ...]
 ) -> list[Finding]:
     """Note one completed generation, or the Empty that ends one; ms `at` is the end of its join phase."""
-    storm = state.storm
     found = _begin(state, scene, at)
+    flapping = takeovers.again(state, change, at)
     if causes and causes[0].cause is Cause.FIRST_START:
         return found
     left, back = _departed(state, change)
-    code, offender = _classify(storm, replace(change, left=left), causes)
+    code, offender = _classify(state.storm, replace(change, left=left), causes, flapping)
     starting = code is Code.SAME and (at - state.started_at <= START_MS or len(left) < len(change.left))
     if code is None or starting:
         return found
@@ -183,9 +183,12 @@ def _departed(state: GroupState, change: Change) -> tuple[tuple[Member, ...], in
 
 
 def _classify(
-    storm: StormState, change: Change, causes: tuple[CauseEntry, ...]
+    storm: StormState, change: Change, causes: tuple[CauseEntry, ...], flapping: Member | None = None
 ) -> tuple[Code | None, Member | None]:
-    """Code and offender of a generation, code None where it is none of a storm's business."""
+    """Code and offender of a generation, code None where it is none of a storm's business.
+
+    `flapping`: a static member whose place was taken again and again.
+    """
     losses = [int(event[0]) for event in storm.events if event[1] in LOSSES]
     since = losses[0] if losses else NEVER
     for member in change.left:
@@ -196,7 +199,7 @@ def _classify(
         return Code.LOST if faulty else Code.RESTART, change.left[0]
     if change.joined:
         return (Code.RETURN, change.joined[0]) if losses else (None, None)
-    return (None if change.replaced else Code.SAME), None
+    return (None if change.replaced and flapping is None else Code.SAME), flapping
 
 
 def _quiet_at(state: GroupState, quiet_ms: int) -> int:

@@ -127,8 +127,7 @@ class Fold:
     def _remove(self, group: GroupFold, event: Truth) -> None:
         for member in event.members:
             group.members.discard(member)
-            # The log never tells the new id of a static member that was replaced, but how it begins.
-            if any(member.startswith(f"{instance}-") for instance in group.replaced):
+            if _came_back(group, member):
                 group.written.add(member)
             group.changes.append(Change(event.at, self.cause_of(group, event, member), member))
 
@@ -147,6 +146,8 @@ class Fold:
     def replace_static(self, group: GroupFold, event: Truth) -> None:
         """Put a static member's new self in place of the old one."""
         old, *new = event.members
+        if _came_back(group, old):
+            group.written.add(old)
         group.replaced.add(event.reason)
         group.members = (group.members - {old}) | set(new)
         # Outside Stable no record tells of it by itself.
@@ -206,3 +207,8 @@ class Fold:
         }.get(Cause(change.cause))
         if kind is not None:
             self.facts.append(Fact(kind, group.name, generation, change.member, change.at))
+
+
+def _came_back(group: GroupFold, member: str) -> bool:
+    """Whether it replaced another: the log never tells the new id of a static member, but how it begins."""
+    return any(member.startswith(f"{instance}-") for instance in group.replaced)

@@ -6,6 +6,7 @@ import pytest
 
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.kinds import Kind
+from rebalance_monitor.coordinator.takeovers import WINDOW_MS
 from tests.coordinator.classic import BOTH, A, B, causes, two_members
 from tests.coordinator.timeline import Client, P, S, Topic, findings, of
 
@@ -86,7 +87,12 @@ def test_a_static_member_that_comes_back_in_the_same_generation_is_no_rebalance(
     found = findings(topic)
     assert len(of(found, Kind.REBALANCE)) == 1
     (replaced,) = of(found, Kind.STATIC_MEMBER_REPLACED)
-    assert replaced.details == {"instance_id": "s", "previous_member_id": "s-old"}
+    assert replaced.details == {
+        "instance_id": "s",
+        "previous_member_id": "s-old",
+        "times": 1,
+        "window_ms": WINDOW_MS,
+    }
     assert replaced.members[0].host_is_stale
 
 

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import CauseEntry
 from rebalance_monitor.coordinator.kinds import Kind
+from rebalance_monitor.coordinator.takeovers import WINDOW_MS
 from tests.coordinator.epochs import SETTINGS, A, B, C, Epochs, committing, pair
 from tests.coordinator.timeline import P, S, findings, in_batches, of
 
@@ -81,7 +82,12 @@ def test_a_static_member_that_comes_back_without_a_bump_is_replaced_and_no_rebal
     found = findings(topic, SETTINGS)
     assert len(of(found, Kind.REBALANCE)) == 1
     (replaced,) = of(found, Kind.STATIC_MEMBER_REPLACED)
-    assert replaced.details == {"instance_id": "s", "previous_member_id": A}
+    assert replaced.details == {
+        "instance_id": "s",
+        "previous_member_id": A,
+        "times": 1,
+        "window_ms": WINDOW_MS,
+    }
 
 
 def test_a_static_member_that_crashed_expired_also_where_it_is_back_before_the_group_has_converged() -> None:

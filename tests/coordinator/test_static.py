@@ -1,14 +1,18 @@
 """Static members that went: expired, or removed by an administrator, or nobody can say."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rebalance_monitor.cli.replaying import replay_capture
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import CauseEntry, Finding
-from rebalance_monitor.coordinator.kinds import Kind
+from rebalance_monitor.coordinator.kinds import Kind, Severity
+from rebalance_monitor.coordinator.settings import DetectionSettings
+from rebalance_monitor.coordinator.takeovers import AGAIN, WINDOW_MS
 from tests.coordinator.epochs import SETTINGS, Epochs
 from tests.coordinator.epochs import A as ONE
 from tests.coordinator.epochs import B as OTHER
@@ -188,3 +192,80 @@ def test_the_wait_of_a_barrier_that_a_replaced_member_ended_is_not_held_to_be_no
     first = causes(findings(topic.sorted()))
     gone_b = next(one for one in first if one.member_id == "b-1")
     assert gone_b.cause is Cause.STATIC_MEMBER_EXPIRED
+
+
+def returns(times: list[int]) -> list[Finding]:
+    """B comes back under another id at each of these times (ms), in the same generation."""
+    a, b = pair("consumer-g-1")
+    topic = Topic()
+    topic.generation(0, 1, [a, b])
+    for number, at in enumerate(times):
+        again = metadata(1, [a, replace(b, member_id=f"b-{number + 2}")], T0 - 20)
+        topic.record(at, b"\0\2" + text("g"), again)
+    return [one for one in findings(topic.sorted()) if one.kind is Kind.STATIC_MEMBER_REPLACED]
+
+
+@given(st.lists(st.integers(1_000, 60_000), min_size=1, max_size=8))
+def test_an_instance_that_comes_back_again_and_again_is_a_warning_that_says_how_often(
+    waits: list[int],
+) -> None:
+    found = returns([sum(waits[: number + 1]) for number in range(len(waits))])
+    assert [one.details["times"] for one in found] == list(range(1, len(waits) + 1))
+    assert [one.severity for one in found] == [
+        Severity.WARNING if number >= AGAIN else Severity.INFO for number in range(1, len(waits) + 1)
+    ]
+    for number, one in enumerate(found, start=1):
+        assert bool(one.causes) == (number >= AGAIN)
+        assert all(f"came back {number} times" in cause.why for cause in one.causes)
+
+
+@given(st.lists(st.integers(WINDOW_MS // 2, 10**7), min_size=1, max_size=8))
+def test_an_instance_that_comes_back_now_and_then_is_none(waits: list[int]) -> None:
+    found = returns([sum(waits[: number + 1]) for number in range(len(waits))])
+    assert {one.severity for one in found} == {Severity.INFO}
+
+
+def test_restarts_of_several_instances_do_not_add_up() -> None:
+    members = [Client(f"m{i}-0", (i,), "consumer-g-1", instance_id=f"m{i}") for i in range(6)]
+    topic = Topic()
+    topic.generation(0, 1, members)
+    for number in range(6):
+        members[number] = replace(members[number], member_id=f"m{number}-1")
+        topic.record(10_000 * (number + 1), b"\0\2" + text("g"), metadata(1, members, T0 - 20))
+    found = [one for one in findings(topic.sorted()) if one.kind is Kind.STATIC_MEMBER_REPLACED]
+    assert [(one.severity, one.details["times"]) for one in found] == [(Severity.INFO, 1)] * 6
+
+
+def rejoins(times: int, *, of: int = 1) -> list[Finding]:
+    """Every 20 s one of `of` static members is replaced, each time with a rebalance among the same ones."""
+    members = [Client(f"m{i}-0", (i,), "consumer-g-1", instance_id=f"m{i}") for i in range(max(of, 2))]
+    topic = Topic()
+    topic.generation(0, 1, members)
+    for number in range(times):
+        place = number % of
+        members[place] = replace(members[place], member_id=f"m{place}-{number + 1}")
+        topic.generation(60_000 + 20_000 * number, 2 + number, members)
+    return [one for one in findings(topic.sorted()) if one.kind is Kind.STORM]
+
+
+def test_a_static_member_whose_returns_rebalance_its_group_again_and_again_storms_and_is_named() -> None:
+    (storm,) = [one for one in rejoins(8) if one.phase == "opened"]
+    assert storm.details["worst_instance"] == "m0"
+
+
+def test_a_rollout_of_static_members_that_rebalances_is_no_storm() -> None:
+    assert rejoins(8, of=8) == []
+
+
+@pytest.mark.parametrize("family", ["aiokafka", "confluent", "java-range", "kafka-python"])
+def test_two_real_clients_with_one_instance_id_are_a_warning_from_the_third_time_on(family: str) -> None:
+    """aiokafka's fight without end, ten times a second; the others end when they are fenced."""
+    capture = Path(__file__).parents[1] / "fixtures" / "scenarios" / "instances-4.1.1" / "capture"
+    told = [
+        one
+        for one in replay_capture(capture, DetectionSettings())
+        if one.kind is Kind.STATIC_MEMBER_REPLACED and one.group == f"twin-instances.{family}"
+    ]
+    assert {one.details["instance_id"] for one in told} == {"twin"}
+    assert [one.severity for one in told[:AGAIN]] == [Severity.INFO] * (AGAIN - 1) + [Severity.WARNING]
+    assert {one.severity for one in told[AGAIN:]} <= {Severity.WARNING}

@@ -1,0 +1,72 @@
+"""Static members that take the place of a process before them, under the same instance id.
+
+Once is a restart, which is what static membership is for. Again and again is a process that crashes and comes
+back, or two that were given one `group.instance.id`: each fences the other, and both look well from afar. The
+record does not tell which, for its client id and host stay those of the first start.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.coordinator import report
+from rebalance_monitor.coordinator.causes import Cause
+from rebalance_monitor.coordinator.findings import CauseEntry
+from rebalance_monitor.coordinator.kinds import Kind, Severity
+from rebalance_monitor.coordinator.reasons import seconds, who
+
+if TYPE_CHECKING:
+    from rebalance_monitor.coordinator.findings import Finding
+    from rebalance_monitor.coordinator.membership import Change
+    from rebalance_monitor.coordinator.scene import Scene
+    from rebalance_monitor.coordinator.state import GroupState, Member
+
+WINDOW_MS = 900_000
+AGAIN = 3
+"""So many within the window are no restart any more."""
+_KEPT = 20
+
+
+def told(state: GroupState, scene: Scene, before: Member, now: Member) -> Finding:
+    """Report that `now` took the place of `before` without a rebalance; again and again is a warning."""
+    instance = now.instance_id or ""
+    times = _noted(state, instance, scene.ts)
+    again = len(times) >= AGAIN
+    why = (
+        f"instance {instance} came back {len(times)} times in {seconds(scene.ts - times[0])}: its process "
+        "crashes and is started again, or another one has the same group.instance.id"
+    )
+    return scene.find(
+        Kind.STATIC_MEMBER_REPLACED,
+        state,
+        at=scene.ts,
+        member=now.member_id,
+        members=(report.member_entry(now, "replaced"),),
+        members_affected=1,
+        severity=Severity.WARNING if again else None,
+        causes=(CauseEntry(Cause.STATIC_MEMBER_REPLACED, 1.0, why, *who(now)),) if again else (),
+        details={
+            "instance_id": instance,
+            "previous_member_id": before.member_id,
+            "times": len(times),
+            "window_ms": WINDOW_MS,
+        },
+    )
+
+
+def again(state: GroupState, change: Change, at: int) -> Member | None:
+    """Note who was replaced in a rebalance that ended at `at` (ms); return one that is again and again."""
+    found = None
+    for _, now in change.replaced:
+        if len(_noted(state, now.instance_id or "", at)) >= AGAIN:
+            found = now
+    return found
+
+
+def _noted(state: GroupState, instance: str, at: int) -> list[int]:
+    """Note one more of the instance; return when they were, within the window (ms), oldest first."""
+    since = at - WINDOW_MS
+    noted = {name: [time for time in times if since < time <= at] for name, times in state.takeovers.items()}
+    noted[instance] = [*noted.get(instance, ()), at][-_KEPT:]
+    state.takeovers = {name: times for name, times in noted.items() if times}
+    return noted[instance]
