@@ -187,7 +187,7 @@ class _Job:
             return self._compare(sight, facts, watching) or self._retold(values)
 
         try:
-            with self.speaking.listening():
+            with self.speaking.listening(self.stop):
                 query = start_query(self.session, self._shape(facts), writer)
                 log.info("watching", topic=facts.name, partitions=facts.partitions, query=str(query.id))
                 end, error = watch(query, self.stop, on_progress, on_turn)

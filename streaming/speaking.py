@@ -48,12 +48,16 @@ class Speaking:
         self.begin()
 
     @contextmanager
-    def listening(self, turn_s: float = TURN_S) -> Iterator[None]:
-        """Take a turn every `turn_s` seconds in a thread of its own. What ended that, `require` raises."""
+    def listening(self, stop: threading.Event, turn_s: float = TURN_S) -> Iterator[None]:
+        """Take a turn every `turn_s` seconds in a thread of its own, until `stop` is set.
+
+        A job that was asked to stop waits for its last batch, however long, and nobody need know. What a turn
+        raised, `require` raises.
+        """
         done = threading.Event()
 
         def listen() -> None:
-            while not done.wait(turn_s):
+            while not done.wait(turn_s) and not stop.is_set():
                 try:
                     self.turn()
                 except Exception as error:  # noqa: BLE001 - raised by require, in the main loop

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -81,7 +83,7 @@ def test_a_thread_takes_the_turns_while_a_query_runs_and_what_ends_it_is_raised_
     broken = ZeroDivisionError("a sink's own")
     writer, clock = Writer([True, broken]), Clock()
     found, notices = speaking(writer, clock)
-    with found.listening(turn_s=0.001):
+    with found.listening(threading.Event(), turn_s=0.001):
         clock.now = 10.5
         assert wait_until(lambda: writer.asked == 1, 10, 0.01)
         assert notices.condition(Cause.BEHIND)
@@ -93,3 +95,14 @@ def test_a_thread_takes_the_turns_while_a_query_runs_and_what_ends_it_is_raised_
         found.require()
     clock.now = 60.0
     assert writer.asked == 2
+
+
+def test_of_a_job_that_was_asked_to_stop_nobody_is_told_that_its_last_batch_takes_long() -> None:
+    writer, clock, stop = Writer([]), Clock(), threading.Event()
+    found, notices = speaking(writer, clock)
+    stop.set()
+    with found.listening(stop, turn_s=0.001):
+        clock.now = 60.0
+        time.sleep(0.05)
+    found.require()
+    assert (writer.asked, notices.condition(Cause.BEHIND)) == (0, None)
