@@ -41,7 +41,7 @@ class Deadline(NamedTuple):
 
 def upcoming(state: GroupState, member: Member, live_since: int) -> Deadline | None:
     """Return the member's next deadline that was not told yet, None where silence means nothing."""
-    if member.epoch_state == _UNREVOKED:
+    if owes(member):
         since = max(member.acked_at, live_since)
         hidden = member.silent_id or member.rebalance_timeout < 0
         return None if hidden else Deadline(since + member.rebalance_timeout, "rebalance", "unrevoked")
@@ -56,6 +56,11 @@ def upcoming(state: GroupState, member: Member, live_since: int) -> Deadline | N
     timeout = member.session_timeout if idle else max(member.session_timeout, _CADENCES * member.cadence)
     session = Deadline(usual + timeout, "session", "idle" if idle else "traffic")
     return session if not member.silent_id else _poll(member, usual, session)
+
+
+def owes(member: Member) -> bool:
+    """Whether it has partitions or tasks to give up: for that its commits are no sign of life."""
+    return member.epoch_state == _UNREVOKED
 
 
 def under_traffic(member: Member) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator.causes import Cause
+from rebalance_monitor.coordinator.deadlines import owes
 from rebalance_monitor.coordinator.families import FAMILIES
 from rebalance_monitor.coordinator.findings import CauseEntry
 from rebalance_monitor.coordinator.habits import by_hand, cadence, quietness
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.scene import Scene
     from rebalance_monitor.coordinator.state import GroupState, Member
 
-_UNREVOKED = 1
 _FENCE_SLACK_MS = 1_500
 _WAIT_MS = 500
 AWAY = -2
@@ -99,7 +99,7 @@ def _deaf(state: GroupState, member: Member, scene: Scene, seen: Silence) -> Dep
     told = [other.acked_at for other in rest if other.epoch >= state.target_epoch > member.epoch >= 0]
     late = scene.ts - min(told, default=scene.ts)
     beat = member.session_timeout // _LEAST_HEARTBEATS + _WAIT_MS
-    asked = member.instance_id is None and member.epoch_state != _UNREVOKED and not seen.means
+    asked = member.instance_id is None and not owes(member) and not seen.means
     if late < beat or not asked:
         return None
     why = (
@@ -153,7 +153,7 @@ def _fits(member: Member, seen: Silence, early: int) -> bool:
 def _fenced(member: Member, scene: Scene) -> Departure | None:
     """Whether it was removed for not revoking in time, which nothing else looks like."""
     late = scene.ts - member.acked_at - member.rebalance_timeout
-    if member.epoch_state != _UNREVOKED or not 0 <= late <= _FENCE_SLACK_MS:
+    if not owes(member) or not 0 <= late <= _FENCE_SLACK_MS:
         return None
     seen = Silence(
         session=member.session_timeout,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from rebalance_monitor.coordinator import storms, unsubscribed, vacancy
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.commits import goes_on
-from rebalance_monitor.coordinator.deadlines import Deadline, moving, upcoming
+from rebalance_monitor.coordinator.deadlines import Deadline, moving, owes, upcoming
 from rebalance_monitor.coordinator.families import FAMILIES
 from rebalance_monitor.coordinator.findings import CauseEntry, deadline_anchor
 from rebalance_monitor.coordinator.kinds import Kind
@@ -86,8 +86,8 @@ def on_clock(state: GroupState, scene: Scene, now: int, ahead: Watched, shard_ts
 
 
 def on_commit(state: GroupState, scene: Scene, members: list[Member], at: int) -> list[Finding]:
-    """Withdraw the silence of members that have just committed."""
-    return [_resolve(state, scene, m, "withdrawn", at) for m in members if m.silent_id]
+    """Withdraw the silence of members that have just committed, unless it is something else that they owe."""
+    return [_resolve(state, scene, m, "withdrawn", at) for m in members if m.silent_id and not owes(m)]
 
 
 def on_sign(state: GroupState, scene: Scene, member: Member, *, gone: bool) -> list[Finding]:

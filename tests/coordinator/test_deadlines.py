@@ -7,7 +7,7 @@ from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.outputs import GroupOut
 from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
-from tests.coordinator.epochs import SETTINGS, A, B, C, compact, pair
+from tests.coordinator.epochs import SETTINGS, A, B, C, committing, compact, pair
 from tests.coordinator.timeline import T0, P, findings, of
 
 
@@ -43,6 +43,16 @@ def test_a_member_that_acknowledges_in_the_end_was_only_slow() -> None:
     topic.ack(10_200, A, 2, (0,), state=1)
     topic.ack(10_200 + P + 3_000, A, 3, (0,))
     assert of(findings(topic, SETTINGS), Kind.MEMBER_SILENT)[-1].resolution == "withdrawn"
+
+
+def test_one_that_commits_and_gives_nothing_up_is_told_once() -> None:
+    """Commits do not extend its rebalance deadline, and the broker may be late to fence it."""
+    topic = pair()
+    topic.join(10_000, C, 3, ())
+    topic.ack(10_200, A, 2, (0,), state=1)
+    committing(topic, 11_000, 10_200 + P + 30_000, 0)
+    (opened,) = of(findings(topic, SETTINGS), Kind.MEMBER_SILENT)
+    assert (opened.phase, opened.details["deadline"]) == ("opened", "rebalance")
 
 
 def test_the_session_deadline_of_an_epoch_based_group_is_marked_as_assumed() -> None:
