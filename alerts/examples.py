@@ -58,7 +58,8 @@ _STORM = {
     "failed": 3,
     "window_ms": 300_000,
     "threshold": 5,
-    "worst_client": "orders-enricher-7 on 10.1.2.37",
+    "worst_client": "orders-enricher-7",
+    "worst_host": "10.1.2.37",
     "worst_share": 0.79,
 }
 

@@ -37,7 +37,7 @@ DETAIL_ROWS: dict[Kind, tuple[tuple[str, str], ...]] = {
         ("Of them", "{completed} completed, {failed} failed"),
         ("Storm from", "{threshold} on"),
         ("Since it began", "{total} generations"),
-        ("Worst offender", "{worst_client}, in {worst_share} of them"),
+        ("Worst offender", "{worst_client} on {worst_host}, in {worst_share} of them"),
     ),
     Kind.ROLLING_RESTART: (("Restarted", "{restarted} members in {window_ms}"),),
     Kind.STATIC_MEMBER_REPLACED: (

@@ -89,7 +89,7 @@ def _from_capture(group: str, path: Path, settings: "Settings") -> dict[str, Any
     place = Place(shard, shards, leader_epoch=known.leader_epochs.get(shard, -1))
     if dossier.state is None:
         return None
-    return identities_for(settings).explanation(explain(dossier, place, detection), dossier.findings)
+    return identities_for(settings).explanation(explain(dossier, place, detection))
 
 
 def _from_broker(group: str, settings: "Settings") -> dict[str, Any] | None:
@@ -117,8 +117,7 @@ def _from_broker(group: str, settings: "Settings") -> dict[str, Any] | None:
         if dossier.state is None:
             return None
         place, partitions = _asked(admin, dossier, shard, topic.partitions, name)
-        found = explain(dossier, place, detection, partitions)
-        return identities_for(settings).explanation(found, dossier.findings)
+        return identities_for(settings).explanation(explain(dossier, place, detection, partitions))
 
 
 def _read(dossier: "Dossier", batches: "Iterable[pa.RecordBatch]") -> None:

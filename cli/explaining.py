@@ -18,7 +18,7 @@ def write_tables(found: Json, out: TextIO) -> None:
     _section("Members", [_member(one) for one in found["members"]], out)
     _section("What happened, newest first", [_event(one) for one in found["rebalances"]], out)
     _section("Spread", _spread(found["spread"]), out)
-    _section("Advice", found["advice"], out)
+    _section("Advice", [_advice(one) for one in found["advice"]], out)
     out.writelines(f"Note: {note}.\n" for note in found["notes"])
 
 
@@ -95,6 +95,12 @@ def _event(one: Json) -> Json:
 def _cause(cause: Json) -> str:
     who = f" of {cause['client_id']}" if cause["client_id"] else ""
     return f"{cause['cause']}{who} ({cause['confidence']:.2f}): {cause['why']}"
+
+
+def _advice(one: Json) -> Json:
+    who = " ".join(part for part in (one["client_id"], one["host"]) if part)
+    reason = f"{who}: {one['reason']}" if who else one["reason"]
+    return {"about": one["about"], "advice": one["advice"], "reason": reason}
 
 
 def _spread(spread: Json) -> list[Json]:

@@ -38,11 +38,13 @@ _EAGER = frozenset({"range", "roundrobin", "sticky"})
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """One piece of advice: what to do, and the numbers that speak for it."""
+    """One piece of advice: what to do, the numbers that speak for it, and the client that they are of."""
 
     about: str
     advice: str
     reason: str
+    client_id: str | None = None
+    host: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +85,9 @@ def _poll(facts: Facts) -> Iterable[Advice]:
     if near:
         gap, member = max(near, key=lambda found: found[0])
         limit = seconds(member.rebalance_timeout)
-        reason = (
-            f"{member.client_id} went {seconds(gap)} between two commits; max.poll.interval.ms is {limit}"
-        )
-        yield Advice("max.poll.interval.ms", f"raise it to at least {seconds(2 * gap)}, {remedy}", reason)
+        reason = f"{seconds(gap)} between two commits; max.poll.interval.ms is {limit}"
+        more = f"raise it to at least {seconds(2 * gap)}, {remedy}"
+        yield Advice("max.poll.interval.ms", more, reason, member.client_id, member.host)
     elif breached:
         reason = f"{breached} members lately stopped polling for max.poll.interval.ms"
         yield Advice("max.poll.interval.ms", f"raise it above the longest batch, {remedy}", reason)
@@ -169,8 +170,8 @@ def _static(facts: Facts) -> Iterable[Advice]:
         pass
     elif sum(returns[who] for who in again) >= _CHURN:
         client, host = max(again, key=lambda who: returns[who])
-        reason = f"{client} {host} joined {returns[client, host]} times lately, each time with two rebalances"
-        yield Advice("group.instance.id", remedy, reason)
+        reason = f"joined {returns[client, host]} times lately, each time with two rebalances"
+        yield Advice("group.instance.id", remedy, reason, client, host)
     elif restarts:
         reason = f"a rolling restart of {restarts[-1]} members lately: two rebalances for each of them"
         yield Advice("group.instance.id", remedy, reason)

@@ -24,7 +24,7 @@ from rebalance_monitor.coordinator.kinds import Kind, Severity
 from rebalance_monitor.coordinator.measured import Silence
 from rebalance_monitor.coordinator.membership import Change
 from rebalance_monitor.coordinator.ranking import ranked
-from rebalance_monitor.coordinator.reasons import Departure, joined, remember, who
+from rebalance_monitor.coordinator.reasons import Departure, joined, remember, replaced, who
 from rebalance_monitor.coordinator.transitions import SETTLED, Status
 
 if TYPE_CHECKING:
@@ -162,9 +162,7 @@ def _causes(state: GroupState, scene: Scene, change: Change, gone: list[Departur
         return tuple(found + [joined(member, alone=True) for member in change.joined if change.kept])
     found = [cause for departure in gone for cause in departure.causes]
     found += [joined(member, alone=not gone) for member in change.joined]
-    for before, now in change.replaced:
-        why = f"instance {now.instance_id} came back as {now.member_id}, was {before.member_id}"
-        found.append(CauseEntry(Cause.STATIC_MEMBER_REPLACED, 0.9, why, *who(now)))
+    found += [replaced(now) for _, now in change.replaced]
     changed = [member for member in state.members if member.member_id in state.resubscribed]
     why = "it subscribes to other topics"
     found += [CauseEntry(Cause.SUBSCRIPTION_CHANGED, 0.95, why, *who(member)) for member in changed]

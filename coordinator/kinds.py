@@ -82,6 +82,10 @@ _MEMBER_DETAILS = {
     "rebalance": "id of the rebalance or group_empty finding whose causes contain this one",
 }
 
+_WORST = ("worst_client", "worst_host", "worst_member", "worst_instance")
+NAMES_IN_DETAILS = frozenset({*_WORST, "instance_id", "previous_member_id"})
+"""Keys of `details` whose values are names of clients, as `waits_for` is a list of them."""
+
 KINDS: dict[Kind, KindSpec] = {
     Kind.REBALANCE: _once(
         Scope.GROUP,
@@ -124,8 +128,7 @@ KINDS: dict[Kind, KindSpec] = {
             "sightings": "looks in which it was rebalancing",
             "duration_ms": "first to last sighting, ms",
             "threshold_ms": "duration from which a rebalance is stuck, ms",
-            "waits_for": "client ids of the members that have not rejoined, as far as their commits tell: "
-            "suspected, whatever the evidence for the barrier",
+            "waits_for": "client ids of members that have not rejoined, suspected by their commits",
             "waits_for_confidence": "how sure that is",
         },
     ),
@@ -170,7 +173,8 @@ KINDS: dict[Kind, KindSpec] = {
             "failed": "failed generations in the window",
             "window_ms": "length of the window, ms",
             "threshold": "count from which a group storms",
-            "worst_client": "client id, and host, that took part in most of them",
+            "worst_client": "client id that took part in most of them",
+            "worst_host": "its host",
             "worst_member": "newest member id of that client",
             "worst_instance": "its instance id, if it is static",
             "worst_share": "its share of the generations in the window, 0..1",

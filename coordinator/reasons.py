@@ -82,7 +82,7 @@ def causes_of(
     found = [cause for departure in gone for cause in departure.causes]
     found += [joined(member, alone=not gone) for member in change.joined]
     found += _removed_by_admin(change, gone)
-    found += [_replaced(before, now) for before, now in change.replaced]
+    found += [replaced(now) for _, now in change.replaced]
     found += _changed(state, after, change, value_protocol, cst)
     found += _reset(after)
     found += connect.causes(state, after.connect, cst, same=not change.joined and not change.left)
@@ -201,12 +201,12 @@ def why_of(cause: Cause, seen: Silence) -> str:
 def joined(member: Member, *, alone: bool) -> CauseEntry:
     """Make the cause entry of a member that came; `alone`: nobody went in the same barrier."""
     confidence = 0.95 if alone else 0.92
-    return _entry(member, Cause.MEMBER_JOINED, confidence, f"new member id from {member.host or 'its host'}")
+    return _entry(member, Cause.MEMBER_JOINED, confidence, "a new member")
 
 
-def _replaced(before: Member, now: Member) -> CauseEntry:
-    why = f"instance {now.instance_id} came back as {now.member_id}, was {before.member_id}"
-    return _entry(now, Cause.STATIC_MEMBER_REPLACED, 0.9, why)
+def replaced(member: Member) -> CauseEntry:
+    """Make the cause entry of a static member that took the place of a process before it."""
+    return _entry(member, Cause.STATIC_MEMBER_REPLACED, 0.9, "its instance came back under another member id")
 
 
 def _changed(

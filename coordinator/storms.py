@@ -284,9 +284,15 @@ def _worst(storm: StormState) -> Details:
     tally = Counter(str(event[3]) for event in storm.events if event[3])
     if not tally:
         return {}
-    client, count = min(tally.items(), key=lambda item: (-item[1], item[0]))
-    found: Details = {"worst_client": client, "worst_share": round(count / len(storm.events), 2)}
-    named = [event for event in storm.events if event[3] == client and len(event) > _NAMED]
+    worst, count = min(tally.items(), key=lambda item: (-item[1], item[0]))
+    # A client id may hold spaces, an address does not.
+    client, _, host = worst.rpartition(" ")
+    found: Details = {
+        "worst_client": client,
+        "worst_host": host,
+        "worst_share": round(count / len(storm.events), 2),
+    }
+    named = [event for event in storm.events if event[3] == worst and len(event) > _NAMED]
     if named:
         member, instance = map(str, named[-1][_NAMED:])
         found |= {"worst_member": member} | ({"worst_instance": instance} if instance else {})

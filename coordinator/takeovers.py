@@ -33,7 +33,7 @@ def told(state: GroupState, scene: Scene, before: Member, now: Member) -> Findin
     times = _noted(state, instance, scene.ts)
     again = len(times) >= AGAIN
     why = (
-        f"instance {instance} came back {len(times)} times in {seconds(scene.ts - times[0])}: its process "
+        f"it came back {len(times)} times in {seconds(scene.ts - times[0])}: its process "
         "crashes and is started again, or another one has the same group.instance.id"
     )
     return scene.find(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TextIO
 
-    from rebalance_monitor.coordinator.findings import Finding
+    from rebalance_monitor.coordinator.findings import CauseEntry, Finding
 
 COLOURS = {Severity.INFO: "cyan", Severity.WARNING: "yellow", Severity.CRITICAL: "red"}
 CAUSES_SHOWN = 3
@@ -94,5 +94,11 @@ def _generation(finding: Finding) -> str:
 
 def _causes(finding: Finding) -> str:
     shown = [f"{cause.cause.value} {cause.confidence:.0%}" for cause in finding.causes[:CAUSES_SHOWN]]
+    shown[:1] = [one + _who(finding.causes[0]) for one in shown[:1]]
     why = f": {finding.causes[0].why}" if finding.causes and finding.causes[0].why else ""
     return plain(", ".join(shown) + why)
+
+
+def _who(cause: CauseEntry) -> str:
+    host = f" on {cause.host.lstrip('/')}" if cause.host else ""
+    return f" of {cause.client_id}{host}" if cause.client_id else ""

@@ -3,13 +3,12 @@
 Client ids, hosts, member and instance ids are names of machines and often of people. Detection compares the
 real ones, so checkpoints and ledger hold them; files, tables, page, metrics and messages get what this gives,
 and so do the verbs that look at a capture or a broker (`replay`, `explain`, `alerts preview`, `--capture`).
-Sentences of findings name members too, so every name of the finding is replaced in them.
+Names stand in fields of their own (`NAMES_IN_DETAILS` says which of `details`); sentences hold none.
 """
 
 from __future__ import annotations
 
 import hmac
-import re
 import secrets
 from dataclasses import replace
 from hashlib import sha256
@@ -17,12 +16,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from rebalance_monitor.checkpoints.files import replace_file
 from rebalance_monitor.coordinator.findings import CauseEntry, MemberEntry
+from rebalance_monitor.coordinator.kinds import NAMES_IN_DETAILS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Mapping
 
     from rebalance_monitor.checkpoints.places import Place
-    from rebalance_monitor.coordinator.findings import Details, Finding
+    from rebalance_monitor.coordinator.findings import Finding
     from rebalance_monitor.dashboard.quarantine_table import Unreadable
     from rebalance_monitor.streaming.batches import Batch
 
@@ -30,6 +30,7 @@ Entry = TypeVar("Entry", CauseEntry, MemberEntry)
 Mode = Literal["shown", "hashed", "hidden"]
 IDENTIFYING = ("member_id", "client_id", "host", "instance_id")
 LEADERS = ("leader", "previous_leader")
+WAITED_FOR, SEVERAL, NOBODY = "waits_for", ", ", "…"
 KEY_BYTES = 32
 DIGITS = 12
 
@@ -53,13 +54,12 @@ class Identities:
         """Return the finding without real identities."""
         if self._mode == "shown":
             return found
-        text = self._text(_names(found))
         leaders: dict[str, Any] = {name: self._maybe(getattr(found, name)) for name in LEADERS}
         return replace(
             found,
-            causes=tuple(replace(self._entry(cause), why=text(cause.why)) for cause in found.causes),
-            members=tuple(self._entry(member) for member in found.members),
-            details=_told(found.details, text),
+            causes=tuple(map(self._entry, found.causes)),
+            members=tuple(map(self._entry, found.members)),
+            details={name: self._detail(name, value) for name, value in found.details.items()},
             **leaders,
         )
 
@@ -78,25 +78,17 @@ class Identities:
         leader = self._maybe(summary.get("leader"))
         return {**summary, "leader": leader, "member_list": members}
 
-    def explanation(self, found: dict[str, Any], findings: Iterable[Finding]) -> dict[str, Any]:
-        """Return what `explain` says without real identities; `findings`: all that its sentences speak of."""
+    def explanation(self, found: dict[str, Any]) -> dict[str, Any]:
+        """Return what `explain` says without real identities."""
         if self._mode == "shown":
             return found
-        names = {member[name] for member in found["members"] for name in IDENTIFYING}
-        text = self._text(names.union(*map(_names, findings)))
-        rebalances = [
-            {**one, "causes": [{**self._member(cause), "why": text(cause["why"])} for cause in one["causes"]]}
-            for one in found["rebalances"]
-        ]
+        events = [{**one, "causes": list(map(self._member, one["causes"]))} for one in found["rebalances"]]
         return {
             **found,
             "leader": self._maybe(found["leader"]),
             "members": [self._member(member) for member in found["members"]],
-            "rebalances": rebalances,
-            "advice": [
-                {**one, "advice": text(one["advice"]), "reason": text(one["reason"])}
-                for one in found["advice"]
-            ],
+            "rebalances": events,
+            "advice": list(map(self._member, found["advice"])),
         }
 
     def _maybe(self, real: str | None) -> str | None:
@@ -106,16 +98,14 @@ class Identities:
         names: dict[str, Any] = {name: self._maybe(getattr(entry, name)) for name in IDENTIFYING}
         return replace(entry, **names)
 
-    def _member(self, member: dict[str, Any]) -> dict[str, Any]:
-        return {**member, **{name: self._maybe(member.get(name)) for name in IDENTIFYING}}
+    def _member(self, member: Mapping[str, Any]) -> dict[str, Any]:
+        return {**member, **{name: self._maybe(member[name]) for name in IDENTIFYING if name in member}}
 
-    def _text(self, real: Iterable[str | None]) -> Callable[[str], str]:
-        """Return a function that replaces these identities in a sentence, the longest first."""
-        names = sorted((name for name in real if name), key=len, reverse=True)
-        if not names:
-            return lambda text: text
-        pattern = re.compile("|".join(re.escape(name) for name in names))
-        return lambda text: pattern.sub(lambda match: self.name(match[0]) or "…", text)
+    def _detail(self, name: str, value: str | float) -> str | float:
+        if name == WAITED_FOR:
+            names = (self.name(one) or NOBODY for one in str(value).split(SEVERAL))
+            return SEVERAL.join(dict.fromkeys(names))
+        return (self.name(str(value)) or NOBODY) if name in NAMES_IN_DETAILS and value else value
 
 
 SHOWN = Identities("shown")
@@ -141,19 +131,6 @@ def known_identities(key_file: Place) -> Identities:
     return Identities(
         "hashed", key_file.read_bytes() if key_file.exists() else secrets.token_bytes(KEY_BYTES)
     )
-
-
-def _names(found: Finding) -> set[str | None]:
-    """Return every identity in a finding."""
-    entries = (*found.causes, *found.members)
-    return {getattr(entry, name) for entry in entries for name in IDENTIFYING} | {
-        found.leader,
-        found.previous_leader,
-    }
-
-
-def _told(details: Details, text: Callable[[str], str]) -> Details:
-    return {name: text(value) if isinstance(value, str) else value for name, value in details.items()}
 
 
 def _bare(record: Unreadable) -> Unreadable:

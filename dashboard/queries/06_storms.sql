@@ -6,7 +6,7 @@ SELECT group_name AS group_name,
        max(CASE WHEN phase = 'resolved' THEN at_ms END) AS resolved_at,
        (max(CASE WHEN phase = 'resolved' THEN at_ms END) - min(opened_at)) / 1000.0 AS lasted_s,
        max(coalesce(total, count_in_window)) AS generations,
-       max(worst_client) AS worst_client
+       max(concat_ws(' ', worst_client, worst_host)) AS worst_client
 FROM findings
 WHERE kind = 'storm' AND NOT history
 GROUP BY group_name, incident

@@ -201,7 +201,8 @@ def head_of(seen: dict[str, Any]) -> Any:  # noqa: ANN401 - rich's Text, which m
         text.append_text(plain(one["group"] or f"{one['groups_total']} groups", "bold"))
         worst = one["details"].get("worst_client")
         if worst:
-            text.append_text(plain(f" · most involve {worst}"))
+            host = str(one["details"].get("worst_host", "")).lstrip("/")
+            text.append_text(plain(f" · most involve {worst}{f' on {host}' if host else ''}"))
     if len(loud) > 3:  # noqa: PLR2004 - the three above
         text.append(f"\n  and {len(loud) - 3} more", "red")
     return text

@@ -92,8 +92,9 @@ def test_hashes_are_those_of_the_jobs_own_tables(
         job.name("bob-host"),
     }
     assert found["leader"] == job.name("alice-laptop-1")
-    reasons = " ".join(one["reason"] for one in found["advice"])
-    assert f"{job.name('alice-laptop')} went 6.5 s between two commits" in reasons
+    (poll,) = (one for one in found["advice"] if "between two commits" in one["reason"])
+    assert (poll["client_id"], poll["host"]) == (job.name("alice-laptop"), job.name("/10.9.8.7"))
+    assert poll["reason"].startswith("6.5 s between two commits")
     lines = said(("replay", "-o", "jsonl"), capture, capsys, *settings).splitlines()
     named = {member["host"] for line in lines for member in json.loads(line)["members"]}
     assert named == {job.name("/10.9.8.7"), job.name("/10.9.8.6")}

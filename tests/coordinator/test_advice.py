@@ -123,7 +123,8 @@ def test_clients_that_go_and_come_back_are_told_of_static_membership() -> None:
         again = Client(f"m1-{loop}", (1,), "consumer-1", "/10.0.0.1", session=45_000, rebalance=300_000)
         topic.generation(loop * 60_000 + 20_000, number, [usual(0), again])
     (told,) = about(advised(topic), "group.instance.id")
-    assert "consumer-1 /10.0.0.1 joined 4 times" in told["reason"]
+    assert (told["client_id"], told["host"]) == ("consumer-1", "/10.0.0.1")
+    assert "joined 4 times" in told["reason"]
     assert "cooperative-sticky" in about(advised(topic), "partition.assignment.strategy")[0]["advice"]
 
 

@@ -30,7 +30,7 @@ def test_a_crash_loop_is_one_storm_that_names_its_client_and_resolves_after_quie
     assert storm[-1].phase == "resolved"
     assert {found.phase for found in storm[1:-1]} <= {"updated"}
     assert {found.incident for found in storm} == {storm[0].id}
-    assert storm[0].details["worst_client"] == "consumer-2 /10.0.0.2"
+    assert (storm[0].details["worst_client"], storm[0].details["worst_host"]) == ("consumer-2", "/10.0.0.2")
     assert storm[-1].resolution == "quiet"
 
 

@@ -73,7 +73,7 @@ export function told(one) {
   if (one.kind === "storm") {
     const many = d.count ?? d.total;
     const how = d.rule === "sightings" ? "seen rebalancing again and again" : `${many} rebalances in ${duration(d.window_ms)}`;
-    const worst = d.worst_client ? ` · most involve ${d.worst_client} (${share(d.worst_share)})` : "";
+    const worst = d.worst_client ? ` · most involve ${d.worst_client}${d.worst_host ? ` on ${d.worst_host.replace("/", "")}` : ""} (${share(d.worst_share)})` : "";
     return how + worst;
   }
   if (one.kind === "rebalance_stuck") return `one rebalance for ${duration(d.duration_ms)} (threshold ${duration(d.threshold_ms)})`;

@@ -135,7 +135,8 @@ def storm(group: str, at: int, phase: str = "opened", incident: str = "") -> Fin
             "window_ms": 300_000,
             "threshold": 5,
             "rule": "generations",
-            "worst_client": f"{group}-c1 /10.0.0.1",
+            "worst_client": f"{group}-c1",
+            "worst_host": "/10.0.0.1",
             "worst_share": 0.8,
         },
     )
