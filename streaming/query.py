@@ -22,6 +22,7 @@ from rebalance_monitor.cluster.errors import DependencyError
 from rebalance_monitor.streaming.clock import clock_rows
 from rebalance_monitor.streaming.decode import decoded
 from rebalance_monitor.streaming.operator import operated
+from rebalance_monitor.streaming.session import NoJvmError
 
 if TYPE_CHECKING:
     import threading
@@ -185,7 +186,9 @@ def ended_by_others(stop: threading.Event) -> Iterator[None]:
 
     try:
         yield
-    except (Py4JError, ConnectionError) as error:
+    except (Py4JError, ConnectionError, NoJvmError) as error:
+        if not stop.is_set() and isinstance(error, NoJvmError):
+            raise
         if not stop.is_set() and isinstance(error, Py4JJavaError):
             # It answers, and says what is wrong.
             raise JobError(f"Spark failed: {_said(error)}") from error

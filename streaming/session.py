@@ -16,6 +16,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING
 
+from rebalance_monitor.cluster.errors import DependencyError
 from rebalance_monitor.cluster.jars import installed_spark, resolve_spark_kafka
 from rebalance_monitor.cluster.java import find_java
 from rebalance_monitor.config.errors import ConfigError
@@ -80,10 +81,17 @@ LOCAL: dict[str, str] = {
 }
 
 
+class NoJvmError(DependencyError):
+    """Spark's JVM ended before it could be used."""
+
+
 def start_session(
     name: str, overrides: Mapping[str, str], jars: Iterable[Path], environment: Mapping[str, str] = os.environ
 ) -> SparkSession:
-    """Start Spark, or join the platform's session. Raises DependencyError where no fitting Java is found."""
+    """Start Spark, or join the platform's session.
+
+    Raises DependencyError where no fitting Java is found, NoJvmError where it does not get that far.
+    """
     from pyspark.sql import SparkSession  # noqa: PLC0415 - heavy, and an optional dependency
 
     local = not is_platform(environment)
@@ -93,6 +101,7 @@ def start_session(
     with (
         _own_signals(),
         _own_output(),
+        _named(),
         secrets_in_a_file(settings) if local else nullcontext(settings) as public,
     ):
         session = SparkSession.builder.appName(name).config(map=public).getOrCreate()
@@ -192,6 +201,25 @@ def _property(value: str) -> str:
     return "".join(
         chr(unit) if chr(unit).isascii() and chr(unit).isalnum() else f"\\u{unit:04x}" for unit in units
     )
+
+
+@contextmanager
+def _named() -> Iterator[None]:
+    """Name a JVM that ends before it is there. Raises NoJvmError."""
+    from py4j.protocol import Py4JError, Py4JJavaError  # noqa: PLC0415 - comes with pyspark
+    from pyspark.errors import PySparkRuntimeError  # noqa: PLC0415 - heavy, and an optional dependency
+
+    try:
+        yield
+    except (PySparkRuntimeError, Py4JError, ConnectionError) as error:
+        runs = isinstance(error, PySparkRuntimeError) and "JAVA_GATEWAY" not in str(error)
+        if runs or isinstance(error, Py4JJavaError):
+            raise
+        raise NoJvmError(
+            "Spark's JVM ended before it could be used.",
+            "What it said stands above; see its heap and options (`spark.driver.memory` and "
+            f"`{JAVA_OPTIONS}`, under `spark:`) and the memory of this machine.",
+        ) from error
 
 
 @contextmanager

@@ -26,7 +26,7 @@ from rebalance_monitor.dashboard.table_files import files
 from rebalance_monitor.lab.job import Job
 from rebalance_monitor.lab.node import wait_until
 from rebalance_monitor.streaming.storage import Storage
-from tests.streaming.undisturbed import both, findings_of_topic, record_driven, require_by_looks
+from tests.streaming.undisturbed import both, findings_of_topic, left_open, record_driven, require_by_looks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 PATIENCE_S = float(os.environ.get("CHAOS_PATIENCE_S", "240"))
 OFFSETS = "__consumer_offsets"
 TOPIC = "chaos"
+# What the command lines of Spark's Python workers and of its JVM hold.
+WORKERS, JVM = "-m rebalance_monitor.streaming.daemon", "org.apache.spark.deploy.SparkSubmit"
 
 
 def of_faults(limit_s: float) -> list[pytest.MarkDecorator]:
@@ -123,6 +125,7 @@ class Rig:
         told, expected = both(self.told(), found, self.groups)
         assert told == expected
         require_by_looks(self.told())
+        assert wait_until(lambda: not left_open(self.told()), PATIENCE_S, 0.5), left_open(self.told())
         ids = [finding.id for finding in self.told()]
         assert len(set(ids)) == len(ids)
         # Of a batch that is being written one has it first.
@@ -158,6 +161,19 @@ class ChaosJob(Job):
         """End driver, JVM and workers with no chance to say a word."""
         os.killpg(self.pid, signal.SIGKILL)
 
+    def jvms(self) -> list[int]:
+        """Spark's JVM, as soon as it is there."""
+        return [pid for pid in self.below() if JVM in command_line(pid)]
+
+    def rest(self) -> list[int]:
+        """What is left of the job's processes, whoever is dead."""
+        return [pid for pid in of_session(self.pid) if pid != self.pid]
+
+    @property
+    def code(self) -> int | None:
+        """The exit code of the driver, None while it runs; less than 0 where a signal ended it."""
+        return self._process.poll()
+
     @property
     def log(self) -> str:
         return (self._folder / "monitor.log").read_text(errors="replace")
@@ -170,7 +186,7 @@ class ChaosJob(Job):
     def python_workers(self) -> list[int]:
         """Spark's Python workers: children of the daemon, itself a child of the JVM."""
         tree, below = children(), self.below()
-        daemons = [pid for pid in below if "rebalance_monitor.streaming.daemon" in command_line(pid)]
+        daemons = [pid for pid in below if WORKERS in command_line(pid)]
         return [pid for pid in daemons if any(pid in tree.get(daemon, []) for daemon in daemons)]
 
     def executors(self) -> list[int]:
@@ -235,11 +251,24 @@ def inject(bootstrap: str, records: Sequence[Record]) -> None:
 
 def children() -> dict[int, list[int]]:
     found: dict[int, list[int]] = {}
+    for pid, (_, parent, *_) in processes().items():
+        found.setdefault(int(parent), []).append(pid)
+    return found
+
+
+def of_session(session: int) -> list[int]:
+    """The processes of a session that are no zombies."""
+    return [
+        pid for pid, (state, _, _, its, *_) in processes().items() if int(its) == session and state != "Z"
+    ]
+
+
+def processes() -> dict[int, list[str]]:
+    """Process id -> state, parent, process group, session, and what else /proc has."""
+    found: dict[int, list[str]] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError, ValueError):
-            text = path.read_text()
-            parent = int(text.rpartition(")")[2].split()[1])
-            found.setdefault(parent, []).append(int(path.parent.name))
+            found[int(path.parent.name)] = path.read_text().rpartition(")")[2].split()
     return found
 
 

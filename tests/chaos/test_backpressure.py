@@ -18,7 +18,7 @@ from rebalance_monitor.coordinator.findings import LATE_AFTER_MS
 from rebalance_monitor.decoders import coordinator_partition
 from rebalance_monitor.lab.broker import LabBroker
 from rebalance_monitor.lab.node import wait_until
-from tests.chaos.rig import PATIENCE_S, Rig, command_line, of_faults
+from tests.chaos.rig import JVM, PATIENCE_S, WORKERS, Rig, command_line, of_faults
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,9 +31,6 @@ LIVELY = ("before", "held", "after")
 PARTITIONS, GROUPS, PER_S, REBALANCES = 50, 200, 4_000, 5
 # How long the workers stand still after the member that must be told late.
 HELD_S = LATE_AFTER_MS / 1_000 + 15
-
-
-WORKERS, JVM = "-m rebalance_monitor.streaming.daemon", "org.apache.spark.deploy.SparkSubmit"
 
 
 @contextmanager

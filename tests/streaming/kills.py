@@ -1,4 +1,7 @@
-"""A job whose driver, JVM and workers are killed (SIGKILL) at random moments, and where in its life that was.
+"""A job that is killed (SIGKILL) at random moments, who of it, and where in its life that was.
+
+All of it at once, as a container is ended; its driver alone, of which the JVM must take notice; or its JVM
+alone, as the kernel does where memory is short, with which the driver must end.
 
 Short lives are killed at a moment drawn from the start of the process on, over somewhat more than a start
 took last: while it starts, recovers its state, or runs a batch again. Long ones commit a batch first, so that
@@ -7,10 +10,14 @@ the job gets on however slow the machine is.
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from collections import Counter
+from itertools import cycle
 from typing import TYPE_CHECKING, NamedTuple
 
+from rebalance_monitor.cli.exit_codes import ExitCode
 from rebalance_monitor.lab.node import wait_until
 
 if TYPE_CHECKING:
@@ -29,6 +36,7 @@ STARTS = "before the query ran"
 FIRST = "in the first batch"
 AGAIN = "in a first batch that had begun in another life"
 AFTER = "after a batch"
+ALL, DRIVER, THE_JVM = "all of it", "its driver", "its JVM"
 
 
 class Reached(NamedTuple):
@@ -48,12 +56,14 @@ def reached(job: ChaosJob) -> Reached:
 
 
 class Kills:
-    """Starts the job and kills it. `stages` counts where in its life each kill fell."""
+    """Starts the job and kills it; counts where in its life each kill fell, and whom it hit."""
 
     def __init__(self, job: ChaosJob, dice: random.Random, patience_s: float) -> None:
         self._job, self._dice, self._patience_s = job, dice, patience_s
         self._start_s = START_S
         self.stages: Counter[str] = Counter()
+        self.victims: Counter[str] = Counter()
+        self._turns = cycle((THE_JVM, DRIVER, ALL))
 
     def early(self) -> None:
         """Kill it at a random moment of its start, or shortly after."""
@@ -77,8 +87,19 @@ class Kills:
 
     def _kill(self, before: Reached) -> None:
         self._job.require()
-        self._job.kill()
+        jvms = self._job.jvms()
+        # None is there at the beginning.
+        victim = next(self._turns) if jvms else ALL
+        if victim is ALL:
+            self._job.kill()
+        else:
+            os.kill(jvms[0] if victim is THE_JVM else self._job.pid, signal.SIGKILL)
         assert wait_until(lambda: not self._job.alive, self._patience_s)
+        if victim is THE_JVM:
+            assert self._job.code == ExitCode.UNREACHABLE, self._job.log
+        # Nobody is left who writes on.
+        assert wait_until(lambda: not self._job.rest(), self._patience_s), victim
+        self.victims[victim] += 1
         self.stages[self._stage(before)] += 1
 
     def _stage(self, before: Reached) -> str:

@@ -26,10 +26,17 @@ from tests.alerts.sinks.fakes import WebhookFake
 from tests.chaos.rig import PATIENCE_S as CHAOS_PATIENCE_S
 from tests.chaos.rig import ChaosJob
 from tests.streaming import notified
-from tests.streaming.kills import AFTER, Kills
+from tests.streaming.kills import AFTER, ALL, DRIVER, THE_JVM, Kills
 from tests.streaming.test_end_to_end import PATIENCE_S as SPARK_PATIENCE_S
 from tests.streaming.test_end_to_end import Members, told
-from tests.streaming.undisturbed import Decided, both, findings_of_topic, record_driven, require_by_looks
+from tests.streaming.undisturbed import (
+    Decided,
+    both,
+    findings_of_topic,
+    left_open,
+    record_driven,
+    require_by_looks,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -106,6 +113,7 @@ def test_kills_at_any_moment_lose_nothing_double_nothing_and_tell_nothing_twice(
             groups = {GROUP, *names}
             wait_until(lambda: covers(*both(told(job), found, groups)), PATIENCE_S)
             assert wait_until(lambda: notified.none_open(hook), PATIENCE_S)
+            assert wait_until(lambda: not left_open(told(job)), PATIENCE_S), left_open(told(job))
             job._process.terminate()
             job._process.wait(PATIENCE_S)
         must = {*loops[0].names, *loops[1].names}
@@ -114,9 +122,11 @@ def test_kills_at_any_moment_lose_nothing_double_nothing_and_tell_nothing_twice(
         assert ours == expected
         require_by_looks(told(job))
         require_no_doubles(job)
+        require_resumed(job)
         notified.require_told_once(hook, found, must, {*loops[2].names})
     assert kills.stages.total() == KILLS
     assert 0 < kills.stages[AFTER] < KILLS
+    assert kills.victims.keys() == {ALL, DRIVER, THE_JVM}
 
 
 def kill_again_and_again(
@@ -141,11 +151,18 @@ def say(kills: Kills, hook: WebhookFake, must: set[str], may: set[str]) -> None:
     threads = notified.told_to(hook)
     heard = {group for told_of in threads.values() for group in told_of.groups}
     sys.stdout.write(f"\nwhere {kills.stages.total()} kills fell: {dict(kills.stages)}\n")
+    sys.stdout.write(f"whom they hit: {dict(kills.victims)}\n")
     sys.stdout.write(
         f"incidents told: {len(must & heard)} of {len(must)} that must be, {len(may & heard)} of {len(may)} "
         f"that may be; {len(threads)} threads, {len(hook.calls)} notifications, of which "
         f"{notified.repeated(threads.values())} again with the same key\n"
     )
+
+
+def require_resumed(job: ChaosJob) -> None:
+    """No state was given up for another one: each life went on with what the one before had committed."""
+    assert [path.name for path in job.storage.glob("state/*")] == ["1"]
+    assert not [one for one in told(job) if one.details.get("cause") == "state_rebuilt"]
 
 
 def require_no_doubles(job: ChaosJob) -> None:

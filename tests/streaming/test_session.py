@@ -55,3 +55,22 @@ def test_secrets_reach_spark_whole_but_no_command_line_and_results_have_no_limit
         timeout=300,
     )
     assert done.stdout.splitlines()[-1:] == ['["0", true, false, true]'], done.stderr[-2000:]
+
+
+@pytest.mark.spark
+def test_a_jvm_that_cannot_start_is_named_with_what_to_look_at() -> None:
+    asks = """
+import sys
+from rebalance_monitor.streaming.session import NoJvmError, start_session
+try:
+    start_session("t", {"spark.driver.extraJavaOptions": "-XX:+UseParallelGC -XX:+UseSerialGC"}, [])
+except NoJvmError as error:
+    sys.exit(f"named: {error}")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", asks], capture_output=True, text=True, check=False, timeout=300
+    )
+    told = done.stderr.partition("named: ")[2]
+    assert "Spark's JVM ended before it could be used." in told, done.stderr[-2000:]
+    assert "spark.driver.extraJavaOptions" in told
+    assert "garbage collectors" in done.stderr

@@ -61,6 +61,23 @@ def both(
     return record_driven(told, groups, looked), record_driven(found, groups, looked)
 
 
+def left_open(told: Sequence[Finding]) -> list[tuple[str, str]]:
+    """Group and kind of what the probe or the clock opened of a group and nothing has ended.
+
+    But offsets that are about to expire: these go on as long as the group is empty.
+    """
+    over = {finding.incident for finding in told if finding.phase == "resolved"}
+    return [
+        (finding.group or "", finding.kind.value)
+        for finding in told
+        if finding.phase == "opened"
+        and finding.scope is Scope.GROUP
+        and KINDS[finding.kind].driven_by is not DrivenBy.RECORD
+        and finding.kind is not Kind.OFFSETS_EXPIRING
+        and finding.incident not in over
+    ]
+
+
 def require_by_looks(told: Sequence[Finding]) -> None:
     """Where looks timed a barrier what they say of the member stands beside it, once, if they are sure."""
     for rebalance in told:
