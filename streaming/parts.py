@@ -11,6 +11,7 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from rebalance_monitor.checkpoints.ledger import LedgerError
 from rebalance_monitor.coordinator.epochs import GROUP_TYPES
 from rebalance_monitor.coordinator.live import Live
 from rebalance_monitor.coordinator.outputs import read_until
@@ -81,7 +82,17 @@ class Parts:
         return bool(self._rebuilt.snapshot())
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Take the states of the parts from `snapshot`."""
+        """Take the states of the parts from `snapshot`. Raises LedgerError."""
+        try:
+            self._restore(snapshot)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise LedgerError(
+                f"What the ledger remembers of groups and incidents cannot be read ({error}). Another "
+                "version wrote it, or it is damaged: run that version, restore ledger/snapshot.json from a "
+                "backup, or move the whole storage folder away and start afresh."
+            ) from error
+
+    def _restore(self, snapshot: Snapshot) -> None:
         # Copies, because the parts change what they are given and the snapshot must stay as committed.
         self._rollup = RollUp(self._settings, self._cluster, deepcopy(snapshot.rollup))
         self._live = Live(self._settings, self._cluster, deepcopy(snapshot.live))
