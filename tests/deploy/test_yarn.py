@@ -16,6 +16,7 @@ import yaml
 
 pytest.importorskip("pyspark")
 
+from rebalance_monitor.checkpoints.manifest import read_manifest
 from rebalance_monitor.cluster.ivy import spark_jars_folder
 from rebalance_monitor.cluster.jars import installed_spark, resolve_spark_kafka
 from rebalance_monitor.cluster.java import find_java
@@ -139,6 +140,11 @@ def test_a_job_on_yarn_survives_its_executor_its_master_and_its_end(
     job.submit()
     rig.await_told(lambda f: f.group == "yarn-c", PATIENCE_S)
     rig.require_truth()
+    # Neither gave up the state for another one.
+    manifest = read_manifest(rig.job.storage / "manifest.json")
+    assert manifest is not None
+    assert manifest.generation == 1
+    assert not [f for f in rig.told() if f.details.get("cause") == "state_rebuilt"]
     job.kill()
     assert wait_until(lambda: not job.masters(), 60)
 
