@@ -61,6 +61,8 @@ def stop_on_signals() -> threading.Event:
             raise KeyboardInterrupt
         stop.set()
 
-    signal.signal(signal.SIGTERM, ask)
-    signal.signal(signal.SIGINT, ask)
+    # Another thread may set none: there whoever started it stops the process.
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, ask)
+        signal.signal(signal.SIGINT, ask)
     return stop

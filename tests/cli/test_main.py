@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import click
@@ -13,7 +14,8 @@ import yaml
 
 from rebalance_monitor.cli import verbs
 from rebalance_monitor.cli.exit_codes import ExitCode
-from rebalance_monitor.cli.main import cli, run
+from rebalance_monitor.cli.main import cli, main, run
+from rebalance_monitor.cli.run import stop_on_signals
 from rebalance_monitor.cluster.errors import BrokerUnreachableError, DependencyError
 from rebalance_monitor.config.errors import ConfigError
 
@@ -123,6 +125,26 @@ def test_a_verb_says_its_exit_code_by_its_result(code: int, monkeypatch: pytest.
     command = click.Command("fine", callback=lambda: code)
     monkeypatch.setattr(cli, "get_command", lambda _context, _name: command)
     assert run(["fine"]) == code
+
+
+def test_the_entry_point_returns_where_all_is_fine_and_exits_with_the_code_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Databricks takes any exit of a wheel's task for a failure."""
+    for code in (0, 1):
+        command = click.Command("fine", callback=lambda code=code: code)
+        monkeypatch.setattr(cli, "get_command", lambda _context, _name, command=command: command)
+        monkeypatch.setattr(sys, "argv", ["rebalance-monitor", "fine"])
+        if code:
+            with pytest.raises(SystemExit, match="1"):
+                main()
+        else:
+            assert main() is None  # type: ignore[func-returns-value]
+
+
+def test_signals_are_left_alone_off_the_main_thread() -> None:
+    with ThreadPoolExecutor(1) as other:
+        assert not other.submit(stop_on_signals).result().is_set()
 
 
 def test_a_reader_that_goes_away_gets_no_traceback() -> None:
