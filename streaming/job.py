@@ -36,7 +36,7 @@ from rebalance_monitor.streaming.outputs import Outputs
 from rebalance_monitor.streaming.plan import StatePlan, limit_of, plan_state, told_rebuilt
 from rebalance_monitor.streaming.query import End, NotStartedError, Shape, ended_by_others, start_query, watch
 from rebalance_monitor.streaming.session import kafka_jars, shuffle_partitions, start_session
-from rebalance_monitor.streaming.settings import detection_settings
+from rebalance_monitor.streaming.settings import assumed, detection_settings
 from rebalance_monitor.streaming.source import topic_source
 from rebalance_monitor.streaming.speaking import Speaking
 from rebalance_monitor.streaming.step import Plan
@@ -87,6 +87,9 @@ def run_job(
         if facts is None:
             return 0
         detection = detection_settings(settings.detection, admin)
+        if names := assumed(detection):
+            # An older broker does not have them all; others may lack a permission.
+            log.info("Kafka's defaults are assumed, see doctor for DescribeConfigs", of=names)
         with usable(storage.root):
             state = plan_state(storage, facts, settings, rebuild=options.rebuild_state)
             plan = Plan(detection, facts.cluster_id, state.manifest.catching_up)

@@ -92,6 +92,11 @@ def told_again(
     return replace(settings, **told)
 
 
+def assumed(settings: DetectionSettings) -> list[str]:
+    """Name the thresholds that are Kafka's defaults because neither configuration nor brokers told them."""
+    return sorted(set(BROKER_VALUES) - set(settings.known))
+
+
 def _severity(override: detection.SeverityOverride) -> SeverityOverride:
     try:
         kind = Kind(override.kind)

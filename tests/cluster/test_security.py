@@ -130,6 +130,18 @@ def test_the_job_reads_with_the_least_permissions(broker: SecuredBroker, tmp_pat
 
 
 @pytest.mark.spark
+def test_the_job_reads_with_the_two_grants_it_cannot_do_without_and_says_what_it_assumes(
+    broker: SecuredBroker, tmp_path: Path
+) -> None:
+    broker.allow("read", "group prefix")
+    done = verb(tmp_path, broker.scram(), "run", "--available-now")
+    assert done.returncode == 0, done.stderr
+    lines = (tmp_path / "data" / "findings.jsonl").read_text().splitlines()
+    assert {(f.group, f.kind.value) for f in map(from_json, lines)} >= {("orders", "rebalance")}
+    assert "DescribeConfigs" in done.stderr
+
+
+@pytest.mark.spark
 def test_doctor_with_the_least_permissions_has_nothing_to_say(broker: SecuredBroker, tmp_path: Path) -> None:
     broker.allow(*LEAST)
     done = verb(tmp_path, broker.scram(), "doctor", "-o", "json")
