@@ -82,16 +82,32 @@ def compared(places: Mapping[int, Mark], ends: Mapping[int, int]) -> dict[int, K
 
 
 def marked(
-    places: Mapping[int, Mark], read: Mapping[int, int], epochs: Mapping[int, int], kept: Mapping[int, Kept]
+    places: Mapping[int, Mark],
+    read: Mapping[int, int],
+    epochs: Mapping[int, int],
+    kept: Mapping[int, Kept],
+    ends: Mapping[int, int],
 ) -> dict[int, Mark]:
     """Return the marks after a look.
 
-    read: next offsets to read, from before the leaders were asked for their `epochs`. The mark of a partition
-    that was cut, or whose new leader has not answered, stays as it is.
+    read: next offsets to read, from before the leaders were asked for their `epochs` and `ends`. The mark of
+    a partition that was cut, or whose new leader has not answered, stays as it is.
     """
     stay = {p for p in to_ask(places, epochs) if p not in kept or kept[p].is_cut}
+    # What its leader does not have was read while others led.
+    stay |= {p for p, position in read.items() if ends.get(p, position) < position}
     told = {p: position for p, position in read.items() if epochs.get(p, UNTOLD) != UNTOLD and p not in stay}
     return {**places, **{p: Mark(epochs[p], position) for p, position in told.items()}}
+
+
+def noted(places: Mapping[int, Mark], cut: Mapping[int, int], epochs: Mapping[int, int]) -> dict[int, Mark]:
+    """Return the marks where partitions were found `cut` (partition -> next offset read) by their ends.
+
+    Ends tell no more once the topic has grown: with these marks its leaders do. `epochs`: of leaders that had
+    what was read, as far as told, for partitions without a mark.
+    """
+    known = {p: places[p].epoch if p in places else epochs.get(p, 0) for p in cut}
+    return {**places, **{p: Mark(max(epoch, 0), cut[p]) for p, epoch in known.items()}}
 
 
 def read_marks(path: Place) -> Marks:

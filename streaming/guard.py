@@ -28,6 +28,14 @@ SHOWN = 5
 PATIENCE = 2
 
 
+class CutError(ManifestError):
+    """The topic lost what was `read` of some partitions (partition -> next offset)."""
+
+    def __init__(self, told: str, read: Mapping[int, int]) -> None:
+        super().__init__(told)
+        self.read = dict(read)
+
+
 class BlindError(DependencyError):
     """The source delivers nothing, or not everything, of what the brokers have."""
 
@@ -65,7 +73,7 @@ def require_same(before: TopicFacts, now: TopicFacts) -> None:
 
 
 def require_uncut(read: Mapping[int, int], facts: TopicFacts) -> None:
-    """Raise ManifestError where partitions lost what was `read` (partition -> next offset).
+    """Raise CutError where partitions lost what was `read` (partition -> next offset).
 
     They end below it, or a new leader has written other records there.
     """
@@ -73,10 +81,11 @@ def require_uncut(read: Mapping[int, int], facts: TopicFacts) -> None:
     replaced = {p: (kept.read, kept.end) for p, kept in facts.kept.items() if kept.is_cut}
     cut = [f"{p} (read up to {end}, kept to {left})" for p, (end, left) in sorted((replaced | short).items())]
     if cut:
-        raise ManifestError(
+        told = (
             f"{facts.name} lost records at the end of {len(cut)} partition(s): {', '.join(cut[:SHOWN])}. A "
             f"leader without them was elected, or the topic was restored. {REBUILD}"
         )
+        raise CutError(told, {p: end for p, (end, _) in (replaced | short).items()})
 
 
 def removed_unread(read: Mapping[int, int], begins: Mapping[int, int]) -> dict[int, int]:

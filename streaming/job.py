@@ -169,7 +169,7 @@ class _Job:
         watching = TopicWatch(properties, source.topic, source.refresh_seconds, self.leaders)
         with watching, values:
             while asked is not None:
-                watching.begin()
+                watching.begin(asked)
                 end, error = self._run_query(asked, watching, values)
                 if end in {End.STOPPED, End.FINISHED} or (error is not None and self._gives_up(error)):
                     return

@@ -28,10 +28,10 @@ from rebalance_monitor.checkpoints.manifest import (
 from rebalance_monitor.checkpoints.places import place_at
 from rebalance_monitor.checkpoints.spark_log import SparkLog, read_spark_log
 from rebalance_monitor.checkpoints.versions import CODEC_VERSION
-from rebalance_monitor.streaming.epochs import Marks, write_marks
-from rebalance_monitor.streaming.guard import has_read, removed_unread, require_uncut
+from rebalance_monitor.streaming.epochs import Marks, read_marks, write_marks
+from rebalance_monitor.streaming.guard import CutError, has_read, removed_unread, require_uncut
 from rebalance_monitor.streaming.session import shuffle_partitions
-from rebalance_monitor.streaming.topic import TopicFacts
+from rebalance_monitor.streaming.topic import TopicFacts, note_cut
 
 if TYPE_CHECKING:
     from rebalance_monitor.checkpoints.places import Place
@@ -190,7 +190,13 @@ def _resumed(
     ledger = Ledger(storage.ledger).load()
     told = ledger.on_topic(facts.id, facts.cluster_id).positions
     furthest = {p: last + 1 for p, last in told.items()} | spark_log.read(facts.name)
-    require_uncut(furthest, facts)
+    try:
+        require_uncut(furthest, facts)
+    except CutError as cut:
+        # Leaders that lead now had it not.
+        before = {p: epoch - 1 for p, epoch in facts.epochs.items()}
+        note_cut(storage.leaders, read_marks(storage.leaders), cut.read, facts.id, before)
+        raise
     return StatePlan(
         stored.grown(found),
         storage.checkpoint(number),

@@ -5,6 +5,7 @@ The topic is created by the first consumer group: a cluster without one has none
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -17,13 +18,14 @@ from rebalance_monitor.streaming.epochs import (
     believed,
     compared,
     marked,
+    noted,
     read_marks,
     to_ask,
     write_marks,
 )
+from rebalance_monitor.streaming.guard import CutError
 
 if TYPE_CHECKING:
-    import threading
     from collections.abc import Mapping
 
     from rebalance_monitor.checkpoints.places import Place
@@ -119,11 +121,19 @@ class TopicWatch(Asking):
         self._marks = read_marks(leaders)
         self._reading = Reading({}, 0)
         self._look: Look | None = None
+        self._facts: TopicFacts | None = None
+        self._marking = threading.Lock()
 
-    def begin(self) -> None:
+    def begin(self, facts: TopicFacts) -> None:
         """Say that a query begins: what was seen of the one before it means nothing any more."""
-        self._reading = Reading({}, 0)
-        self._look = None
+        self._facts, self._reading, self._look = facts, Reading({}, 0), None
+
+    def __exit__(self, *reason: object) -> None:
+        super().__exit__(*reason)
+        error = reason[1]
+        if isinstance(error, CutError) and self._facts is not None:
+            with self._marking:
+                note_cut(self._leaders, self._marks, error.read, self._facts.id, self._facts.epochs)
 
     def has_read(self, ends: Mapping[int, int]) -> None:
         """Say how far the batch just done has read."""
@@ -140,9 +150,22 @@ class TopicWatch(Asking):
         if facts is None or not before.batches:
             return
         self._look = Look(before, facts, self._reading)
-        places = marked(self._marks.of(facts.id), before.ends, facts.epochs, facts.kept)
-        self._marks = Marks(facts.id, places)
-        try:
-            write_marks(self._leaders, self._marks)
-        except OSError as error:
-            log.warning("the leader epochs could not be kept", why=str(error))
+        places = marked(self._marks.of(facts.id), before.ends, facts.epochs, facts.kept, facts.ends)
+        with self._marking:
+            if not self._stop.is_set():
+                self._marks = Marks(facts.id, places)
+                _write(self._leaders, self._marks)
+
+
+def note_cut(
+    leaders: Place, marks: Marks, cut: Mapping[int, int], topic_id: str, epochs: Mapping[int, int]
+) -> None:
+    """Keep that partitions were found cut (partition -> next offset read): see `epochs.noted`."""
+    _write(leaders, Marks(topic_id, noted(marks.of(topic_id), cut, epochs)))
+
+
+def _write(leaders: Place, marks: Marks) -> None:
+    try:
+        write_marks(leaders, marks)
+    except OSError as error:
+        log.warning("the leader epochs could not be kept", why=str(error))

@@ -24,6 +24,7 @@ from rebalance_monitor.streaming.epochs import (
     believed,
     compared,
     marked,
+    noted,
     read_marks,
     to_ask,
     write_marks,
@@ -57,8 +58,27 @@ def test_a_loss_of_what_was_marked_is_found_whatever_was_written_since(
     kept = compared(places, {0: min(left, end_of(log, epoch))})
     assert kept[0].is_cut == (left < read)
     now = {0: epoch + len(since)}
-    after = marked(places, {0: left + sum(since)}, now, kept)
+    end = {0: left + sum(since)}
+    after = marked(places, end, now, kept, end)
     assert after == (places if kept[0].is_cut else {0: Mark(now[0], left + sum(since))})
+
+
+@given(LOGS, st.integers(1, 5), st.integers(1, 4), st.integers(0, 1))
+def test_a_loss_that_ends_told_once_is_found_later_too_whatever_was_written_since(
+    log: list[int], lost: int, later: int, looks: int
+) -> None:
+    """The last look was before most was read, or there was none; then the ends told, and the job ended."""
+    epoch, read = len(log) - 1, sum(log)
+    left = read - lost
+    if left < 0:
+        return
+    looked = {0: Mark(epoch, 0)} if looks else {}
+    places = noted(looked, {0: read}, {0: epoch})
+    assert to_ask(places, {0: epoch + later}) == {0: epoch}
+    # The new leader's log ends that epoch where it had got to.
+    kept = compared(places, {0: left})
+    assert kept == {0: Kept(read, left)}
+    assert kept[0].is_cut
 
 
 def test_only_partitions_that_another_leads_are_asked_about() -> None:
@@ -79,9 +99,19 @@ def test_a_leader_of_an_older_epoch_than_was_seen_is_not_believed() -> None:
 
 def test_a_mark_stays_until_the_new_leader_has_answered() -> None:
     places = {0: Mark(3, 9)}
-    assert marked(places, {0: 20}, {0: 4}, {}) == places
-    assert marked(places, {0: 20}, {0: 4}, {0: Kept(9, 9)}) == {0: Mark(4, 20)}
-    assert marked(places, {0: 20}, {0: -1}, {}) == places
+    assert marked(places, {0: 20}, {0: 4}, {}, {0: 20}) == places
+    assert marked(places, {0: 20}, {0: 4}, {0: Kept(9, 9)}, {0: 20}) == {0: Mark(4, 20)}
+    assert marked(places, {0: 20}, {0: -1}, {}, {0: 20}) == places
+
+
+def test_a_leader_that_lacks_what_was_read_since_the_mark_gets_none_of_its_own() -> None:
+    """Its end tells of the loss; the mark of the leader before it is what tells once it has grown."""
+    places, read = {0: Mark(0, 6)}, {0: 15}
+    kept = compared(places, {0: 6})
+    assert not kept[0].is_cut
+    after = marked(places, read, {0: 1}, kept, {0: 6})
+    assert after == places
+    assert noted(after, read, {0: 0}) == {0: Mark(0, 15)}
 
 
 def test_marks_are_read_as_they_were_written_and_mean_nothing_for_another_topic(tmp_path: Path) -> None:
@@ -147,7 +177,7 @@ def test_an_unclean_election_is_noticed_once_the_topic_is_longer_than_it_was() -
         second.kill()
         write(cluster.bootstrap, 20)
         before = long_as(cluster.bootstrap, 30)
-        marks = Marks(before.id, marked({}, before.ends, before.epochs, {}))
+        marks = Marks(before.id, marked({}, before.ends, before.epochs, {}, before.ends))
         first.kill()
         second.start(leashed=True)
         write(cluster.bootstrap, 50)
@@ -164,7 +194,7 @@ def test_a_restart_that_loses_nothing_is_no_loss(tmp_path: Path) -> None:
         write(cluster.bootstrap, 10)
         before = look(cluster.bootstrap, Marks())
         assert before is not None
-        marks = Marks(before.id, marked({}, before.ends, before.epochs, {}))
+        marks = Marks(before.id, marked({}, before.ends, before.epochs, {}, before.ends))
         cluster.nodes[0].kill()
         cluster.nodes[0].start(leashed=True)
         cluster.wait_ready()

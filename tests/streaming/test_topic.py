@@ -66,6 +66,6 @@ def test_a_running_query_is_compared_with_what_the_brokers_have(
         assert read_marks(leaders) == Marks(looks[0].facts.id, {0: Mark(0, 0), 1: Mark(0, 0)})
         client.create_partitions([NewPartitions("grows", 3)])["grows"].result()
         assert wait_until(lambda: seen(3), WAIT_S)
-        watch.begin()
+        watch.begin(looks[-1].facts)
         looks.clear()
         assert not wait_until(lambda: seen(3), 1)
