@@ -59,7 +59,7 @@ _STORM = {
     "window_ms": 300_000,
     "threshold": 5,
     "worst_client": "orders-enricher-7",
-    "worst_host": "10.1.2.37",
+    "worst_host": "/10.1.2.37",
     "worst_share": 0.79,
 }
 

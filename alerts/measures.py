@@ -37,7 +37,8 @@ DETAIL_ROWS: dict[Kind, tuple[tuple[str, str], ...]] = {
         ("Of them", "{completed} completed, {failed} failed"),
         ("Storm from", "{threshold} on"),
         ("Since it began", "{total} generations"),
-        ("Worst offender", "{worst_client} on {worst_host}, in {worst_share} of them"),
+        ("Worst offender", "{worst_client}, in {worst_share} of them"),
+        ("Its host", "{worst_host}"),
     ),
     Kind.ROLLING_RESTART: (("Restarted", "{restarted} members in {window_ms}"),),
     Kind.STATIC_MEMBER_REPLACED: (
@@ -122,7 +123,7 @@ def _is_no_time(key: str, value: str | float) -> bool:
 
 def _worded(key: str, value: str | float) -> str:
     if isinstance(value, str):
-        return text.name(value)
+        return text.name(value.lstrip("/") if key.endswith("_host") else value)
     if key.endswith("_share"):
         return f"{value:.0%}"
     if key.endswith("_ms"):

@@ -47,7 +47,7 @@ def note_generation(
 ) -> list[Finding]:
     """Note one completed generation, or the Empty that ends one; ms `at` is the end of its join phase."""
     found = _begin(state, scene, at)
-    flapping = takeovers.again(state, change, at)
+    flapping = takeovers.flapping(state, change, at)
     if causes and causes[0].cause is Cause.FIRST_START:
         return found
     left, back = _departed(state, change)

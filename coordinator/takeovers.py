@@ -54,7 +54,7 @@ def told(state: GroupState, scene: Scene, before: Member, now: Member) -> Findin
     )
 
 
-def again(state: GroupState, change: Change, at: int) -> Member | None:
+def flapping(state: GroupState, change: Change, at: int) -> Member | None:
     """Note who was replaced in a rebalance that ended at `at` (ms); return one that is again and again."""
     found = None
     for _, now in change.replaced:
