@@ -119,6 +119,12 @@ def main(**options: Any) -> None:  # noqa: ANN401 - click's values
         options["write"].write_text(text, encoding="utf-8")
 
 
+def kept_page(folder: Path) -> str:
+    """Give the page of a folder of results, as `make accuracy-full` keeps them. Raises ConfigError."""
+    results = kept(folder)
+    return page(origin("make accuracy-full", results, _noted([folder])), sections(results))
+
+
 def sections(results: Sequence[Result]) -> list[Scored]:
     """Score what was seen live, what a replay finds on seeds that nobody had looked at, and all replays."""
     fresh = [one for one in results if one.about["seed"] not in DEVELOPED_ON]

@@ -13,6 +13,7 @@ from rebalance_monitor.config.reference import reference_markdown, reference_yam
 from rebalance_monitor.coordinator.reference import detection_markdown, findings_markdown
 from rebalance_monitor.dashboard.metrics_reference import metrics_markdown
 from rebalance_monitor.decoders.reference import records_markdown
+from rebalance_monitor.lab.accuracy import kept_page
 
 ROOT = Path(__file__).resolve().parent.parent
 GENERATED: dict[str, Callable[[], str]] = {
@@ -25,6 +26,9 @@ GENERATED: dict[str, Callable[[], str]] = {
     "docs/messages.md": messages_markdown,
     "docs/records.md": records_markdown,
 }
+RESULTS = ROOT / "docs" / "accuracy"
+if any(RESULTS.glob("*.json.gz")):
+    GENERATED["docs/accuracy.md"] = lambda: kept_page(RESULTS)
 
 
 def stale() -> list[str]:
