@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from collections.abc import Set as AbstractSet
 
+_CAP_NOTHING_ELSE = 0.85
 _CAP_WITHOUT_MEANING = 0.5
 _CAP_UNSYNCED = 0.92
 # Who commits on close and went, without any commit, just when its session would have ended.
@@ -187,6 +188,14 @@ def _cap(seen: Silence) -> float:
         return _CAP_UNSYNCED
     if seen.stall is Stall.LIKELY:
         return _CAP_STALL
+    if (
+        not seen.means
+        and not seen.goodbye
+        and not seen.static
+        and seen.session <= seen.silence < seen.rebalance
+    ):
+        # It says no goodbye, and a breach takes longer: however rarely it commits, nothing else is left.
+        return _CAP_NOTHING_ELSE
     return 1.0 if seen.means else _CAP_WITHOUT_MEANING
 
 

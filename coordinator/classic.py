@@ -114,11 +114,13 @@ def _gap(before: GroupState, state: GroupState, scene: Scene) -> list[Finding]:
     state.holes += not state.members
     beginning = not before.members and not before.holes
     at_start = count <= _MAX_AT_START and (beginning or scene.ts - before.started_at <= restarts.START_MS)
-    found = report.failed(state, before, scene, count, at_start=at_start)
+    since = scene.ts - scene.settings.storm_window_ms
+    recent = [at for at in before.failed if at > since][-_MAX_FAILED:]
+    repeated = not at_start and len(recent) + 1 >= scene.settings.failed_repeated
+    found = report.failed(state, before, scene, count, at_start=at_start, repeated=repeated)
     if at_start:
         return [found]
-    since = scene.ts - scene.settings.storm_window_ms
-    state.failed = [*[at for at in before.failed if at > since][-_MAX_FAILED:], scene.ts]
+    state.failed = [*recent, scene.ts]
     return [found, *storms.note_failed(state, scene, count, scene.ts)]
 
 

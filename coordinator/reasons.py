@@ -124,8 +124,11 @@ def seconds(ms: int) -> str:
 def _seen(state: GroupState, member: Member, kept: list[Member], cst: int) -> Silence:
     """Measure one member that went in the barrier that ended at `cst`."""
     family = FAMILIES[member.family]
-    # A static member that came back in the same generation lives from then on.
-    born = max(state.cst, member.joined_at)
+    # A static member that came back in the same generation lives from then on. One whose session outlasts a
+    # barrier is kept in the next generation though it is dead: that begins no life of it.
+    outlasts = member.instance_id is not None and member.session_timeout > member.rebalance_timeout
+    kept_on = outlasts and member.joined_at <= member.last_commit < state.cst
+    born = member.joined_at if kept_on else max(state.cst, member.joined_at)
     life = max(member.last_commit, born)
     quiet = habits.quietness(state, member, kept, life)
     return Silence(

@@ -126,9 +126,10 @@ def departed(
     return found
 
 
-def failed(state: GroupState, before: GroupState, scene: Scene, count: int, *, at_start: bool) -> Finding:
+def failed(
+    state: GroupState, before: GroupState, scene: Scene, count: int, *, at_start: bool, repeated: bool
+) -> Finding:
     """Report the generations between two live records that were used up without an assignment."""
-    repeated = not at_start and len(before.failed) + 1 >= scene.settings.failed_repeated
     return scene.find(
         Kind.REBALANCE_FAILED,
         state,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from rebalance_monitor.coordinator import expiries
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import CauseEntry
 from rebalance_monitor.coordinator.kinds import Kind
@@ -94,13 +95,16 @@ def told(state: GroupState, scene: Scene, at: int) -> list[Finding]:
     if len(state.members) < _RESTARTED or any(member.joined_at < since for member in state.members):
         return []
     why = f"every member was replaced once within {seconds(at - began)}"
+    cause = Cause.MEMBER_LEFT
+    if 2 * expiries.since(storm, began) >= len(state.members):
+        cause, why = Cause.SESSION_TIMEOUT, f"{why}; they were not closed, but expired"
     found = scene.find(
         Kind.ROLLING_RESTART,
         state,
         at=at,
         evidence="suspected",
         confidence=0.8,
-        causes=(CauseEntry(Cause.MEMBER_LEFT, 0.8, why),),
+        causes=(CauseEntry(cause, 0.8, why),),
         details={"restarted": len(state.members), "window_ms": at - began},
     )
     _complete(storm, at, scene.settings.storm_window_ms)
@@ -108,7 +112,7 @@ def told(state: GroupState, scene: Scene, at: int) -> list[Finding]:
 
 
 def _complete(storm: StormState, at: int, window_ms: int) -> None:
-    soon = storm.restarted_at >= 0 and at - storm.restarted_at <= window_ms
+    soon = storm.restarted_at >= 0 and storm.restarting - storm.restarted_at <= window_ms
     storm.restarts = storm.restarts + 1 if soon else 1
     storm.restart_at, storm.restarted_at = storm.restarting, at
     if storm.restarts < _IN_A_ROW:

@@ -174,8 +174,9 @@ class ShardCoordinator:
         owned = self._owners.get(row.group)
         if owned is None:
             owned = self._owners[row.group] = commits.Owners(group)
-        begun = commits.fold(group, row.commit_ts, partitions, offsets, owned)
         # A request may bring a time of its own.
+        at = min(row.commit_ts, row.record_ts)
+        begun = commits.fold(group, at, partitions, offsets, owned)
         group.resumed_at = min(group.resumed_at, row.record_ts)
         silent = [member for member in begun if member.silent_id]
         if not silent and not group.held_id:
@@ -183,7 +184,7 @@ class ShardCoordinator:
         group.wake = 0
         scene = self._scene(row.group, row.first_offset, row.record_ts, history=history)
         found = barriers.settle(group, scene, "withdrawn") if group.held_id and begun else []
-        return told(found + silence.on_commit(group, scene, silent, row.commit_ts))
+        return told(found + silence.on_commit(group, scene, silent, at))
 
     def _on_record(self, row: Row, *, history: bool) -> list[Output]:
         self.state.records += 1

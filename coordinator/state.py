@@ -73,7 +73,8 @@ class StormState(msgspec.Struct, array_like=True, gc=False):
     over, and nothing since has said otherwise; a record may still belong to it. `restarting`: when the first
     member went of a rolling restart that goes on; `restart_at` is that of the last one told, `restarted_at`
     its end, and `restarts` how many followed each other. `stopped_at`: when the group last became empty,
-    `loops` how many times in a row it did as soon as it had begun.
+    `loops` how many times in a row it did as soon as it had begun. `expired`: client and host -> when members
+    of it lately expired.
     """
 
     events: list[list[int | str]] = msgspec.field(default_factory=list)
@@ -89,6 +90,7 @@ class StormState(msgspec.Struct, array_like=True, gc=False):
     restarts: int = 0
     stopped_at: int = -1
     loops: int = 0
+    expired: dict[str, list[int]] = msgspec.field(default_factory=dict)
 
 
 class GroupState(msgspec.Struct, array_like=True, gc=False):

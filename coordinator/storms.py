@@ -1,18 +1,17 @@
 """Storms: too many disruptive generations of one group in a sliding window; one incident until quiet.
 
-What counts is decided per generation: losing a member that itself came during the disturbance (`young`),
-taking a member back after that, a rebalance among the same members, and each failed generation. Losing and
-replacing members that were there before the disturbance counts only where the same client also lost a young
-member twice, so a rolling restart, in which every member goes and comes back once, is recognised and is no
-storm, nor is stopping the group after it. An Empty counts where it lost a young member that said no goodbye;
-where all did the group was stopped, and begins anew with its next start, unless it had hardly begun and does
-so again and again. Departures from epoch-based groups
-are noted when they happen: a group that never converges storms as well. First starts, scale-outs, cooperative
-follow-ups and the rebalances that Kafka Streams announces are never noted. A storm resolves after the quiet
-time, counted between the times of records: records alone decide which storm a generation belongs to, the
-clock only tells the end sooner. A record that comes late for its own time therefore goes on with the storm
-that it belongs to; one that was told as over stays so until it has grown by the threshold, which is told as
-an update.
+What counts is decided per generation: losing a member that itself came during the disturbance (`young`) or by
+a fault of its own (expiries.py), a rebalance among the same members, and each failed generation. Losing and
+replacing other members counts only where the same client also lost a young member twice, so a rolling
+restart, in which every member goes and comes back once, is recognised and is no storm, nor is stopping the
+group after it. An Empty counts where it lost a young member that said no goodbye; where all did the group was
+stopped, and begins anew with its next start, unless it had hardly begun and does so again and again.
+Departures from epoch-based groups are noted when they happen: a group that never converges storms as well.
+First starts, scale-outs, cooperative follow-ups and the rebalances that Kafka Streams announces are never
+noted. A storm resolves after the quiet time, counted between the times of records: records alone decide which
+storm a generation belongs to, the clock only tells the end sooner. A record that comes late for its own time
+therefore goes on with the storm that it belongs to; one that was told as over stays so until it has grown by
+the threshold, which is told as an update.
 """
 
 from __future__ import annotations
@@ -21,12 +20,11 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator import restarts, takeovers
+from rebalance_monitor.coordinator import expiries, offenders, restarts, takeovers
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import CauseEntry, deadline_anchor
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.membership import Change
-from rebalance_monitor.coordinator.ranking import MAJORITY
 from rebalance_monitor.coordinator.restarts import LOSSES, START_MS, Code
 from rebalance_monitor.coordinator.state import NEVER
 
@@ -37,8 +35,6 @@ if TYPE_CHECKING:
 
 MAX_EVENTS = 128
 _UNSTABLE = 2
-_NAMED = 4
-_FAULTS = frozenset({Cause.POLL_INTERVAL_EXCEEDED, Cause.JOIN_DEADLINE_MISSED, Cause.SYNC_DEADLINE_MISSED})
 _DISRUPTIVE = frozenset({Code.LOST, Code.YOUNG, Code.SAME, Code.FAILED})
 
 
@@ -51,7 +47,8 @@ def note_generation(
     if causes and causes[0].cause is Cause.FIRST_START:
         return found
     left, back = _departed(state, change)
-    code, offender = _classify(state.storm, replace(change, left=left), causes, flapping)
+    faulty = expiries.is_fault(state.storm, left, causes, at)
+    code, offender = _classify(state.storm, replace(change, left=left), flapping, faulty=faulty)
     starting = code is Code.SAME and (at - state.started_at <= START_MS or len(left) < len(change.left))
     if code is None or starting:
         return found
@@ -77,7 +74,8 @@ def note_departure(
     if not state.members and restarts.was_job(state, scene.ts, causes):
         restarts.end_run(state.storm)
         return found
-    code, _ = _classify(state.storm, Change((), (member,), (), ()), causes)
+    faulty = expiries.is_fault(state.storm, (member,), causes, scene.ts)
+    code, _ = _classify(state.storm, Change((), (member,), (), ()), faulty=faulty)
     _append(state, scene.ts, code or Code.LOST, 1, member)
     return found + _judge(state, scene, scene.ts, causes)
 
@@ -141,9 +139,16 @@ def counted(storm: StormState) -> tuple[int, int]:
     for _, code, n, who, *_ in storm.events:
         if code == Code.FAILED:
             failed += int(n)
-        elif code in {Code.YOUNG, Code.SAME} or who in unstable:
+        elif code in {Code.YOUNG, Code.SAME, Code.LOST} or who in unstable:
             completed += int(n)
     return completed, failed
+
+
+def _weight(storm: StormState) -> int:
+    """Return how many generations that count the event noted last stands for."""
+    _, code, n, who, *_ = storm.events[-1]
+    counts = code in _DISRUPTIVE or who in _unstable(storm)
+    return int(n) if counts else 0
 
 
 def _begin(state: GroupState, scene: Scene, at: int) -> list[Finding]:
@@ -183,11 +188,11 @@ def _departed(state: GroupState, change: Change) -> tuple[tuple[Member, ...], in
 
 
 def _classify(
-    storm: StormState, change: Change, causes: tuple[CauseEntry, ...], flapping: Member | None = None
+    storm: StormState, change: Change, flapping: Member | None = None, *, faulty: bool
 ) -> tuple[Code | None, Member | None]:
     """Code and offender of a generation, code None where it is none of a storm's business.
 
-    `flapping`: a static member whose place was taken again and again.
+    `flapping`: a static member whose place was taken again and again. `faulty`: who went is to blame for it.
     """
     losses = [int(event[0]) for event in storm.events if event[1] in LOSSES]
     since = losses[0] if losses else NEVER
@@ -195,7 +200,6 @@ def _classify(
         if member.joined_at > since:
             return Code.YOUNG, member
     if change.left:
-        faulty = any(cause.cause in _FAULTS and cause.confidence >= MAJORITY for cause in causes)
         return Code.LOST if faulty else Code.RESTART, change.left[0]
     if change.joined:
         return (Code.RETURN, change.joined[0]) if losses else (None, None)
@@ -231,7 +235,7 @@ def _judge(state: GroupState, scene: Scene, at: int, causes: tuple[CauseEntry, .
     completed, failed = counted(storm)
     if storm.incident:
         storm.last_at = scene.ts
-        storm.total += 1
+        storm.total += _weight(storm)
         if storm.total < settings.storm_threshold * (storm.sequence + 2):
             return []
         storm.sequence += 1
@@ -264,7 +268,7 @@ def _report(
         "total": storm.total,
         "rule": "generations",
     }
-    details.update(_worst(storm))
+    details.update(offenders.worst(storm))
     return scene.find(
         Kind.STORM,
         state,
@@ -277,23 +281,3 @@ def _report(
         causes=causes,
         details=details,
     )
-
-
-def _worst(storm: StormState) -> Details:
-    """Return the client behind most of the noted generations, its newest member, and its share of them."""
-    tally = Counter(str(event[3]) for event in storm.events if event[3])
-    if not tally:
-        return {}
-    worst, count = min(tally.items(), key=lambda item: (-item[1], item[0]))
-    # A client id may hold spaces, an address does not.
-    client, _, host = worst.rpartition(" ")
-    found: Details = {
-        "worst_client": client,
-        "worst_host": host,
-        "worst_share": round(count / len(storm.events), 2),
-    }
-    named = [event for event in storm.events if event[3] == worst and len(event) > _NAMED]
-    if named:
-        member, instance = map(str, named[-1][_NAMED:])
-        found |= {"worst_member": member} | ({"worst_instance": instance} if instance else {})
-    return found

@@ -7,7 +7,7 @@ from rebalance_monitor.coordinator.kinds import Kind, Severity
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from tests.coordinator.classic import A, B, causes
 from tests.coordinator.epochs import Epochs
-from tests.coordinator.timeline import Topic, findings, of
+from tests.coordinator.timeline import Topic, findings, in_batches, of
 
 
 def test_a_hole_between_two_live_generations_is_a_failed_rebalance() -> None:
@@ -35,6 +35,15 @@ def test_repeated_failures_are_a_warning() -> None:
         Severity.INFO,
         Severity.WARNING,
     ]
+
+
+def test_failures_that_lie_further_apart_than_the_window_are_none_that_repeat() -> None:
+    topic, day = Topic(), 86_400_000
+    topic.generation(0, 1, [A, B])
+    for number in range(1, 4):
+        topic.generation(number * 10 * day, 1 + 2 * number, [A, B])
+    told = of(in_batches(topic, []), Kind.REBALANCE_FAILED)
+    assert [one.severity for one in told] == [Severity.INFO] * 3
 
 
 @pytest.mark.parametrize("between", ["history", "tombstone"])

@@ -6,7 +6,19 @@ from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.kinds import Kind, Severity
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from tests.coordinator.epochs import A, B, Epochs, compact
-from tests.coordinator.timeline import T0, P, S, Topic, blob, findings, in_batches, of, subscription, text
+from tests.coordinator.timeline import (
+    T0,
+    Client,
+    P,
+    S,
+    Topic,
+    blob,
+    findings,
+    in_batches,
+    of,
+    subscription,
+    text,
+)
 
 SETTINGS = DetectionSettings(session_timeout_848_ms=S)
 
@@ -205,3 +217,28 @@ def test_an_announced_follow_up_of_kafka_streams_is_a_probing_rebalance_and_no_s
     causes = [finding.causes[0].cause for finding in of(found, Kind.REBALANCE)]
     assert causes == [Cause.FIRST_START, *[Cause.STREAMS_PROBING] * 7]
     assert not of(found, Kind.STORM)
+
+
+def test_a_streams_instance_that_was_stopped_expired_though_it_commits_once_in_half_a_minute() -> None:
+    """Kafka Streams at its defaults: no goodbye, and to breach its poll interval takes five minutes."""
+    members = [
+        Client(
+            f"s{number}",
+            (number,),
+            f"app-1-StreamThread-{number}-consumer",
+            f"/10.0.0.{number}",
+            session=45_000,
+            rebalance=300_000,
+        )
+        for number in range(3)
+    ]
+    topic = Topic()
+    topic.generation(0, 1, members, protocol="stream")
+    for number, member in enumerate(members):
+        until = 900_000 if number < 2 else 600_000
+        topic.commits(10_000 + number * 200, until, member, every=30_000, moving=1)
+    topic.generation(646_500, 2, members[:2], protocol="stream")
+    found = findings(topic.sorted())
+    (gone,) = of(found, Kind.SESSION_TIMEOUT)
+    assert (gone.members[0].member_id, gone.severity) == ("s2", Severity.INFO)
+    assert gone.confidence >= 0.8

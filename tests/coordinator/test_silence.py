@@ -227,3 +227,16 @@ def test_after_an_outage_of_all_each_member_has_its_whole_timeout_from_the_first
     for at in range(1_000, 120_000, 1_000):
         topic.record(at + 500, b"\0\2\0\5other", None, "other")
     assert not of(findings(topic.sorted()), Kind.MEMBER_SILENT)
+
+
+def test_a_commit_that_brings_a_time_ahead_hides_no_silence_of_its_member() -> None:
+    """OffsetCommit version 1, or a hostile client: it was there when the record was written."""
+    a, b = Client("a-1", (0, 1)), Client("b-1", (2, 3), "consumer-g-2", "/10.0.0.2")
+    topic = Topic()
+    topic.generation(0, 1, [a, b])
+    topic.commits(500, 30_000, a)
+    topic.commits(600, 20_600, b)
+    ahead = topic.rows[-1]
+    topic.rows[-1] = replace(ahead, commit_ts=ahead.commit_ts + 3_600_000)
+    silent = of(findings(topic.sorted()), Kind.MEMBER_SILENT)
+    assert silent[0].members[0].member_id == "b-1"

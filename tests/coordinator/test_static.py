@@ -269,3 +269,20 @@ def test_two_real_clients_with_one_instance_id_are_a_warning_from_the_third_time
     assert {one.details["instance_id"] for one in told} == {"twin"}
     assert [one.severity for one in told[:AGAIN]] == [Severity.INFO] * (AGAIN - 1) + [Severity.WARNING]
     assert {one.severity for one in told[AGAIN:]} <= {Severity.WARNING}
+
+
+def test_one_that_a_barrier_kept_though_it_was_dead_expires_as_of_its_last_sign_of_life() -> None:
+    """Its session outlasts the barrier that a newcomer began: the next generation has it all the same."""
+    a, b = pair("consumer-g-1", session=600_000, rebalance=300_000)
+    d = Client("d-1", (4,), "consumer-g-3", "/10.0.0.3", session=600_000, rebalance=300_000)
+    topic = Topic()
+    topic.generation(0, 1, [a, b])
+    topic.commits(500, 1_101_000, a, every=5_000)
+    topic.commits(900, 1_000_000, b, every=5_000)
+    topic.generation(1_401_000, 2, [a, b, d])
+    topic.commits(1_401_500, 1_599_000, a, every=5_000)
+    topic.commits(1_401_700, 1_599_000, d, every=5_000)
+    topic.generation(1_601_500, 3, [a, d])
+    (entry,) = causes(findings(topic.sorted()))
+    assert (entry.cause, entry.member_id) == (Cause.STATIC_MEMBER_EXPIRED, "b-1")
+    assert "silent 605.6 s" in entry.why

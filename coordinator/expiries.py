@@ -1,0 +1,61 @@
+"""Members that are to blame for a rebalance: they stopped polling, missed a deadline, or keep expiring.
+
+Who expires is told by its client and host. Once is a crash, or a deployment that does not let its members say
+goodbye, and so is the next one. From the third time within an hour on it is a crash loop, however slow: of a
+group with many members each has its turn only now and then. Clients that never say goodbye do not count, for
+a planned stop of theirs looks the same.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.coordinator.causes import Cause
+from rebalance_monitor.coordinator.families import FAMILIES
+from rebalance_monitor.coordinator.ranking import MAJORITY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from rebalance_monitor.coordinator.findings import CauseEntry
+    from rebalance_monitor.coordinator.state import Member, StormState
+
+WINDOW_MS = 3_600_000
+AGAIN = 3
+_CLIENTS_KEPT = 200
+_FAULTS = frozenset({Cause.POLL_INTERVAL_EXCEEDED, Cause.JOIN_DEADLINE_MISSED, Cause.SYNC_DEADLINE_MISSED})
+
+
+def is_fault(storm: StormState, left: Iterable[Member], causes: Sequence[CauseEntry], at: int) -> bool:
+    """Whether a member that went by `at` (ms) is to blame; remembers who expired."""
+    again = _again(storm, left, causes, at)
+    return again or any(entry.cause in _FAULTS and entry.confidence >= MAJORITY for entry in causes)
+
+
+def since(storm: StormState, began: int) -> int:
+    """Return of how many clients a member has expired from `began` (ms) on."""
+    return sum(bool(times) and times[-1] >= began for times in storm.expired.values())
+
+
+def _again(storm: StormState, left: Iterable[Member], causes: Sequence[CauseEntry], at: int) -> bool:
+    """Note who of those that went by `at` (ms) has expired; say whether one does so again and again."""
+    sure = {
+        entry.member_id
+        for entry in causes
+        if entry.cause is Cause.SESSION_TIMEOUT and entry.confidence >= MAJORITY
+    }
+    expired = [
+        f"{member.client_id} {member.host}"
+        for member in left
+        if member.member_id in sure and FAMILIES[member.family].says_goodbye
+    ]
+    if not expired:
+        return False
+    since = at - WINDOW_MS
+    recent = {name: [one for one in times if since < one <= at] for name, times in storm.expired.items()}
+    for name in expired:
+        # The newest last: so the oldest are forgotten where there are too many.
+        recent[name] = [*recent.pop(name, ()), at][-AGAIN:]
+    kept = [(name, times) for name, times in recent.items() if times]
+    storm.expired = dict(kept[-_CLIENTS_KEPT:])
+    return any(len(storm.expired.get(name, ())) >= AGAIN for name in expired)
