@@ -54,7 +54,9 @@ class Detection(Section):
     attribution_confidence: Share = Field(
         default=0.6, description="Confidence from which one member gets a finding of its own."
     )
-    storm_threshold: int = Field(default=5, ge=2, description="Rebalances in the window that make a storm.")
+    storm_threshold: int = Field(
+        default=5, ge=2, description="Disruptive generations in the window that make a storm."
+    )
     storm_window_ms: int = Field(default=300_000, ge=1, description="The storm rule's sliding window.")
     storm_quiet_ms: int = Field(default=300_000, ge=1, description="Quiet time after which a storm is over.")
     storm_sightings_share: Share = Field(
@@ -66,7 +68,9 @@ class Detection(Section):
         default=60_000, ge=1, description="How long one unbroken rebalance may last until it is stuck."
     )
     slow_sync_ms: int = Field(default=5_000, ge=1, description="A longer wait for the assignment is slow.")
-    failed_repeated: int = Field(default=2, ge=1, description="Failed rebalances in a row that warn.")
+    failed_repeated: int = Field(
+        default=2, ge=1, description="Failed rebalances within the storm window that warn."
+    )
     roll_up_groups: int = Field(default=5, ge=2, description="Groups hit at once that become one finding.")
     roll_up_window_ms: Milliseconds = Field(default=10_000, description="What counts as at once.")
     unreadable_threshold: int = Field(

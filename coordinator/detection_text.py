@@ -213,19 +213,22 @@ that only waits for partitions of others. It is stuck when one member has acknow
 
 ## Storms and rolling restarts
 
-Counted in a sliding window: losing a member that itself came after the first loss of the window, taking a
-member back after that, a rebalance among the same members, and failed generations. Losing and replacing older
-members counts only for a client that lost a new member twice. An empty generation counts where it lost a new
-member without a goodbye; with goodbyes alone it ends what was noted: a job that runs again and again is none,
-but for one that three times in a row ends within 30 s, and begins again within 15.
+Counted in a sliding window: losing a member that itself came after the first loss of the window; losing one
+that is to blame (it stopped polling, missed a deadline of a barrier, or its client expired on this host for
+the third time within an hour); a rebalance among the same members; and failed generations. Losing and
+replacing older members counts otherwise only for a client that lost a new member twice. An empty generation
+counts where it lost a new member without a goodbye; with goodbyes alone it ends what was noted: a job that
+runs again and again is none, but for one that three times in a row ends within 30 s, and begins again within
+15.
 A group storms at `storm_threshold`; or, by the probe, when seen rebalancing in half of the looks of two
 minutes, in three separate runs, but for barriers that ended in a generation that does not count.
 `group_overrides` change either rule for the groups of a pattern. First starts, scale-outs, cooperative
 follow-ups, Kafka Streams' probing and Connect's reconfigurations do not count. When every member was replaced
-once, cleanly, the group never being empty, it is a `rolling_restart`, however long; so is a second one after
-it. New members may come up to a minute before the first old one goes. In epoch-based groups
-departures, when they happen, and returns count, never plain joins. The worst offender is the client id and
-host in most counted generations, with its newest member.
+once, the group never being empty, it is a `rolling_restart`, however long, which says whether most of them
+expired; so is a second one that begins within the window after it, but no third. New members may come up to a
+minute before the first old one goes. In epoch-based groups departures, when they happen, and returns count,
+never plain joins. The worst offender is the client id and host in most of the generations that were noted,
+with its newest member.
 
 ## The end of a group
 
@@ -256,7 +259,8 @@ has. Members that were active until their coordinator moved, and are gone after 
 `member_removed_by_admin` (0.2), beside `member_left`: a quick restart looks the same. An administrator's
 removal of a dynamic member cannot be told from a clean leave: it is the same request, and neither writes its
 reason. A static member that goes before its session could expire was removed, or told to leave; one silent
-for longer only if it had nothing to commit.
+for longer only if it had nothing to commit. One whose session outlasts a barrier is kept in the generation
+that this ends though it is dead: its silence is from before that.
 
 Where members came or went in the same barrier, nobody says that the leader had asked for it: the record is
 the same. So `leader_rejoined` is told of 84 % of the generations that a leader's rejoining began; in the

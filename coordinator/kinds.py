@@ -186,7 +186,7 @@ KINDS: dict[Kind, KindSpec] = {
         Scope.GROUP,
         Severity.INFO,
         DrivenBy.RECORD,
-        "every member left cleanly and came back about once",
+        "every member went and came back about once",
         {"restarted": "members that were replaced", "window_ms": "first to last replacement, ms"},
     ),
     Kind.STATIC_MEMBER_REPLACED: _once(

@@ -78,8 +78,9 @@ RULES: tuple[Rule, ...] = (
     Rule(
         Kind.ROLLING_RESTART,
         "suspected",
-        "every member was replaced once, cleanly",
-        "a deployment and an operator's restart by hand are the same",
+        "every member was replaced once; its cause says whether they left or expired",
+        "a deployment, an operator's restart by hand and members that crash in turn are the same, until the "
+        "third time",
     ),
     Rule(
         Kind.STATIC_MEMBER_REPLACED,
