@@ -9,10 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator import membership
-from rebalance_monitor.coordinator.commits import commits_when_idle
+from rebalance_monitor.coordinator.commits import commits_when_idle, goes_on
 from rebalance_monitor.coordinator.measured import MAX_HEARTBEAT_MS, Stall
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from rebalance_monitor.coordinator.membership import Change
     from rebalance_monitor.coordinator.state import GroupState, Member
 
@@ -53,11 +55,31 @@ def waited(state: GroupState, change: Change, cst: int) -> set[str]:
     early = [m for m in known if m.last_commit < last - max(m.session_timeout // 2, 2 * m.cadence)]
     found = set()
     for member in early:
-        reach = member.cadence + min(MAX_HEARTBEAT_MS, member.session_timeout // 3)
-        beside = [other for other in early if abs(other.last_commit - member.last_commit) <= reach]
+        beside = [other for other in early if abs(other.last_commit - member.last_commit) <= _reach(member)]
         if len(beside) >= _TOGETHER and member.member_id in gone:
             found.add(member.member_id)
     return found
+
+
+def waiting(state: GroupState, late: Iterable[Member], now: int) -> set[str]:
+    """Return the ids of those of `late` that may wait in a barrier at `now` (ms): see `waited`.
+
+    They stopped within a heartbeat of each other, and another one of the group, which is eager, commits on.
+    """
+    if state.protocol in membership.COOPERATIVE or not any(goes_on(member, now) for member in state.members):
+        return set()
+    stopped = [member for member in state.members if member.last_commit >= 0 and not goes_on(member, now)]
+    return {
+        member.member_id
+        for member in late
+        if sum(abs(other.last_commit - member.last_commit) <= _reach(member) for other in stopped)
+        >= _TOGETHER
+    }
+
+
+def _reach(member: Member) -> int:
+    """Return how far apart (ms) members stop that a heartbeat tells to rejoin."""
+    return max(member.cadence, 0) + min(MAX_HEARTBEAT_MS, member.session_timeout // 3)
 
 
 def held_to_the_end(state: GroupState, change: Change, cst: int) -> int:

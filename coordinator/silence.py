@@ -2,7 +2,8 @@
 
 A deadline of `deadlines.py` has passed when the clock reaches it plus the grace. When every member of a group
 is silent at once the group is held in a join barrier, or unreachable, and no single member is named; nor is a
-member that is alone in its group, where nothing else of its shard is read: its coordinator may be away. What
+member that is alone in its group, where nothing else of its shard is read: its coordinator may be away; nor
+are members of an eager group that fell silent together while another goes on, for which they may wait. What
 follows confirms the silence (the member is gone) or withdraws it (it commits, rejoins or acknowledges). Where
 the poll deadline passes after the session's, the finding is updated: its heartbeats go on.
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator import storms, unsubscribed, vacancy
+from rebalance_monitor.coordinator import lulls, storms, unsubscribed, vacancy
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.commits import goes_on
 from rebalance_monitor.coordinator.deadlines import Deadline, moving, owes, upcoming
@@ -126,13 +127,18 @@ def _telling(state: GroupState, late: Watched, now: int, shard_ts: int) -> Watch
     alive = any(goes_on(member, now) for member in state.members)
     if len(state.members) == 1:
         alive = any(shard_ts >= end.at - member.session_timeout // 2 for member, end in late)
-    moved = moving(state, now)
+    moved, waiting = moving(state, now), lulls.waiting(state, [member for member, _ in late], now)
     return [
         (member, end)
         for member, end in late
         if end.basis == "unrevoked"
-        or (end.basis == "idle" and alive)
-        or (end.basis == "traffic" and any(topic in moved for topic, *_ in member.assigned))
+        or (
+            member.member_id not in waiting
+            and (
+                (end.basis == "idle" and alive)
+                or (end.basis == "traffic" and any(topic in moved for topic, *_ in member.assigned))
+            )
+        )
     ]
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 MAX_TOPICS = 20
 MAX_RANGES = 50
+_TELLING = 10
 
 
 def summarise(group: str, state: GroupState, limit: int, deadlines: Mapping[str, int]) -> dict[str, Any]:
@@ -39,13 +40,30 @@ def summarise(group: str, state: GroupState, limit: int, deadlines: Mapping[str,
         "members": len(state.members),
         "member_list": [
             _member(state, member, topics, deadlines.get(member.member_id, member.silent_at))
-            for member in state.members[:limit]
+            for member in _listed(state.members, limit)
         ],
         "last_rebalance": state.rebalance_at,
         "last_causes": [{"cause": cause, "confidence": confidence} for cause, confidence in state.causes],
         "storm": is_open(state.storm),
         "last_commit": state.last_commit,
     }
+
+
+def _listed(members: Sequence[Member], limit: int) -> list[Member]:
+    """Return the first of the members, and those of the others whose commits say most of a barrier.
+
+    That it waits for one of them: who has stopped first, or commits on.
+    """
+    if len(members) <= limit:
+        return list(members)
+    told = min(_TELLING, limit // 5)
+    first, rest = list(members[: limit - told]), members[limit - told :]
+    by_commit = sorted(rest, key=lambda member: member.last_commit)
+    known = [member for member in by_commit if member.last_commit >= 0]
+    # Those without a commit fill up what is left.
+    ends = dict.fromkeys(map(id, [*known[: told // 2], *known[told // 2 :][::-1], *by_commit]))
+    chosen = set(list(ends)[:told])
+    return first + [member for member in rest if id(member) in chosen]
 
 
 def _member(state: GroupState, member: Member, topics: Sequence[str], deadline: int) -> dict[str, Any]:

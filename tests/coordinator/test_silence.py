@@ -240,3 +240,19 @@ def test_a_commit_that_brings_a_time_ahead_hides_no_silence_of_its_member() -> N
     topic.rows[-1] = replace(ahead, commit_ts=ahead.commit_ts + 3_600_000)
     silent = of(findings(topic.sorted()), Kind.MEMBER_SILENT)
     assert silent[0].members[0].member_id == "b-1"
+
+
+@pytest.mark.parametrize("moving", [0, 1])
+def test_members_that_wait_in_the_barrier_of_another_one_are_not_silent(moving: int) -> None:
+    """D joins at 100 s; B and C rejoin at once, and A, in a long batch, commits each record until 160 s."""
+    a, b, c, d = (
+        Client(f"{name}-1", share, f"consumer-{name}", f"/10.0.0.{number}", session=10_000, rebalance=300_000)
+        for number, (name, share) in enumerate([("a", (0, 1)), ("b", (2, 3)), ("c", (4, 5)), ("d", (5,))])
+    )
+    topic = Topic()
+    topic.generation(0, 1, [a, b, c])
+    topic.commits(500, 159_800, a, moving=1)
+    topic.commits(700, 101_000, b, moving=moving)
+    topic.commits(900, 101_500, c, moving=moving)
+    topic.generation(160_000, 2, [a, b, replace(c, partitions=(4,)), d])
+    assert of(findings(topic.sorted()), Kind.MEMBER_SILENT) == []

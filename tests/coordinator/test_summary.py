@@ -94,3 +94,21 @@ def test_ranges_are_bounded_and_lose_nothing_below_the_bound(partitions: set[int
     if "…" not in pieces:
         bounds = [tuple(map(int, piece.split("-"))) for piece in pieces]
         assert {p for bound in bounds for p in range(bound[0], bound[-1] + 1)} == partitions
+
+
+@pytest.mark.parametrize("place", [0, 30, 55, 59])
+@pytest.mark.parametrize("stops", [30_000, 90_000])
+def test_of_a_large_group_the_member_that_holds_up_the_others_is_listed_wherever_it_stands(
+    place: int, stops: int
+) -> None:
+    """It stopped before the others did, or commits on."""
+    members = [Client(f"m{i:02}", (i,), f"consumer-{i}", f"/10.0.0.{i}") for i in range(60)]
+    topic = Topic()
+    topic.generation(0, 1, members)
+    for number, member in enumerate(members):
+        topic.commits(500 + number, stops if number == place else 60_000, member, every=2_000)
+    told = [out.summary for out in outputs(topic.sorted(), until=5_000) if isinstance(out, GroupOut)]
+    listed = [member["member_id"] for member in told[-1]["member_list"]]
+    assert f"m{place:02}" in listed
+    assert len(listed) == len(set(listed)) == DetectionSettings().summary_members
+    assert listed == sorted(listed)
