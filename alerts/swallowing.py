@@ -37,6 +37,7 @@ EXPLAINED: dict[Kind, frozenset[Kind]] = {
     Kind.ROLLING_RESTART: _DISTURBED
     | {Kind.ROLLING_RESTART, Kind.SESSION_TIMEOUT, Kind.STATIC_MEMBER_REPLACED},
     Kind.SESSION_TIMEOUT: _DISTURBED | {Kind.SESSION_TIMEOUT, Kind.GROUP_EMPTY},
+    Kind.POLL_INTERVAL_EXCEEDED: _DISTURBED | {Kind.POLL_INTERVAL_EXCEEDED, Kind.GROUP_EMPTY},
 }
 """Kind of a roll-up over many groups -> the kinds of their own alerts that it explains."""
 

@@ -15,7 +15,7 @@ import msgspec
 
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import MAX_GROUPS, CauseEntry, Finding, finding_id
-from rebalance_monitor.coordinator.kinds import KINDS, Kind, Scope
+from rebalance_monitor.coordinator.kinds import KINDS, Kind, Scope, Severity
 from rebalance_monitor.coordinator.refinement import among_the_same
 
 if TYPE_CHECKING:
@@ -29,24 +29,31 @@ _WHY = {
     Kind.COORDINATOR_MOVED: "{n} groups rebalanced among the same members at once: their coordinator moved",
     Kind.ROLLING_RESTART: "{n} groups replaced their members one by one at the same time: a deployment",
     Kind.SESSION_TIMEOUT: "members of {n} groups expired at once: a host, network or broker they share",
+    Kind.POLL_INTERVAL_EXCEEDED: "members of {n} groups stopped polling at once: something they all wait for",
 }
 _CAUSES = {
     Kind.COORDINATOR_MOVED: Cause.COORDINATOR_MOVED,
     Kind.ROLLING_RESTART: Cause.MEMBER_LEFT,
     Kind.SESSION_TIMEOUT: Cause.SESSION_TIMEOUT,
+    Kind.POLL_INTERVAL_EXCEEDED: Cause.POLL_INTERVAL_EXCEEDED,
 }
+_ITSELF = frozenset({Kind.ROLLING_RESTART, Kind.SESSION_TIMEOUT, Kind.POLL_INTERVAL_EXCEEDED})
+"""Kinds of findings that count for a burst of their own kind."""
+_LOUDNESS = tuple(Severity)
 
 
 class Burst(msgspec.Struct):
     """What counts at once: its first and last time (ms), whether it was told, until then its groups.
 
-    `groups`: name -> when, id of its finding, host of the member that it is about.
+    `groups`: name -> when, id of its finding, host of the member that it is about. `severity` is the highest
+    of these findings.
     """
 
     first: int
     last: int
     groups: dict[str, tuple[int, str, str | None]] = msgspec.field(default_factory=dict)
     told: bool = False
+    severity: Severity = Severity.INFO
 
     def collect(self, group: str, at: int, identity: str, host: str | None, window: int) -> None:
         """Count one more; what is older than the newest by more than the window (ms) no longer does."""
@@ -99,6 +106,7 @@ class Bursts:
             burst = self._bursts[kind] = Burst(at, at)
         if not burst.told:
             host = finding.members[0].host if finding.members else None
+            burst.severity = max(burst.severity, finding.severity, key=_LOUDNESS.index)
             burst.collect(finding.group or "", at, finding.id, host, window)
 
     def _settle(self, kind: Kind, now: int) -> list[Finding]:
@@ -127,11 +135,12 @@ class Bursts:
         why = _WHY[kind].format(n=len(groups))
         hosts = [host for _, _, host in burst.groups.values() if host is not None]
         host = _common(hosts) if kind is Kind.SESSION_TIMEOUT else None
+        severity = burst.severity if kind in _ITSELF else KINDS[kind].severity
         return Finding(
             id=finding_id(self._cluster, kind, "cluster", anchor),
             kind=kind,
             scope=Scope.CLUSTER,
-            severity=KINDS[kind].severity,
+            severity=severity,
             evidence="suspected",
             confidence=0.8,
             cluster=self._cluster,
@@ -159,7 +168,7 @@ def _kind(finding: Finding) -> Kind | None:
     if finding.kind is Kind.REBALANCE and moved:
         same = told[0] is Cause.COORDINATOR_MOVED or among_the_same(finding.causes)
         return Kind.COORDINATOR_MOVED if same else None
-    return finding.kind if finding.kind in {Kind.ROLLING_RESTART, Kind.SESSION_TIMEOUT} else None
+    return finding.kind if finding.kind in _ITSELF else None
 
 
 def _common(hosts: list[str]) -> str | None:

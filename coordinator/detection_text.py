@@ -117,6 +117,8 @@ Silence inside a barrier says nothing: an eager member commits as it rejoins and
 another one holds the barrier. Where at least two members stopped together, and one that went with them had
 gone on committing for half a session or more, leaving gets no less than a timeout does, and no timeout
 reaches the threshold. That is the price of not naming two that crashed together while the third was closed.
+Nor are members of an eager group told as silent (`member_silent`) that stopped within a heartbeat of each
+other while another one goes on: two that crash together are told by the rebalance.
 A barrier held for the whole rebalance timeout was held by the one that went on committing while those that
 commit when idle had stopped, or all of several with traffic (`join_deadline_missed`); who stopped as it began
 had rejoined, or left. Of the last two members, the one that stopped a rebalance timeout before the other did.

@@ -267,3 +267,15 @@ def test_what_degrades_the_monitor_ends_under_the_incident_that_it_opened_and_is
     )
     assert opened.id == opened.incident == resolved.incident != resolved.id
     assert (opened.severity, opened.resolution, resolved.resolution) == (Severity.WARNING, None, "quiet")
+
+
+@pytest.mark.parametrize("kind", [Kind.SESSION_TIMEOUT, Kind.POLL_INTERVAL_EXCEEDED])
+@pytest.mark.parametrize("severity", [Severity.INFO, Severity.WARNING])
+def test_members_of_many_groups_that_go_at_once_are_one_finding_as_loud_as_the_loudest(
+    kind: Kind, severity: Severity
+) -> None:
+    """Planned stops of Kafka Streams are information, however many at once."""
+    gone = [replace(move(f"g{n}", 100 * n), kind=kind, severity=Severity.INFO) for n in range(6)]
+    gone[3] = replace(gone[3], severity=severity)
+    (found,) = told([(1_000, gone)])
+    assert (found.kind, found.groups_total, found.severity) == (kind, 6, severity)
