@@ -14,9 +14,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator import fences, waiting
+from rebalance_monitor.coordinator import waiting
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.commits import commits_when_idle
+from rebalance_monitor.coordinator.deadlines import AWAY
 from rebalance_monitor.coordinator.findings import MAX_KEPT, CauseEntry, deadline_anchor
 from rebalance_monitor.coordinator.kinds import Kind, Severity
 from rebalance_monitor.coordinator.membership import COOPERATIVE
@@ -123,7 +124,7 @@ def _behind(state: GroupState) -> list[Member]:
     Nobody waits for one that has said that it goes; one that waits for partitions of others is not to blame,
     unless there is nobody else.
     """
-    there = [m for m in state.members if m.epoch != fences.AWAY]
+    there = [m for m in state.members if m.epoch != AWAY]
     behind = [m for m in there if m.epoch != state.target_epoch or m.epoch_state not in _AT_TARGET]
     return behind or [m for m in there if m.epoch_state]
 

@@ -58,7 +58,10 @@ def on_value(state: GroupState, value: GroupMetadataValue, scene: Scene, size: i
     edge = transition(state.status, event)
     found: list[Finding] = []
     if state.group_type != CLASSIC or edge is None:
+        was_other = state.group_type not in {"", CLASSIC}
         found = endings.begin_anew(state, scene, CLASSIC)
+        # Without a tombstone nobody knows what came between: it is no new group.
+        state.migrated = max(state.migrated, 0) if was_other else state.migrated
         edge = transition(state.status, event)
     status = state.status if edge is None else edge.after
     before = copy(state)

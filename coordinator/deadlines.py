@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _SILENT_TYPES = frozenset({"classic", "consumer"})
 _UNREVOKED = 1
+AWAY = -2
+"""The epoch of a static member that announced its departure."""
 # One partition may fall idle while its topic goes on, several hardly do at once.
 _PARTITIONS = 2
 _CADENCES = 10
@@ -55,7 +57,9 @@ def upcoming(state: GroupState, member: Member, live_since: int) -> Deadline | N
     usual = life(state, member, live_since) + max(member.cadence, 0)
     timeout = member.session_timeout if idle else max(member.session_timeout, _CADENCES * member.cadence)
     session = Deadline(usual + timeout, "session", "idle" if idle else "traffic")
-    return session if not member.silent_id else _poll(member, usual, session)
+    if not member.silent_id:
+        return session
+    return None if member.epoch == AWAY else _poll(member, usual, session)
 
 
 def owes(member: Member) -> bool:

@@ -24,6 +24,7 @@ from rebalance_monitor.coordinator import (
     storms,
     subscribed,
 )
+from rebalance_monitor.coordinator.deadlines import AWAY
 from rebalance_monitor.coordinator.state import Member
 from rebalance_monitor.coordinator.transitions import SETTLED, Status
 
@@ -124,7 +125,7 @@ def settled(state: GroupState) -> Status:
     if state.generation < 0 or state.generation > state.target_epoch:
         return Status.ASSIGNING
     there = all(
-        m.epoch == fences.AWAY or (m.epoch == state.target_epoch and not m.epoch_state) for m in state.members
+        m.epoch == AWAY or (m.epoch == state.target_epoch and not m.epoch_state) for m in state.members
     )
     return Status.STABLE if there else Status.RECONCILING
 
@@ -240,7 +241,7 @@ def _acknowledged(state: GroupState, key: object, value: object, scene: Scene) -
             # Kafka counts the states of streams members from 1, those of the others from 0.
             found = _number(value, "state") - (state.group_type == STREAMS)
             # Who says that it goes is left in the state that it was in, and has nothing to give up any more.
-            member.epoch_state = 0 if member.epoch == fences.AWAY else found
+            member.epoch_state = 0 if member.epoch == AWAY else found
             _assign(state, member, _given(state, value))
             told += silence.on_sign(state, scene, member, gone=False)
     return told

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator.causes import Cause
-from rebalance_monitor.coordinator.deadlines import owes
+from rebalance_monitor.coordinator.deadlines import AWAY, owes
 from rebalance_monitor.coordinator.families import FAMILIES
 from rebalance_monitor.coordinator.findings import CauseEntry
 from rebalance_monitor.coordinator.habits import by_hand, cadence, quietness
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 
 _FENCE_SLACK_MS = 1_500
 _WAIT_MS = 500
-AWAY = -2
-"""The epoch of a static member that announced its departure."""
-
 # Heartbeats of a session: as many as usual, and no fewer than with the longest interval that brokers allow.
 _HEARTBEATS, _LEAST_HEARTBEATS = 6, 3
 _MAX_DEPARTED = 50

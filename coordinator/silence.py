@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from rebalance_monitor.coordinator import lulls, storms, unsubscribed, vacancy
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.commits import goes_on
-from rebalance_monitor.coordinator.deadlines import Deadline, moving, owes, upcoming
+from rebalance_monitor.coordinator.deadlines import AWAY, Deadline, moving, owes, upcoming
 from rebalance_monitor.coordinator.families import FAMILIES
 from rebalance_monitor.coordinator.findings import CauseEntry, deadline_anchor
 from rebalance_monitor.coordinator.kinds import Kind
@@ -190,6 +190,9 @@ def _suspicion(member: Member, silence: int, end: Deadline) -> tuple[CauseEntry,
             f"it has not given up partitions for its rebalance timeout of {seconds(member.rebalance_timeout)}"
         )
         return (CauseEntry(Cause.JOIN_DEADLINE_MISSED, 0.92, why, *who(member)),)
+    if member.epoch == AWAY:
+        why = f"it said that it goes, and is not back {seconds(silence)} after its last sign of life"
+        return (CauseEntry(Cause.STATIC_MEMBER_EXPIRED, 0.7, why, *who(member)),)
     timeout = member.rebalance_timeout if end.name == "poll" else member.session_timeout
     why = (
         f"silent {seconds(silence)} at its {end.name} deadline; timeout {seconds(timeout)}; "

@@ -7,7 +7,7 @@ from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.outputs import GroupOut
 from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
-from tests.coordinator.epochs import SETTINGS, A, B, C, committing, compact, pair
+from tests.coordinator.epochs import SETTINGS, A, B, C, Epochs, committing, compact, pair
 from tests.coordinator.timeline import T0, P, findings, of
 
 
@@ -87,3 +87,17 @@ def test_members_get_the_session_timeout_that_is_known_by_now_but_for_those_with
     (out,) = [one for one in after.on_clock(T0 + 12_000) if isinstance(one, GroupOut)]
     sessions = {one["member_id"]: one["session_timeout_ms"] for one in out.summary["member_list"]}
     assert sessions == {A: 4_000, B: 4_000, C: 12_000}
+
+
+def test_a_static_member_that_said_it_goes_is_not_held_to_live_on_without_polling() -> None:
+    topic = Epochs()
+    topic.join(0, A, 1, (0, 1))
+    topic.join(1_000, B, 2, (), instance="s")
+    topic.ack(2_000, A, 2, (0,))
+    topic.ack(2_500, B, 2, (1,))
+    committing(topic, 3_000, 30_000, 1)
+    topic.ack(30_100, B, -2, (1,))
+    committing(topic, 30_500, 60_000, 0)
+    told = of(findings(topic.sorted(), SETTINGS), Kind.MEMBER_SILENT)
+    assert [one.details["deadline"] for one in told] == ["session"]
+    assert told[0].causes[0].cause is Cause.STATIC_MEMBER_EXPIRED

@@ -81,6 +81,13 @@ def test_a_hole_across_a_change_of_group_type_says_nothing_and_the_way_back_is_a
     assert not of(found, Kind.GROUP_EMPTY)
 
 
+def test_a_change_of_group_type_without_its_tombstone_claims_no_failures() -> None:
+    topic = Epochs()
+    topic.join(0, "m", 1, (0,))
+    topic.generation(60_000, 3, [A])
+    assert not of(findings(topic), Kind.REBALANCE_FAILED)
+
+
 def test_a_slow_sync_is_a_warning() -> None:
     topic = Topic()
     topic.generation(20_000, 1, [A], sync=9_000)
