@@ -42,7 +42,7 @@ def test_a_storm_appears_on_top_without_a_reload_and_goes_when_it_is_over(browse
         snapshot.apply(Update(findings=[opened], now=known.T0 + 1_000, wall=known.T0 + 1_000, batch=2))
         card = page.locator(".strip .incident")
         expect(card).to_contain_text("orders")
-        expect(card).to_contain_text("7 rebalances in 5 m 00 s · most involve orders-c1 /10.0.0.1 (80 %)")
+        expect(card).to_contain_text("7 rebalances in 5 m 00 s · most involve orders-c1 on 10.0.0.1 (80 %)")
         expect(page.locator("tbody tr").first).to_contain_text("storm", timeout=READY_MS)
         expect(page.locator(".filter", has_text="In trouble")).to_be_focused()
         expect(page.locator("#incident-count")).to_have_text("1")
