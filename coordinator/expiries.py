@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rebalance_monitor.coordinator import recurrence
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.families import FAMILIES
 from rebalance_monitor.coordinator.ranking import MAJORITY
@@ -51,11 +52,6 @@ def _again(storm: StormState, left: Iterable[Member], causes: Sequence[CauseEntr
     ]
     if not expired:
         return False
-    since = at - WINDOW_MS
-    recent = {name: [one for one in times if since < one <= at] for name, times in storm.expired.items()}
-    for name in expired:
-        # The newest last: so the oldest are forgotten where there are too many.
-        recent[name] = [*recent.pop(name, ()), at][-AGAIN:]
-    kept = [(name, times) for name, times in recent.items() if times]
-    storm.expired = dict(kept[-_CLIENTS_KEPT:])
+    recent = recurrence.noted(storm.expired, expired, at, WINDOW_MS, AGAIN)
+    storm.expired = dict(list(recent.items())[-_CLIENTS_KEPT:])
     return any(len(storm.expired.get(name, ())) >= AGAIN for name in expired)

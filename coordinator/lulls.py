@@ -6,6 +6,7 @@ expired session, a stall of a client that goes on committing like a clean close.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator import membership
@@ -68,13 +69,13 @@ def waiting(state: GroupState, late: Iterable[Member], now: int) -> set[str]:
     """
     if state.protocol in membership.COOPERATIVE or not any(goes_on(member, now) for member in state.members):
         return set()
-    stopped = [member for member in state.members if member.last_commit >= 0 and not goes_on(member, now)]
-    return {
-        member.member_id
-        for member in late
-        if sum(abs(other.last_commit - member.last_commit) <= _reach(member) for other in stopped)
-        >= _TOGETHER
-    }
+    ends = sorted(m.last_commit for m in state.members if m.last_commit >= 0 and not goes_on(m, now))
+
+    def beside(member: Member) -> int:
+        reach = _reach(member)
+        return bisect_right(ends, member.last_commit + reach) - bisect_left(ends, member.last_commit - reach)
+
+    return {member.member_id for member in late if beside(member) >= _TOGETHER}
 
 
 def _reach(member: Member) -> int:

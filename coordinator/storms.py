@@ -120,8 +120,8 @@ def wake(state: GroupState, quiet_ms: int, grace_ms: int) -> int:
 def marked(found: Finding, storm: StormState, since: int) -> Finding:
     """Return a `rebalance` marked, if it or what failed before it disrupts; noted since `since` (ms)."""
     unstable = _unstable(storm)
-    for at, code, _, who, *_ in storm.events:
-        if int(at) >= since and (code in _DISRUPTIVE or who in unstable):
+    for event in storm.events:
+        if int(event[0]) >= since and _counts(event, unstable):
             return replace(found, details=found.details | {"disruptive": 1})
     return found
 
@@ -136,19 +136,17 @@ def counted(storm: StormState) -> tuple[int, int]:
     """(completed, failed) generations of the window that count."""
     unstable = _unstable(storm)
     completed = failed = 0
-    for _, code, n, who, *_ in storm.events:
-        if code == Code.FAILED:
-            failed += int(n)
-        elif code in {Code.YOUNG, Code.SAME, Code.LOST} or who in unstable:
-            completed += int(n)
+    for event in storm.events:
+        if event[1] == Code.FAILED:
+            failed += int(event[2])
+        elif _counts(event, unstable):
+            completed += int(event[2])
     return completed, failed
 
 
-def _weight(storm: StormState) -> int:
-    """Return how many generations that count the event noted last stands for."""
-    _, code, n, who, *_ = storm.events[-1]
-    counts = code in _DISRUPTIVE or who in _unstable(storm)
-    return int(n) if counts else 0
+def _counts(event: list[int | str], unstable: set[int | str]) -> bool:
+    """Whether a noted event is a storm's; `unstable`: clients that have lost a young member twice."""
+    return event[1] in _DISRUPTIVE or event[3] in unstable
 
 
 def _begin(state: GroupState, scene: Scene, at: int) -> list[Finding]:
@@ -235,7 +233,8 @@ def _judge(state: GroupState, scene: Scene, at: int, causes: tuple[CauseEntry, .
     completed, failed = counted(storm)
     if storm.incident:
         storm.last_at = scene.ts
-        storm.total += _weight(storm)
+        newest = storm.events[-1]
+        storm.total += int(newest[2]) if _counts(newest, _unstable(storm)) else 0
         if storm.total < settings.storm_threshold * (storm.sequence + 2):
             return []
         storm.sequence += 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator import report
+from rebalance_monitor.coordinator import recurrence, report
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import CauseEntry
 from rebalance_monitor.coordinator.kinds import Kind, Severity
@@ -30,7 +30,8 @@ _KEPT = 20
 def told(state: GroupState, scene: Scene, before: Member, now: Member) -> Finding:
     """Report that `now` took the place of `before` without a rebalance; again and again is a warning."""
     instance = now.instance_id or ""
-    times = _noted(state, instance, scene.ts)
+    _note(state, [instance], scene.ts)
+    times = state.takeovers[instance]
     again = len(times) >= AGAIN
     why = (
         f"it came back {len(times)} times in {seconds(scene.ts - times[0])}: its process "
@@ -56,17 +57,12 @@ def told(state: GroupState, scene: Scene, before: Member, now: Member) -> Findin
 
 def flapping(state: GroupState, change: Change, at: int) -> Member | None:
     """Note who was replaced in a rebalance that ended at `at` (ms); return one that is again and again."""
-    found = None
-    for _, now in change.replaced:
-        if len(_noted(state, now.instance_id or "", at)) >= AGAIN:
-            found = now
-    return found
+    if not change.replaced:
+        return None
+    _note(state, [now.instance_id or "" for _, now in change.replaced], at)
+    again = [now for _, now in change.replaced if len(state.takeovers[now.instance_id or ""]) >= AGAIN]
+    return again[-1] if again else None
 
 
-def _noted(state: GroupState, instance: str, at: int) -> list[int]:
-    """Note one more of the instance; return when they were, within the window (ms), oldest first."""
-    since = at - WINDOW_MS
-    noted = {name: [time for time in times if since < time <= at] for name, times in state.takeovers.items()}
-    noted[instance] = [*noted.get(instance, ()), at][-_KEPT:]
-    state.takeovers = {name: times for name, times in noted.items() if times}
-    return noted[instance]
+def _note(state: GroupState, instances: list[str], at: int) -> None:
+    state.takeovers = recurrence.noted(state.takeovers, instances, at, WINDOW_MS, _KEPT)
