@@ -100,3 +100,13 @@ def test_a_record_near_the_size_limit_is_a_warning_once() -> None:
     topic.generation(60_000, 2, [A, B])
     settings = DetectionSettings(max_message_bytes=200)
     assert len(of(findings(topic, settings), Kind.GROUP_TOO_LARGE)) == 1
+
+
+def test_the_total_of_a_storm_counts_the_generations_that_failed_too() -> None:
+    topic = Topic()
+    topic.generation(0, 1, [A, B])
+    for number in range(1, 13):
+        topic.generation(40_000 + number * 20_000, 1 + 5 * number, [A, B])
+    storm = of(findings(topic, until=400_000), Kind.STORM)
+    assert storm[-1].phase == "resolved"
+    assert storm[-1].details["total"] == 60
