@@ -1,4 +1,4 @@
-"""Members that go in turn, each once in a while: breaches and crashes are a storm, a rollout or two are none."""
+"""Members that go in turn: breaches and crashes are a storm, a rollout or two are none."""
 
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import Finding
