@@ -1,9 +1,10 @@
 """Many groups with one cause at once: they share a coordinator, a deployment or a host.
 
 What is counted slides: groups within the window of the newest one. Once there are enough of them, and none
-has followed for a while or the window is over, the burst is told, and what follows within its window belongs
-to it. A few groups are no burst, nor do they keep a later one from being told. Findings count by their own
-time, in its order: neither the batch that brought them nor their order in it matters.
+has followed for a while or the window is over, the burst is told. Groups that follow within its window belong
+to it: once they have settled in turn it is told again, with all of them. A few groups are no burst, nor do
+they keep a later one from being told. Findings count by their own time, in its order: neither the batch that
+brought them nor their order in it matters.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _SETTLE_MS = {Kind.ROLLING_RESTART: 60_000}
 _USUAL_SETTLE_MS = 3_000
 _WHY = {
     Kind.COORDINATOR_MOVED: "{n} groups rebalanced among the same members at once: their coordinator moved",
-    Kind.ROLLING_RESTART: "{n} groups replaced their members one by one at the same time: a deployment",
+    Kind.ROLLING_RESTART: "{n} groups replaced all their members at the same time: a deployment",
     Kind.SESSION_TIMEOUT: "members of {n} groups expired at once: a host, network or broker they share",
     Kind.POLL_INTERVAL_EXCEEDED: "members of {n} groups stopped polling at once: something they all wait for",
 }
@@ -43,26 +44,32 @@ _LOUDNESS = tuple(Severity)
 
 
 class Burst(msgspec.Struct):
-    """What counts at once: its first and last time (ms), whether it was told, until then its groups.
+    """What counts at once: its first and last time (ms), its groups, and how much of it was told.
 
-    `groups`: name -> when, id of its finding, host of the member that it is about. `severity` is the highest
-    of these findings.
+    `groups`: name -> when, id of its finding, host of the member that it is about; forgotten when the window
+    is over. `counted` says how many were told, `anchor` is the id that this began with and `sequence`
+    how often it was. `severity` is the highest of these findings.
     """
 
     first: int
     last: int
     groups: dict[str, tuple[int, str, str | None]] = msgspec.field(default_factory=dict)
-    told: bool = False
+    counted: int = 0
+    anchor: str = ""
+    sequence: int = 0
     severity: Severity = Severity.INFO
 
     def collect(self, group: str, at: int, identity: str, host: str | None, window: int) -> None:
-        """Count one more; what is older than the newest by more than the window (ms) no longer does."""
+        """Count one more; what is older than the newest by more than the window (ms) no longer does.
+
+        What was told counts on.
+        """
         self.last = max(self.last, at)
-        since = self.last - window
+        since = self.first if self.counted else self.last - window
         if self.first < since:
             self.groups = {name: one for name, one in self.groups.items() if one[0] >= since}
             self.first = min((one[0] for one in self.groups.values()), default=self.last)
-        if at >= since:
+        if at >= since or self.counted:
             self.groups.setdefault(group, (at, identity, host))
             self.first = min(self.first, at)
 
@@ -102,12 +109,11 @@ class Bursts:
 
     def _collect(self, kind: Kind, finding: Finding, at: int) -> None:
         burst, window = self._bursts.get(kind), self._window(kind)
-        if burst is None or (burst.told and at > burst.first + window):
+        if burst is None or (burst.counted and at > burst.first + window):
             burst = self._bursts[kind] = Burst(at, at)
-        if not burst.told:
-            host = finding.members[0].host if finding.members else None
-            burst.severity = max(burst.severity, finding.severity, key=_LOUDNESS.index)
-            burst.collect(finding.group or "", at, finding.id, host, window)
+        host = finding.members[0].host if finding.members else None
+        burst.severity = max(burst.severity, finding.severity, key=_LOUDNESS.index)
+        burst.collect(finding.group or "", at, finding.id, host, window)
 
     def _settle(self, kind: Kind, now: int) -> list[Finding]:
         """Tell a burst once it has settled by `now` (ms); forget it once it is over."""
@@ -116,10 +122,11 @@ class Bursts:
             return []
         found: list[Finding] = []
         quiet = burst.last + _SETTLE_MS.get(kind, _USUAL_SETTLE_MS)
-        enough = len(burst.groups) >= self._settings.roll_up_groups
+        enough = len(burst.groups) >= max(self._settings.roll_up_groups, burst.counted + 1)
         if enough and now >= min(quiet, burst.first + window):
             found = [self._told(kind, burst)]
-            burst.groups, burst.told = {}, True
+        if burst.counted and now > burst.first + window:
+            burst.groups = {}
         if now > burst.last + 2 * window:
             del self._bursts[kind]
         return found
@@ -130,14 +137,20 @@ class Bursts:
         return settings.storm_window_ms if kind is Kind.ROLLING_RESTART else settings.roll_up_window_ms
 
     def _told(self, kind: Kind, burst: Burst) -> Finding:
+        """Tell what there is: at its first group, and again at its newest."""
         groups = sorted(burst.groups)
-        at, anchor, _ = min(burst.groups.values(), key=lambda one: (one[0], one[1]))
-        why = _WHY[kind].format(n=len(groups))
+        first, anchor, _ = min(burst.groups.values(), key=lambda one: (one[0], one[1]))
+        why, at = _WHY[kind].format(n=len(groups)), first
+        if burst.counted:
+            why, at = f"{why}; {len(groups) - burst.counted} since it was told", burst.last
+        burst.anchor = burst.anchor or anchor
+        identity = finding_id(self._cluster, kind, "cluster", burst.anchor, sequence=burst.sequence)
+        burst.counted, burst.sequence = len(groups), burst.sequence + 1
         hosts = [host for _, _, host in burst.groups.values() if host is not None]
         host = _common(hosts) if kind is Kind.SESSION_TIMEOUT else None
         severity = burst.severity if kind in _ITSELF else KINDS[kind].severity
         return Finding(
-            id=finding_id(self._cluster, kind, "cluster", anchor),
+            id=identity,
             kind=kind,
             scope=Scope.CLUSTER,
             severity=severity,
@@ -168,6 +181,8 @@ def _kind(finding: Finding) -> Kind | None:
     if finding.kind is Kind.REBALANCE and moved:
         same = told[0] is Cause.COORDINATOR_MOVED or among_the_same(finding.causes)
         return Kind.COORDINATOR_MOVED if same else None
+    if finding.kind is Kind.REBALANCE and finding.details.get("renewed"):
+        return Kind.ROLLING_RESTART
     return finding.kind if finding.kind in _ITSELF else None
 
 

@@ -150,7 +150,8 @@ def _completed(before: GroupState, state: GroupState, after: Membership, scene: 
     found += _refilled(state, scene) + unsubscribed.note(before, state, after, scene)
     if causes and before.offset >= 0 and not _is_planned(causes[0].cause, change):
         found += storms.note_generation(state, scene, change, state.cst, causes)
-    found[0] = storms.marked(found[0], state.storm, state.cst)
+    renewed = restarts.renewed(before, change, causes, state.cst)
+    found[0] = storms.marked(found[0], state.storm, state.cst, renewed=renewed)
     return found + _slow(state, scene) + skew.judge(before, state, scene, after.subscriptions)
 
 

@@ -117,7 +117,7 @@ def _converged(state: GroupState, scene: Scene) -> list[Finding]:
     gone = [departure for departure in _departures(state) if departure.member.member_id in left]
     causes = _causes(state, scene, change, gone)
     took = max(0, scene.ts - state.bumped_at)
-    known = state.stable_epoch >= 0
+    known, renewed = state.stable_epoch >= 0, restarts.renewed(state, change, causes, state.bumped_at)
     found = [
         scene.find(
             Kind.REBALANCE,
@@ -140,7 +140,7 @@ def _converged(state: GroupState, scene: Scene) -> list[Finding]:
     remember(state, causes)
     if known and not _is_own_step(state, change):
         found += storms.note_generation(state, scene, change, scene.ts, causes)
-    found[0] = storms.marked(found[0], state.storm, state.bumped_at)
+    found[0] = storms.marked(found[0], state.storm, state.bumped_at, renewed=renewed)
     return found + (skew.judge_settled(state, scene) if state.group_type == "consumer" else [])
 
 

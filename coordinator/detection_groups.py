@@ -4,8 +4,10 @@ MORE = """## Across groups
 
 Five or more groups that rebalance among the same members within ten seconds share a coordinator that
 moved or restarted (franz-go and sarama groups all do within three seconds of its reload): one
-cluster-level finding. Likewise for expiries (a host or network), and for rolling restarts within the storm
-window, once none has followed for a minute (a deployment).
+cluster-level finding. Likewise for expiries (a host or network), and within the storm window, once none has
+followed for a minute, for rolling restarts and for groups all of whose members, at work for two minutes and
+more, said goodbye within a minute of the coming of others in their place (`renewed`: a deployment of groups
+of one member or few). Groups that follow within the window are told once more, with all the others.
 
 ## Epoch-based groups
 

@@ -73,7 +73,6 @@ class KindSpec:
 
 
 _once, _phased = partial(KindSpec, phases=False), partial(KindSpec, phases=True)
-
 _MEMBER_DETAILS = {
     "silence_ms": "last commit of the member to the end of the join barrier, ms",
     "session_timeout_ms": "the member's session timeout, ms",
@@ -100,6 +99,7 @@ KINDS: dict[Kind, KindSpec] = {
             "bumps": "epoch-based groups: epoch bumps in this convergence",
             "partial": "1 where the record's assignment could not be read in full",
             "disruptive": "1 where storms count it, a member's fault caused it, or others failed before it",
+            "renewed": "1 where others took the places of all members, who had said goodbye",
         },
     ),
     Kind.REBALANCE_FAILED: _once(

@@ -18,7 +18,10 @@ from rebalance_monitor.coordinator.ranking import MAJORITY
 from rebalance_monitor.coordinator.reasons import seconds
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from rebalance_monitor.coordinator.findings import Finding
+    from rebalance_monitor.coordinator.membership import Change
     from rebalance_monitor.coordinator.scene import Scene
     from rebalance_monitor.coordinator.state import GroupState, StormState
 
@@ -109,6 +112,28 @@ def told(state: GroupState, scene: Scene, at: int) -> list[Finding]:
     )
     _complete(storm, at, scene.settings.storm_window_ms)
     return [found]
+
+
+def renewed(before: GroupState, change: Change, causes: tuple[CauseEntry, ...], at: int) -> bool:
+    """Whether a generation at `at` (ms) replaced all members, who had worked and said goodbye.
+
+    So does a deployment of a group that is too small to be restarted one by one: its new member comes shortly
+    before the old one goes or after it. `before`: the group as its last generation left it.
+    """
+    if change.left:
+        now = [member for _, member in change.kept] + list(change.joined)
+        old = max(member.joined_at for member in change.left)
+        young = not change.replaced and all(member.joined_at >= at - _AHEAD_MS for member in now)
+        return young and at - old > 2 * _AHEAD_MS and _said_goodbye(causes)
+    empty = 0 <= at - before.empty_at <= _AHEAD_MS and before.empty_at - before.started_at > 2 * _AHEAD_MS
+    return empty and _said_goodbye(
+        CauseEntry(Cause(str(one)), float(share), "") for one, share in before.causes
+    )
+
+
+def _said_goodbye(causes: Iterable[CauseEntry]) -> bool:
+    said = {cause.cause for cause in causes if cause.confidence >= MAJORITY}
+    return Cause.MEMBER_LEFT in said and said <= {Cause.MEMBER_LEFT, Cause.MEMBER_JOINED}
 
 
 def _complete(storm: StormState, at: int, window_ms: int) -> None:

@@ -117,13 +117,16 @@ def wake(state: GroupState, quiet_ms: int, grace_ms: int) -> int:
     return _quiet_at(state, quiet_ms) + grace_ms if is_open(state.storm) else NEVER
 
 
-def marked(found: Finding, storm: StormState, since: int) -> Finding:
-    """Return a `rebalance` marked, if it or what failed before it disrupts; noted since `since` (ms)."""
+def marked(found: Finding, storm: StormState, since: int, *, renewed: bool) -> Finding:
+    """Return a `rebalance` marked, if it or what failed before it disrupts; noted since `since` (ms).
+
+    Or if it has `renewed` the group, as a deployment does.
+    """
     unstable = _unstable(storm)
     for event in storm.events:
         if int(event[0]) >= since and _counts(event, unstable):
             return replace(found, details=found.details | {"disruptive": 1})
-    return found
+    return replace(found, details=found.details | {"renewed": 1}) if renewed else found
 
 
 def _unstable(storm: StormState) -> set[int | str]:

@@ -179,18 +179,27 @@ def test_one_group_that_goes_on_and_on_is_no_burst() -> None:
     )
 
 
-def test_a_burst_is_told_once_and_another_one_after_its_window_again() -> None:
-    first, late = [move(f"g{n}", 0) for n in range(6)], [move(f"h{n}", 9_000) for n in range(6)]
+def test_groups_that_follow_within_the_window_are_told_with_the_others_and_later_ones_as_another() -> None:
+    first, late = [move(f"g{n}", 0) for n in range(6)], [move(f"h{n}", 9_000) for n in range(2)]
     again = [move(f"g{n}", 15_000) for n in range(6)]
     found = told([(0, first), (4_000, []), (9_000, late), (13_000, []), (15_000, again), (19_000, [])])
-    assert [one.at - T0 for one in found] == [0, 15_000]
-    assert found[0].id != found[1].id
+    assert [(one.at - T0, one.groups_total) for one in found] == [(0, 6), (9_000, 8), (15_000, 6)]
+    assert found[1].groups == (*(f"g{n}" for n in range(6)), "h0", "h1")
+    assert found[1].causes[0].why.endswith("; 2 since it was told")
+    assert len({one.id for one in found}) == 3
 
 
-def test_what_was_told_is_no_longer_remembered_by_group() -> None:
+def test_groups_that_are_in_a_burst_already_tell_it_no_second_time() -> None:
+    first, again = [move(f"g{n}", 0) for n in range(6)], [move(f"g{n}", 5_000) for n in range(6)]
+    (found,) = told([(0, first), (4_000, []), (5_000, again), (9_000, [])])
+    assert found.groups_total == 6
+
+
+def test_a_burst_whose_window_is_over_is_no_longer_remembered_by_group() -> None:
     rollup = RollUp(SETTINGS, "c1")
     rollup.on_batch(same_members_again(1_000), [], T0 + 60_000)
     assert len(rollup.on_batch([], [], T0 + 64_000)) == 1
+    assert rollup.on_batch([], [], T0 + 71_000) == []
     assert len(json.dumps(rollup.snapshot())) < 200
 
 
