@@ -1,6 +1,7 @@
 """How a figure grows with time, and how sure that is."""
 
-from itertools import pairwise
+from itertools import combinations, pairwise
+from statistics import median
 
 # Fewer samples than this have no error.
 LEAST = 3
@@ -22,3 +23,15 @@ def slope(hours: list[float], values: list[float]) -> tuple[float, float]:
     together = max(0.0, sum(a * b for a, b in pairwise(left)) / squares) if squares else 0.0
     few = (1 + together) / max(1 - together, 1 / len(left))
     return 100 * rise / y, 100 * (few * squares / (len(values) - 2) / over) ** 0.5 / y
+
+
+def slope_of_pairs(hours: list[float], values: list[float]) -> float:
+    """Give the median of the slopes between any two samples (Theil and Sen), in per cent of the mean an hour.
+
+    Single samples that lie far off move a line, not this.
+    """
+    if len(values) < LEAST or not sum(values):
+        return 0.0
+    samples = sorted(zip(hours, values, strict=True))
+    rises = [(y - x) / (b - a) for (a, x), (b, y) in combinations(samples, 2) if b > a]
+    return 100 * median(rises) * len(values) / sum(values) if rises else 0.0

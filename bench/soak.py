@@ -6,9 +6,10 @@ after a full collection and what is resident outside its heap (RocksDB, Arrow, c
 JDK's jcmd is at hand), the most that RocksDB had by its own account (which goes up to that and down to
 nothing with every flush, ten batches or so), the state as a batch writes it, which that follows, and the
 storage folder. An audit's process, which lasts for seconds, does not count. The JVM as a whole may grow until
-all of its heap, whose size is fixed, has been touched. The slope is a least-squares line over the samples
-after the warm-up, in per cent of the mean an hour, with its standard error (slopes.py). Exit code 1 where a
-slope is above `--most`, or the job has ended.
+all of its heap, whose size is fixed, has been touched. Slopes of the samples after the warm-up, in per cent
+of the mean an hour, are those of a least-squares line, with its standard error, and the median of those
+between any two samples (slopes.py), which decides: a single sample may meet a batch that holds its own. Exit
+code 1 where that is above `--most`, or the job has ended.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from urllib.parse import urljoin
 from urllib.request import urlopen
 
 from bench.feeding import feeding
-from bench.slopes import slope
+from bench.slopes import slope, slope_of_pairs
 from rebalance_monitor.cluster.java import find_java
 from rebalance_monitor.lab.broker import LabBroker
 from tests.chaos.rig import Rig, command_line
@@ -217,11 +218,13 @@ def _report(samples: list[Sample], warm_up: float, most: float) -> int:
     steady = [sample for sample in samples if sample.minute >= warm_up]
     bad = 0
     print(f"\n{len(steady)} samples after {warm_up:.0f} min of warm-up")
-    print("| | mean, MB | slope, % an hour | standard error |\n|---|---|---|---|")
+    print("| | mean, MB | line, % an hour | standard error | of pairs, % an hour |\n|---|---|---|---|---|")
+    hours = [sample.minute / 60 for sample in steady]
     for index, field in enumerate(fields(Sample)[1:], 1):
         values = [astuple(sample)[index] for sample in steady]
-        grows, error = slope([sample.minute / 60 for sample in steady], values)
-        print(f"| {field.name} | {sum(values) / max(1, len(values)):.1f} | {grows:+.2f} | {error:.2f} |")
+        (line, error), grows = slope(hours, values), slope_of_pairs(hours, values)
+        mean = sum(values) / max(1, len(values))
+        print(f"| {field.name} | {mean:.1f} | {line:+.2f} | {error:.2f} | {grows:+.2f} |")
         bad += field.name in {"driver", "workers", "heap", "off_heap", "state_store"} and grows > most
     return 1 if bad else 0
 
