@@ -71,8 +71,9 @@ def settle(state: GroupState, scene: Scene, resolution: str) -> list[Finding]:
     ):
         if incident:
             found.append(_resolved(state, scene, kind, incident, resolution))
+    # An epoch-based group may fall behind again without another bump: that is another incident.
+    state.held_at = scene.ts if state.stuck_id and state.group_type != "classic" else -1
     state.held_id = state.stuck_id = ""
-    state.held_at = -1
     return found
 
 
@@ -106,7 +107,7 @@ def _since(state: GroupState, live_since: int) -> int:
     """
     if state.held_id or state.stuck_id:
         return state.held_at
-    began = max(state.bumped_at, live_since)
+    began = max(state.bumped_at, state.held_at, live_since)
     newest = max((member.acked_at for member in state.members), default=began)
     waited = (max(began, member.acked_at, member.joined_at) for member in _behind(state))
     return min(waited, default=max(began, newest))

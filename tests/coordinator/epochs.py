@@ -1,4 +1,4 @@
-"""A hand-written epoch-based group (KIP-848): its records from a few verbs."""
+"""Hand-written epoch-based groups (KIP-848, KIP-932, KIP-1071): their records from a few verbs."""
 
 from struct import pack
 
@@ -57,6 +57,56 @@ class Epochs(Topic):
 
     def leave(self, at: int, member: str, epoch: int | None) -> None:
         for kind in (8, 7, 5):
+            self.put(at, kind, None, member)
+        if epoch is not None:
+            self.bump(at, epoch)
+
+
+class Share(Epochs):
+    """A share group's records: metadata 10, epoch 11, target 12, member's state 14."""
+
+    def bump(self, at: int, epoch: int) -> None:
+        self.put(at, 11, b"\0\0" + pack(">iq", epoch, 7) + b"\0")
+
+    def target(self, at: int, epoch: int) -> None:
+        self.put(at, 12, b"\0\0" + pack(">i", epoch) + b"\0")
+
+    def metadata(self, at: int, member: str, instance: str | None = None) -> None:
+        assert instance is None
+        value = b"\0\0\0" + compact("c-" + member[:2]) + compact("/10.0.0.1") + b"\2" + compact("orders")
+        self.put(at, 10, value + b"\0", member)
+
+    def ack(self, at: int, member: str, epoch: int, partitions: tuple[int, ...] = (), state: int = 0) -> None:
+        given = bytes(16) + bytes([len(partitions) + 1]) + pack(f">{len(partitions)}i", *partitions) + b"\0"
+        self.put(at, 14, b"\0\0" + pack(">iib", epoch, epoch - 1, state) + b"\2" + given + b"\0", member)
+
+    def leave(self, at: int, member: str, epoch: int | None) -> None:
+        for kind in (14, 13, 10):
+            self.put(at, kind, None, member)
+        if epoch is not None:
+            self.bump(at, epoch)
+
+
+class Streams(Epochs):
+    """Records of a streams group: metadata 19, epoch 17, target 20, member's state 22 (2 unrevoked)."""
+
+    def bump(self, at: int, epoch: int) -> None:
+        self.put(at, 17, b"\0\0" + pack(">iq", epoch, 7) + b"\0")
+
+    def target(self, at: int, epoch: int) -> None:
+        self.put(at, 20, b"\0\0" + pack(">i", epoch) + b"\0")
+
+    def metadata(self, at: int, member: str, instance: str | None = None) -> None:
+        value = b"\0\0" + compact(instance) + b"\0" + compact("c-" + member[:2]) + compact("/10.0.0.1")
+        self.put(at, 19, value + pack(">ii", P, 1) + compact("process") + b"\xff" + b"\1" + b"\0", member)
+
+    def ack(self, at: int, member: str, epoch: int, partitions: tuple[int, ...] = (), state: int = 1) -> None:
+        assert not partitions
+        body = pack(">iib", epoch, epoch - 1, state) + b"\1" * 6 + b"\0"
+        self.put(at, 22, b"\0\0" + body, member)
+
+    def leave(self, at: int, member: str, epoch: int | None) -> None:
+        for kind in (22, 21, 19):
             self.put(at, kind, None, member)
         if epoch is not None:
             self.bump(at, epoch)
