@@ -132,6 +132,18 @@ def test_the_spark_application_mounts_what_it_reads() -> None:
         assert {mount["name"] for mount in spec[role]["volumeMounts"]} <= volumes
 
 
+def test_executors_get_the_certificate_that_their_clients_ask_for_and_no_other_secret() -> None:
+    spec = objects("spark-operator")["SparkApplication"]["spec"]
+    volumes = {volume["name"]: volume for volume in spec["volumes"]}
+    mounted = {mount["name"]: mount["mountPath"] for mount in spec["executor"]["volumeMounts"]}
+    secrets = {name: volumes[name]["secret"] for name in mounted if "secret" in volumes[name]}
+    assert {name: [item["key"] for item in one["items"]] for name, one in secrets.items()} == {
+        "certificates": ["ca.pem"]
+    }
+    kafka = yaml.safe_load((KUBERNETES / "spark-operator" / "monitor.yaml").read_text())["kafka"]
+    assert kafka["ssl.truststore.location"] == mounted["certificates"] + "/ca.pem"
+
+
 def test_the_spark_applications_pods_may_do_no_more_than_the_plain_driver() -> None:
     plain = objects("base")["StatefulSet"]["spec"]["template"]["spec"]
     ((container,),) = [plain["containers"]]
