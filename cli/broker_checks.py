@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from rebalance_monitor.config.model import Settings
 
 OLDEST_BROKER = (2, 6)
-GROUPS_WITH_VALUES = (4, 0)
 READ_TIMEOUT_S = 15.0
 GROUP_PREFIX = "rebalance-monitor"
 # Whether members may be seen is asked of so many groups.
@@ -134,6 +133,8 @@ def values(admin: "ClusterAdmin", settings: "Settings") -> Result:
 
 def group_values(admin: "ClusterAdmin", _settings: "Settings") -> Result:
     """Check whether session timeouts that epoch-based groups have of their own may be read."""
+    from rebalance_monitor.cluster.admin import GROUPS_WITH_VALUES
+
     name = "group values"
     if numbers(admin.broker_version()) < GROUPS_WITH_VALUES:
         return Result(name, ok=True, found="not asked: groups have timeouts of their own since Kafka 4.0")

@@ -27,6 +27,7 @@ MINUTE_MS = 60_000
 CLIENT_ID = "rebalance-monitor"
 GROUPS_ASKED = 500
 EPOCH_TYPES = frozenset({"consumer", "share", "streams"})
+GROUPS_WITH_VALUES = (4, 0)
 
 
 class ClusterAdmin:
@@ -65,8 +66,7 @@ class ClusterAdmin:
 
     def broker_version(self) -> str:
         """Give the version that one broker's API versions amount to, e.g. "4.1"."""
-        first = self.brokers()[0].id
-        return str(self._told(lambda: self._client.get_broker_version_data(first).broker_version_str))
+        return ".".join(map(str, self._version()))
 
     def cluster_operations(self) -> frozenset[str]:
         """Give the operations that we may do on the cluster, e.g. "DESCRIBE"; empty where not told."""
@@ -146,18 +146,21 @@ class ClusterAdmin:
         """Give the brokers' `group.streams.session.timeout.ms`, None before Kafka 4.1."""
         return self._session_timeout("streams")
 
-    def group_session_timeouts(self) -> dict[str, int]:
+    def group_session_timeouts(self) -> dict[str, int | None] | None:
         """Give the session timeout (ms) of each epoch-based group that has one of its own (Kafka 4.0+).
 
-        Empty where that may not be asked: what the brokers tell for all is all that is known then.
+        None as a group's where it is not told, and of all where a broker does not answer.
         """
         try:
-            typed = self.epoch_based_groups()
-            usual = {kind: self._session_timeout(kind) for kind in set(typed.values())}
-            told = self.session_timeouts_of(typed)
+            old, typed = self._version() < GROUPS_WITH_VALUES, self.epoch_based_groups()
+            # A group need not exist to be asked for; the permission is wanted before there is one.
+            asked = typed if typed or old else {CLIENT_ID: "consumer"}
+            usual = {kind: self._session_timeout(kind) for kind in set(asked.values())}
+            told = self.session_timeouts_of(asked)
         except DependencyError:
-            return {}
-        return {group: own for group, own in told.items() if own is not None and own != usual[typed[group]]}
+            return None
+        own = {group: told[group] for group in typed if told.get(group) not in {None, usual[typed[group]]}}
+        return own if old else own | {group: None for group in asked if told.get(group) is None}
 
     def epoch_based_groups(self) -> dict[str, str]:
         """Give the type (consumer, share, streams) of each epoch-based group that we may list."""
@@ -177,6 +180,10 @@ class ClusterAdmin:
             for group, values in answers.items():
                 found[group] = _number(values.get(f"{typed[group]}.session.timeout.ms"))
         return found
+
+    def _version(self) -> tuple[int, ...]:
+        first = self.brokers()[0].id
+        return tuple(self._told(lambda: self._client.get_broker_version_data(first).broker_version))
 
     def _session_timeout(self, kind: str) -> int | None:
         name = f"group.{kind}.session.timeout.ms"

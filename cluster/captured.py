@@ -27,7 +27,7 @@ class Metadata:
     """Where the records come from; offsets by partition, ends exclusive; -1 and "" where unknown.
 
     `broker_values`: what detection asks of the brokers, as far as they told. `session_timeouts`: ms of those
-    epoch-based groups that have one of their own.
+    epoch-based groups that have one of their own; None of a group that did not tell, or of all.
     """
 
     format: int = FORMAT
@@ -40,7 +40,7 @@ class Metadata:
     leader_epochs: dict[int, int] = field(default_factory=dict)
     broker_version: str = ""
     broker_values: dict[str, int] = field(default_factory=dict)
-    session_timeouts: dict[str, int] = field(default_factory=dict)
+    session_timeouts: dict[str, int | None] | None = field(default_factory=dict)
     captured_at: int = -1
 
     def offsets_retention_ms(self) -> int | None:
@@ -63,7 +63,7 @@ class Metadata:
         """Give the brokers' session timeout of groups of the streams protocol, ms."""
         return self.broker_values.get("session_timeout_streams_ms")
 
-    def group_session_timeouts(self) -> dict[str, int]:
+    def group_session_timeouts(self) -> dict[str, int | None] | None:
         """Give the session timeouts (ms) of the epoch-based groups that have one of their own."""
         return self.session_timeouts
 

@@ -33,7 +33,9 @@ silence of the rebalance timeout is a poll breach.
 The session timeout is in no record. When the job starts, every five minutes and within a minute after one is
 new it reads those of consumer, share and streams groups from the brokers where it may, and those of groups
 that have one of their own; one that has changed begins the query again, for a batch that runs again must have
-the same. A setting wins, also per pattern of groups (`session_timeout_ms`). A silence says what was assumed.
+the same. A setting wins, also per pattern of groups (`session_timeout_ms`). A silence says what was assumed:
+so is the brokers' value for a group that may have one of its own that could not be read. Where only some
+groups' can be read, that is said of every group of which no timeout of its own is known.
 
 Commits name topics and assignments topic ids; with several topics the names are learned from
 which partitions one request commits together (what a pattern matches stands in a record of its own), and

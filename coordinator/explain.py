@@ -194,6 +194,8 @@ def _notes(
     if state.group_type not in {"classic", ""}:
         session, assumed = settings.session_timeout(group, state.group_type)
         whose = "is assumed" if assumed else "is the brokers' or configured"
+        if assumed and settings.session_timeouts_unread:
+            whose += ", for one of the group's own could not be read (DescribeConfigs on groups)"
         notes.append(f"session timeouts of this group are in no record: {session} ms {whose}")
     if options:
         notes.append("moves are counted from the present assignment; racks of replicas are not considered")

@@ -155,7 +155,7 @@ KINDS: dict[Kind, KindSpec] = {
             "deadline": "session, poll (an update), or rebalance (of a member that must give up partitions)",
             "basis": "why its silence means something: idle (it commits when idle), traffic (its offsets and "
             "others' on its topics moved steadily, the others' still do), unrevoked (partitions to give up)",
-            "assumed": "1 where nobody told the session timeout (of epoch-based groups it is in no record)",
+            "assumed": "1 where nobody told the session timeout (in no record), or a group's own was unread",
             "deadline_at": "when the deadline passed, ms since epoch",
             "silence_ms": "last commit to the deadline, ms",
             "session_timeout_ms": "the member's session timeout, ms",

@@ -44,8 +44,9 @@ class SeverityOverride:
 class DetectionSettings:
     """Every threshold with its default; see docs/detection.md for what each one decides.
 
-    `known` (names of values that the configuration or the brokers gave: all others are assumed) and
-    `session_timeouts` ((group, ms), where a group has one of its own) are no thresholds and not configured.
+    `known` (names of values that the configuration or the brokers gave: all others are assumed),
+    `session_timeouts` ((group, ms), where a group has one of its own) and `session_timeouts_unread` (those of
+    some groups could not be read) are no thresholds and not configured.
     """
 
     grace_ms: int = 1_500
@@ -77,6 +78,7 @@ class DetectionSettings:
     summary_members: int = 50
     known: tuple[str, ...] = ()
     session_timeouts: tuple[tuple[str, int], ...] = ()
+    session_timeouts_unread: bool = False
 
     @property
     def longest_sightings_window_ms(self) -> int:
@@ -105,14 +107,16 @@ class DetectionSettings:
     def session_timeout(self, group: str, group_type: str) -> tuple[int, bool]:
         """Return the session timeout (ms) of an epoch-based group, and whether it is only assumed.
 
-        What is configured for the group wins, then what the brokers tell of it, then what holds for its type.
+        What is configured for the group wins, then what the brokers tell of it, then what holds for its type:
+        that is assumed where nobody told it, and where the group may have one of its own that was not read.
         """
         for name, own in self.session_timeouts:
             if name == group:
                 return own, False
         name = _SESSIONS.get(group_type, "session_timeout_848_ms")
         given: int | None = getattr(self, name)
-        return (self.session_timeout_848_ms if given is None else given), name not in self.known
+        assumed = self.session_timeouts_unread or name not in self.known
+        return (self.session_timeout_848_ms if given is None else given), assumed
 
     def _with(self, group: str, override: GroupOverride) -> DetectionSettings:
         given: dict[str, Any] = {name: getattr(override, name) for name in _OVERRIDDEN}
@@ -126,7 +130,7 @@ _OVERRIDDEN = tuple(
     one.name for one in fields(GroupOverride) if one.name not in {"pattern", "session_timeout_ms"}
 )
 
-UNCONFIGURED = frozenset({"known", "session_timeouts"})
+UNCONFIGURED = frozenset({"known", "session_timeouts", "session_timeouts_unread"})
 """Fields of the settings that the job fills in."""
 
 _SESSIONS = {"share": "session_timeout_share_ms", "streams": "session_timeout_streams_ms"}

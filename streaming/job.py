@@ -89,7 +89,7 @@ def run_job(
         detection = detection_settings(settings.detection, admin)
         if names := assumed(detection):
             # An older broker does not have them all; others may lack a permission.
-            log.info("Kafka's defaults are assumed, see doctor for DescribeConfigs", of=names)
+            log.info("the brokers do not tell all values, see doctor for DescribeConfigs", assumed=names)
         with usable(storage.root):
             state = plan_state(storage, facts, settings, rebuild=options.rebuild_state)
             plan = Plan(detection, facts.cluster_id, state.manifest.catching_up)

@@ -46,8 +46,11 @@ class KnowsBrokers(Protocol):
     def session_timeout_streams_ms(self) -> int | None:
         """Session timeout of groups of the streams protocol, ms."""
 
-    def group_session_timeouts(self) -> Mapping[str, int]:
-        """Session timeouts (ms) of the epoch-based groups that have one of their own."""
+    def group_session_timeouts(self) -> Mapping[str, int | None] | None:
+        """Session timeouts (ms) of the epoch-based groups that have one of their own.
+
+        None as a group's: it may not be read. None of all: the brokers did not answer.
+        """
 
 
 BROKER_VALUES = (
@@ -57,6 +60,7 @@ BROKER_VALUES = (
     "session_timeout_share_ms",
     "session_timeout_streams_ms",
 )
+GROUPS_OWN = "group_session_timeouts"
 
 
 def detection_settings(
@@ -71,7 +75,9 @@ def detection_settings(
         GroupOverride(**override.model_dump()) for override in section.group_overrides
     )
     settings = DetectionSettings(**values)
-    return settings if brokers is None else replace(settings, **_told(section, brokers))
+    if brokers is None:
+        return settings
+    return replace(settings, **{"session_timeouts_unread": True, **_told(section, brokers)})
 
 
 def told_again(
@@ -84,7 +90,7 @@ def told_again(
     """
     told = _told(section, brokers)
     told["known"] = tuple(sorted({*settings.known, *told["known"]}))
-    own = dict(told["session_timeouts"])
+    own = dict(told.get("session_timeouts", ()))
     gone = [pair for pair in settings.session_timeouts if pair[0] not in own]
     # Who tells of none may not have been able to.
     kept = gone if not own or len(gone) <= GONE_KEPT else []
@@ -93,8 +99,9 @@ def told_again(
 
 
 def assumed(settings: DetectionSettings) -> list[str]:
-    """Name the thresholds that are Kafka's defaults because neither configuration nor brokers told them."""
-    return sorted(set(BROKER_VALUES) - set(settings.known))
+    """Name what nobody told: Kafka's defaults are assumed, the brokers' values for `GROUPS_OWN`."""
+    groups = [GROUPS_OWN] if settings.session_timeouts_unread else []
+    return sorted(set(BROKER_VALUES) - set(settings.known)) + groups
 
 
 def _severity(override: detection.SeverityOverride) -> SeverityOverride:
@@ -113,5 +120,13 @@ def _told(section: detection.Detection, brokers: KnowsBrokers) -> dict[str, Any]
     told: dict[str, Any] = {name: getattr(brokers, name)() for name in asked}
     told = {name: value for name, value in told.items() if value is not None}
     known = set(BROKER_VALUES) - set(asked) | set(told)
-    own = tuple(sorted(brokers.group_session_timeouts().items()))
-    return {**told, "known": tuple(sorted(known)), "session_timeouts": own}
+    return {**told, "known": tuple(sorted(known)), **_of_groups(brokers)}
+
+
+def _of_groups(brokers: KnowsBrokers) -> dict[str, Any]:
+    """Return what is known of the groups' own session timeouts; nothing where the brokers did not answer."""
+    told = brokers.group_session_timeouts()
+    if told is None:
+        return {}
+    own = tuple(sorted((group, ms) for group, ms in told.items() if ms is not None))
+    return {"session_timeouts": own, "session_timeouts_unread": None in told.values()}

@@ -22,6 +22,7 @@ from rebalance_monitor.cluster.probe import ProbeThread
 from rebalance_monitor.config.load import load
 from rebalance_monitor.coordinator.findings import from_json
 from rebalance_monitor.lab.node import wait_until
+from rebalance_monitor.streaming.settings import BROKER_VALUES, GROUPS_OWN, assumed, detection_settings
 from tests.cluster.secured import LEAST, PASSWORD, TOPIC, SecuredBroker
 
 if TYPE_CHECKING:
@@ -127,6 +128,7 @@ def test_the_job_reads_with_the_least_permissions(broker: SecuredBroker, tmp_pat
     lines = (tmp_path / "data" / "findings.jsonl").read_text().splitlines()
     assert {(f.group, f.kind.value) for f in map(from_json, lines)} >= {("orders", "rebalance")}
     assert PASSWORD not in done.stderr + done.stdout
+    assert said_to_be_assumed(done) == []
 
 
 @pytest.mark.spark
@@ -138,7 +140,13 @@ def test_the_job_reads_with_the_two_grants_it_cannot_do_without_and_says_what_it
     assert done.returncode == 0, done.stderr
     lines = (tmp_path / "data" / "findings.jsonl").read_text().splitlines()
     assert {(f.group, f.kind.value) for f in map(from_json, lines)} >= {("orders", "rebalance")}
-    assert "DescribeConfigs" in done.stderr
+    assert said_to_be_assumed(done) == [[*sorted(BROKER_VALUES), GROUPS_OWN]]
+
+
+def said_to_be_assumed(done: subprocess.CompletedProcess[str]) -> list[list[str]]:
+    """What each log line of the job's start lists that the brokers did not tell."""
+    logged = (json.loads(line) for line in done.stderr.splitlines() if line.startswith("{"))
+    return [line["assumed"] for line in logged if "DescribeConfigs" in line["event"]]
 
 
 @pytest.mark.spark
@@ -170,7 +178,8 @@ def test_a_group_whose_own_session_timeout_may_not_be_read_is_named(broker: Secu
             assert group_values(monitor, settings).ok
         broker.allow(*(name for name in LEAST if name != "group configs"))
         with ClusterAdmin(settings.kafka.client_properties()) as monitor:
-            assert monitor.group_session_timeouts() == {}
+            assert wait_until(lambda: monitor.group_session_timeouts() == {"own": None}, 30)
+            assert assumed(detection_settings(settings.detection, monitor)) == [GROUPS_OWN]
             said = group_values(monitor, settings)
         assert (said.ok, said.optional, "such as own:" in said.found) == (False, True, True), said
     finally:

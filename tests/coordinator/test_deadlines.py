@@ -64,6 +64,8 @@ def test_the_session_deadline_of_an_epoch_based_group_is_marked_as_assumed() -> 
         topic.commit(at, {0: 5})
     told = replace(SETTINGS, known=("session_timeout_848_ms",))
     assert of(findings(topic, told), Kind.MEMBER_SILENT)[0].details["assumed"] == 0
+    unread = replace(told, session_timeouts_unread=True)
+    assert of(findings(topic, unread), Kind.MEMBER_SILENT)[0].details["assumed"] == 1
     own = of(findings(topic, replace(SETTINGS, session_timeouts=(("g", 4_000),))), Kind.MEMBER_SILENT)[0]
     assert (own.details["assumed"], own.details["session_timeout_ms"]) == (0, 4_000)
     silent = of(findings(topic, SETTINGS), Kind.MEMBER_SILENT)

@@ -15,7 +15,14 @@ from rebalance_monitor.coordinator.settings import (
     GroupOverride,
     SeverityOverride,
 )
-from rebalance_monitor.streaming.settings import GONE_KEPT, detection_settings, told_again
+from rebalance_monitor.streaming.settings import (
+    BROKER_VALUES,
+    GONE_KEPT,
+    GROUPS_OWN,
+    assumed,
+    detection_settings,
+    told_again,
+)
 
 
 @dataclass
@@ -26,7 +33,7 @@ class Brokers:
     largest: int | None = 2_000
     session: int | None = None
     share: int | None = None
-    own: dict[str, int] = field(default_factory=dict)
+    own: dict[str, int | None] | None = field(default_factory=dict)
 
     def offsets_retention_ms(self) -> int | None:
         return self.retention
@@ -43,7 +50,7 @@ class Brokers:
     def session_timeout_streams_ms(self) -> int | None:
         return None
 
-    def group_session_timeouts(self) -> dict[str, int]:
+    def group_session_timeouts(self) -> dict[str, int | None] | None:
         return self.own
 
 
@@ -93,6 +100,30 @@ def test_a_session_timeout_is_the_groups_own_or_its_types_and_assumed_where_nobo
     assert session("any", "streams") == (45_000, True)
     assert session("own", "consumer") == (60_000, False)
     assert session("slow-own", "share") == (9_000, False)
+
+
+@pytest.mark.parametrize("own", [{"denied": None, "own": 60_000}, None])
+def test_the_brokers_value_is_only_assumed_for_a_group_whose_own_was_not_read(
+    own: dict[str, int | None] | None,
+) -> None:
+    found = detection_settings(Detection(), Brokers(session=50_000, own=own))
+    assert found.session_timeout("denied", "consumer") == (50_000, True)
+    assert assumed(found)[-1] == GROUPS_OWN
+    assert found.session_timeout("own", "consumer") == ((60_000, False) if own else (50_000, True))
+
+
+def test_that_groups_own_timeouts_are_read_now_is_taken_and_brokers_that_are_away_change_nothing() -> None:
+    denied = detection_settings(Detection(), Brokers(session=50_000, own={"g": None, "h": 9_000}))
+    assert told_again(denied, Detection(), Brokers(session=50_000, own=None)) == denied
+    granted = told_again(denied, Detection(), Brokers(session=50_000, own={"h": 9_000}))
+    assert granted.session_timeout("g", "consumer") == (50_000, False)
+    assert GROUPS_OWN not in assumed(granted)
+    assert told_again(granted, Detection(), Brokers(session=50_000, own=None)) == granted
+    assert told_again(granted, Detection(), Brokers(session=50_000, own={"g": None})) == denied
+
+
+def test_without_brokers_only_values_that_are_not_configured_are_assumed() -> None:
+    assert assumed(detection_settings(Detection())) == sorted(BROKER_VALUES)
 
 
 def test_what_the_brokers_say_anew_is_taken_and_what_they_do_not_say_stays() -> None:
