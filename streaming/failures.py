@@ -23,6 +23,9 @@ FAILURES = 5
 # Errors inside Spark that no next try mends: a state of a newer version, storage that another has taken.
 LASTING = ("StateVersionError", "FolderInUseError")
 NO_ROOM = ("No space left on device", "Disk quota exceeded")
+DENIED = "Not authorized to access group"
+NO_GROUP = "Spark's source may not look its own group up."
+GRANT_GROUP = "Grant Describe on groups with the prefix rebalance-monitor."
 MB = 1024 * 1024
 # A disk with more than this is not the one that was full.
 LITTLE = 16 * MB
@@ -42,8 +45,12 @@ def judged(error: Exception, failures: int, where: Iterable[str]) -> dict[str, s
         what = f"The query failed {failures} times in a row. "
         if full:
             raise JobError(what + full, MAKE_ROOM)
+        if DENIED in text:
+            raise JobError(what + NO_GROUP, GRANT_GROUP)
         raise JobError(f"{what}The last error: {text[:ERROR]}")
     said = {"error": text[:ERROR]}
+    if DENIED in text:
+        return {"why": NO_GROUP, "remedy": GRANT_GROUP, **said}
     return {"why": full, "remedy": "make room there; nothing is lost", **said} if full else said
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from struct import pack
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,18 +13,27 @@ import yaml
 
 pytest.importorskip("cryptography", reason="cryptography is not installed")
 
-from confluent_kafka import Consumer, TopicPartition
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka.admin import (
+    AclOperation,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
 
 from rebalance_monitor.cli.broker_checks import REMOTE, group_values
+from rebalance_monitor.cli.exit_codes import ExitCode
 from rebalance_monitor.cluster.admin import ClusterAdmin
 from rebalance_monitor.cluster.errors import DependencyError
 from rebalance_monitor.cluster.probe import ProbeThread
+from rebalance_monitor.cluster.properties import reader_settings
 from rebalance_monitor.config.load import load
 from rebalance_monitor.coordinator.findings import from_json
 from rebalance_monitor.lab.node import wait_until
 from rebalance_monitor.streaming.settings import BROKER_VALUES, GROUPS_OWN, assumed, detection_settings
-from tests.cluster.secured import LEAST, PASSWORD, TOPIC, SecuredBroker
+from tests.cluster.secured import LEAST, PASSWORD, TOPIC, Grant, SecuredBroker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,6 +46,7 @@ pytestmark = [
     pytest.mark.broker,
     pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
 ]
+WRITE = Grant(AclOperation.WRITE, ResourceType.TOPIC, TOPIC)
 MAIN = "from rebalance_monitor.cli.main import main; main()"
 
 
@@ -143,6 +154,24 @@ def test_the_job_reads_with_the_two_grants_it_cannot_do_without_and_says_what_it
     assert said_to_be_assumed(done) == [[*sorted(BROKER_VALUES), GROUPS_OWN]]
 
 
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("missing", "says"),
+    [
+        ("read", f"The topic {TOPIC} may not be described."),
+        ("group prefix", "Grant Describe on groups with the prefix rebalance-monitor."),
+    ],
+)
+def test_the_job_ends_with_a_sentence_without_either_grant_that_it_needs(
+    broker: SecuredBroker, tmp_path: Path, missing: str, says: str
+) -> None:
+    # Describe on all groups holds for the prefix as well.
+    broker.allow(*(name for name in LEAST if name not in {missing, "groups"}))
+    done = verb(tmp_path, broker.scram(), "run", "--available-now")
+    assert done.returncode == ExitCode.UNREACHABLE, done.stderr
+    assert says in done.stderr.partition("rebalance-monitor: ")[2]
+
+
 def said_to_be_assumed(done: subprocess.CompletedProcess[str]) -> list[list[str]]:
     """What each log line of the job's start lists that the brokers did not tell."""
     logged = (json.loads(line) for line in done.stderr.splitlines() if line.startswith("{"))
@@ -157,6 +186,49 @@ def test_doctor_with_the_least_permissions_has_nothing_to_say(broker: SecuredBro
     assert set(lines.values()) == {"ok"}, done.stdout
     assert lines["through Spark"] == "ok"
     assert done.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("missing", "code", "says"),
+    [
+        ("group prefix", ExitCode.PROBLEMS, "Grant Describe on groups with the prefix rebalance-monitor."),
+        ("topic configs", ExitCode.FINE, f"Grant DescribeConfigs on the topic {TOPIC}, or"),
+    ],
+)
+def test_doctor_names_the_grant_that_is_missing(
+    broker: SecuredBroker, tmp_path: Path, missing: str, code: ExitCode, says: str
+) -> None:
+    without = {missing, "groups"} if missing == "group prefix" else {missing}
+    broker.allow(*(name for name in LEAST if name not in without))
+    done = verb(tmp_path, broker.scram(), "doctor")
+    assert done.returncode == code, done.stdout + done.stderr
+    assert says in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("grants", "client", "refused"),
+    [
+        ((WRITE,), "__admin_client", None),
+        ((WRITE,), "another", "TOPIC_EXCEPTION"),
+        ((), "__admin_client", "TOPIC_AUTHORIZATION_FAILED"),
+    ],
+)
+def test_who_may_write_to_the_topic_forges_records_under_the_client_id_of_admin_clients(
+    broker: SecuredBroker, grants: tuple[Grant, ...], client: str, refused: str | None
+) -> None:
+    broker.allow("read", more=grants)
+    assert wait_until(lambda: refusal(broker, client) == refused, 30), refusal(broker, client)
+
+
+def refusal(broker: SecuredBroker, client: str) -> str | None:
+    """What the broker answers to a record for its offsets topic, in librdkafka's words; None: it is taken."""
+    settings = load(flags={f"kafka.{name}": value for name, value in broker.scram().items()})
+    producer = Producer(reader_settings(settings.kafka.client_properties()) | {"client.id": client})
+    answers: list[KafkaError | None] = []
+    key = b"\0\1" + b"".join(pack(">h", len(one)) + one for one in (b"forged", b"orders")) + pack(">i", 0)
+    producer.produce(TOPIC, key=key, partition=0, on_delivery=lambda error, _: answers.append(error))
+    assert producer.flush(30) == 0
+    return answers[0].name() if answers[0] else None
 
 
 def test_a_group_whose_own_session_timeout_may_not_be_read_is_named(broker: SecuredBroker) -> None:

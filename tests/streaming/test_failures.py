@@ -15,7 +15,17 @@ from rebalance_monitor.coordinator.outputs import StatOut, counters, read_until
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.shard import new_shard_state
 from rebalance_monitor.streaming.batches import Batch
-from rebalance_monitor.streaming.failures import ERROR, FAILURES, NO_ROOM, full_disk, judged, scratch
+from rebalance_monitor.streaming.failures import (
+    DENIED,
+    ERROR,
+    FAILURES,
+    GRANT_GROUP,
+    NO_GROUP,
+    NO_ROOM,
+    full_disk,
+    judged,
+    scratch,
+)
 from rebalance_monitor.streaming.notices import Notices
 from rebalance_monitor.streaming.parts import Parts
 from rebalance_monitor.streaming.sinks import JsonLines, Lines
@@ -47,6 +57,14 @@ def test_what_failed_often_enough_is_given_up_with_its_last_error() -> None:
     assert judged(RuntimeError("gone"), FAILURES - 1, []) == {"error": "gone"}
     with pytest.raises(DependencyError, match=r"5 times in a row\. The last error: gone"):
         judged(RuntimeError("gone"), FAILURES, [])
+
+
+def test_a_group_that_sparks_source_may_not_look_up_is_said_with_the_grant_from_the_first_time_on() -> None:
+    error = RuntimeError(f"{DENIED}: rebalance-monitor-1-driver-2\n=== Streaming Query ===")
+    assert judged(error, 1, [])["remedy"] == GRANT_GROUP
+    with pytest.raises(DependencyError) as found:
+        judged(error, FAILURES, [])
+    assert str(found.value) == f"The query failed 5 times in a row. {NO_GROUP}\n{GRANT_GROUP}"
 
 
 def test_a_disk_that_stays_full_is_given_up_with_what_to_do_then() -> None:
