@@ -84,7 +84,7 @@ sbom: setup ## Write build/sbom.json (CycloneDX) from the hash-pinned requiremen
 
 pip-audit: setup ## Check the pinned requirements against PyPI's advisories; what cannot be looked up is a failure.
 	@$(VENV)/python -m venv build/pip-audit
-	@build/pip-audit/bin/pip install --quiet pip-audit
+	@build/pip-audit/bin/pip install --quiet --require-hashes -r requirements/audit.txt
 	@build/pip-audit/bin/pip-audit --strict --require-hashes --disable-pip $(addprefix -r ,$(wildcard requirements/*.txt))
 
 deps-ci: ## Install the system packages that test-slow uses (Debian, Ubuntu).
@@ -124,6 +124,7 @@ LOCK := $(PIN) pyproject.toml requirements/build.in requirements/demo.in --extra
 
 lock: ## Pin the newest fitting requirements again (needs uv).
 	@$(PIN) requirements/build.in -o requirements/build.txt
+	@$(PIN) requirements/audit.in -o requirements/audit.txt
 	@$(LOCK) --extra quality --group dev -o requirements/test.txt
 	@$(LOCK) -c requirements/test.txt -o requirements/demo.txt
 	@$(LOCK) --extra quality -c requirements/test.txt -o requirements/quality.txt

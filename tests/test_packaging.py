@@ -171,6 +171,17 @@ def test_whatever_a_shipped_package_needs_is_pinned_beside_it(name: str, extras:
                 assert one.specifier.contains(version), f"{one}, but {version} is pinned: run make lock"
 
 
+@pytest.mark.parametrize("name", ["Makefile", "deploy/kubernetes/Dockerfile", "deploy/yarn/pack.sh"])
+def test_whatever_is_installed_here_is_checked_by_hash_or_our_own(name: str) -> None:
+    text = (ROOT / name).read_text(encoding="utf-8").replace("\\\n", " ")
+    installs = re.findall(r"pip install ([^&\n]*)", text)
+    assert installs
+    for words in installs:
+        assert "--require-hashes" in words or {"--no-deps", "--no-build-isolation"} <= set(words.split()), (
+            words
+        )
+
+
 def test_every_requirements_file_is_written_by_the_same_target() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     (recipe,) = re.findall(r"^lock:.*\n((?:\t.*\n)+)", makefile, re.MULTILINE)
@@ -184,6 +195,7 @@ def test_every_requirements_file_is_written_by_the_same_target() -> None:
         ("quality", [*PROJECT["project"]["dependencies"], *EXTRAS["quality"]]),
         ("test", [*EXTRAS["quality"], *PROJECT["dependency-groups"]["dev"]]),
         ("build", PROJECT["build-system"]["requires"]),
+        ("audit", ["pip-audit"]),
     ],
 )
 def test_what_is_declared_is_pinned_within_its_range(name: str, declared: list[str]) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -47,6 +51,33 @@ def test_every_productive_target_of_the_bundle_says_where_its_only_copy_lies() -
     assert len(productive) == 2
     for target in productive:
         assert "${bundle.target}" in target["workspace"]["root_path"]
+
+
+def test_the_bundles_wheel_is_built_by_what_is_there_in_the_place_of_an_older_one(tmp_path: Path) -> None:
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True)
+    for name in filter(lambda name: not name.startswith(("docs/", "tests/")), listed.stdout.splitlines()):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, tmp_path / name)
+    (dist := tmp_path / "deploy" / "databricks" / "dist").mkdir()
+    (dist / "rebalance_monitor-0.0.1-py3-none-any.whl").touch()
+    bundle = yaml.safe_load((DEPLOY / "databricks" / "databricks.yml").read_text())
+    command = bundle["artifacts"]["monitor"]["build"]
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    # An index that nothing answers at: an isolated build would ask it for its backend.
+    nowhere = {"PIP_INDEX_URL": "http://127.0.0.1:9/", "PIP_RETRIES": "0", "PIP_FIND_LINKS": ""}
+    done = subprocess.run(
+        ["sh", "-c", command],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": path, **nowhere},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert [wheel.name for wheel in dist.iterdir()] == [f"rebalance_monitor-{version}-py3-none-any.whl"]
+    assert "-r requirements/build.txt" in (ROOT / "docs" / "howto" / "databricks.md").read_text()
 
 
 @pytest.mark.spark
