@@ -289,8 +289,8 @@ KINDS: dict[Kind, KindSpec] = {
         {
             "cause": "which degradation this is",
             "sink": "which receiver of alerts fails",
-            "records": "records behind, missed or lost",
-            "lag_ms": "how far behind, ms",
+            "records": "records missed or lost; where it is behind: of a batch; in the end: of the largest",
+            "lag_ms": "how far behind, ms; an update tells that it has doubled, the end how far at most",
             "seen": "groups the probe sees",
             "expected": "groups the topic says are alive",
             "missing": "one of the groups that the probe does not see",

@@ -3,7 +3,8 @@
 Judged with each batch, from what the batch and the probe say and what the main loop has noticed
 (streaming/notices.py). A condition is resolved when it is over, not when nobody can tell; an event (data
 lost, state rebuilt) when five minutes have passed without another, and another that the main loop noticed
-updates it. A batch that Spark did not make (`now` -1) says nothing about lag.
+updates it. A batch that Spark did not make (`now` -1) says nothing about lag. Lag is told again when it has
+doubled, and in the end the most that it was.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.rollup import degraded
+from rebalance_monitor.streaming.lag import Lag
 from rebalance_monitor.streaming.notices import Notices
 from rebalance_monitor.streaming.skew import SkewWatch
 
@@ -73,9 +75,8 @@ class Health:
         self._told: int = memory.get("told", -1)
         if notices is not None:
             notices.told(self._told)
+        self._lag = Lag(settings.behind_after_ms, memory.get("lag"))
         self._is_first = True
-        # When the newest batch of Spark's began, which is up to when the topic is known; -1 before the first.
-        self._knows_until = -1
         self._probe_ms = probe_ms
         self._looked_at = -1
 
@@ -87,20 +88,25 @@ class Health:
             "until": dict(self._until),
             "updates": dict(self._updates),
             "told": self._told,
+            "lag": self._lag.snapshot(),
             "skewed": sorted(self._skew.blamed),
         }
 
     def on_batch(self, batch: Batch, sightings: Sequence[Sighting], wall: int) -> list[Finding]:
         """Judge one batch that is being written at `wall` (ms)."""
         self._skew.learn(sightings)
-        self._knows_until = batch.now if batch.now >= 0 else self._knows_until
+        if Cause.BEHIND in self._opened:
+            # Before the batch counts as read: so long it took.
+            self._lag.note(wall, batch.rows)
+        self._lag.read(batch.now)
         found: list[Finding] = []
         for cause in CONDITIONS:
             why = self._judged(cause, batch, sightings, wall)
             if why is not None:
-                found += self._turn(cause, why, wall)
+                found += self._turn(cause, why, batch, wall)
         found += self._events(batch, wall)
         self._is_first = self._is_first and batch.now < 0
+        self._notices.await_lag(self._lag.due_at if Cause.BEHIND in self._opened else None)
         return found
 
     def _judged(self, cause: Cause, batch: Batch, sightings: Sequence[Sighting], wall: int) -> str | None:
@@ -115,16 +121,19 @@ class Health:
             return judge(batch, wall) if batch.now >= 0 else None
         return noticed
 
-    def _turn(self, cause: Cause, why: str, wall: int) -> list[Finding]:
-        if bool(why) == (cause in self._opened):
-            return []
-        return [self._open(cause, why, wall) if why else self._resolve(cause, wall)]
+    def _turn(self, cause: Cause, why: str, batch: Batch, wall: int) -> list[Finding]:
+        is_open, lags = cause in self._opened, cause is Cause.BEHIND
+        # While nothing is read nobody knows how many records wait.
+        records = batch.rows if lags else 0
+        if why and not is_open:
+            return [self._open(cause, why, wall, records)]
+        if why and lags and self._lag.is_due(wall):
+            return [self._update(cause, why, wall, records)]
+        return [] if why or not is_open else [self._resolve(cause, wall)]
 
     def _open(self, cause: Cause, why: str, wall: int, records: int = 0) -> Finding:
         self._opened[cause] = wall
-        details: Details = {"records": records} if records else {}
-        if cause is Cause.BEHIND and self._knows_until >= 0:
-            details["lag_ms"] = max(wall - self._knows_until, 0)
+        details = self._measured(cause, wall, records)
         return degraded(self._cluster, cause, why, opened_at=wall, at=wall, phase="opened", details=details)
 
     def _update(self, cause: Cause, why: str, wall: int, records: int) -> Finding:
@@ -136,14 +145,20 @@ class Health:
             opened_at=self._opened[cause],
             at=wall,
             phase="updated",
-            details={"records": records} if records else {},
+            details=self._measured(cause, wall, records),
             sequence=number,
         )
+
+    def _measured(self, cause: Cause, wall: int, records: int) -> Details:
+        if cause is Cause.BEHIND:
+            return {**self._lag.told(wall, records)}
+        return {"records": records} if records else {}
 
     def _resolve(self, cause: Cause, wall: int) -> Finding:
         opened = self._opened.pop(cause)
         self._updates.pop(cause, None)
-        return degraded(self._cluster, cause, "", opened_at=opened, at=wall, phase="resolved", details={})
+        most: Details = {**self._lag.over()} if cause is Cause.BEHIND else {}
+        return degraded(self._cluster, cause, "", opened_at=opened, at=wall, phase="resolved", details=most)
 
     def _events(self, batch: Batch, wall: int) -> list[Finding]:
         """Tell what has happened, and resolve what has not happened again for long enough."""

@@ -40,6 +40,7 @@ class Notices:
         self._conditions: dict[Cause, str] = {}
         self._events: deque[Event] = deque(maxlen=KEPT)
         self._last = -1
+        self._lag_due_at: int | None = None
 
     def hold(self, cause: Cause, why: str) -> None:
         """Say that a condition holds, in one sentence; "" says that it does not."""
@@ -50,6 +51,16 @@ class Notices:
         """Return why it holds, "" where it does not, None where nobody knows."""
         with self._lock:
             return self._conditions.get(cause)
+
+    def await_lag(self, due_at: int | None) -> None:
+        """Say from when on (ms) the job's lag is told again if no batch comes; None: not at all."""
+        with self._lock:
+            self._lag_due_at = due_at
+
+    def is_lag_due(self) -> bool:
+        """Return whether that time has come."""
+        with self._lock:
+            return self._lag_due_at is not None and self._wall_ms() >= self._lag_due_at
 
     def happened(self, cause: Cause, why: str, records: int = 0) -> None:
         """Say that something happened."""

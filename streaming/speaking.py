@@ -89,12 +89,13 @@ class Speaking:
             self._notices.hold(Cause.BEHIND, "")
 
     def turn(self) -> None:
-        """Say that there has been no batch for too long, and what is still to be told; called often."""
+        """Say that there has been no batch for too long, again once the lag has doubled; called often."""
         with self._judging:
             silent_s = self._now() - self._progressed
             # The first batch reads all history, which takes what it takes.
             patience_ms = self._patience_ms * (1 if self._writer.told.batches else FIRST_BATCH)
-            if silent_s * 1000 > patience_ms and not self._notices.condition(Cause.BEHIND):
+            is_news = not self._notices.condition(Cause.BEHIND) or self._notices.is_lag_due()
+            if silent_s * 1000 > patience_ms and is_news:
                 self._notices.hold(Cause.BEHIND, f"no batch was finished for {silent_s:.0f} s")
                 self._is_owed = True
         self.speak()

@@ -13,8 +13,11 @@ from rebalance_monitor.alerts.decision import Entry, Reason, needs_update
 from rebalance_monitor.alerts.engine import Due, Engine, Rules, State
 from rebalance_monitor.alerts.intervals import Interval
 from rebalance_monitor.alerts.matchers import parse
+from rebalance_monitor.alerts.measures import measures
 from rebalance_monitor.alerts.routes import InhibitRule, Route
+from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.kinds import Kind, Severity
+from rebalance_monitor.coordinator.rollup import degraded
 from tests.alerts.findings import AT, finding
 
 if TYPE_CHECKING:
@@ -63,6 +66,30 @@ def test_an_incident_is_told_once_after_group_wait_and_once_when_it_is_over() ->
     line.happens(storm(AT + 11 * MINUTE, "resolved", resolution="quiet"))
     assert line.until(AT + 30 * MINUTE) == [(11 * MINUTE + 10_000, Reason.ALL_RESOLVED)]
     assert line.state.alerts == {}
+
+
+def behind(at: int, phase: str, number: int, lag_ms: int) -> Finding:
+    details: dict[str, str | int | float] = {"lag_ms": lag_ms}
+    why = "no batch was finished"
+    return degraded(
+        "c", Cause.BEHIND, why, opened_at=AT, at=at, phase=phase, details=details, sequence=number
+    )
+
+
+def test_a_monitor_that_falls_further_behind_pages_nobody_anew_and_ends_with_the_most_it_was() -> None:
+    line = Timeline(Rules(ROUTE, updating=frozenset({"thread"}), ways={"sre": ("pager", "thread")}))
+    line.happens(behind(AT, "opened", 0, 10_000))
+    line.until(AT + MINUTE // 2)
+    for number in range(1, 6):
+        line.happens(behind(AT + number * MINUTE, "updated", number, 10_000 << number))
+        line.until(AT + (number + 1) * MINUTE)
+    line.happens(behind(AT + 6 * MINUTE, "resolved", 0, 400_000))
+    line.until(AT + 9 * MINUTE)
+    reasons = {way: [due.reason for _, due in line.told if due.way == way] for way in ("pager", "thread")}
+    assert reasons["pager"] == [Reason.FIRST, Reason.ALL_RESOLVED]
+    assert reasons["thread"] == [Reason.FIRST, *[Reason.CHANGED] * 5, Reason.ALL_RESOLVED]
+    (over,) = line.told[-1][1].resolved
+    assert dict(measures(over.finding))["Behind"] == "6 min 40 s"
 
 
 def test_a_lasting_incident_is_repeated_after_the_repeat_interval_only() -> None:

@@ -34,7 +34,7 @@ def test_a_slow_first_batch_is_no_lag() -> None:
 
 def test_lag_is_opened_once_and_resolved_once() -> None:
     health = Health(SETTINGS, "c")
-    lags = [0, 11_000, 30_000, 9_000, 0]
+    lags = [0, 11_000, 20_000, 9_000, 0]
     assert [said(health, lag) for lag in lags] == [[], ["behind opened"], [], ["behind resolved"], []]
 
 
@@ -49,6 +49,12 @@ def test_lag_is_told_with_its_length_by_a_batch_and_without_one() -> None:
     notices.hold(Cause.BEHIND, "no batch was finished for 12 s")
     (found,) = without.on_batch(Batch(), (), T0 + 12_500)
     assert found.details["lag_ms"] == 12_500
+
+
+def test_a_lag_that_an_older_release_opened_without_its_length_is_told_as_soon_as_it_is_known() -> None:
+    health = Health(SETTINGS, "c", {"opened": {"behind": T0}}, probe_ms=None)
+    assert said(health, 11_000) == []
+    assert [said(health, lag) for lag in (11_000, 12_000)] == [["behind updated"], []]
 
 
 def test_an_open_finding_survives_a_restart_with_its_incident() -> None:
@@ -126,7 +132,8 @@ def test_a_restart_that_knows_nothing_yet_resolves_nothing() -> None:
 
 
 def test_a_restart_resolves_lag_and_skew_only_once_it_can_judge_them() -> None:
-    opened = {"opened": {"behind": T0, "clock_skew": T0}, "skewed": [-1]}
+    lag = {"told": 200_000, "most": 200_000}
+    opened = {"opened": {"behind": T0, "clock_skew": T0}, "skewed": [-1], "lag": lag}
     health = Health(SETTINGS, "c", opened, probe_ms=None)
     late = [health.on_batch(Batch(now=T0 + at), (), T0 + at + 300_000) for at in (1_000, 2_000)]
     assert late == [[], []]

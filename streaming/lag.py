@@ -1,0 +1,69 @@
+"""How far the monitor is behind while that is an incident: when to tell it again, and the most that it was.
+
+Pure: the wall clock (ms) is passed in. Lag is the time since the newest batch began, which is up to when the
+topic is known. It is told again each time it has doubled, so an incident has few updates however long it
+lasts: from ten seconds to a day thirteen.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Lag:
+    """`least_ms`: what is told at least; `state` is what `snapshot` returned, None for a new start."""
+
+    def __init__(self, least_ms: int, state: Mapping[str, Any] | None = None) -> None:
+        memory = state or {}
+        self._least_ms = least_ms
+        self._told_ms: int = memory.get("told", 0)
+        self._most_ms: int = memory.get("most", 0)
+        self._most_records: int = memory.get("records", 0)
+        # When the newest batch of Spark's began; -1 before the first of this process.
+        self._read_until = -1
+
+    def snapshot(self) -> dict[str, int]:
+        """JSON-able memory."""
+        return {"told": self._told_ms, "most": self._most_ms, "records": self._most_records}
+
+    def read(self, until: int) -> None:
+        """Take a batch that began at `until` (ms), -1 for one that read nothing."""
+        if until >= 0:
+            self._read_until = until
+
+    def ms(self, wall: int) -> int | None:
+        """Return how far behind it is at `wall`, None before the first batch."""
+        return None if self._read_until < 0 else max(wall - self._read_until, 0)
+
+    @property
+    def due_at(self) -> int | None:
+        """When (ms) it is told again if nothing is read until then, None where nobody can know."""
+        return None if self._read_until < 0 else self._read_until + max(2 * self._told_ms, self._least_ms)
+
+    def is_due(self, wall: int) -> bool:
+        """Whether it has doubled since it was told last."""
+        return self.due_at is not None and wall >= self.due_at
+
+    def told(self, wall: int, records: int) -> dict[str, int]:
+        """Return the details that tell it, and take it as told; `records` as in `note`."""
+        self.note(wall, records)
+        found = {"records": records} if records else {}
+        lag = self.ms(wall)
+        if lag is not None:
+            self._told_ms = lag
+            found["lag_ms"] = lag
+        return found
+
+    def note(self, wall: int, records: int) -> None:
+        """Remember it if it was never more; `records` is how many a batch of so late had, 0 without one."""
+        self._most_ms = max(self._most_ms, self.ms(wall) or 0)
+        self._most_records = max(self._most_records, records)
+
+    def over(self) -> dict[str, int]:
+        """Return the details that tell the most it was, and begin anew."""
+        most = {"lag_ms": self._most_ms, "records": self._most_records}
+        self._told_ms = self._most_ms = self._most_records = 0
+        return {key: value for key, value in most.items() if value}
