@@ -97,7 +97,7 @@ class Health:
         self._skew.learn(sightings)
         if Cause.BEHIND in self._opened:
             # Before the batch counts as read: so long it took.
-            self._lag.note(wall, batch.rows)
+            self._lag.note(wall, batch.types.total())
         self._lag.read(batch.now)
         found: list[Finding] = []
         for cause in CONDITIONS:
@@ -124,7 +124,7 @@ class Health:
     def _turn(self, cause: Cause, why: str, batch: Batch, wall: int) -> list[Finding]:
         is_open, lags = cause in self._opened, cause is Cause.BEHIND
         # While nothing is read nobody knows how many records wait.
-        records = batch.rows if lags else 0
+        records = batch.types.total() if lags else 0
         if why and not is_open:
             return [self._open(cause, why, wall, records)]
         if why and lags and self._lag.is_due(wall):
@@ -191,7 +191,7 @@ class Health:
         if self._is_first:
             # A process's first batch starts Spark's workers and reads what came meanwhile.
             return None
-        return f"the batch just read began {lag / 1000:.1f} s ago ({batch.rows} rows)"
+        return f"the batch just read began {lag / 1000:.1f} s ago ({batch.types.total():,} records)"
 
     def _skewed(self, batch: Batch, wall: int) -> str | None:  # noqa: ARG002 - judges share one signature
         return self._skew.on_batch(batch.newest, batch.now)

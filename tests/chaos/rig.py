@@ -14,7 +14,9 @@ import time
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import urljoin
 
+import httpx
 import pyarrow.parquet as pq
 import pytest
 import yaml
@@ -90,6 +92,17 @@ class Rig:
     def health(self) -> list[str]:
         """What the job said about itself: `cause phase`."""
         return [f"{f.details['cause']} {f.phase}" for f in self.told() if f.kind == "monitor_degraded"]
+
+    def behind(self) -> list[Finding]:
+        """What the job said about being behind, oldest first."""
+        return [f for f in self.told() if f.details.get("cause") == "behind"]
+
+    def metric(self, name: str) -> float:
+        """The sum of one metric's samples, by the job's own page."""
+        lines = httpx.get(urljoin(self.job.page() or "", "metrics"), timeout=10).text.splitlines()
+        return sum(
+            float(line.split()[-1]) for line in lines if line.startswith(f"rebalance_monitor_{name}{{")
+        )
 
     def await_told(self, fits: Callable[[Finding], bool], patience_s: float = PATIENCE_S) -> Finding:
         found: list[Finding] = []

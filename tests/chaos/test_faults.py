@@ -6,9 +6,7 @@ import os
 import signal
 import time
 from typing import TYPE_CHECKING
-from urllib.parse import urljoin
 
-import httpx
 import pyarrow.parquet as pq
 import pytest
 
@@ -76,13 +74,6 @@ def test_a_killed_executor_costs_nothing(broker: LabBroker, tmp_path: Path) -> N
         assert executors[0] not in rig.job.executors()
 
 
-def unreadable(rig: Rig) -> int:
-    """How many records could not be read, by the job's own metrics."""
-    lines = httpx.get(urljoin(rig.job.page() or "", "metrics"), timeout=10).text.splitlines()
-    counts = (line for line in lines if line.startswith("rebalance_monitor_records_unreadable_total{"))
-    return sum(int(float(line.split()[-1])) for line in counts)
-
-
 def test_one_percent_of_garbage_is_counted_and_harms_no_group(rig: Rig, broker: LabBroker) -> None:
     rig.pulse("garbage-a")
     now = int(time.time() * 1000)
@@ -97,7 +88,8 @@ def test_one_percent_of_garbage_is_counted_and_harms_no_group(rig: Rig, broker: 
         assert found.details["reason"] in {"truncated", "unknown_type", "bad_length", "unknown_version"}
         rig.completed("garbage-b")
         rig.require_truth()
-        assert wait_until(lambda: unreadable(rig) == len(pairs) // 100, PATIENCE_S), unreadable(rig)
+        counted = "records_unreadable_total"
+        assert wait_until(lambda: rig.metric(counted) == len(pairs) // 100, PATIENCE_S), rig.metric(counted)
         paths = files(Storage(rig.job.storage).quarantine)
         kept = [row for path in paths for row in pq.ParquetFile(path).read(["reason", "key"]).to_pylist()]
         assert {row["key"] for row in kept} == {key for key, _ in bad}

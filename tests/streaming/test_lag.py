@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import log2
@@ -44,9 +45,9 @@ class Monitor:
         self.findings += self.health.on_batch(Batch(), (), self.now)
         return True
 
-    def batch(self, took_ms: int, rows: int = 0) -> list[Finding]:
+    def batch(self, took_ms: int, records: int = 0) -> list[Finding]:
         began, self.now = self.now, self.now + took_ms
-        found = self.health.on_batch(Batch(now=began, rows=rows), (), self.now)
+        found = self.health.on_batch(Batch(now=began, types=Counter({1: records})), (), self.now)
         self.findings += found
         self.speaking.progressed()
         return found
@@ -126,12 +127,12 @@ def test_a_restart_in_between_repeats_no_id_and_forgets_no_most(durations: list[
 
 def test_how_many_records_a_late_batch_had_is_told_and_in_the_end_how_many_at_most() -> None:
     monitor = Monitor()
-    assert [dict(one.details) for one in monitor.batch(12_000, rows=7)] == [
+    assert [dict(one.details) for one in monitor.batch(12_000, records=7)] == [
         {"cause": "behind", "records": 7, "lag_ms": 12_000}
     ]
-    assert monitor.batch(20_000, rows=8) == []
-    (found,) = monitor.batch(24_000, rows=9)
+    assert monitor.batch(20_000, records=8) == []
+    (found,) = monitor.batch(24_000, records=9)
     assert (found.phase, found.details["records"], found.details["lag_ms"]) == ("updated", 9, 24_000)
     # The topic is known up to the beginning of a batch, and only once that is read.
-    (over,) = monitor.batch(1, rows=30)
+    (over,) = monitor.batch(1, records=30)
     assert (over.phase, over.details["records"], over.details["lag_ms"]) == ("resolved", 30, 20_000 + 24_000)
