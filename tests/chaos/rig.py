@@ -93,6 +93,10 @@ class Rig:
         """What the job said about itself: `cause phase`."""
         return [f"{f.details['cause']} {f.phase}" for f in self.told() if f.kind == "monitor_degraded"]
 
+    def causes(self) -> set[str]:
+        """What was wrong with the monitor at any time, by its own account."""
+        return {entry.split()[0] for entry in self.health()}
+
     def behind(self) -> list[Finding]:
         """What the job said about being behind, oldest first."""
         return [f for f in self.told() if f.details.get("cause") == "behind"]
