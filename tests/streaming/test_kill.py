@@ -1,6 +1,7 @@
 """The driver is killed again and again, at any moment: nothing is lost and nothing doubled, nor told twice.
 
 The truth is what the coordinator alone finds in the topic, which is what an undisturbed job tells.
+KILL_SEED=7 draws other moments.
 """
 
 from __future__ import annotations
@@ -14,12 +15,11 @@ import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-import pyarrow.parquet as pq
 import pytest
 
 pytest.importorskip("pyspark")
 
-from rebalance_monitor.dashboard.table_files import files
+from rebalance_monitor.dashboard.findings_table import read_newest
 from rebalance_monitor.lab.node import wait_until
 from rebalance_monitor.streaming.storage import Storage
 from tests.alerts.sinks.fakes import WebhookFake
@@ -44,6 +44,9 @@ if TYPE_CHECKING:
     from rebalance_monitor.lab.broker import LabBroker
 
 KILLS = int(os.environ.get("KILLS", "10"))
+# With fewer the dice may let all fall into one stage of its life, or hit no JVM.
+ENOUGH = 10
+SEED = int(os.environ.get("KILL_SEED", "20"))
 PATIENCE_S = max(SPARK_PATIENCE_S, CHAOS_PATIENCE_S)
 pytestmark = [
     pytest.mark.slow,
@@ -92,13 +95,15 @@ def covers(told: list[Decided], expected: list[Decided]) -> bool:
 def test_kills_at_any_moment_lose_nothing_double_nothing_and_tell_nothing_twice(
     lab_broker: LabBroker, tmp_path: Path
 ) -> None:
-    bootstrap, dice = lab_broker.bootstrap, random.Random(20)  # noqa: S311 - no secret
+    # Shown with -s, and where it fails.
+    sys.stdout.write(f"\nKILL_SEED={SEED} KILLS={KILLS}\n")
+    bootstrap, dice = lab_broker.bootstrap, random.Random(SEED)  # noqa: S311 - no secret
     notified.prepare(bootstrap)
     with WebhookFake() as hook:
         settings = {"alerts": notified.alerts_to(hook), "detection": notified.DETECTION}
         job = ChaosJob(bootstrap, tmp_path / "job", settings)
         loops = [
-            notified.Incidents(bootstrap, hook, name, random.Random(name), awaited=name != "blip")  # noqa: S311 - no secret
+            notified.Incidents(bootstrap, hook, name, random.Random(f"{name}/{SEED}"), awaited=name != "blip")  # noqa: S311 - no secret
             for name in ("one", "two", "blip")
         ]
         kills = Kills(job, dice, PATIENCE_S)
@@ -125,8 +130,10 @@ def test_kills_at_any_moment_lose_nothing_double_nothing_and_tell_nothing_twice(
         require_resumed(job)
         notified.require_told_once(hook, found, must, {*loops[2].names})
     assert kills.stages.total() == KILLS
-    assert 0 < kills.stages[AFTER] < KILLS
-    assert kills.victims.keys() == {ALL, DRIVER, THE_JVM}
+    assert kills.stages[AFTER] > 0
+    if KILLS >= ENOUGH:
+        assert kills.stages[AFTER] < KILLS
+        assert kills.victims.keys() == {ALL, DRIVER, THE_JVM}
 
 
 def kill_again_and_again(
@@ -166,9 +173,8 @@ def require_resumed(job: ChaosJob) -> None:
 
 
 def require_no_doubles(job: ChaosJob) -> None:
-    """Every id is told once, and the table holds the same ones."""
-    ids = [finding.id for finding in told(job)]
-    assert len(set(ids)) == len(ids)
-    table = files(Storage(job.storage).findings)
-    rows = [i for path in table for i in pq.ParquetFile(path).read(["id"])["id"].to_pylist()]
-    assert sorted(rows) == sorted(ids)
+    """Every id is told once, and the table holds the same findings, field by field, their detection too."""
+    ours = sorted(told(job), key=lambda one: one.id)
+    assert len({finding.id for finding in ours}) == len(ours)
+    rows = read_newest(Storage(job.storage).findings, sys.maxsize)
+    assert sorted(rows, key=lambda one: one.id) == ours
