@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 AWAY_S = float(os.environ.get("CHAOS_AWAY_S", "40"))
 pytestmark = of_faults(1_200 + 2 * AWAY_S)
 PARTITIONS = 8
+# What is said of the job while brokers are away; that the probe sees nobody comes with it.
+AWAY, STALLED = {"blind", "behind"}, {"behind", "probe_partial"}
 
 
 def test_a_broker_that_dies_and_returns_is_waited_for(tmp_path: Path) -> None:
@@ -31,8 +34,9 @@ def test_a_broker_that_dies_and_returns_is_waited_for(tmp_path: Path) -> None:
             rig.job.wait_ready()
             broker.nodes[0].kill()
             away_until = time.monotonic() + AWAY_S
-            rig.await_told(lambda f: f.kind == "monitor_degraded" and f.phase == "opened")
+            rig.await_told(lambda f: f.phase == "opened" and f.details.get("cause") in AWAY)
             time.sleep(max(0.0, away_until - time.monotonic()))
+            told = rig.causes()
             broker.nodes[0].start()
             broker.wait_ready()
             rig.pulse("away-b")
@@ -40,6 +44,10 @@ def test_a_broker_that_dies_and_returns_is_waited_for(tmp_path: Path) -> None:
             rig.require_truth()
             rig.job.require()
             assert wait_until(rig.is_well, PATIENCE_S), rig.health()
+            # Shown with -s.
+            sys.stdout.write(f"told while it was away: {sorted(told)}; in all: {rig.health()}\n")
+            assert AWAY & told
+            assert rig.causes() <= AWAY | {"probe_partial"}
 
 
 def test_a_network_that_stalls_is_told_and_caught_up_with(tmp_path: Path) -> None:
@@ -62,12 +70,16 @@ def test_a_network_that_stalls_is_told_and_caught_up_with(tmp_path: Path) -> Non
             rig.completed("stall-a")
             proxy.flows.clear()
             rig.pulse("stall-b")
-            rig.await_told(lambda f: f.kind == "monitor_degraded" and f.phase == "opened")
+            rig.await_told(lambda f: f.phase == "opened" and f.details.get("cause") in STALLED)
             time.sleep(AWAY_S / 2)
+            told = rig.causes()
             assert not [finding for finding in rig.told() if finding.group == "stall-b"]
             proxy.flows.set()
             rig.completed("stall-b")
             rig.require_truth()
             rig.job.require()
             assert wait_until(rig.is_well, PATIENCE_S), rig.health()
+            sys.stdout.write(f"told while it stalled: {sorted(told)}; in all: {rig.health()}\n")
+            assert told <= STALLED
+            assert rig.causes() <= STALLED
     proxy.close()
