@@ -1,6 +1,7 @@
 """The same records give the same findings, however they are cut, decoded, replayed or clocked."""
 
 from dataclasses import replace
+from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 from rebalance_monitor.coordinator.findings import Finding, from_json, to_json
 from rebalance_monitor.coordinator.kinds import KINDS, DrivenBy, Kind
 from rebalance_monitor.decoders import Row, rows
-from tests.coordinator.epochs import A, B, C, Epochs, Share, Streams
+from tests.coordinator.epochs import A, B, Epochs, Share, Streams
 from tests.coordinator.timeline import Client, Topic, findings, in_batches
 
 CLIENTS = [
@@ -29,11 +30,13 @@ waits = st.sampled_from([0, 1, 40, 500, 1_000, 6_500, 8_300, 40_000, 400_000])
 quick = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
-MEMBERS = [A, B, C]
+# librdkafka chooses ids of its own kind.
+MEMBERS = [A, B, "plain-member-id"]
 parts = st.sets(st.integers(0, 3), max_size=3).map(lambda some: tuple(sorted(some)))
 epoch_steps = st.one_of(
     st.tuples(st.just("join"), st.sampled_from(MEMBERS), parts, st.sampled_from([None, None, "c"])),
     st.tuples(st.just("leave"), st.sampled_from(MEMBERS), st.booleans(), st.none()),
+    st.tuples(st.just("describe"), st.sampled_from(MEMBERS), st.none(), st.none()),
     st.tuples(st.just("ack"), st.sampled_from(MEMBERS), parts, st.integers(-2, 2)),
     st.tuples(st.just("ack"), st.sampled_from(MEMBERS), parts, st.integers(-2, 2)),
     st.tuples(st.sampled_from(["bump", "target"]), st.just(A), st.integers(0, 2), st.none()),
@@ -49,35 +52,45 @@ epoch_steps = st.one_of(
 def epoch_topics(draw: st.DrawFn) -> Topic:
     """Records of one group of any epoch-based type, in any order that a damaged topic may have them in."""
     topic: Epochs = draw(st.sampled_from([Epochs, Share, Streams]))()
-    takes = draw(st.booleans())
+    # Streams members are written down without tasks.
+    assigned = not isinstance(topic, Streams) and draw(st.booleans())
     at = epoch = 0
     for wait, (verb, member, what, number) in draw(
         st.lists(st.tuples(waits, epoch_steps), min_size=1, max_size=25)
     ):
         at += wait
-        # Streams members are written down without tasks, share members without instance ids.
-        given = () if isinstance(topic, Streams) or not takes else what
-        if verb == "join":
-            epoch += 1
-            topic.join(at, member, epoch, given, None if isinstance(topic, Share) else number)
-        elif verb == "leave":
-            epoch += int(what)
-            topic.leave(at, member, epoch if what else None)
-        elif verb == "ack":
-            topic.ack(at, member, -2 if number < -1 else max(0, epoch - abs(number)), given, number % 3)
+        epoch += _bumps(verb, what)
+        if verb in {"join", "leave", "ack", "describe"}:
+            _of_member(topic, at, epoch, (verb, member, what if assigned else (), number))
         elif verb == "bump":
-            epoch += what
             topic.bump(at, epoch)
         elif verb == "target":
             topic.target(at, max(0, epoch - what))
-        elif verb == "commit" and what:
-            topic.commit(at, dict.fromkeys(what, number))
+        elif verb == "commit":
+            topic.commit(at, dict.fromkeys(what or (0,), number))
         elif verb == "tombstone":
             topic.tombstone(at, what)
-        elif verb == "generation":
-            epoch += 1
+        else:
             topic.generation(at, epoch, [CLIENTS[index] for index in sorted(what)])
     return topic
+
+
+def _bumps(verb: str, what: object) -> int:
+    """By how much a step counts the epoch up."""
+    return what if verb in {"bump", "leave"} and isinstance(what, int) else verb in {"join", "generation"}
+
+
+def _of_member(topic: Epochs, at: int, epoch: int, step: tuple[str, str, Any, Any]) -> None:
+    verb, member, what, number = step
+    if verb == "join":
+        # Share members have no instance ids.
+        topic.join(at, member, epoch, what, None if isinstance(topic, Share) else number)
+    elif verb == "leave":
+        topic.leave(at, member, epoch)
+    elif verb == "ack":
+        topic.ack(at, member, -2 if number < -1 else max(0, epoch - abs(number)), what, number % 3)
+    else:
+        topic.metadata(at, member)
 
 
 def topics() -> st.SearchStrategy[Topic]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from rebalance_monitor.coordinator.findings import part_of
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.live import Live
 from rebalance_monitor.coordinator.outputs import FindingOut, GroupOut, Output, RemovedOut, StatOut
@@ -73,10 +74,15 @@ class Driver:
         if finding.phase == "resolved":
             self.open.pop(incident, None)
         elif finding.phase is not None:
-            same = {(one.kind, one.group, one.details.get("deadline_at")) for one in self.open.values()}
+            same = {self.subject(one) for one in self.open.values()}
             is_new = finding.phase == "opened" and not finding.history
-            assert not is_new or (finding.kind, finding.group, finding.details.get("deadline_at")) not in same
+            assert not is_new or self.subject(finding) not in same
             self.open[incident] = finding
+
+    @staticmethod
+    def subject(one: Finding) -> tuple[object, ...]:
+        """What an incident is about: a silence is of one member, since one deadline."""
+        return one.kind, one.group, part_of(one), one.details.get("deadline_at")
 
     def live(self, rows: list[Row], until: int) -> None:
         for row in rows:

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from rebalance_monitor.cli.timeline import rows_of
 from rebalance_monitor.cluster.capture import read_capture
@@ -15,40 +14,11 @@ from rebalance_monitor.coordinator.transitions import TRANSITIONS, Status
 from rebalance_monitor.decoders import Row, decode_batch
 from tests.coordinator.epochs import A, B, Epochs
 from tests.coordinator.test_invariance import topics
-from tests.coordinator.timeline import Topic, findings, in_batches
+from tests.coordinator.timeline import Topic, findings
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "scenarios"
 EDGES = {(edge.before, edge.after) for edge in TRANSITIONS}
-C = "plain-member-id"
 quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-steps = st.tuples(
-    st.sampled_from(["join", "join", "leave", "leave", "ack", "ack", "ack", "bump", "target", "describe"]),
-    st.sampled_from([A, B, C]),
-    st.integers(0, 2),
-    st.sampled_from([0, 40, 900, 6_500, 9_500]),
-)
-
-
-@st.composite
-def epoch_topics(draw: st.DrawFn) -> Epochs:
-    """Members of a KIP-848 group that come, go and acknowledge, plausibly or not."""
-    topic, at, epoch = Epochs(), 0, 0
-    for verb, member, number, wait in draw(st.lists(steps, min_size=1, max_size=25)):
-        at += wait
-        epoch += verb in {"join", "leave", "bump"}
-        if verb == "join":
-            topic.join(at, member, epoch, (number,))
-        elif verb == "leave":
-            topic.leave(at, member, epoch)
-        elif verb == "ack":
-            topic.ack(at, member, epoch - (number == 1), (number,), state=number % 2)
-        elif verb == "bump":
-            topic.bump(at, epoch)
-        elif verb == "target":
-            topic.target(at, epoch)
-        else:
-            topic.metadata(at, member)
-    return topic
 
 
 def taken(shard: ShardCoordinator, rows: list[Row]) -> set[tuple[str, str]]:
@@ -86,18 +56,9 @@ def test_recorded_groups_keep_to_the_table(name: str) -> None:
 
 
 @quick
-@given(topics() | epoch_topics())
+@given(topics())
 def test_made_up_groups_keep_to_the_table(topic: Topic) -> None:
     assert taken(fresh(), topic.rows) <= EDGES
-
-
-@quick
-@given(epoch_topics(), st.lists(st.integers(0, 80), max_size=6))
-def test_cutting_an_epoch_based_group_into_batches_changes_nothing(topic: Epochs, cuts: list[int]) -> None:
-    inside = [cut for cut in cuts if cut < len(topic.rows)]
-    found = in_batches(topic, [], clocks=False)
-    assert in_batches(topic, inside, clocks=False) == found
-    assert len({finding.id for finding in found}) == len(found)
 
 
 def test_a_member_that_leaves_while_another_joins_is_one_convergence() -> None:
