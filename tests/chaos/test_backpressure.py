@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import time
+from collections import Counter
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -25,6 +26,7 @@ from bench.feeding import feeding
 from rebalance_monitor.coordinator.findings import LATE_AFTER_MS
 from rebalance_monitor.decoders import coordinator_partition
 from rebalance_monitor.lab.broker import LabBroker
+from rebalance_monitor.lab.node import wait_until
 from tests.chaos.rig import JVM, OFFSETS, PATIENCE_S, TOPIC, WORKERS, Rig, command_line, of_faults
 from tests.coordinator.timeline import Client, metadata
 from tests.decoders.encode import commit_key, commit_value, group_key
@@ -60,6 +62,19 @@ def held(rig: Rig, name: str) -> Iterator[None]:
 
 def rebalance_of(rig: Rig, group: str) -> Finding:
     return rig.await_told(lambda f: f.group == group and f.kind == "rebalance")
+
+
+def once_it_keeps_up(rig: Rig) -> int:
+    """Wait until it is not behind, as it may be from its start on; return the time, in ms."""
+    phases = Counter[str | None]()
+
+    def keeps_up() -> bool:
+        phases.clear()
+        phases.update(one.phase for one in rig.behind())
+        return phases["opened"] == phases["resolved"]
+
+    assert wait_until(keeps_up, PATIENCE_S, 0.5), phases
+    return int(time.time() * 1000)
 
 
 def behind(rig: Rig, phase: str, since: int = 0) -> Finding:
@@ -119,7 +134,7 @@ def test_a_job_that_falls_behind_says_by_how_much_keeps_order_and_marks_what_cam
                 rig.await_told(
                     lambda f: f.group not in rig.groups and f.kind == "rebalance" and not f.history
                 )
-                began = int(time.time() * 1000)
+                began = once_it_keeps_up(rig)
                 with held(rig, stands_still):
                     rig.pulse("held")
                     written = time.monotonic()
@@ -183,7 +198,7 @@ def test_a_job_that_falls_behind_a_burst_says_by_how_much_keeps_order_and_catche
         with rig.job:
             rig.job.wait_ready()
             rebalance_of(rig, "before")
-            began, start = int(time.time() * 1000), time.monotonic()
+            began, start = once_it_keeps_up(rig), time.monotonic()
             records = burst(rig)
             written = time.monotonic()
             told = behind(rig, "opened", began)
