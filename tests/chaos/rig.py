@@ -115,9 +115,10 @@ class Rig:
             found[:] = [finding for finding in self.told() if fits(finding)]
             return bool(found)
 
-        assert wait_until(looks, patience_s, 0.5), [
-            (f.group, f.kind.value, f.phase) for f in self.told()[-20:]
-        ]
+        assert wait_until(looks, patience_s, 0.5), (
+            [(f.group, f.kind.value, f.phase, f.details.get("cause")) for f in self.told()[-20:]],
+            self.job.log[-4_000:],
+        )
         return found[0]
 
     def completed(self, group: str) -> Finding:
