@@ -1,6 +1,7 @@
 """Runs the job under steady load and says how its memory grows: `make soak ARGS="--minutes 120 …"`.
 
-The load is that of bench/steady.py (feed.py): every group commits every few seconds, some rebalance.
+The load is that of bench/steady.py (feed.py): every group commits every few seconds, some rebalance. With
+every sample another group stands empty that must not, of which a receiver is told (incidents.py).
 Every sample is driver, Python workers and JVM (resident, MB; the mean of a look a second), the JVM's heap
 after a full collection and what is resident outside its heap (RocksDB, Arrow, classes, threads; both where a
 JDK's jcmd is at hand), the most that RocksDB had by its own account (which goes up to that and down to
@@ -9,7 +10,7 @@ storage folder. An audit's process, which lasts for seconds, does not count. The
 all of its heap, whose size is fixed, has been touched. Slopes of the samples after the warm-up, in per cent
 of the mean an hour, are those of a least-squares line, with its standard error, and the median of those
 between any two samples (slopes.py), which decides: a single sample may meet a batch that holds its own. Exit
-code 1 where that is above `--most`, or the job has ended.
+code 1 where that is above `--most`, an incident was not told as begun and as over, or the job has ended.
 """
 
 from __future__ import annotations
@@ -30,10 +31,13 @@ from urllib.parse import urljoin
 from urllib.request import urlopen
 
 from bench.feeding import feeding
+from bench.incidents import Incidents
 from bench.slopes import slope, slope_of_pairs
 from rebalance_monitor.cluster.java import find_java
 from rebalance_monitor.lab.broker import LabBroker
-from tests.chaos.rig import Rig, command_line
+from rebalance_monitor.lab.node import wait_until
+from tests.alerts.sinks.fakes import WebhookFake
+from tests.chaos.rig import PATIENCE_S, Rig, command_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,26 +82,32 @@ def main(arguments: list[str]) -> int:
     with (
         tempfile.TemporaryDirectory(prefix="soak-") as folder,
         LabBroker(offsets_partitions=PARTITIONS) as broker,
+        WebhookFake() as hook,
     ):
-        rig = Rig(broker.bootstrap, Path(folder))
+        incidents = Incidents(broker.bootstrap, hook, PARTITIONS)
+        rig = Rig(broker.bootstrap, Path(folder), incidents.settings())
         rig.pulse("begins")
         load = {"groups": chosen.groups, "per_s": chosen.rate, "rebalances": chosen.rebalances}
         with rig.job, feeding(broker.bootstrap, (chosen.minutes + 30) * 60, **load) as feed:
             rig.job.wait_ready()
-            samples = list(_samples(rig, chosen.minutes, chosen.every))
+            samples = list(_samples(rig, incidents, chosen.minutes, chosen.every))
+            incidents.end()
+            wait_until(lambda: not incidents.wrong(), PATIENCE_S)
             rig.job.require()
             if feed.poll() is not None:
                 print("the feed ended before its time: this is no soak", file=sys.stderr)
                 return 1
             said = _said(rig.job.log)
     print(f"{chosen.minutes:.0f} min, {chosen.groups:,} groups, {chosen.rate:,} commits a second")
+    print(f"{incidents.count} incidents, {len(hook.calls)} notifications; told wrongly: {incidents.wrong()}")
     print(_delays(said))
-    return _report(samples, chosen.warm_up * chosen.minutes, chosen.most)
+    return _report(samples, chosen.warm_up * chosen.minutes, chosen.most) or bool(incidents.wrong())
 
 
-def _samples(rig: Rig, minutes: float, every_s: float) -> Iterator[Sample]:
+def _samples(rig: Rig, incidents: Incidents, minutes: float, every_s: float) -> Iterator[Sample]:
     began = time.monotonic()
     while (spent := (time.monotonic() - began) / 60) < minutes:
+        incidents.turn()
         sample = _sample(rig, spent, every_s)
         said = (f"{field.name} {getattr(sample, field.name):.1f}" for field in fields(sample))
         print("  ".join(said), flush=True)
