@@ -16,7 +16,6 @@ the threshold, which is told as an update.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -34,8 +33,6 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.state import GroupState, Member, StormState
 
 MAX_EVENTS = 128
-_UNSTABLE = 2
-_DISRUPTIVE = frozenset({Code.LOST, Code.YOUNG, Code.SAME, Code.FAILED})
 
 
 def note_generation(
@@ -122,34 +119,11 @@ def marked(found: Finding, storm: StormState, since: int, *, renewed: bool) -> F
 
     Or if it has `renewed` the group, as a deployment does.
     """
-    unstable = _unstable(storm)
+    clients = offenders.unstable(storm)
     for event in storm.events:
-        if int(event[0]) >= since and _counts(event, unstable):
+        if int(event[0]) >= since and offenders.weight(event, clients):
             return replace(found, details=found.details | {"disruptive": 1})
     return replace(found, details=found.details | {"renewed": 1}) if renewed else found
-
-
-def _unstable(storm: StormState) -> set[int | str]:
-    """Return the clients that have lost a young member twice."""
-    lost = Counter(event[3] for event in storm.events if event[1] == Code.YOUNG)
-    return {who for who, times in lost.items() if times >= _UNSTABLE}
-
-
-def counted(storm: StormState) -> tuple[int, int]:
-    """(completed, failed) generations of the window that count."""
-    unstable = _unstable(storm)
-    completed = failed = 0
-    for event in storm.events:
-        if event[1] == Code.FAILED:
-            failed += int(event[2])
-        elif _counts(event, unstable):
-            completed += int(event[2])
-    return completed, failed
-
-
-def _counts(event: list[int | str], unstable: set[int | str]) -> bool:
-    """Whether a noted event is a storm's; `unstable`: clients that have lost a young member twice."""
-    return event[1] in _DISRUPTIVE or event[3] in unstable
 
 
 def _begin(state: GroupState, scene: Scene, at: int) -> list[Finding]:
@@ -233,14 +207,17 @@ def _resolved(state: GroupState, scene: Scene) -> Finding:
 def _judge(state: GroupState, scene: Scene, at: int, causes: tuple[CauseEntry, ...]) -> list[Finding]:
     """Open a storm, or tell how an open one goes on each time it has grown by the threshold."""
     storm, settings = state.storm, scene.settings
-    completed, failed = counted(storm)
+    completed, failed = offenders.counted(storm)
     if storm.incident:
+        grown = offenders.weight(storm.events[-1], offenders.unstable(storm))
+        if not grown:
+            return []
         storm.last_at = scene.ts
-        newest = storm.events[-1]
-        storm.total += int(newest[2]) if _counts(newest, _unstable(storm)) else 0
+        # What counts only since its client was lost again was not counted then.
+        storm.total = max(storm.total + grown, completed + failed)
         if storm.total < settings.storm_threshold * (storm.sequence + 2):
             return []
-        storm.sequence += 1
+        storm.sequence = storm.total // settings.storm_threshold - 1
         storm.announced = False
         return [_report(state, scene, at, "updated", (completed, failed), causes)]
     if completed + failed < settings.storm_threshold:
@@ -248,7 +225,9 @@ def _judge(state: GroupState, scene: Scene, at: int, causes: tuple[CauseEntry, .
     storm.incident = scene.identify(Kind.STORM, phase="opened")
     storm.opened_at, storm.last_at = at, scene.ts
     storm.total = completed + failed
-    return [_report(state, scene, at, "opened", (completed, failed), causes)]
+    found = [_report(state, scene, at, "opened", (completed, failed), causes)]
+    storm.sequence = storm.total // settings.storm_threshold - 1
+    return found
 
 
 def _report(
