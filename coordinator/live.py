@@ -10,18 +10,17 @@ changes an id.
 
 from __future__ import annotations
 
+from collections import deque
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rebalance_monitor.coordinator import calm, outages, refinement, waiting
-from rebalance_monitor.coordinator.barriers import UNSETTLED
+from rebalance_monitor.coordinator import calm, outages, refinement, standing, waiting
 from rebalance_monitor.coordinator.calm import Calm
-from rebalance_monitor.coordinator.epochs import GROUP_TYPES
 from rebalance_monitor.coordinator.heldback import HeldBack
 from rebalance_monitor.coordinator.kinds import Kind
-from rebalance_monitor.coordinator.looks import Judged, Unanswered, after
+from rebalance_monitor.coordinator.looks import Judged, Unanswered
 from rebalance_monitor.coordinator.moves import Moves
 from rebalance_monitor.coordinator.onestorm import OneStorm
 from rebalance_monitor.coordinator.outages import Reach
@@ -30,7 +29,7 @@ from rebalance_monitor.coordinator.timed import timed
 from rebalance_monitor.coordinator.transitions import Status
 from rebalance_monitor.coordinator.untold import Untold
 from rebalance_monitor.coordinator.visibility import Visibility
-from rebalance_monitor.coordinator.watched import Watched, watched
+from rebalance_monitor.coordinator.watched import Watched, end_barrier, watched
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -38,11 +37,9 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings import Finding
     from rebalance_monitor.coordinator.settings import DetectionSettings
     from rebalance_monitor.coordinator.sightings import SeenGroup, Sighting
-    from rebalance_monitor.coordinator.waiting import Seen
 
     _Listed = tuple[tuple[str, str, str, str], ...]
 
-_BY_RECORDS = frozenset(GROUP_TYPES.values())
 _FRESH_MS = 10_000
 _NONE: dict[str, Any] = {}
 
@@ -66,8 +63,7 @@ class Live:
         self._unanswered = Unanswered(memory.get("unanswered"))
         self._groups = msgspec.convert(memory.get("groups", {}), dict[str, Watched])
         self._moves = Moves(cluster, memory)
-        self._storms: list[str] = list(memory.get("storms", ()))
-        self._one_storm = OneStorm(memory.get("joined"))
+        self._one_storm = OneStorm(memory)
         self._untold = Untold(memory.get("untold"))
         self._held = HeldBack(memory.get("held", ()))
         self._visibility = Visibility(cluster, memory.get("visibility"))
@@ -82,8 +78,7 @@ class Live:
             "unanswered": self._unanswered.snapshot(),
             "groups": msgspec.to_builtins(self._groups),
             **self._moves.snapshot(),
-            "storms": self._storms,
-            "joined": self._one_storm.snapshot(),
+            **self._one_storm.snapshot(),
             "untold": self._untold.snapshot(),
             "held": self._held.snapshot(),
             "visibility": self._visibility.snapshot(),
@@ -100,11 +95,11 @@ class Live:
 
         Without a `shard` that of all of them, and who led: the topic may be another one.
         """
+        self._one_storm.forget(shard)
         if shard is not None:
             self._untold.forget(shard)
             self._held.forget(shard)
             return
-        self._storms, self._one_storm = [], OneStorm()
         self._moves.forget()
         self._untold, self._held = Untold(), HeldBack()
 
@@ -126,7 +121,10 @@ class Live:
         self._calm = Calm(self._settings, told)
         for ended in (one for one in told if one.phase == "resolved"):
             self._held.drop(ended)
+        ends = deque(sorted((one for one in told if one.kind in _ENDS), key=lambda one: one.at))
         for sighting in sightings:
+            while ends and ends[0].at <= sighting.at:
+                end_barrier(self._groups, ends.popleft())
             if self._looks and sighting.at < self._looks[-1] - _FRESH_MS:
                 self._set_back(sighting.at)
             if not self._looks or sighting.at > self._looks[-1]:
@@ -162,13 +160,21 @@ class Live:
 
     def _refined(self, found: Finding) -> Finding | None:
         group, moved_at = self._groups.get(found.group or ""), self._moves.at(found.shard)
-        finding = self._one_storm.take(found, group)
-        told = outages.excuse(finding, self._reach.away, moved_at)
+        seen, answered = self._looked(found)
+        finding = self._one_storm.take(found, group, goes_on=self._still_storms(found, group, answered))
+        told = None if finding is None else outages.excuse(finding, self._reach.away, moved_at)
         if told is None:
             return None
-        led, (seen, answered) = self._unanswered.led(self._looks), self._looked(found)
+        led = self._unanswered.led(self._looks)
         listed = group.listed if group else {}
         return refinement.refine(told, seen, answered, led, moved_at, listed, self._unanswered.end)
+
+    def _still_storms(self, found: Finding, group: Watched | None, answered: Sequence[int]) -> bool:
+        """Whether the looks see a storm where `found` is the end of one."""
+        if group is None or not answered or found.kind is not Kind.STORM or found.phase != "resolved":
+            return False
+        settings = self._settings.for_group(found.group or "")
+        return group.storms(answered, max(found.at, answered[-1]), settings)
 
     def _looked(self, found: Finding) -> tuple[Sequence[int], Sequence[int]]:
         group = self._groups.get(found.group or "")
@@ -188,16 +194,12 @@ class Live:
 
     def _learn(self, finding: Finding) -> None:
         """End one barrier with each completed generation; a storm that records opened is not opened twice."""
-        name = finding.group or ""
-        if finding.kind in {Kind.REBALANCE, Kind.GROUP_EMPTY} and name in self._groups:
-            group, explained = self._groups[name], calm.span(finding, self._settings)
-            group.since, group.again = max(group.since, finding.at), False
-            if explained is not None:
-                group.explain(*explained)
-        if finding.kind is Kind.STORM and finding.phase != "resolved" and name not in self._storms:
-            self._storms.append(name)
-        if finding.kind is Kind.STORM and finding.phase == "resolved" and name in self._storms:
-            self._storms.remove(name)
+        self._one_storm.learn(finding)
+        group, explained = self._groups.get(finding.group or ""), calm.span(finding, self._settings)
+        if finding.kind in _ENDS:
+            end_barrier(self._groups, finding)
+        if explained is not None and group is not None:
+            group.explain(*explained)
 
     def _look(self, sighting: Sighting, summaries: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
         since = sighting.at - self._window
@@ -207,10 +209,13 @@ class Live:
         self._unanswered.on_look(sighting, since)
         found = self._moves.on_look(sighting) + self._visibility.on_look(sighting, summaries)
         found += self._late()
-        seen = {group.group: group for group in sighting.groups}
-        for name, group in seen.items():
-            found += self._seen(sighting.at, group, summaries.get(name, _NONE), sighting.members.get(name))
         judged = Judged(sighting)
+        listed = {one.group: one for one in sighting.groups}
+        known = {name: summaries.get(name, _NONE) for name in listed}
+        seen = {name: one for name, one in listed.items() if not standing.is_settled(known[name], one)}
+        for name, group in seen.items():
+            found += self._seen(sighting.at, group, known[name], sighting.members.get(name))
+            found += self._storming(name, sighting.at, judged)
         self._whole = sighting.at if judged.whole else self._whole
         for name in [name for name in self._groups if name not in seen and judged.knows(name)]:
             found += self._not_seen(name, sighting.at, since, summaries.get(name, _NONE))
@@ -241,6 +246,7 @@ class Live:
             group = self._groups[name] = watched(before, at, seen, summary.get("generation"))
         else:
             group = before
+            group.change_type(seen, at)
             if group.state == Status.COMPLETING and seen.state == Status.PREPARING:
                 group.since, group.again, begun = at, True, True
             elif group.is_another(at, _FRESH_MS):
@@ -257,19 +263,11 @@ class Live:
         if group.stuck and group.since > group.stuck_since and not group.again:
             found.append(self._probed.stuck(name, group, at, "resolved", seen.state))
             group.stuck = ""
-        # Records say more of a group whose members acknowledge epochs: who is waited for, and since when.
-        told_by_records = group.group_type in _BY_RECORDS and summary.get("state") in UNSETTLED
-        if not group.stuck and at - group.since >= limit and not told_by_records:
+        if not group.stuck and at - group.since >= limit and not standing.knows_who(summary, group, at):
             group.stuck_since = group.since
             stuck = self._probed.stuck(name, group, at, "opened", seen.state)
-            found.append(waiting.named(stuck, self._waits(group, summary, limit, listed)))
-        return found + self._storming(name, group, at)
-
-    @staticmethod
-    def _waits(group: Watched, summary: Mapping[str, Any], limit: int, listed: _Listed | None) -> list[Seen]:
-        """Return whom a stuck barrier waits for; a join phase begun again saw no commits before it."""
-        who = None if listed is None else {one[0] for one in listed}
-        return [] if group.again else waiting.by_summary(summary, group.since, limit, who)
+            found.append(waiting.named(stuck, standing.waits(summary, group, limit, listed)))
+        return found
 
     def _not_seen(self, name: str, at: int, since: int, summary: Mapping[str, Any]) -> list[Finding]:
         group = self._groups[name]
@@ -282,19 +280,21 @@ class Live:
                 found.append(self._probed.stuck(name, group, at, "resolved", state))
             group.open = group.stuck = ""
         group.forget(since)
-        window = self._settings.for_group(name).storm_sightings_window_ms
-        if group.storm and not after(group.counted, at - window):
+        if group.storm and group.is_calm(at, self._settings.for_group(name)):
             found.append(self._probed.storm(name, group, at, "resolved"))
             group.storm = ""
         if not group.sightings:
             del self._groups[name]
         return found
 
-    def _storming(self, name: str, group: Watched, at: int) -> list[Finding]:
+    def _storming(self, name: str, at: int, judged: Judged) -> list[Finding]:
         """Open by rule two: seen in many looks that no calm generation explains, in several separate runs."""
-        settings = self._settings.for_group(name)
-        is_new = not group.storm and name not in self._storms and group.storms(self._looks, at, settings)
-        return [self._probed.storm(name, group, at, "opened")] if is_new else []
+        group, settings = self._groups[name], self._settings.for_group(name)
+        if group.storm or self._one_storm.is_recorded(name) or not group.may_storm(at, settings):
+            return []
+        answered = self._unanswered.by(judged.leader(name), self._looks)
+        return [self._probed.storm(name, group, at, "opened")] if group.storms(answered, at, settings) else []
 
 
 _PROBED = frozenset({Kind.REBALANCE_IN_PROGRESS, Kind.REBALANCE_STUCK})
+_ENDS = frozenset({Kind.REBALANCE, Kind.GROUP_EMPTY})

@@ -30,7 +30,13 @@ class Judged:
         """Whether `group` would have been listed."""
         if self.whole or not self._leaders:
             return self.whole
-        return self._leaders.get(coordinator_partition(group, len(self._leaders))) in self._answered
+        return self.leader(group) in self._answered
+
+    def leader(self, group: str) -> int | None:
+        """Return the broker that coordinates `group`, None where the look saw no coordinators."""
+        if not self._leaders:
+            return None
+        return self._leaders.get(coordinator_partition(group, len(self._leaders)))
 
 
 class Unanswered:

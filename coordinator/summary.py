@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.coordinator import topic_names
 from rebalance_monitor.coordinator.commits import commits_when_idle
+from rebalance_monitor.coordinator.deadlines import AWAY
 from rebalance_monitor.coordinator.storms import is_open
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ def summarise(group: str, state: GroupState, limit: int, deadlines: Mapping[str,
         "at": state.ts,
         "topics": (state.names or state.topics)[:MAX_TOPICS],
         "members": len(state.members),
+        "away": sum(member.epoch == AWAY for member in state.members),
         "member_list": [
             _member(state, member, topics, deadlines.get(member.member_id, member.silent_at))
             for member in _listed(state.members, limit)

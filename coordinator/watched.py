@@ -9,8 +9,9 @@ import msgspec
 from rebalance_monitor.coordinator.looks import after
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
+    from rebalance_monitor.coordinator.findings import Finding
     from rebalance_monitor.coordinator.settings import DetectionSettings
     from rebalance_monitor.coordinator.sightings import SeenGroup
 
@@ -52,6 +53,11 @@ class Watched(msgspec.Struct):
         last = self.sightings[-1] if self.sightings else at
         return last < self.since and at - last > fresh_ms
 
+    def change_type(self, seen: SeenGroup, at: int) -> None:
+        """Go on as a group of another type, if it is seen as one: what it waits for begins at `at` (ms)."""
+        if seen.group_type != self.group_type:
+            self.group_type, self.protocol_type, self.since = seen.group_type, seen.protocol_type, at
+
     def take(self, looks: Sequence[int], members: Collection[tuple[str, str, str, str]]) -> None:
         """Keep whom the last of `looks` listed; a record may come after the next barrier has begun."""
         known = [(name, at) for name, at in self.listed.items() if at > looks[-1] - _LISTED_MS]
@@ -78,12 +84,27 @@ class Watched(msgspec.Struct):
         self.counted = [at for at in self.counted if at > since]
         self.runs = [at for at in self.runs if at > since]
 
+    def is_calm(self, at: int, settings: DetectionSettings) -> bool:
+        """Whether, at `at`, none of the looks of a storm's window counts."""
+        return not after(self.counted, at - settings.storm_sightings_window_ms)
+
+    def may_storm(self, at: int, settings: DetectionSettings) -> bool:
+        """Whether, at `at`, enough looks saw it in enough separate runs, however many did not."""
+        since = at - settings.storm_sightings_window_ms
+        return after(self.runs, since) >= _SEPARATE and after(self.counted, since) >= _MIN_LOOKS
+
     def storms(self, looks: Sequence[int], at: int, settings: DetectionSettings) -> bool:
-        """Whether, at `at`, enough of the last of all `looks` saw it, in runs that are enough as well."""
-        window = settings.storm_sightings_window_ms
-        looked, seen, runs = (after(times, at - window) for times in (looks, self.counted, self.runs))
-        often = seen >= max(_MIN_LOOKS, settings.storm_sightings_share * looked)
-        return runs >= _SEPARATE and often and at - looks[-looked] >= window / 2
+        """Whether, at `at`, it is seen in that many, and in enough of the last of all `looks`.
+
+        `looks`: those that its coordinator answered, ascending; one that saw it tells of it anyway.
+        """
+        if not self.may_storm(at, settings):
+            return False
+        since = at - settings.storm_sightings_window_ms
+        looked = sorted({*looks[len(looks) - after(looks, since) :], *self.counted})
+        looked = looked[len(looked) - after(looked, since) :]
+        often = after(self.counted, since) >= settings.storm_sightings_share * len(looked)
+        return often and at - looked[0] >= settings.storm_sightings_window_ms / 2
 
     def stuck_for(self, at: int) -> int:
         """Return for how long the stuck barrier has lasted at `at`, or lasted until another one began."""
@@ -94,6 +115,13 @@ class Watched(msgspec.Struct):
         self.sightings, self.counted, self.runs = [], [], []
         self.opened, self.since = min(self.opened, at), min(self.since, at)
         self.stuck_since, self.storm_at = min(self.stuck_since, at), min(self.storm_at, at)
+
+
+def end_barrier(groups: Mapping[str, Watched], finding: Finding) -> None:
+    """Take it that a generation of one of the groups completed: what is seen later is another barrier."""
+    group = groups.get(finding.group or "")
+    if group is not None and finding.at >= group.since:
+        group.since, group.again = finding.at, False
 
 
 def watched(before: Watched | None, at: int, group: SeenGroup, generation: int | None) -> Watched:

@@ -116,7 +116,7 @@ class Parts:
         self._learn(batch)
         read = read_until(stat for _, stat in batch.stats)
         seen = self._live.on_sightings(sightings, self._summaries, batch.findings, read)
-        told = [*self._live.refine(batch.findings), *seen]
+        told = [*seen, *self._live.refine(batch.findings)]
         # A batch that Spark did not make has no time; Spark's goes back where the driver's clock does.
         self._now = batch.now if batch.now >= 0 else self._now
         rolled = self._rollup.on_batch(told, [stat for _, stat in batch.stats], self._now)

@@ -167,8 +167,9 @@ def test_a_storm_of_the_records_that_grows_again_after_its_end_is_still_one_stor
         live = Live(SETTINGS, "c1")
         live.refine([finding(Kind.STORM, told, 0, "r1")])
         assert storming(live, 0, 300_000) == []
-        live.refine([finding(Kind.STORM, "resolved", 300_000, "r1")])
-        assert [one.phase for one in storming(live, 300_000, 500_000)] == ["opened"]
+        looks(live, 300_000, 500_000)
+        live.refine([finding(Kind.STORM, "resolved", 500_000, "r1")])
+        assert [one.phase for one in storming(live, 500_000, 700_000)] == ["opened"]
 
 
 def test_a_storm_counts_the_looks_of_its_groups_own_window() -> None:

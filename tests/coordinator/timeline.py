@@ -229,7 +229,7 @@ def watched(
         ]
         found = [said.finding for said in out if isinstance(said, FindingOut)]
         sighted = live.on_sightings(looks, summaries, found, {topic.shard: shard.state.now})
-        told += live.refine(found) + sighted
+        told += sighted + live.refine(found)
         live = Live(settings, "c1", json.loads(json.dumps(live.snapshot())))
     return told
 
