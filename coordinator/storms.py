@@ -48,7 +48,8 @@ def note_generation(
     code, offender = _classify(state.storm, replace(change, left=left), flapping, faulty=faulty)
     starting = code is Code.SAME and (at - state.started_at <= START_MS or len(left) < len(change.left))
     if code is None or starting:
-        return found
+        # Who left was noted when it did; its going may have completed a restart.
+        return found + (restarts.told(state, scene, at) if len(left) < len(change.left) else [])
     # Who returns within a convergence comes after its loss, which is when that began.
     when = at if state.group_type == "classic" else max(state.bumped_at, 0)
     if not state.members and restarts.was_job(state, at, causes):
@@ -65,7 +66,7 @@ def note_departure(
 
     One with an instance id may be replaced yet, which is told with the convergence.
     """
-    if not _goes_for_good(state, member) or state.stable_epoch < 0:
+    if not _goes_for_good(state, member) or _is_starting(state, member, scene.ts):
         return []
     found = _begin(state, scene, scene.ts)
     if not state.members and restarts.was_job(state, scene.ts, causes):
@@ -146,6 +147,12 @@ def _append(state: GroupState, when: int, code: Code, generations: int, offender
         event += [offender.member_id, offender.instance_id or ""]
     state.storm.events.append(event)
     restarts.follow(state.storm, empty=not state.members)
+
+
+def _is_starting(state: GroupState, member: Member, at: int) -> bool:
+    """Whether an epoch-based group, which `member` leaves at `at` (ms), is new and has not converged yet."""
+    oldest = min(one.joined_at for one in (*state.members, member))
+    return state.stable_epoch < 0 and at - oldest <= START_MS
 
 
 def _goes_for_good(state: GroupState, member: Member) -> bool:

@@ -5,6 +5,7 @@ from itertools import pairwise
 from rebalance_monitor.coordinator.findings import Finding
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.settings import DetectionSettings
+from tests.coordinator.epochs import A, Epochs
 from tests.coordinator.test_storms import crash_loop
 from tests.coordinator.timeline import T0, Client, Topic, findings, of
 
@@ -78,3 +79,56 @@ def test_what_counts_in_the_window_is_never_more_than_the_total() -> None:
         assert int(one.details["count"]) <= int(one.details["total"])
     for before, after in pairwise(told):
         assert int(after.details["total"]) // THRESHOLD > int(before.details["total"]) // THRESHOLD
+
+
+def test_a_group_that_has_not_converged_since_it_is_watched_storms_as_well() -> None:
+    """The monitor began in the middle of it: the oldest member has been there for long."""
+    # Of which only the newest record of each kind is left.
+    for watched_for, told in ((600_000, ["opened"]), (10_000, [])):
+        topic = Epochs()
+        topic.metadata(0, A)
+        topic.bump(0, 2)
+        for turn in range(6):
+            member, at = f"loops-{turn:016d}", watched_for + turn * 2_000
+            topic.join(at, member, 3 + 2 * turn, ())
+            topic.leave(at + 1_000, member, 4 + 2 * turn)
+        assert [one.phase for one in storm(topic)] == told
+
+
+def test_a_deployment_whose_last_old_member_goes_after_its_successor_came_is_a_rolling_restart() -> None:
+    """In an epoch-based group the last departure is noted when it happens; the convergence tells of it."""
+    topic, epoch, size = Epochs(), 0, 4
+    old = [f"old-{number:018d}" for number in range(size)]
+    new = [f"new-{number:018d}" for number in range(size)]
+    there: list[str] = []
+
+    def converge(at: int) -> None:
+        topic.target(at, epoch)
+        for member in there:
+            topic.ack(at, member, epoch)
+
+    for number, member in enumerate(old):
+        epoch += 1
+        topic.join(1_000 * number, member, epoch, ())
+        there.append(member)
+        converge(1_000 * number + 500)
+    for number, member in enumerate(new):
+        at = 600_000 + 20_000 * number
+        epoch += 1
+        topic.join(at, member, epoch, ())
+        there.append(member)
+        converge(at + 2_000)
+        epoch += 1
+        topic.leave(at + 8_000, old[number], epoch)
+        there.remove(old[number])
+        converge(at + 10_000)
+    for number, member in enumerate(new[1:]):
+        at = 720_000 + 1_000 * number
+        epoch += 1
+        topic.leave(at, member, epoch)
+        there.remove(member)
+        converge(at + 500)
+    told = findings(topic, until=300_000)
+    (restart,) = of(told, Kind.ROLLING_RESTART)
+    assert restart.details["restarted"] == size
+    assert of(told, Kind.STORM) == []
