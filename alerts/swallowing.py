@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rebalance_monitor.alerts.alert import Alert
+    from rebalance_monitor.coordinator.findings import Finding
 
 SINGLES = frozenset(
     {
@@ -40,6 +41,11 @@ EXPLAINED: dict[Kind, frozenset[Kind]] = {
     Kind.POLL_INTERVAL_EXCEEDED: _DISTURBED | {Kind.POLL_INTERVAL_EXCEEDED, Kind.GROUP_EMPTY},
 }
 """Kind of a roll-up over many groups -> the kinds of their own alerts that it explains."""
+
+
+AROUND_MS = 60_000
+"""A roll-up that does not name all of its groups explains what others tell from so long before it to as much
+after it, ms."""
 
 
 class Swallowing:
@@ -72,5 +78,18 @@ def _rolls_up(source: Alert, alert: Alert) -> bool:
     if below.severity.value == "critical":
         # A group that must never be empty pages, whatever it shares its trouble with.
         return False
-    # Of a roll-up over more groups than it names, the others are taken to be in it as well.
-    return below.group in above.groups or above.groups_total > len(above.groups)
+    return below.group in above.groups or (
+        above.groups_total > len(above.groups) and _may_be_in(above, below)
+    )
+
+
+def _may_be_in(above: Finding, below: Finding) -> bool:
+    """Whether a group that a roll-up cannot name beside so many others is taken to be in it.
+
+    What is told of it happened at that time, and on the host that they share, if they do.
+    """
+    first = above.at if above.opened_at is None else above.opened_at
+    shared = {cause.host for cause in above.causes if cause.host is not None}
+    hosts = {member.host for member in below.members}
+    is_there = not shared or not hosts or bool(shared & hosts)
+    return is_there and first - AROUND_MS <= below.at <= above.at + AROUND_MS

@@ -93,6 +93,24 @@ def test_a_roll_up_is_told_instead_of_its_groups() -> None:
     assert sorted(told) == ["cluster", "elsewhere"]
 
 
+@pytest.mark.parametrize(
+    ("host", "after", "told"),
+    [("/h1", 0, []), ("/h1", MINUTE // 2, []), ("/h1", 2 * MINUTE, ["payments"]), ("/h2", 0, ["payments"])],
+)
+def test_a_group_that_a_roll_up_does_not_name_is_in_it_at_its_time_and_on_its_host(
+    host: str, after: int, told: list[str]
+) -> None:
+    play, kind = Play(), Kind.SESSION_TIMEOUT
+    rolled = roll_up(kind, tuple(f"g{number}" for number in range(50)), total=51)
+    play.happens(replace(rolled, causes=(replace(rolled.causes[0], host="/h1"),)))
+    play.run(after + SECOND)
+    lost = replace(MEMBER, host=host)
+    play.happens(finding(kind, group="payments", members=(lost,), at=rolled.at + after))
+    play.run(2 * MINUTE)
+    groups = {one.notification.labels.get("group") for _, one in play.told}
+    assert sorted(groups - {None}) == told
+
+
 def test_a_group_that_must_never_be_empty_pages_beside_a_roll_up() -> None:
     play = Play()
     empty = finding(Kind.GROUP_EMPTY, group="g1", severity=Severity.CRITICAL, incident="e")
