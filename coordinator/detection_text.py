@@ -223,14 +223,17 @@ counts where it lost a new member without a goodbye; with goodbyes alone it ends
 runs again and again is none, but for one that three times in a row ends within 30 s, and begins again within
 15.
 A group storms at `storm_threshold`; or, by the probe, when seen rebalancing in half of the looks of two
-minutes, in three separate runs, but for barriers that ended in a generation that does not count.
+minutes that its coordinator answered, in three separate runs, but for barriers that ended in a generation
+that does not count. It is over once nothing has counted for `storm_quiet_ms`, whatever else goes on, unless
+looks see it go on: then it ends with those. Brokers list a KIP-848 group as reconciling while a static member
+that said so is away: such looks count for nothing.
 `group_overrides` change either rule for the groups of a pattern. First starts, scale-outs, cooperative
 follow-ups, Kafka Streams' probing and Connect's reconfigurations do not count. When every member was replaced
 once, the group never being empty, it is a `rolling_restart`, however long, which says whether most of them
 expired; so is a second one that begins within the window after it, but no third. New members may come up to a
 minute before the first old one goes. In epoch-based groups departures, when they happen, and returns count,
-never plain joins. The worst offender is the client id and host in most of the generations that were noted,
-with its newest member.
+never plain joins. The worst offender is the client id and host in most of what counts, at least a tenth of
+it, with its newest member; generations that failed are nobody's.
 
 ## The end of a group
 
