@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.settings import DetectionSettings
     from rebalance_monitor.coordinator.sightings import SeenGroup, Sighting
 
+    _Summary = Mapping[str, Any]
     _Listed = tuple[tuple[str, str, str, str], ...]
 
 _FRESH_MS = 10_000
@@ -106,7 +107,7 @@ class Live:
     def on_sightings(
         self,
         sightings: Iterable[Sighting],
-        summaries: Mapping[str, Mapping[str, Any]] | None = None,
+        summaries: Mapping[str, _Summary] | None = None,
         findings: Iterable[Finding] = (),
         read: Mapping[int, int] | None = None,
     ) -> list[Finding]:
@@ -130,6 +131,10 @@ class Live:
             if not self._looks or sighting.at > self._looks[-1]:
                 found += self._look(sighting, summaries or {})
         return found
+
+    def give_up(self, at: int) -> list[Finding]:
+        """End what the probe has opened, at `at` (ms): it looks no more."""
+        return self._probed.give_up(self._groups, at)
 
     def _set_back(self, at: int) -> None:
         """Forget the looks of a clock that was ahead, and let what is open go on from `at` (ms)."""
@@ -201,7 +206,7 @@ class Live:
         if explained is not None and group is not None:
             group.explain(*explained)
 
-    def _look(self, sighting: Sighting, summaries: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
+    def _look(self, sighting: Sighting, summaries: Mapping[str, _Summary]) -> list[Finding]:
         since = sighting.at - self._window
         self._answered |= {str(broker): sighting.at for broker, answered in sighting.brokers if answered}
         self._looks = [at for at in self._looks if at > since] + [sighting.at]
@@ -231,13 +236,7 @@ class Live:
                 told.append(self._moves.placed(left))
         return told
 
-    def _seen(
-        self,
-        at: int,
-        seen: SeenGroup,
-        summary: Mapping[str, Any],
-        listed: _Listed | None,
-    ) -> list[Finding]:
+    def _seen(self, at: int, seen: SeenGroup, summary: _Summary, listed: _Listed | None) -> list[Finding]:
         name = seen.group
         found: list[Finding] = []
         before = self._groups.get(name)
@@ -269,7 +268,7 @@ class Live:
             found.append(waiting.named(stuck, standing.waits(summary, group, limit, listed)))
         return found
 
-    def _not_seen(self, name: str, at: int, since: int, summary: Mapping[str, Any]) -> list[Finding]:
+    def _not_seen(self, name: str, at: int, since: int, summary: _Summary) -> list[Finding]:
         group = self._groups[name]
         found = []
         if group.open:

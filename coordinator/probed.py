@@ -58,6 +58,19 @@ class Probed:
             group.storm_at = group.opened
         return replace(found, details=details, opened_at=group.storm_at)
 
+    def give_up(self, groups: dict[str, Watched], at: int) -> list[Finding]:
+        """End all that is open of these groups, and forget them: nobody looks any more."""
+        found = []
+        for name, group in groups.items():
+            if group.open:
+                found.append(self.progress(name, group, at, "resolved", ""))
+            if group.stuck:
+                found.append(self.stuck(name, group, at, "resolved", ""))
+            if group.storm:
+                found.append(self.storm(name, group, at, "resolved"))
+        groups.clear()
+        return [replace(one, resolution="expired", state=None) for one in found]
+
     def _find(
         self, kind: Kind, name: str, group: Watched, at: int, phase: str, incident: str, state: str
     ) -> Finding:

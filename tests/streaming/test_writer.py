@@ -11,6 +11,7 @@ import structlog
 from rebalance_monitor.checkpoints.ledger import Ledger, Snapshot
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import Finding, from_json
+from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.rebuilt import Outcome
 from rebalance_monitor.coordinator.sightings import Sighting
 from rebalance_monitor.streaming.batches import Batch, BatchKey, read_batch
@@ -95,6 +96,25 @@ def test_brokers_that_do_not_answer_open_one_finding_and_resolve_it(tmp_path: Pa
         ("monitor_degraded", "resolved"),
     ]
     assert found[0].incident == found[1].incident == found[0].id
+
+
+def test_what_the_probe_has_opened_is_over_once_it_is_switched_off(tmp_path: Path) -> None:
+    seen = (("seen", "PreparingRebalance", "classic", "consumer"),)
+    looks = [Sighting(T0 + n * 1_000, seen if n % 10 else (), ((0, 1, 1),), ((1, True),)) for n in range(200)]
+    looks += [Sighting(T0 + n * 1_000, seen, ((0, 1, 1),), ((1, True),)) for n in range(200, 300)]
+    storage = Storage(tmp_path)
+    for number, probe_ms in enumerate((1_000, None, None)):
+        ledger = Ledger(storage.ledger)
+        drain, looks = looks.copy(), []
+        parts = Parts(SETTINGS, "c1", lambda found=drain: found, probe_ms=probe_ms)  # type: ignore[misc]
+        writer = BatchWriter(ledger, ledger.load(), [JsonLines(storage.jsonl)], parts)
+        writer.apply(BatchKey(QUERY, number), Batch())
+    found = [finding for finding in told(storage) if finding.group == "seen"]
+    opened = {finding.incident: finding.kind for finding in found if finding.phase == "opened"}
+    assert {Kind.STORM, Kind.REBALANCE_STUCK, Kind.REBALANCE_IN_PROGRESS} == set(opened.values())
+    assert len(opened) == len([finding for finding in found if finding.phase == "resolved"])
+    assert [finding.resolution for finding in found[-3:]] == ["expired"] * 3
+    assert len({finding.id for finding in found}) == len(found)
 
 
 def speaking_writer(storage: Storage, notices: Notices) -> BatchWriter:
