@@ -16,6 +16,7 @@ does not commit when idle and had no steady traffic) no timeout may be claimed a
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator import overdue
@@ -52,6 +53,8 @@ _AT_ONCE = 0.2
 # A poll interval that is not known may end anywhere in so many session timeouts.
 _HIDDEN_SESSIONS = 4
 _STALLED = 10
+# How often one dies whose application had stalled before.
+_STALLED_FIRST = 0.1
 # How often a member that is not stalled repeats its offsets for so long while its siblings' move.
 _UNMOVED = 0.1
 # A client whose commit is not answered repeats it, though its application polls no more.
@@ -122,11 +125,14 @@ def _prior(seen: Silence) -> dict[Cause, float]:
 def _dynamic(seen: Silence) -> dict[Cause, float]:
     prior = _prior(seen)
     early = int(seen.poll_early * seen.cadence) * (_REPEATS if seen.repeated else 1)
-    expiry = _expiry(seen, seen.session - seen.session_early, seen.session_early)
+    alive = seen if seen.heard < 0 else replace(seen, silence=seen.heard)
+    expiry = _expiry(alive, seen.session - seen.session_early, seen.session_early)
+    if seen.silence > alive.silence + 2 * seen.cadence:
+        expiry *= _STALLED_FIRST
     breach = _held_breach(seen, early) if seen.poll_held else _breach(seen, seen.rebalance - early, early)
     likelihood = {
         Cause.MEMBER_LEFT: _leave(seen),
-        Cause.SESSION_TIMEOUT: _or_quiet(seen, expiry, seen.session),
+        Cause.SESSION_TIMEOUT: _or_quiet(alive, expiry, seen.session),
         Cause.POLL_INTERVAL_EXCEEDED: _or_quiet(seen, breach, seen.rebalance),
         Cause.UNKNOWN: 1 / max(seen.elapsed, seen.session + seen.rebalance, 1),
     }

@@ -22,7 +22,8 @@ Leaving, a session fence and a rebalance-timeout fence write the same tombstones
 - a member that never acknowledged an epoch that others had for more than a third of the session was dead
   (`session_timeout`; asked where its commits tell nothing);
 - the rest is told by silence. No barrier stands between removal and record, so the windows are sharp;
-  heartbeats, not commits, keep the session, so it may end up to a heartbeat earlier.
+  heartbeats, not commits, keep the session, so it may end up to a heartbeat earlier. An acknowledged epoch is
+  a heartbeat and no sign of the application: where commits tell, stalls and leaves are counted from these.
 
 Where nobody came or went, a member with another subscription (`subscription_changed`) or what the group
 notes of its topics, since 4.1 by a hash (`partitions_changed`), tells why, as does a pattern that the

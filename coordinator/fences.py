@@ -3,8 +3,9 @@
 Leaving, a session fence and a rebalance-timeout fence write the same tombstones. A member that still had to
 revoke (state UNREVOKED) for its whole rebalance timeout was fenced for that, near-certainly; a static member
 that announced its departure (epoch -2) is known, and one that goes before its session can have expired was
-removed; the rest is told by silence, which is sharp here because no
-join barrier stands between the removal and its record. Commits do not extend these sessions, heartbeats do.
+removed; the rest is told by silence, which is sharp here because no join barrier stands between the removal
+and its record. Commits do not extend these sessions, heartbeats do, which a stalled application's client goes
+on sending: each new epoch is acknowledged by one of these.
 """
 
 from __future__ import annotations
@@ -54,10 +55,12 @@ def note_departure(state: GroupState, member: Member, scene: Scene) -> tuple[Cau
 
 def _judge(state: GroupState, member: Member, scene: Scene) -> Departure:
     family = FAMILIES[_family(member, state.members)]
-    life = max(member.last_commit, member.joined_at, member.acked_at)
     rest = [other for other in state.members if other is not member]
     static = member.instance_id is not None
-    quiet = quietness(state, member, rest, life)
+    heard = max(member.last_commit, member.joined_at, member.acked_at)
+    worked = heard if static or family.polls_to_rejoin else _worked_at(member, heard)
+    quiet = quietness(state, member, rest, worked)
+    life = worked if quiet < 1 else heard
     seen = Silence(
         session=member.session_timeout,
         rebalance=max(member.rebalance_timeout, 1),
@@ -79,10 +82,20 @@ def _judge(state: GroupState, member: Member, scene: Scene) -> Departure:
         closes=bool(family.commits_idle) and bool(member.offsets),
         by_hand=by_hand(state, member, family.name),
         stalled=family.poll_held and 0 <= scene.ts - member.stalled_at <= _STALL_MS <= scene.ts,
+        heard=scene.ts - heard if life < heard else -1,
     )
     if static:
         return _static(member, seen)
     return judged(member, seen)
+
+
+def _worked_at(member: Member, heard: int) -> int:
+    """When its application last showed life (ms): its heartbeats, `heard` last, go on without that.
+
+    One that has not committed any of its partitions yet had none before, so nothing to commit.
+    """
+    had = max(member.offsets, default=-1) >= 0
+    return member.last_commit if had and member.last_commit > member.joined_at else heard
 
 
 def _deaf(state: GroupState, member: Member, scene: Scene, seen: Silence) -> Departure | None:

@@ -59,11 +59,12 @@ class Silence:
     the session, so it may end this much earlier after the last commit. `stalled`: just before its last commit
     it had been silent for its rebalance timeout. `stall` and `idle`, how many of its commits moved nothing:
     see `Stall`. `waited`: it may have been silent because it waited in the barrier that another member held.
-    `hidden`: its client enforces a poll interval that no record holds. `rejoined`: what the survivors'
-    commits tell; `crowded`: others came or went in the same barrier; `by_hand`: how likely it is that it
-    commits after processing, so that its last poll came before its last commit; `repeated`: its last commit
-    moved nothing, though its client commits only what is new; `returned`: its client and host were back in
-    the same barrier; `worked`: it committed in generations before.
+    `hidden`: its client enforces a poll interval that no record holds. `heard`: how long ago a record told of
+    its newest heartbeat, which its client sends though the application is stalled; -1 for none after its last
+    commit. `rejoined`: what the survivors' commits tell; `crowded`: others came or went in the same barrier;
+    `by_hand`: how likely it is that it commits after processing, so that its last poll came before its last
+    commit; `repeated`: its last commit moved nothing, though its client commits only what is new; `returned`:
+    its client and host were back in the same barrier; `worked`: it committed in generations before.
     """
 
     session: int
@@ -97,6 +98,7 @@ class Silence:
     returned: bool = False
     worked: bool = False
     halted: int = 0
+    heard: int = -1
 
 
 def first_end(seen: Silence) -> int:

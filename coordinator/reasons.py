@@ -189,6 +189,8 @@ def why_of(cause: Cause, seen: Silence) -> str:
         text += f"; rebalance timeout {seconds(seen.rebalance)}"
     if cause is not Cause.POLL_INTERVAL_EXCEEDED or seen.static:
         text += f"; session timeout {seconds(seen.session)}"
+    if seen.heard >= 0 and cause is Cause.SESSION_TIMEOUT:
+        text += f"; it acknowledged an epoch {seconds(seen.heard)} before"
     if seen.committed:
         text += f"; commits every {seconds(seen.cadence)} until then"
     if seen.waited:

@@ -1,5 +1,6 @@
 """Members that leave an epoch-based group: timed out, fenced, gone by themselves, expired or replaced."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -38,6 +39,53 @@ def test_a_goodbye_is_no_timeout() -> None:
     found = findings(without_b(20_150), SETTINGS)
     assert of(found, Kind.REBALANCE)[-1].causes[0].cause is Cause.MEMBER_LEFT
     assert not of(found, Kind.SESSION_TIMEOUT)
+
+
+def stalled(acknowledged: int, gone: int) -> Epochs:
+    """B commits until 20.1 s and no more, acknowledges the epoch of C, which joins, and is gone."""
+    topic = pair()
+    committing(topic, 3_000, 40_000, 0)
+    committing(topic, 3_100, 20_100, 1)
+    topic.join(acknowledged - 300, C, 3, ())
+    topic.ack(acknowledged - 200, A, 3, (0,))
+    topic.ack(acknowledged, B, 3, (1,))
+    topic.leave(gone, B, 4)
+    topic.target(gone + 300, 4)
+    topic.ack(gone + 300, A, 4, (0,))
+    topic.ack(gone + 400, C, 4, (1,))
+    sorted_topic = topic.sorted()
+    return Epochs(rows=sorted_topic.rows, offset=sorted_topic.offset)
+
+
+@pytest.mark.parametrize("acknowledged", [20_500, 22_400, 25_000, 28_400])
+def test_a_stalled_member_whose_heartbeats_go_on_is_a_poll_breach_whatever_it_acknowledged(
+    acknowledged: int,
+) -> None:
+    found = findings(stalled(acknowledged, 20_100 + P + 700), SETTINGS)
+    (named,) = of(found, Kind.POLL_INTERVAL_EXCEEDED)
+    assert named.members[0].member_id == B
+    assert named.details["silence_ms"] == P + 700
+    assert not of(found, Kind.SESSION_TIMEOUT)
+
+
+def test_the_session_of_a_stalled_member_that_dies_ends_a_timeout_after_what_it_acknowledged() -> None:
+    (named,) = of(findings(stalled(26_000, 26_000 + S + 100), SETTINGS), Kind.SESSION_TIMEOUT)
+    assert named.members[0].member_id == B
+    assert "it acknowledged an epoch 6.1 s before" in named.causes[0].why
+
+
+def test_a_member_that_was_given_its_only_partitions_anew_was_at_work_until_then() -> None:
+    topic = pair()
+    committing(topic, 3_000, 40_000, 0)
+    committing(topic, 3_100, 20_100, 1)
+    topic.ack(21_000, B, 2, ())
+    topic.ack(28_700, B, 2, (2,))
+    topic.leave(28_800, B, 3)
+    topic.target(29_000, 3)
+    topic.ack(29_000, A, 3, (0, 1))
+    shuffled = topic.sorted()
+    found = findings(Epochs(rows=shuffled.rows, offset=shuffled.offset), SETTINGS)
+    assert of(found, Kind.REBALANCE)[-1].causes[0].cause is Cause.MEMBER_LEFT
 
 
 def behind(*, acknowledged: bool) -> list[CauseEntry]:
