@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from rebalance_monitor.coordinator import waiting
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.commits import commits_when_idle
-from rebalance_monitor.coordinator.deadlines import AWAY
+from rebalance_monitor.coordinator.deadlines import AWAY, owes
 from rebalance_monitor.coordinator.findings import MAX_KEPT, CauseEntry, deadline_anchor
 from rebalance_monitor.coordinator.kinds import Kind, Severity
 from rebalance_monitor.coordinator.membership import COOPERATIVE
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.state import GroupState, Member
 
 _HEARTBEAT_MS = 3_000
+# The longest heartbeat interval that brokers of epoch-based groups allow unless told otherwise.
+_LONGEST_BEAT_MS = 15_000
 _TOGETHER = 2
 _CONFIDENCE = 0.6
 # Stable, and waiting for partitions that others have yet to release.
@@ -108,15 +110,33 @@ def _since(state: GroupState, live_since: int) -> int:
     if state.held_id or state.stuck_id:
         return state.held_at
     began = max(state.bumped_at, state.held_at, live_since)
-    newest = max((member.acked_at for member in state.members), default=began)
-    waited = (max(began, member.acked_at, member.joined_at) for member in _behind(state))
-    return min(waited, default=max(began, newest))
+    # Where nobody is behind the target it has yet to be computed, after the newest record.
+    return max(began, min(map(_waited, _behind(state)), default=state.ts))
 
 
-def moves_on(state: GroupState) -> bool:
+def retarget(state: GroupState, epoch: int, at: int) -> None:
+    """Take the target epoch that was written at `at` (ms): until then nobody at the one before was behind."""
+    for member in state.members if epoch != state.target_epoch else ():
+        if member.epoch == state.target_epoch and not owes(member):
+            member.behind_at = at
+    state.target_epoch = epoch
+
+
+def moves_on(state: GroupState, scene: Scene) -> bool:
     """Whether nobody is left of those for whom an epoch-based group was said to be stuck."""
     waits = state.stuck_id and state.group_type != "classic"
-    return bool(waits) and all(member.acked_at > state.held_at for member in _behind(state))
+    return bool(waits) and not _overdue(state, scene)
+
+
+def _waited(member: Member) -> int:
+    """Since when (ms) an epoch-based group waits for a member that is behind."""
+    return max(member.acked_at, member.joined_at, member.behind_at)
+
+
+def _overdue(state: GroupState, scene: Scene) -> list[Member]:
+    """Return those that are behind for longer than until their next heartbeat, longest first."""
+    late = scene.ts - min(_LONGEST_BEAT_MS, scene.settings.stuck_after_ms)
+    return sorted((member for member in _behind(state) if _waited(member) <= late), key=_waited)
 
 
 def _behind(state: GroupState) -> list[Member]:
@@ -156,7 +176,7 @@ def _suspected(
     state: GroupState, scene: Scene, kind: Kind, since: int, why: str, details: Details
 ) -> Finding:
     epochs = state.group_type != "classic"
-    missing = _missing(state, since, scene.ts)
+    missing = _overdue(state, scene) if epochs else _missing(state, since, scene.ts)
     waits_for = ", ".join(dict.fromkeys(member.client_id for member in missing[:5]))
     anchor = deadline_anchor(state.generation, "", since)
     return scene.find(
@@ -179,9 +199,7 @@ def _suspected(
 
 
 def _missing(state: GroupState, since: int, now: int) -> list[Member]:
-    """Return the members that have not rejoined by `now` (ms), or not acknowledged the newest epoch."""
-    if state.group_type != "classic":
-        return _behind(state)
+    """Return the members of a classic group that have not rejoined by `now` (ms)."""
     seen = [waiting.seen(state, member) for member in state.members]
     names = [one.member_id for one in waiting.missing(seen, since, now)]
     return [member for name in names for member in state.members if member.member_id == name]

@@ -39,7 +39,8 @@ def on_status(state: GroupState, before: str, scene: Scene) -> list[Finding]:
     """Report a convergence when the group has reached its newest epoch, or emptied."""
     replaced = _replacements(state, scene) if not state.bumps else []
     if state.status not in SETTLED:
-        return replaced + (barriers.settle(state, scene, "completed") if barriers.moves_on(state) else [])
+        over = barriers.moves_on(state, scene)
+        return replaced + (barriers.settle(state, scene, "completed") if over else [])
     if not state.bumps:
         return replaced + barriers.settle(state, scene, "completed")
     if state.status == Status.EMPTY and before == Status.EMPTY and not state.departed:

@@ -211,7 +211,9 @@ coordinator answered.
 
 An epoch-based group's records say themselves that it has not converged, and who has not acknowledged: not one
 that only waits for partitions of others. It is stuck when one member has acknowledged nothing for
-`stuck_after_ms`: a group that grows has a newer epoch all the time. Looks add nothing to that.
+`stuck_after_ms`, and had something to: from the first target past its own epoch on, for a group that grows
+has a newer one all the time. Named are those that are late by more than the longest heartbeat interval
+(15 s), and it is over once nobody is. Looks add nothing to that.
 
 ## Storms and rolling restarts
 

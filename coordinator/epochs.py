@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.coordinator import (
+    barriers,
     convergence,
     endings,
     families,
@@ -106,7 +107,7 @@ def _taken(state: GroupState, found: Decoded, scene: Scene) -> list[Finding]:
     elif found.type == _TOPOLOGY_RECORD:
         state.aliases = _sources(found.value)
     elif found.type in _TARGET_RECORDS:
-        state.target_epoch = _number(found.value, "assignment_epoch")
+        barriers.retarget(state, _number(found.value, "assignment_epoch"), scene.ts)
     return []
 
 

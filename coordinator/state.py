@@ -33,7 +33,8 @@ class Member(msgspec.Struct, array_like=True, gc=False):
     `assigned` is one list per topic: index into the group's topics, then partitions; `offsets` holds the last
     committed offset (-1 unknown) of each of these partitions in the same order. `moved` and `fresh` describe
     the commit at `last_commit`: whether an offset advanced in it, whether a partition was new to it.
-    `stalled_at` is when it last committed after a gap of at least its rebalance timeout.
+    `stalled_at` is when it last committed after a gap of at least its rebalance timeout, `behind_at` when an
+    epoch-based group's target last went past the epoch that it was at.
     """
 
     member_id: str
@@ -63,6 +64,7 @@ class Member(msgspec.Struct, array_like=True, gc=False):
     epoch_state: int = 0
     acked_at: int = -1
     stalled_at: int = -1
+    behind_at: int = -1
 
 
 class StormState(msgspec.Struct, array_like=True, gc=False):

@@ -6,7 +6,7 @@ from rebalance_monitor.coordinator.live import Live
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.sightings import Sighting
 from tests.coordinator.epochs import SETTINGS as EPOCHS
-from tests.coordinator.epochs import A, B, C, pair
+from tests.coordinator.epochs import A, B, C, Epochs, pair
 from tests.coordinator.timeline import T0, Client, Topic, findings, in_batches, of
 
 MEMBERS = [Client(f"m{i}-1", (i,), f"consumer-{i}", f"/10.0.0.{i}", session=10_000) for i in range(3)]
@@ -146,7 +146,7 @@ def test_one_that_does_not_acknowledge_is_named_however_many_come_meanwhile() ->
         topic.ack(at + 1_500, f"member-{number - 1}", number, ())
     (stuck,) = of(findings(topic, EPOCHS), Kind.REBALANCE_STUCK)
     assert stuck.started_at_min == T0 + 9_000
-    assert B in {member.member_id for member in stuck.members}
+    assert stuck.members[0].member_id == B
 
 
 def test_who_waits_for_partitions_of_others_is_not_to_blame() -> None:
@@ -182,3 +182,44 @@ def test_a_group_whose_target_lags_behind_its_epoch_is_not_stuck_as_long_as_memb
         for place, member in enumerate((A, B)):
             topic.ack(at + 1_000 + place, member, number - 1, (place,))
     assert not of(findings(topic, EPOCHS), Kind.REBALANCE_STUCK)
+
+
+def revoking(until: int) -> Epochs:
+    """C joins at 10 s; A has partitions to give up for it, and does not until it is fenced at `until`."""
+    topic = pair()
+    topic.join(10_000, C, 3, ())
+    topic.ack(10_500, A, 2, (0,), state=1)
+    topic.ack(11_000, B, 3, (1,))
+    if until > 69_000:
+        topic.join(69_000, "member-4", 4, ())
+        topic.ack(73_500, B, 4, (1,))
+        topic.ack(73_600, C, 4, ())
+    topic.leave(until, A, 5)
+    return topic
+
+
+def test_nobody_is_waited_for_before_there_is_an_epoch_that_it_has_not_acknowledged() -> None:
+    topic = revoking(65_000)
+    topic.target(74_000, 5)
+    topic.ack(76_000, B, 5, (0, 1))
+    topic.ack(78_000, C, 5, (2,))
+    assert not of(findings(topic, EPOCHS), Kind.REBALANCE_STUCK)
+
+
+def test_whom_a_group_is_stuck_for_is_named_without_those_whose_next_heartbeat_is_yet_to_come() -> None:
+    opened, resolved = of(findings(revoking(310_000), EPOCHS), Kind.REBALANCE_STUCK)
+    assert (opened.at - T0, opened.started_at_min) == (72_000, T0 + 10_500)
+    assert [member.member_id for member in opened.members] == [A]
+    assert (resolved.at, resolved.resolution) == (T0 + 310_000, "completed")
+
+
+def test_a_group_is_stuck_until_each_one_that_was_named_has_acknowledged() -> None:
+    topic = pair()
+    topic.join(10_000, C, 3, ())
+    topic.ack(10_500, A, 2, (), state=1)
+    topic.ack(40_000, B, 2, (), state=1)
+    topic.ack(80_000, A, 3, (0,))
+    topic.ack(100_000, B, 3, (1,))
+    opened, resolved = of(findings(topic, EPOCHS), Kind.REBALANCE_STUCK)
+    assert [member.member_id for member in opened.members] == [A, B]
+    assert resolved.at == T0 + 100_000
