@@ -44,6 +44,7 @@ def note_departure(state: GroupState, member: Member, scene: Scene) -> tuple[Cau
     for names in (state.newcomers, state.resubscribed):
         if member.member_id in names:
             names.remove(member.member_id)
+    _forget_predecessor(state, member)
     state.departed.append(member)
     state.silences.append([seen.silence, seen.session, seen.rebalance, seen.cadence, scene.ts])
     state.verdicts.append([[entry.cause.value, entry.confidence, entry.why] for entry in gone.causes])
@@ -51,6 +52,15 @@ def note_departure(state: GroupState, member: Member, scene: Scene) -> tuple[Cau
     for kept in (state.departed, state.silences, state.verdicts):
         del kept[:-_MAX_DEPARTED]
     return gone.causes
+
+
+def _forget_predecessor(state: GroupState, member: Member) -> None:
+    """Forget the departure of the process whose place a static member took in the same write: nobody left."""
+    for place, (before, (*_, at)) in enumerate(zip(state.departed, state.silences, strict=True)):
+        if (before.instance_id, at) == (member.instance_id or "", member.joined_at):
+            for kept in (state.departed, state.silences, state.verdicts):
+                del kept[place]
+            return
 
 
 def _judge(state: GroupState, member: Member, scene: Scene) -> Departure:

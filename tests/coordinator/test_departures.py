@@ -175,6 +175,47 @@ def test_a_static_member_that_is_replaced_within_a_convergence_is_still_replaced
     assert [member.role for member in last.members] == ["replaced", "kept"]
 
 
+def restarting() -> Epochs:
+    """C joins at 60 s, for which A is slow to give up partitions; B restarts as "s-1", and as "s-2"."""
+    topic = Epochs()
+    topic.join(0, A, 1, (0, 1))
+    topic.join(1_000, B, 2, (), instance="s")
+    topic.ack(2_000, A, 2, (0,))
+    topic.ack(2_500, B, 2, (1,))
+    topic.join(60_000, C, 3, ())
+    topic.ack(60_500, A, 2, (), state=1)
+    topic.ack(60_600, B, 3, (1,))
+    for at, old, new in ((70_000, B, "s-1"), (90_000, "s-1", "s-2")):
+        topic.ack(at - S + 1_000, old, -2, (1,))
+        topic.leave(at, old, None)
+        topic.metadata(at, new, "s")
+        topic.ack(at, new, 0, (1,))
+        topic.ack(at, new, 3, (1,))
+    return topic
+
+
+def test_a_static_member_that_is_replaced_twice_within_a_convergence_has_not_left() -> None:
+    topic = restarting()
+    topic.ack(100_000, A, 3, ())
+    topic.ack(100_500, C, 3, (0,))
+    found = findings(topic, SETTINGS)
+    last = of(found, Kind.REBALANCE)[-1]
+    assert [(member.member_id, member.role) for member in last.members[:2]] == [
+        (C, "joined"),
+        ("s-2", "replaced"),
+    ]
+    assert (last.details["left"], last.members_affected) == (0, 2)
+    assert not of(found, Kind.SESSION_TIMEOUT)
+
+
+def test_a_group_that_empties_has_lost_a_static_member_once_however_often_it_was_replaced_before() -> None:
+    topic = restarting()
+    for at, member in ((100_000, A), (100_100, C), (100_200, "s-2")):
+        topic.leave(at, member, 4 + (at - 100_000) // 100)
+    (empty,) = of(findings(topic, SETTINGS), Kind.GROUP_EMPTY)
+    assert [member.member_id for member in empty.members] == [A, C, "s-2"]
+
+
 @settings(deadline=None, max_examples=30)
 @given(st.lists(st.integers(0, 60), max_size=6), st.sampled_from([20_150, 26_200, 29_150]))
 def test_cutting_into_batches_changes_nothing(cuts: list[int], at: int) -> None:
