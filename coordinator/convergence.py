@@ -52,6 +52,7 @@ def on_status(state: GroupState, before: str, scene: Scene) -> list[Finding]:
     state.stable_epoch, state.bumps, state.migrated = state.generation, 0, -1
     state.cst = scene.ts
     state.departed, state.silences, state.verdicts, state.newcomers = [], [], [], []
+    state.uncounted = 0
     state.rehashed, state.resubscribed = False, []
     _intern(state)
     return found
@@ -117,7 +118,7 @@ def _converged(state: GroupState, scene: Scene) -> list[Finding]:
     left = {member.member_id for member in change.left}
     gone = [departure for departure in _departures(state) if departure.member.member_id in left]
     causes = _causes(state, scene, change, gone)
-    took = max(0, scene.ts - state.bumped_at)
+    took, went = max(0, scene.ts - state.bumped_at), len(change.left) + state.uncounted
     known, renewed = state.stable_epoch >= 0, restarts.renewed(state, change, causes, state.bumped_at)
     found = [
         scene.find(
@@ -129,11 +130,11 @@ def _converged(state: GroupState, scene: Scene) -> list[Finding]:
             started_at_max=state.bumped_at,
             join_ms_min=took,
             join_ms_max=took,
-            members_affected=len(change.joined) + len(change.left) + len(change.replaced),
+            members_affected=len(change.joined) + went + len(change.replaced),
             partitions_affected=sum(len(member.offsets) for member in change.left),
             causes=causes,
             members=report.member_entries(change, gone),
-            details={"joined": len(change.joined), "left": len(change.left), "bumps": state.bumps},
+            details={"joined": len(change.joined), "left": went, "bumps": state.bumps},
         )
     ]
     found += report.departed(state, scene, gone, found[0].id, state)
@@ -212,7 +213,7 @@ def _emptied(state: GroupState, scene: Scene) -> list[Finding]:
         phase="opened",
         severity=critical,
         previous_generation=state.stable_epoch if state.stable_epoch >= 0 else None,
-        members_affected=len(gone),
+        members_affected=len(gone) + state.uncounted,
         causes=causes,
         members=report.member_entries(change, gone),
         incident=identity,

@@ -49,6 +49,7 @@ def note_departure(state: GroupState, member: Member, scene: Scene) -> tuple[Cau
     state.silences.append([seen.silence, seen.session, seen.rebalance, seen.cadence, scene.ts])
     state.verdicts.append([[entry.cause.value, entry.confidence, entry.why] for entry in gone.causes])
     # A group that never converges must not grow: the newest departures are the ones that matter.
+    state.uncounted += max(0, len(state.departed) - _MAX_DEPARTED)
     for kept in (state.departed, state.silences, state.verdicts):
         del kept[:-_MAX_DEPARTED]
     return gone.causes

@@ -101,7 +101,7 @@ class GroupState(msgspec.Struct, array_like=True, gc=False):
     `connect` is [config offset, scheduled delay in ms, tasks were revoked] of a Connect group.
     The fields from `target_epoch` on belong to epoch-based groups: `departed`, their `verdicts`, `silences`
     [silence, session, rebalance timeout, cadence, when it went] and `newcomers` collect what came since
-    `stable_epoch`.
+    `stable_epoch`; `uncounted`: how many more departed than are kept.
     `topics` are topic ids in hex there, `names` the subscribed names, `aliases` the ids that a name may have,
     `asked` the partitions committed at `asked_at`, from which these are learned. In streams groups `topics`
     are names and `aliases` the topics that each subtopology reads.
@@ -172,6 +172,7 @@ class GroupState(msgspec.Struct, array_like=True, gc=False):
     resumed_at: int = -1
     stands_empty: bool = False
     takeovers: dict[str, list[int]] = msgspec.field(default_factory=dict)
+    uncounted: int = 0
 
 
 @dataclass(slots=True)

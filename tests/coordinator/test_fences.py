@@ -112,7 +112,7 @@ def test_a_clean_leave_within_the_longest_heartbeat_interval_that_brokers_allow_
     assert all(entry.confidence < 0.6 for entry in causes(topic, LONG, B) if entry.cause in TIMEOUTS)
 
 
-def test_a_group_that_never_converges_remembers_its_newest_departures_only() -> None:
+def test_a_group_that_never_converges_counts_all_departures_and_remembers_its_newest_only() -> None:
     topic = Epochs()
     topic.join(0, A, 1, (0,))
     for number in range(120):
@@ -122,9 +122,27 @@ def test_a_group_that_never_converges_remembers_its_newest_departures_only() -> 
     topic.target(10_000, 121)
     topic.ack(10_000, A, 121, (0,))
     last = of(findings(topic, SETTINGS), Kind.REBALANCE)[-1]
-    assert last.details["left"] == 50
+    assert (last.details["left"], last.members_affected) == (120, 120)
     assert {one.member_id for one in last.members if one.role == "left"} == {f"m-{n}" for n in range(70, 120)}
     assert last.details["joined"] == 0
+
+
+def test_however_many_go_at_once_a_group_that_empties_counts_them_all_and_the_next_convergence_anew() -> None:
+    topic = Epochs()
+    names = [f"m-{number}" for number in range(70)]
+    for epoch, name in enumerate(names, 1):
+        topic.join(epoch, name, epoch, ())
+    for number, name in enumerate(names):
+        topic.leave(1_000 + number, name, 71 + number)
+    topic.join(5_000, A, 141, (0,))
+    topic.join(6_000, B, 142, ())
+    topic.ack(6_100, A, 142, (0,))
+    topic.leave(7_000, B, 143)
+    topic.target(7_100, 143)
+    topic.ack(7_100, A, 143, (0,))
+    found = findings(topic, SETTINGS)
+    assert of(found, Kind.GROUP_EMPTY)[0].members_affected == 70
+    assert of(found, Kind.REBALANCE)[-1].details["left"] == 1
 
 
 def test_a_group_that_never_converges_forgets_what_members_subscribed_to_when_they_go() -> None:
