@@ -89,7 +89,13 @@ def life(state: GroupState, member: Member, live_since: int) -> int:
 
     Or the whole group showed life again: what kept all of them silent was no member's fault.
     """
-    return max(member.last_commit, state.cst, live_since, state.resumed_at)
+    return max(last_sign(state, member), live_since, state.resumed_at)
+
+
+def last_sign(state: GroupState, member: Member) -> int:
+    """When the member last committed, or said that it goes, or the generation began (ms)."""
+    said = member.acked_at if member.epoch == AWAY else -1
+    return max(member.last_commit, said, state.cst)
 
 
 def _poll(member: Member, usual: int, session: Deadline) -> Deadline | None:

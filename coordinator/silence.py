@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from rebalance_monitor.coordinator import lulls, storms, unsubscribed, vacancy
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.commits import goes_on
-from rebalance_monitor.coordinator.deadlines import AWAY, Deadline, moving, owes, upcoming
+from rebalance_monitor.coordinator.deadlines import AWAY, Deadline, last_sign, moving, owes, upcoming
 from rebalance_monitor.coordinator.families import FAMILIES
 from rebalance_monitor.coordinator.findings import CauseEntry, deadline_anchor
 from rebalance_monitor.coordinator.kinds import Kind
@@ -145,7 +145,7 @@ def _telling(state: GroupState, late: Watched, now: int, shard_ts: int) -> Watch
 def _silent(state: GroupState, scene: Scene, member: Member, end: Deadline) -> Finding:
     deadline, phase = end.at, "updated" if member.silent_id else "opened"
     anchor = deadline_anchor(state.generation, member.member_id, deadline)
-    silence = deadline - max(member.last_commit, state.cst)
+    silence = deadline - last_sign(state, member)
     opened = scene.identify(Kind.MEMBER_SILENT, anchor, member.member_id, "opened")
     found = scene.find(
         Kind.MEMBER_SILENT,

@@ -8,7 +8,7 @@ from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.outputs import GroupOut
 from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
 from tests.coordinator.epochs import SETTINGS, A, B, C, Epochs, committing, compact, pair
-from tests.coordinator.timeline import T0, P, findings, of
+from tests.coordinator.timeline import T0, P, S, findings, of
 
 
 def test_a_group_that_does_not_converge_is_stuck_and_names_who_has_not_acknowledged() -> None:
@@ -103,3 +103,24 @@ def test_a_static_member_that_said_it_goes_is_not_held_to_live_on_without_pollin
     told = of(findings(topic.sorted(), SETTINGS), Kind.MEMBER_SILENT)
     assert [one.details["deadline"] for one in told] == ["session"]
     assert told[0].causes[0].cause is Cause.STATIC_MEMBER_EXPIRED
+
+
+def test_a_static_member_that_stalls_and_says_that_it_goes_has_a_session_from_then_on() -> None:
+    """Its session deadline passed at 36 s, and it was withdrawn when the client left for its stall."""
+    topic = Epochs()
+    topic.join(0, A, 1, (0, 1))
+    topic.join(1_000, B, 2, (), instance="s")
+    topic.ack(2_000, A, 2, (0,))
+    topic.ack(2_500, B, 2, (1,))
+    committing(topic, 3_000, 29_000, 1)
+    topic.ack(39_000, B, -2, (1,))
+    committing(topic, 3_500, 60_000, 0)
+    told = of(findings(topic.sorted(), SETTINGS), Kind.MEMBER_SILENT)
+    assert [(one.phase, one.resolution) for one in told] == [
+        ("opened", None),
+        ("resolved", "withdrawn"),
+        ("opened", None),
+    ]
+    assert told[2].at == T0 + 39_000 + 1_000 + S
+    assert told[2].details["silence_ms"] == 1_000 + S
+    assert len({one.id for one in told}) == 3
