@@ -10,6 +10,7 @@ on sending: each new epoch is acknowledged by one of these.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator.causes import Cause
@@ -32,6 +33,8 @@ _MAX_DEPARTED = 50
 _STALL_MS = 5_000
 # Some clients' heartbeats end with a stall as well.
 _DEAF, _DEAF_OR_STALLED = 0.8, 0.5
+# It may have gone by itself before the timer that was set again ran out.
+_FENCED_LATE = 0.5
 
 
 def note_departure(state: GroupState, member: Member, scene: Scene) -> tuple[CauseEntry, ...]:
@@ -39,7 +42,7 @@ def note_departure(state: GroupState, member: Member, scene: Scene) -> tuple[Cau
     gone = _fenced(member, scene)
     if gone is None:
         usual = _judge(state, member, scene)
-        gone = _deaf(state, member, scene, usual.seen) or usual
+        gone = _deaf(state, member, scene, usual.seen) or _overdue(member, scene, usual)
     seen = gone.seen
     for names in (state.newcomers, state.resubscribed):
         if member.member_id in names:
@@ -169,6 +172,23 @@ def _fits(member: Member, seen: Silence, early: int) -> bool:
     spread = seen.cadence * seen.means + _FENCE_SLACK_MS
     begun = (0, seen.rebalance) if seen.poll_held else (0,)
     return any(-early <= seen.silence - stall - seen.session <= spread for stall in begun)
+
+
+def _overdue(member: Member, scene: Scene, usual: Departure) -> Departure:
+    """Judge a member that had partitions to give up for longer than its rebalance timeout.
+
+    Its coordinator moved meanwhile, and the new one gave it the whole timeout once more.
+    """
+    took, limit = scene.ts - member.acked_at, member.rebalance_timeout
+    if not owes(member) or limit < 0 or took <= limit + _FENCE_SLACK_MS:
+        return usual
+    why = (
+        f"it had {seconds(took)} to give up partitions; rebalance timeout {seconds(limit)}, "
+        "which a coordinator that was loaded meanwhile counts anew"
+    )
+    entry = CauseEntry(Cause.JOIN_DEADLINE_MISSED, _FENCED_LATE, why, *who(member))
+    rest = [replace(one, confidence=round(one.confidence * (1 - _FENCED_LATE), 2)) for one in usual.causes]
+    return Departure(member, usual.seen, (entry, *rest))
 
 
 def _fenced(member: Member, scene: Scene) -> Departure | None:

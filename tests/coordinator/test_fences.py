@@ -9,7 +9,7 @@ from rebalance_monitor.coordinator.findings import CauseEntry
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
-from tests.coordinator.epochs import SETTINGS, A, B, C, Epochs, pair
+from tests.coordinator.epochs import SETTINGS, A, B, C, Epochs, committing, pair
 from tests.coordinator.timeline import P, findings, of
 
 TIMEOUTS = {Cause.SESSION_TIMEOUT, Cause.POLL_INTERVAL_EXCEEDED}
@@ -49,6 +49,19 @@ def test_a_fence_for_not_revoking_comes_with_the_rebalance_timeout_not_before_no
 ) -> None:
     found = causes(revoking(10_000 + P + late), SETTINGS, B)
     assert (found[0].cause is Cause.JOIN_DEADLINE_MISSED and found[0].confidence == 0.95) is fenced
+
+
+@pytest.mark.parametrize("commits", [True, False])
+def test_who_kept_partitions_past_its_rebalance_timeout_may_have_been_fenced_by_another_coordinator(
+    *, commits: bool
+) -> None:
+    topic = revoking(10_000 + P + 5_000)
+    if commits:
+        committing(topic, 3_000, 10_000 + P + 5_000, 1)
+    shuffled = topic.sorted()
+    found = causes(Epochs(rows=shuffled.rows, offset=shuffled.offset), SETTINGS, B)
+    assert (found[0].cause, found[0].confidence) == (Cause.JOIN_DEADLINE_MISSED, 0.5)
+    assert sum(entry.confidence for entry in found) <= 1
 
 
 def static(gone: int, *, said: bool) -> Epochs:
