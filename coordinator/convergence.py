@@ -19,6 +19,7 @@ from rebalance_monitor.coordinator import (
     vacancy,
 )
 from rebalance_monitor.coordinator.causes import Cause
+from rebalance_monitor.coordinator.deadlines import AWAY
 from rebalance_monitor.coordinator.findings import CauseEntry
 from rebalance_monitor.coordinator.kinds import Kind, Severity
 from rebalance_monitor.coordinator.measured import Silence
@@ -49,13 +50,30 @@ def on_status(state: GroupState, before: str, scene: Scene) -> list[Finding]:
         return replaced
     found = barriers.settle(state, scene, "completed")
     found += _emptied(state, scene) if state.status == Status.EMPTY else _converged(state, scene)
+    rest(state, scene.ts)
+    return found
+
+
+def settled(state: GroupState) -> Status:
+    """Return the group's state as the coordinator's API would give it."""
+    if not state.members:
+        return Status.EMPTY
+    if state.generation < 0 or state.generation > state.target_epoch:
+        return Status.ASSIGNING
+    there = all(
+        m.epoch == AWAY or (m.epoch == state.target_epoch and not m.epoch_state) for m in state.members
+    )
+    return Status.STABLE if there else Status.RECONCILING
+
+
+def rest(state: GroupState, at: int) -> None:
+    """Begin to collect anew what comes and goes: the group has been at its newest epoch since `at` (ms)."""
     state.stable_epoch, state.bumps, state.migrated = state.generation, 0, -1
-    state.cst = scene.ts
+    state.cst = at
     state.departed, state.silences, state.verdicts, state.newcomers = [], [], [], []
     state.uncounted = 0
     state.rehashed, state.resubscribed = False, []
     _intern(state)
-    return found
 
 
 def _intern(state: GroupState) -> None:

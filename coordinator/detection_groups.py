@@ -39,6 +39,10 @@ the same. A setting wins, also per pattern of groups (`session_timeout_ms`). A s
 so is the brokers' value for a group that may have one of its own that could not be read. Where only some
 groups' can be read, that is said of every group of which no timeout of its own is known.
 
+Tombstones are cleaned away after a day. After a pause in which records were, a member that acknowledged
+nothing since and has been behind for its session and rebalance timeout is gone: untold, for nothing says when
+and why.
+
 Commits name topics and assignments topic ids; with several topics the names are learned from
 which partitions one request commits together (what a pattern matches stands in a record of its own), and
 until then members get `unknown` unless a fence is plain. In streams groups (KIP-1071) the topology

@@ -21,6 +21,7 @@ from rebalance_monitor.coordinator import (
     families,
     fences,
     membership,
+    remnants,
     silence,
     storms,
     subscribed,
@@ -76,6 +77,8 @@ def on_record(state: GroupState, found: Decoded, scene: Scene) -> list[Finding]:
         told = endings.begin_anew(state, scene, kind)
         state.protocol_type = kind
         state.status = Status.EMPTY
+    if state.offset < scene.whole_since:
+        state.unread_at = state.ts
     state.ts, state.offset, state.live = scene.ts, scene.offset, not scene.history
     state.asked, state.asked_at = [], -1
     if found.value is None and (found.type in _TARGET_RECORDS or state.target_epoch == _GOING):
@@ -83,7 +86,7 @@ def on_record(state: GroupState, found: Decoded, scene: Scene) -> list[Finding]:
         state.target_epoch = _GOING
         return told
     told += _taken(state, found, scene)
-    before, state.status = state.status, settled(state)
+    before, state.status = state.status, convergence.settled(state)
     if not state.bumps and before in SETTLED:
         # A member that asks for other topics may give up partitions before the epoch is bumped (4.2).
         state.bumped_at = scene.ts
@@ -111,24 +114,16 @@ def _taken(state: GroupState, found: Decoded, scene: Scene) -> list[Finding]:
     return []
 
 
-def retime(state: GroupState, scene: Scene) -> None:
-    """Give the members the session timeout that holds by now; of the classic protocol they have their own."""
+def on_clock(state: GroupState, scene: Scene) -> list[Finding]:
+    """Give members the session timeout that holds by now, and drop those whose end will never be read.
+
+    Who speaks the classic protocol has a session timeout of its own.
+    """
     usual, _ = scene.settings.session_timeout(scene.group, state.group_type)
     for member in state.members:
         if member.version == _OF_GROUP and member.session_timeout != usual:
             member.session_timeout, state.dirty = usual, True
-
-
-def settled(state: GroupState) -> Status:
-    """Return the group's state as the coordinator's API would give it."""
-    if not state.members:
-        return Status.EMPTY
-    if state.generation < 0 or state.generation > state.target_epoch:
-        return Status.ASSIGNING
-    there = all(
-        m.epoch == AWAY or (m.epoch == state.target_epoch and not m.epoch_state) for m in state.members
-    )
-    return Status.STABLE if there else Status.RECONCILING
+    return remnants.drop(state, scene)
 
 
 def _bumped(state: GroupState, value: object, scene: Scene) -> None:

@@ -269,10 +269,9 @@ class ShardCoordinator:
         """Evaluate the deadlines of one group at the clock; summarise it if it changed, or counts down."""
         state, now, live_since = self.state.groups[group], self.state.now, self.state.live_since
         scene = self._scene(group, -1, now, history=False)
-        if state.group_type != classic.CLASSIC:
-            epochs.retime(state, scene)
+        found = epochs.on_clock(state, scene) if state.group_type != classic.CLASSIC else []
         settings, ahead = scene.settings, silence.watched(state, live_since)
-        found = silence.on_clock(state, scene, now, ahead, self.state.last_ts)
+        found += silence.on_clock(state, scene, now, ahead, self.state.last_ts)
         barrier = barriers.due(state, settings, live_since)
         if now >= barrier:
             found += barriers.on_clock(state, scene, live_since, self.state.last_ts)

@@ -113,7 +113,7 @@ class GroupState(msgspec.Struct, array_like=True, gc=False):
     `subscriptions`: digest of a subscription that members have, or of a pattern -> topics, for `names`.
     `resumed_at`: when a member committed after the whole group had been silent for longer than any of its
     deadlines. `stands_empty`: that it is empty was told live. `takeovers`: instance id -> when others
-    lately took its place.
+    lately took its place. `unread_at`: from when on records of it may have been cleaned away unread.
     """
 
     group_type: str = ""
@@ -173,6 +173,7 @@ class GroupState(msgspec.Struct, array_like=True, gc=False):
     stands_empty: bool = False
     takeovers: dict[str, list[int]] = msgspec.field(default_factory=dict)
     uncounted: int = 0
+    unread_at: int = -1
 
 
 @dataclass(slots=True)
