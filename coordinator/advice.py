@@ -2,19 +2,19 @@
 
 Advice is derived from what the records hold: timeouts, commit gaps, what happened lately, the spread.
 heartbeat.interval.ms is in no record, so it is only said how large it may be. Nothing is said where nothing
-is known.
+is known, and nothing is named that a client of the group does not have.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.families import FAMILIES
 from rebalance_monitor.coordinator.kinds import Kind
-from rebalance_monitor.coordinator.membership import COOPERATIVE
 from rebalance_monitor.coordinator.reasons import seconds
 from rebalance_monitor.coordinator.skew import KNOWN
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from rebalance_monitor.coordinator.assignors.compare import Spread
     from rebalance_monitor.coordinator.dossier import Gap
+    from rebalance_monitor.coordinator.families import Family
     from rebalance_monitor.coordinator.findings import Finding
     from rebalance_monitor.coordinator.settings import DetectionSettings
     from rebalance_monitor.coordinator.state import GroupState, Member
@@ -34,6 +35,8 @@ _NEAR = 0.5
 _CHURN = 3
 _EAGER_CHURN = 5
 _EAGER = frozenset({"range", "roundrobin", "sticky"})
+_COOPERATIVE = "cooperative-sticky"
+_RECENT = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,11 @@ class Facts:
         """The group's members."""
         return self.state.members
 
+    @property
+    def families(self) -> list[Family]:
+        """What is known of the clients of the members."""
+        return [FAMILIES[member.family] for member in self.members]
+
 
 def advise(facts: Facts) -> list[Advice]:
     """Return all that the rules say, in the order of the table."""
@@ -81,16 +89,24 @@ def _poll(facts: Facts) -> Iterable[Advice]:
         and FAMILIES[m.family].enforces_poll is not False
         and may_be_a_poll(facts.gaps[m.member_id].ms, m)
     ]
-    remedy = "or fewer records a poll (max.poll.records), so that each batch is done sooner"
     if near:
         gap, member = max(near, key=lambda found: found[0])
+        remedy = _sooner([FAMILIES[member.family]])
         limit = seconds(member.rebalance_timeout)
         reason = f"{seconds(gap)} between two commits; max.poll.interval.ms is {limit}"
         more = f"raise it to at least {seconds(2 * gap)}, {remedy}"
         yield Advice("max.poll.interval.ms", more, reason, member.client_id, member.host)
     elif breached:
-        reason = f"{breached} members lately stopped polling for max.poll.interval.ms"
-        yield Advice("max.poll.interval.ms", f"raise it above the longest batch, {remedy}", reason)
+        reason = f"members stopped polling for max.poll.interval.ms {_times(breached)} lately"
+        remedy = f"raise it above the longest batch, {_sooner(facts.families)}"
+        yield Advice("max.poll.interval.ms", remedy, reason)
+
+
+def _sooner(families: list[Family]) -> str:
+    """Say what makes a batch shorter, by its setting where all of these clients have the same."""
+    settings = {family.batch for family in families}
+    named = f" ({settings.pop()})" if len(settings) == 1 and "" not in settings else ""
+    return f"or fewer records a poll{named}, so that each batch is done sooner"
 
 
 def may_be_a_poll(gap: int, member: Member) -> bool:
@@ -108,7 +124,7 @@ def _session(facts: Facts) -> Iterable[Advice]:
     if found[0] < SHORT_SESSION_MS:
         expired = _caused(facts, Cause.SESSION_TIMEOUT, Cause.STATIC_MEMBER_EXPIRED)
         reason = f"{seconds(found[0])}: a pause of a collector or of the network this long expires a member"
-        reason += f"; {expired} expired lately" if expired else ""
+        reason += f"; members expired {_times(expired)} lately" if expired else ""
         yield Advice("session.timeout.ms", f"raise it; {usual}", reason)
     if found[-1] > LONG_SESSION_MS and not any(m.instance_id for m in facts.members):
         reason = f"{seconds(found[-1])}: partitions of a member that crashed stand still that long"
@@ -142,35 +158,32 @@ def _mixed(facts: Facts) -> Iterable[Advice]:
 
 
 def _assignors(facts: Facts) -> Iterable[Advice]:
-    """Name assignors that differ: preferred by members of KIP-848 groups, or used one after the other."""
+    """Name assignors that differ: preferred by members of KIP-848 groups, or used to and fro."""
     preferred = {name for name in facts.assignors.values() if name}
     if len(preferred) > 1:
         reason = f"members prefer {', '.join(sorted(preferred))}; the most wanted one is used"
         yield Advice("group.remote.assignor", "give all members the same one", reason)
-    used = {f.protocol for f in facts.findings if f.kind is Kind.REBALANCE and f.protocol}
-    if facts.state.group_type == "classic" and len(used) > 1:
-        reason = f"lately the group used {', '.join(sorted(used))}: members support different assignors"
+    used = [f.protocol for f in facts.findings if f.kind is Kind.REBALANCE and f.protocol][-_RECENT:]
+    # One change is a roll-out that was finished, for all that is known.
+    if facts.state.group_type == "classic" and sum(old != new for old, new in pairwise(used)) > 1:
+        reason = f"lately the group went to and fro between {', '.join(sorted(set(used)))}"
         yield Advice("partition.assignment.strategy", "finish the roll-out, or take it back", reason)
 
 
 def _static(facts: Facts) -> Iterable[Advice]:
     """Speak for static membership where clients go and come back, or all members are restarted in turn."""
-    returns = Counter(
-        (member.client_id, member.host)
-        for finding in facts.findings
-        if finding.kind is Kind.REBALANCE
-        for member in finding.members
-        if member.role == "joined" and member.instance_id is None
-    )
+    returns = _returns(facts.findings)
     again = [who for who, times in returns.items() if times > 1]
     restarts = [f.details["restarted"] for f in facts.findings if f.kind is Kind.ROLLING_RESTART]
     timeout = "session.timeout.ms" if facts.state.group_type == "classic" else "consumer.session.timeout.ms"
     remedy = f"set it per process, and {timeout} above the time a restart takes"
-    if facts.state.group_type == "share" or any(m.instance_id for m in facts.members):
+    able = {family.static for family in facts.families}
+    remedy += "" if able == {True} else ", where the client has it"
+    if facts.state.group_type == "share" or False in able or any(m.instance_id for m in facts.members):
         pass
     elif sum(returns[who] for who in again) >= _CHURN:
         client, host = max(again, key=lambda who: returns[who])
-        reason = f"joined {returns[client, host]} times lately, each time with two rebalances"
+        reason = f"came back {returns[client, host]} times lately, each time with two rebalances"
         yield Advice("group.instance.id", remedy, reason, client, host)
     elif restarts:
         reason = f"a rolling restart of {restarts[-1]} members lately: two rebalances for each of them"
@@ -178,37 +191,69 @@ def _static(facts: Facts) -> Iterable[Advice]:
     expired = _caused(facts, Cause.STATIC_MEMBER_EXPIRED)
     if expired and any(m.instance_id for m in facts.members):
         session = max(m.session_timeout for m in facts.members)
-        reason = f"{expired} static members expired lately; session timeout {seconds(session)}"
+        reason = f"static members expired {_times(expired)} lately; session timeout {seconds(session)}"
         yield Advice(timeout, "raise it above the time a restart takes", reason)
+
+
+def _returns(findings: Iterable[Finding]) -> Counter[tuple[str, str]]:
+    """Count by client and host the dynamic members that came after one of the same had left."""
+    away: Counter[tuple[str, str]] = Counter()
+    returns: Counter[tuple[str, str]] = Counter()
+    for finding in findings:
+        if finding.kind is not Kind.REBALANCE:
+            continue
+        dynamic = [member for member in finding.members if member.instance_id is None]
+        away.update((member.client_id, member.host) for member in dynamic if member.role == "left")
+        for who in [(member.client_id, member.host) for member in dynamic if member.role == "joined"]:
+            back = away[who] > 0
+            away[who] -= back
+            returns[who] += back
+    return returns
 
 
 def _eager(facts: Facts) -> Iterable[Advice]:
     """Speak for cooperative rebalancing where an eager group rebalances often."""
     rebalances = sum(f.kind is Kind.REBALANCE for f in facts.findings)
-    if facts.state.protocol in _EAGER and rebalances >= _EAGER_CHURN:
+    if facts.state.protocol in _EAGER and rebalances >= _EAGER_CHURN and _COOPERATIVE in _offered(facts):
         reason = f"{rebalances} rebalances lately, and {facts.state.protocol} stops all members for each"
-        yield Advice(
-            "partition.assignment.strategy", "change to cooperative-sticky, in two roll-outs", reason
-        )
+        yield Advice("partition.assignment.strategy", _change(facts, _COOPERATIVE), reason)
+
+
+def _offered(facts: Facts) -> set[str]:
+    """Return the classic assignors that no member's client is known to lack."""
+    known = [family.assignors for family in facts.families if family.assignors is not None]
+    return set(KNOWN.intersection(*known))
+
+
+def _change(facts: Facts, wanted: str) -> str:
+    """Say how to change to the assignor that is `wanted`."""
+    how = f"change to {wanted}"
+    if wanted == _COOPERATIVE:
+        mixed = all(family.mixes_assignors for family in facts.families)
+        how += ", in two roll-outs" if mixed else ", with all members stopped: librdkafka mixes it with none"
+    known = all(family.assignors is not None for family in facts.families)
+    return how if known else f"{how}, where all its clients have it"
 
 
 def _spread(facts: Facts) -> Iterable[Advice]:
     """Name the assignor that would spread better, with its moves, and members beyond the partitions."""
     now, state = facts.now, facts.state
     classic = state.group_type == "classic"
-    if now is None or not facts.options or (state.protocol in COOPERATIVE and now.moves):
-        return
-    if classic and state.protocol not in KNOWN:
+    if now is None or (classic and state.protocol not in KNOWN):
         # The assignor of Kafka Streams, for one, is not for its users to choose.
         return
-    best = min(facts.options, key=lambda n: (facts.options[n].most, -facts.options[n].least, n != "sticky"))
-    option = facts.options[best]
-    if option.most < now.most and now.most - now.least > option.most - option.least:
+    offered = _offered(facts) if classic else facts.options.keys()
+    used = {state.protocol} if classic else set(facts.assignors.values())
+    options = {name: option for name, option in facts.options.items() if name in offered | used}
+    if not options:
+        return
+    best = min(options, key=lambda n: (options[n].most, -options[n].least, n not in used, n != _COOPERATIVE))
+    option = options[best]
+    if best not in used and option.most < now.most and now.most - now.least > option.most - option.least:
         reason = f"now {now.most} against {now.least} partitions; {best} gives {option.most} against "
         reason += f"{option.least} for {option.moves} moves"
-        wanted = "cooperative-sticky" if best == "sticky" else best
         setting = "partition.assignment.strategy" if classic else "group.remote.assignor"
-        yield Advice(setting, f"change to {wanted}", reason)
+        yield Advice(setting, _change(facts, best) if classic else f"change to {best}", reason)
     elif now.idle and now.least == 0 and option.idle:
         reason = f"{now.idle} of {len(facts.members)} members have no partition, whatever the assignor"
         yield Advice("members", "run fewer of them, or give the topics more partitions", reason)
@@ -222,8 +267,12 @@ def _size(facts: Facts) -> Iterable[Advice]:
         yield Advice("max.message.bytes", "raise it for the offsets topic, or split the group", reason)
 
 
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
 def _caused(facts: Facts, *causes: Cause) -> int:
-    """Count the members of whom these are the likeliest cause, confidently."""
+    """Count how often members went of whom these are the likeliest cause, confidently."""
     sure = facts.settings.attribution_confidence
     kinds = {Kind.REBALANCE, Kind.GROUP_EMPTY}
     return len(

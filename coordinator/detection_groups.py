@@ -57,6 +57,8 @@ came later than that, so they are not claimed. Partitions are handed out once in
 
 ## What `explain` advises
 
+Nothing that a client of the group is known to lack: an assignor, static membership, a setting.
+
 <ADVICE>
 ## Thresholds
 

@@ -26,6 +26,9 @@ class Family:
     the stall ends, so it is gone anywhere from P to P + S. `commits_stalled`: goes on committing while its
     application is stalled, and its max.poll.interval is in no record. `polls_to_rejoin`: rejoins within the
     application's poll, so it commits what it processed before, and nothing after.
+    What advice may name: `assignors`, those of Kafka's that it brings (None: not known, or not all versions
+    do). `mixes_assignors`: may list eager ones beside cooperative ones. `static`: has group.instance.id
+    (None: as before). `batch`: its setting for the records of one poll, "" where there is none.
     """
 
     name: str
@@ -37,7 +40,15 @@ class Family:
     poll_held: bool = False
     commits_stalled: bool = False
     polls_to_rejoin: bool = False
+    assignors: frozenset[str] | None = None
+    mixes_assignors: bool = True
+    static: bool | None = None
+    batch: str = ""
 
+
+_KAFKAS_ASSIGNORS = frozenset({"range", "roundrobin", "sticky", "cooperative-sticky"})
+_EAGER_ASSIGNORS = _KAFKAS_ASSIGNORS - {"cooperative-sticky"}
+_NONE: frozenset[str] = frozenset()
 
 STREAMS_1071 = "streams-1071"
 """Kafka Streams with its own protocol (KIP-1071): all members of a streams group."""
@@ -45,9 +56,26 @@ STREAMS_1071 = "streams-1071"
 FAMILIES: dict[str, Family] = {
     family.name: family
     for family in (
-        Family("java", commits_idle=True, enforces_poll=True, poll_late_ms=100, polls_to_rejoin=True),
-        Family("streams", commits_idle=False, enforces_poll=True, says_goodbye=False),
-        Family("connect", commits_idle=False, enforces_poll=True),
+        Family(
+            "java",
+            commits_idle=True,
+            enforces_poll=True,
+            poll_late_ms=100,
+            polls_to_rejoin=True,
+            assignors=_KAFKAS_ASSIGNORS,
+            static=True,
+            batch="max.poll.records",
+        ),
+        Family(
+            "streams",
+            commits_idle=False,
+            enforces_poll=True,
+            says_goodbye=False,
+            assignors=_NONE,
+            static=True,
+            batch="max.poll.records",
+        ),
+        Family("connect", commits_idle=False, enforces_poll=True, assignors=_NONE, static=False),
         Family(
             "librdkafka",
             commits_idle=False,
@@ -55,18 +83,56 @@ FAMILIES: dict[str, Family] = {
             poll_early=1.0,
             poll_late_ms=500,
             polls_to_rejoin=True,
+            assignors=_KAFKAS_ASSIGNORS - {"sticky"},
+            mixes_assignors=False,
+            static=True,
         ),
         Family(
-            "kafka-python", commits_idle=True, enforces_poll=True, poll_late_ms=1000, polls_to_rejoin=True
+            "kafka-python",
+            commits_idle=True,
+            enforces_poll=True,
+            poll_late_ms=1000,
+            polls_to_rejoin=True,
+            batch="max_poll_records",
         ),
-        Family("aiokafka", commits_idle=True, enforces_poll=False, commits_stalled=True),
-        Family("sarama", commits_idle=False, enforces_poll=False),
-        Family("franz-go", commits_idle=False, enforces_poll=False),
-        Family("kafka-go", commits_idle=False, enforces_poll=False),
-        Family("kafkajs", commits_idle=False, enforces_poll=False),
-        Family("java-848", commits_idle=True, enforces_poll=True, poll_late_ms=100),
-        Family("librdkafka-848", commits_idle=False, enforces_poll=True, poll_early=1.0, poll_held=True),
-        Family(STREAMS_1071, commits_idle=False, enforces_poll=True, poll_late_ms=100),
+        Family(
+            "aiokafka",
+            commits_idle=True,
+            enforces_poll=False,
+            commits_stalled=True,
+            assignors=_EAGER_ASSIGNORS,
+            static=True,
+            batch="max_poll_records",
+        ),
+        Family("sarama", commits_idle=False, enforces_poll=False, assignors=_EAGER_ASSIGNORS, static=True),
+        Family("franz-go", commits_idle=False, enforces_poll=False, assignors=_KAFKAS_ASSIGNORS, static=True),
+        Family(
+            "kafka-go",
+            commits_idle=False,
+            enforces_poll=False,
+            assignors=_EAGER_ASSIGNORS - {"sticky"},
+            static=False,
+        ),
+        Family("kafkajs", commits_idle=False, enforces_poll=False, assignors=_NONE, static=False),
+        Family(
+            "java-848",
+            commits_idle=True,
+            enforces_poll=True,
+            poll_late_ms=100,
+            static=True,
+            batch="max.poll.records",
+        ),
+        Family(
+            "librdkafka-848",
+            commits_idle=False,
+            enforces_poll=True,
+            poll_early=1.0,
+            poll_held=True,
+            static=True,
+        ),
+        Family(
+            STREAMS_1071, commits_idle=False, enforces_poll=True, poll_late_ms=100, batch="max.poll.records"
+        ),
         Family("unknown-848", commits_idle=None, enforces_poll=True, poll_early=0.5, poll_held=True),
         Family("unknown", commits_idle=None, enforces_poll=None, poll_early=0.5),
     )
@@ -90,7 +156,6 @@ _BY_TIMEOUTS = {
     (30_000, 30_000): "kafka-go",
     (30_000, 60_000): "kafkajs",
 }
-_KAFKAS_ASSIGNORS = frozenset({"range", "roundrobin", "sticky", "cooperative-sticky"})
 _NEWEST_SUBSCRIPTION = 3
 _UUID_TEXT = 22
 _GENERATION_BYTES = 4

@@ -85,7 +85,7 @@ def test_each_advice_has_its_reason(capture: Path, capsys: pytest.CaptureFixture
     advice = explained(capture, capsys)["advice"]
     about = [one["about"] for one in advice]
     assert about.count("max.poll.interval.ms") == 1
-    assert {"session.timeout.ms", "heartbeat.interval.ms", "partition.assignment.strategy"} <= set(about)
+    assert {"session.timeout.ms", "heartbeat.interval.ms"} <= set(about)
     assert all(one["advice"] and one["reason"] for one in advice)
 
 

@@ -112,7 +112,16 @@ def test_assignors_that_change_to_and_fro_are_named() -> None:
     topic = Topic()
     topic.generation(0, 1, [usual(0)])
     topic.generation(9_000, 2, [usual(0)], protocol="roundrobin")
+    topic.generation(18_000, 3, [usual(0)])
     assert "range, roundrobin" in about(advised(topic), "partition.assignment.strategy")[0]["reason"]
+
+
+def test_an_assignor_that_was_changed_once_is_a_roll_out_that_was_finished() -> None:
+    topic = Topic()
+    topic.generation(0, 1, [usual(0)])
+    for number in range(2, 5):
+        topic.generation(number * 60_000, number, [usual(0)], protocol="cooperative-sticky")
+    assert about(advised(topic), "partition.assignment.strategy") == []
 
 
 def test_clients_that_go_and_come_back_are_told_of_static_membership() -> None:
@@ -124,8 +133,31 @@ def test_clients_that_go_and_come_back_are_told_of_static_membership() -> None:
         topic.generation(loop * 60_000 + 20_000, number, [usual(0), again])
     (told,) = about(advised(topic), "group.instance.id")
     assert (told["client_id"], told["host"]) == ("consumer-1", "/10.0.0.1")
-    assert "joined 4 times" in told["reason"]
-    assert "cooperative-sticky" in about(advised(topic), "partition.assignment.strategy")[0]["advice"]
+    assert "came back 3 times" in told["reason"]
+    (told,) = about(advised(topic), "partition.assignment.strategy")
+    assert told["advice"] == "change to cooperative-sticky, in two roll-outs"
+
+
+def test_processes_of_one_host_that_only_start_are_none_that_come_back() -> None:
+    topic = Topic()
+    members = [Client(f"c{index}", (index,), "c", "/10.0.0.5") for index in range(4)]
+    for number in range(1, 5):
+        topic.generation(number * 20_000, number, members[:number])
+    assert about(advised(topic), "group.instance.id") == []
+
+
+def test_one_member_that_stopped_polling_again_and_again_is_one() -> None:
+    topic, steady, number, at = Topic(), usual(0, rebalance=10_000), 1, 0
+    slow = usual(1, rebalance=10_000)
+    topic.generation(0, 1, [steady, slow])
+    topic.commits(500, 120_000, steady)
+    for loop in range(2):
+        topic.commits(at + 1_000, at + 20_000, slow)
+        topic.generation(at + 30_300, number + 1, [steady])
+        number, at, slow = number + 2, at + 45_000, replace(slow, member_id=f"n{loop}")
+        topic.generation(at, number, [steady, slow])
+    (told,) = about(advised(topic.sorted()), "max.poll.interval.ms")
+    assert told["reason"] == "members stopped polling for max.poll.interval.ms 2 times lately"
 
 
 def test_a_rolling_restart_onto_other_hosts_speaks_for_static_membership_too() -> None:
@@ -179,22 +211,28 @@ def static_848(gone: int) -> Topic:
 def test_members_of_the_new_protocol_are_told_of_the_session_timeout_that_is_theirs() -> None:
     told = advised(static_848(48_000))
     assert about(told, "session.timeout.ms") == []
-    assert "1 static members expired" in about(told, "consumer.session.timeout.ms")[0]["reason"]
+    assert "static members expired once" in about(told, "consumer.session.timeout.ms")[0]["reason"]
 
 
 def spread(**values: object) -> list[advice.Advice]:
     """Advice on three partitions against none, where an even spread is possible."""
     state = GroupState(**{"group_type": "classic", "protocol": "range", **values})  # type: ignore[arg-type]
-    options = {"range": Spread(3, 0, 1, 0), "sticky": Spread(2, 1, 0, 1)}
+    better = Spread(2, 1, 0, 1)
+    options = {"range": Spread(3, 0, 1, 0), "sticky": better, "cooperative-sticky": better, "uniform": better}
     facts = advice.Facts(state, (), {}, SETTINGS, Spread(3, 0, 1, 0), options)
     return [one for one in advice.advise(facts) if "against" in one.reason]
 
 
 def test_a_better_spread_is_advised_by_the_setting_that_the_protocol_has() -> None:
     assert [(one.about, one.advice) for one in spread()] == [
-        ("partition.assignment.strategy", "change to cooperative-sticky")
+        ("partition.assignment.strategy", "change to cooperative-sticky, in two roll-outs")
     ]
     assert [one.about for one in spread(group_type="consumer", protocol="")] == ["group.remote.assignor"]
+
+
+def test_what_is_used_already_is_not_advised() -> None:
+    assert spread(protocol="cooperative-sticky") == []
+    assert spread(protocol="sticky") == []
 
 
 def test_no_assignor_is_advised_to_applications_that_bring_their_own() -> None:
@@ -203,5 +241,9 @@ def test_no_assignor_is_advised_to_applications_that_bring_their_own() -> None:
 
 
 def test_every_rule_is_in_the_table() -> None:
-    rules = {value for name, value in vars(advice).items() if name.startswith("_") and callable(value)}
-    assert set(advice.RULES) == {rule for rule in rules if rule.__name__ != "_caused"}
+    rules = {
+        value
+        for name, value in vars(advice).items()
+        if name.startswith("_") and getattr(value, "__annotations__", {}).get("return") == "Iterable[Advice]"
+    }
+    assert set(advice.RULES) == rules
