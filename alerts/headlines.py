@@ -58,7 +58,8 @@ HEADLINES: dict[Kind, Headline] = {
     ),
     Kind.ROLLING_RESTART: Headline(
         "went through a rolling restart",
-        "Nothing; static membership (group.instance.id) would have saved these rebalances.",
+        "Nothing, where it was deployed: static membership (group.instance.id) would have saved these "
+        "rebalances. Where members expired, see what took their hosts or memory.",
     ),
     Kind.STATIC_MEMBER_REPLACED: Headline(
         "had a static member come back without a rebalance",

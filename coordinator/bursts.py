@@ -38,6 +38,9 @@ _CAUSES = {
     Kind.SESSION_TIMEOUT: Cause.SESSION_TIMEOUT,
     Kind.POLL_INTERVAL_EXCEEDED: Cause.POLL_INTERVAL_EXCEEDED,
 }
+_EXPIRED = (
+    "{n} groups replaced all their members at the same time; those of most were not closed, but expired"
+)
 _ITSELF = frozenset({Kind.ROLLING_RESTART, Kind.SESSION_TIMEOUT, Kind.POLL_INTERVAL_EXCEEDED})
 """Kinds of findings that count for a burst of their own kind."""
 _LOUDNESS = tuple(Severity)
@@ -48,7 +51,8 @@ class Burst(msgspec.Struct):
 
     `groups`: name -> when, id of its finding, host of the member that it is about; forgotten when the window
     is over. `counted` says how many were told, `anchor` is the id that this began with and `sequence`
-    how often it was. `severity` is the highest of these findings.
+    how often it was. `severity` is the highest of these findings; `expired` names the groups of which the
+    members expired.
     """
 
     first: int
@@ -58,20 +62,34 @@ class Burst(msgspec.Struct):
     anchor: str = ""
     sequence: int = 0
     severity: Severity = Severity.INFO
+    expired: list[str] = msgspec.field(default_factory=list)
 
-    def collect(self, group: str, at: int, identity: str, host: str | None, window: int) -> None:
+    def collect(self, finding: Finding, at: int, window: int) -> None:
         """Count one more; what is older than the newest by more than the window (ms) no longer does.
 
         What was told counts on.
         """
+        group = finding.group or ""
+        self.severity = max(self.severity, finding.severity, key=_LOUDNESS.index)
         self.last = max(self.last, at)
         since = self.first if self.counted else self.last - window
         if self.first < since:
             self.groups = {name: one for name, one in self.groups.items() if one[0] >= since}
+            self.expired = [name for name in self.expired if name in self.groups]
             self.first = min((one[0] for one in self.groups.values()), default=self.last)
         if at >= since or self.counted:
-            self.groups.setdefault(group, (at, identity, host))
             self.first = min(self.first, at)
+            if group not in self.groups:
+                host = finding.members[0].host if finding.members else None
+                self.groups[group] = (at, finding.id, host)
+                self.expired += [
+                    group for entry in finding.causes[:1] if entry.cause is Cause.SESSION_TIMEOUT
+                ]
+
+    @property
+    def most_expired(self) -> bool:
+        """Whether the members of most of its groups were not closed, but expired."""
+        return 2 * len(self.expired) > len(self.groups)
 
     def set_back(self, now: int) -> None:
         """Go on from `now` where the clock that saw the rest was ahead of it."""
@@ -111,9 +129,7 @@ class Bursts:
         burst, window = self._bursts.get(kind), self._window(kind)
         if burst is None or (burst.counted and at > burst.first + window):
             burst = self._bursts[kind] = Burst(at, at)
-        host = finding.members[0].host if finding.members else None
-        burst.severity = max(burst.severity, finding.severity, key=_LOUDNESS.index)
-        burst.collect(finding.group or "", at, finding.id, host, window)
+        burst.collect(finding, at, window)
 
     def _settle(self, kind: Kind, now: int) -> list[Finding]:
         """Tell a burst once it has settled by `now` (ms); forget it once it is over."""
@@ -126,7 +142,7 @@ class Bursts:
         if enough and now >= min(quiet, burst.first + window):
             found = [self._told(kind, burst)]
         if burst.counted and now > burst.first + window:
-            burst.groups = {}
+            burst.groups, burst.expired = {}, []
         if now > burst.last + 2 * window:
             del self._bursts[kind]
         return found
@@ -140,7 +156,9 @@ class Bursts:
         """Tell what there is: at its first group, and again at its newest."""
         groups = sorted(burst.groups)
         first, anchor, _ = min(burst.groups.values(), key=lambda one: (one[0], one[1]))
-        why, at = _WHY[kind].format(n=len(groups)), first
+        lost = kind is Kind.ROLLING_RESTART and burst.most_expired
+        cause = Cause.SESSION_TIMEOUT if lost else _CAUSES[kind]
+        why, at = (_EXPIRED if lost else _WHY[kind]).format(n=len(groups)), first
         if burst.counted:
             why, at = f"{why}; {len(groups) - burst.counted} since it was told", burst.last
         burst.anchor = burst.anchor or anchor
@@ -149,6 +167,8 @@ class Bursts:
         hosts = [host for _, _, host in burst.groups.values() if host is not None]
         host = _common(hosts) if kind is Kind.SESSION_TIMEOUT else None
         severity = burst.severity if kind in _ITSELF else KINDS[kind].severity
+        if lost:
+            severity = max(severity, KINDS[Kind.SESSION_TIMEOUT].severity, key=_LOUDNESS.index)
         return Finding(
             id=identity,
             kind=kind,
@@ -160,7 +180,7 @@ class Bursts:
             groups=tuple(groups[:MAX_GROUPS]),
             groups_total=len(groups),
             at=at,
-            causes=(CauseEntry(_CAUSES[kind], 0.8, why, host=host),),
+            causes=(CauseEntry(cause, 0.8, why, host=host),),
             details={},
         )
 

@@ -7,7 +7,8 @@ moved or restarted (franz-go and sarama groups all do within three seconds of it
 cluster-level finding. Likewise for expiries (a host or network), and within the storm window, once none has
 followed for a minute, for rolling restarts and for groups all of whose members, at work for two minutes and
 more, said goodbye within a minute of the coming of others in their place (`renewed`: a deployment of groups
-of one member or few). Groups that follow within the window are told once more, with all the others.
+of one member or few). Where the members of most of the restarted groups expired, that is a warning and none
+of a deployment. Groups that follow within the window are told once more, with all the others.
 
 ## Epoch-based groups
 
