@@ -147,7 +147,8 @@ is when a worker rejoins within a minute, to catch up), a scheduled delay begins
 tasks were revoked (`cooperative_follow_up`). Its workers commit nothing, so why one of them went is not told:
 the delay begins after a clean stop and after a crash alike. A worker's sink tasks are consumers of groups of
 their own (`connect-` and the connector's name): why these went is told there. Kafka Streams' assignments
-announce the next probing rebalance (`streams_probing`).
+announce the next probing rebalance (`streams_probing`): one among the same members that comes then, or, less
+surely, within the longest rebalance timeout after it, for its barrier waits for the slowest thread.
 
 ## Deleted topics
 

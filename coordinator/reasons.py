@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator import connect, habits, lulls, membership
+from rebalance_monitor.coordinator import connect, followups, habits, lulls, membership
 from rebalance_monitor.coordinator.attribution import attribute
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.families import FAMILIES
@@ -23,11 +23,8 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.membership import Change, Membership
     from rebalance_monitor.coordinator.state import GroupState, Member
 
-_FOLLOW_UP_MS = 60_000
-_PROBING_SLACK_MS = 5_000
 _PER_MEMBER = 3
 _EXACT_MS = 100
-_SAME = frozenset({Cause.COOPERATIVE_FOLLOW_UP, Cause.LEADER_REJOINED, Cause.COORDINATOR_MOVED})
 
 
 @quickly_made
@@ -229,7 +226,7 @@ def _changed(
 def _withheld(state: GroupState, after: Membership, cst: int) -> bool:
     """Whether the first record that was read of the group may have been the first phase of a follow-up."""
     started = [cause for cause, _ in state.causes[:1]] == [Cause.FIRST_START.value]
-    return state.ts == state.started_at and not started and is_follow_up(state, after, cst)
+    return state.ts == state.started_at and not started and followups.is_follow_up(state, after, cst)
 
 
 def _partitions(
@@ -262,9 +259,10 @@ def _partitions(
 def _same_members(state: GroupState, after: Membership, cst: int, aborted: int) -> list[CauseEntry]:
     """Nobody came or went and nothing visible changed."""
     apart = cst - state.ts
-    if state.probing_at > 0 and abs(cst - state.probing_at) <= _PROBING_SLACK_MS:
-        return [CauseEntry(Cause.STREAMS_PROBING, 0.9, "it comes when the last assignment announced it")]
-    if is_follow_up(state, after, cst):
+    if announced := followups.probing(state, cst):
+        why = "it comes when the last assignment announced it, or as late as a barrier may take from then on"
+        return [CauseEntry(Cause.STREAMS_PROBING, announced, why)]
+    if followups.is_follow_up(state, after, cst):
         why = f"{seconds(apart)} after a cooperative generation that left partitions unassigned"
         return [CauseEntry(Cause.COOPERATIVE_FOLLOW_UP, 0.9, why)]
     why = "same members, topics and partitions"
@@ -280,21 +278,3 @@ def _same_members(state: GroupState, after: Membership, cst: int, aborted: int) 
         CauseEntry(Cause.LEADER_REJOINED, 0.45, why),
         CauseEntry(Cause.COORDINATOR_MOVED, 0.25, reloaded),
     ]
-
-
-def is_follow_up(state: GroupState, after: Membership, cst: int) -> bool:
-    """Second phase of a cooperative rebalance: partitions that were withheld are handed on.
-
-    Kafka Streams may withhold what no record shows, but hardly where nothing had changed before.
-    """
-    if state.protocol not in membership.COOPERATIVE:
-        return False
-    apart = cst - state.ts
-    if state.protocol == "stream":
-        return apart <= _FOLLOW_UP_MS and all(cause not in _SAME for cause, _ in state.causes[:1])
-    before = sum(len(member.offsets) for member in state.members)
-    longest = max((member.rebalance_timeout for member in state.members), default=0)
-    # Later only where it is known that some were withheld.
-    if apart > _FOLLOW_UP_MS and (apart > longest or before >= sum(state.totals)):
-        return False
-    return before < sum(len(member.offsets) for member in after.members)

@@ -2,6 +2,8 @@
 
 from struct import pack
 
+import pytest
+
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.kinds import Kind, Severity
 from rebalance_monitor.coordinator.settings import DetectionSettings
@@ -167,6 +169,28 @@ def test_an_announced_follow_up_of_kafka_streams_is_a_probing_rebalance_and_no_s
     causes = [finding.causes[0].cause for finding in of(found, Kind.REBALANCE)]
     assert causes == [Cause.FIRST_START, *[Cause.STREAMS_PROBING] * 7]
     assert not of(found, Kind.STORM)
+
+
+@pytest.mark.parametrize(("late", "least"), [(9_000, 0.85), (30_000, 0.8), (290_000, 0.6)])
+def test_a_probing_rebalance_that_waits_for_a_slow_thread_is_the_announced_one(
+    late: int, least: float
+) -> None:
+    topic, at = Topic(), 0
+    for number in range(1, 9):
+        streams_generation(topic, at, number, {"a": 0, "b": 1}, at + 60_000)
+        at += 60_000 + late
+    found = findings(topic)
+    causes = [finding.causes[0] for finding in of(found, Kind.REBALANCE)[1:]]
+    assert {cause.cause for cause in causes} == {Cause.STREAMS_PROBING}
+    assert least <= causes[0].confidence <= 0.9
+    assert not of(found, Kind.STORM)
+
+
+def test_what_comes_later_than_any_barrier_lasts_is_no_probing_rebalance() -> None:
+    topic = Topic()
+    streams_generation(topic, 0, 1, {"a": 0, "b": 1}, 60_000)
+    streams_generation(topic, 361_000, 2, {"a": 0, "b": 1}, 600_000)
+    assert of(findings(topic), Kind.REBALANCE)[1].causes[0].cause is Cause.LEADER_REJOINED
 
 
 def test_a_streams_instance_that_was_stopped_expired_though_it_commits_once_in_half_a_minute() -> None:
