@@ -1,8 +1,9 @@
 """Kafka Connect's groups (protocol type `connect`, KIP-415): what their assignments say about causes.
 
 The config offset in an assignment moves when a connector or its tasks were reconfigured; a delay says that
-the leader waits for a lost worker before it hands its tasks on; revoked tasks announce a second generation.
-What cannot be read says nothing.
+the leader waits for a lost worker before it hands its tasks on, or, where none was lost, that it spaces out
+revocations that follow each other (KAFKA-12495); revoked tasks announce a second generation. What cannot be
+read says nothing.
 """
 
 from __future__ import annotations
@@ -46,8 +47,11 @@ def read(value: GroupMetadataValue) -> Evidence:
     )
 
 
-def causes(state: GroupState, now: Evidence, cst: int, *, same: bool) -> list[CauseEntry]:
-    """Causes of the generation after `state`'s; `same`: its members are those of the one before."""
+def causes(state: GroupState, now: Evidence, cst: int, *, same: bool, lost: bool) -> list[CauseEntry]:
+    """Causes of the generation after `state`'s.
+
+    `same`: its members are those of the one before; `lost`: at least one of these is gone.
+    """
     found = []
     before, delay, revoked = state.connect
     # The first offset may be that of the leader's session key, for which nobody rejoins; else it is of the
@@ -56,11 +60,11 @@ def causes(state: GroupState, now: Evidence, cst: int, *, same: bool) -> list[Ca
     if known and now.offset > before:
         why = f"config offset moved from {before} to {now.offset}"
         found.append(CauseEntry(Cause.CONNECT_RECONFIGURED, _MOVED, why))
-    if now.delay > 0 and not delay:
-        why = f"the leader waits {now.delay / 1000:.0f} s before it hands on a lost worker's tasks"
+    if lost and now.delay > 0 and not delay:
+        why = f"the leader waits {now.delay / 1000:g} s before it hands on a lost worker's tasks"
         found.append(CauseEntry(Cause.CONNECT_DELAYED, 0.7, why))
     if same and not found and delay and cst - state.ts >= delay - _SLACK_MS:
-        why = f"the scheduled delay of {delay / 1000:.0f} s is over"
+        why = f"the scheduled delay of {delay / 1000:g} s is over"
         found.append(CauseEntry(Cause.CONNECT_DELAYED, 0.9, why))
     if same and not found and revoked and cst - state.ts <= _FOLLOW_UP_MS:
         why = "tasks that the generation before revoked are handed on"

@@ -143,7 +143,8 @@ by hand it falls silent at the stall, and the interval is not known: what the se
 may be a breach, and neither is claimed; where both limits are close it may be taken for an expired session.
 
 Kafka Connect's assignments say more than any silence: the config offset moved (`connect_reconfigured`; so it
-is when a worker rejoins within a minute, to catch up), a scheduled delay begins or ends (`connect_delayed`),
+is when a worker rejoins within a minute, to catch up), a scheduled delay begins with a worker's loss or ends
+(`connect_delayed`; without a loss the leader only spaces out revocations that follow each other),
 tasks were revoked (`cooperative_follow_up`). Its workers commit nothing, so why one of them went is not told:
 the delay begins after a clean stop and after a crash alike. A worker's sink tasks are consumers of groups of
 their own (`connect-` and the connector's name): why these went is told there. Kafka Streams' assignments

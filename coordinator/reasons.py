@@ -82,7 +82,8 @@ def causes_of(
     found += [replaced(now) for _, now in change.replaced]
     found += _changed(state, after, change, value_protocol, cst)
     found += _reset(after)
-    found += connect.causes(state, after.connect, cst, same=not change.joined and not change.left)
+    same = not change.joined and not change.left
+    found += connect.causes(state, after.connect, cst, same=same, lost=bool(change.left))
     if not found:
         found = _same_members(state, after, cst, aborted)
     return ranked(found)

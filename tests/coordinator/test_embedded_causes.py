@@ -70,6 +70,29 @@ def test_the_end_of_a_scheduled_delay_is_recognised() -> None:
     assert last_causes(topic) == {Cause.CONNECT_DELAYED}
 
 
+def test_a_delay_between_revocations_is_nobodys_loss() -> None:
+    """Two workers are added, and what is revoked for them is spaced out: 0.2 s, then 4 s."""
+    topic, three, four = Topic(), ["w-1", "w-2", "w-3"], ["w-1", "w-2", "w-3", "w-4"]
+    worker_generation(topic, 0, 1, three[:2], connect_assignment(5))
+    worker_generation(topic, 600_000, 2, three, connect_assignment(5, revoked=True))
+    worker_generation(topic, 603_000, 3, four, connect_assignment(5, 200))
+    assert last_causes(topic) == {Cause.MEMBER_JOINED}
+    worker_generation(topic, 606_300, 4, four, connect_assignment(5, revoked=True))
+    assert last_causes(topic) == {Cause.CONNECT_DELAYED}
+    worker_generation(topic, 609_000, 5, four, connect_assignment(5, 4_000))
+    assert last_causes(topic) == {Cause.COOPERATIVE_FOLLOW_UP}
+    worker_generation(topic, 613_100, 6, four, connect_assignment(5))
+    over = [found for found in findings(topic) if found.kind is Kind.REBALANCE][-1]
+    assert over.causes[0].why == "the scheduled delay of 4 s is over"
+
+
+def test_the_delay_after_a_lost_worker_says_so() -> None:
+    topic = Topic()
+    worker_generation(topic, 0, 1, ["w-1", "w-2"], connect_assignment(5))
+    worker_generation(topic, 90_000, 2, ["w-1"], connect_assignment(5, 300_000))
+    assert Cause.CONNECT_DELAYED in last_causes(topic)
+
+
 def test_revoked_tasks_are_handed_on_in_a_follow_up() -> None:
     topic = Topic()
     worker_generation(topic, 0, 1, ["w-1", "w-2"], connect_assignment(5, revoked=True))
