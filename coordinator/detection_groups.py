@@ -18,7 +18,8 @@ Leaving, a session fence and a rebalance-timeout fence write the same tombstones
 
 - a member that still had to give up partitions for its whole rebalance timeout was fenced for that
   (`join_deadline_missed`), near-certainly; for longer only where its coordinator moved, which sets that timer
-  again, so it may as well have gone by itself meanwhile (0.5);
+  again, so it may as well have gone by itself meanwhile (0.5); likewise one of the classic protocol that had
+  not rejoined for a new epoch within its rebalance timeout and a heartbeat (0.9);
 - a static member expired (0.9) where it announced its departure (epoch -2), or its silence fits; was removed
   where its session cannot have expired yet (0.5); else silence says nothing (expired, 0.55);
 - a member that never acknowledged an epoch that others had for more than a third of the session was dead

@@ -27,6 +27,7 @@ from rebalance_monitor.coordinator import (
     subscribed,
 )
 from rebalance_monitor.coordinator.deadlines import AWAY
+from rebalance_monitor.coordinator.rejoins import OF_MEMBER
 from rebalance_monitor.coordinator.state import Member
 from rebalance_monitor.coordinator.transitions import SETTLED, Status
 
@@ -57,8 +58,8 @@ _TOPIC_RECORDS = frozenset({4, 9})
 """What a group's topics are, before a hash stood for it (up to 4.0); written when that changes."""
 
 _PATTERN_RECORD, _TOPOLOGY_RECORD = 16, 23
-_OF_GROUP, _OF_MEMBER = -1, 0
-"""`version` of a member: whose its session timeout is."""
+_OF_GROUP = -1
+"""`version` of a member that has the session timeout of its group."""
 
 _GOING = -2
 """The target epoch of a group that goes as a whole, from the target's tombstone on."""
@@ -187,7 +188,7 @@ def _described(
         session_timeout=session or usual,
         rebalance_timeout=_number(value, "rebalance_timeout_ms"),
         family=_family(state, member_id, value),
-        version=_OF_MEMBER if session else _OF_GROUP,
+        version=OF_MEMBER if session else _OF_GROUP,
         subscribed="" if value is None else subscribed.digest(value),
         joined_at=scene.ts,
     )

@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from rebalance_monitor.coordinator import rejoins
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.deadlines import AWAY, owes
 from rebalance_monitor.coordinator.families import FAMILIES
@@ -42,7 +43,8 @@ def note_departure(state: GroupState, member: Member, scene: Scene) -> tuple[Cau
     gone = _fenced(member, scene)
     if gone is None:
         usual = _judge(state, member, scene)
-        gone = _deaf(state, member, scene, usual.seen) or _overdue(member, scene, usual)
+        late = rejoins.missed(state, member, scene, usual.seen)
+        gone = late or _deaf(state, member, scene, usual.seen) or _overdue(member, scene, usual)
     seen = gone.seen
     for names in (state.newcomers, state.resubscribed):
         if member.member_id in names:

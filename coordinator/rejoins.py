@@ -1,0 +1,43 @@
+"""Members of the classic protocol in a KIP-848 group: for each new epoch they rejoin, as in a barrier.
+
+The answer to their next heartbeat tells them to, and from it on they have their rebalance timeout. Heartbeats
+go on meanwhile, so one whose application never polls is fenced for that, and not for its session.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.coordinator.causes import Cause
+from rebalance_monitor.coordinator.deadlines import owes
+from rebalance_monitor.coordinator.findings import CauseEntry
+from rebalance_monitor.coordinator.reasons import Departure, seconds, who
+
+if TYPE_CHECKING:
+    from rebalance_monitor.coordinator.measured import Silence
+    from rebalance_monitor.coordinator.scene import Scene
+    from rebalance_monitor.coordinator.state import GroupState, Member
+
+OF_MEMBER = 0
+"""`version` of a member that speaks the classic protocol: its session timeout is its own."""
+
+_BEATS = 3
+_SLACK_MS = 1_500
+_CONFIDENCE = 0.9
+
+
+def missed(state: GroupState, member: Member, scene: Scene, seen: Silence) -> Departure | None:
+    """Whether it was fenced for not rejoining in time; asked of one that rejoined for no epoch since.
+
+    No client sends fewer heartbeats than three in a session, so it is told up to a third of that later.
+    """
+    behind = member.version == OF_MEMBER and 0 <= member.epoch < state.generation and not owes(member)
+    took = scene.ts - state.bumped_at
+    beat = member.session_timeout // _BEATS + _SLACK_MS
+    if not behind or not state.bumps or member.acked_at > state.bumped_at:
+        return None
+    if not 0 <= took - member.rebalance_timeout <= beat:
+        return None
+    why = f"it had {seconds(took)} to rejoin for a new epoch; rebalance timeout "
+    why += seconds(member.rebalance_timeout)
+    return Departure(member, seen, (CauseEntry(Cause.JOIN_DEADLINE_MISSED, _CONFIDENCE, why, *who(member)),))
