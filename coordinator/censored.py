@@ -40,7 +40,8 @@ def censored(seen: Silence) -> list[tuple[Cause, float]]:
         del possible[Cause.POLL_INTERVAL_EXCEEDED]
     if seen.closes:
         possible[Cause.MEMBER_LEFT] /= CLOSES
-    if seen.rebalance <= seen.elapsed <= seen.rebalance + MAX_HEARTBEAT_MS:
+    # In epoch-based groups, where heartbeats alone keep the session, nobody syncs but for an upgrade.
+    if not seen.session_early and seen.rebalance <= seen.elapsed <= seen.rebalance + MAX_HEARTBEAT_MS:
         possible[Cause.SYNC_DEADLINE_MISSED] = _RARELY
     total = sum(possible.values()) / (1 - _UNTOLD)
     shares = [(cause, min(CAP_FITTING, round(one / total, 2))) for cause, one in possible.items()]

@@ -236,3 +236,14 @@ def test_a_static_member_that_announced_its_departure_and_stays_away_expired() -
     cause = of(findings(topic, SETTINGS), Kind.REBALANCE)[-1].causes[0]
     assert (cause.cause, cause.instance_id) == (Cause.STATIC_MEMBER_EXPIRED, "s")
     assert "after it announced its departure" in cause.why
+
+
+def test_a_member_of_the_new_protocol_misses_no_sync_for_it_has_none() -> None:
+    """It never committed, and went just when its rebalance timeout had passed since it had acknowledged."""
+    topic = pair()
+    topic.leave(2_500 + P + 500, B, 3)
+    topic.target(12_000, 3)
+    topic.ack(12_000, A, 3, (0, 1))
+    told = of(findings(topic, SETTINGS), Kind.REBALANCE)[-1].causes
+    assert {entry.cause for entry in told} >= {Cause.SESSION_TIMEOUT, Cause.POLL_INTERVAL_EXCEEDED}
+    assert all(entry.cause is not Cause.SYNC_DEADLINE_MISSED for entry in told)
