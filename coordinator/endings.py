@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator import barriers, silence, storms, unsubscribed, vacancy
+from rebalance_monitor.coordinator import barriers, silence, skew, storms, unsubscribed, vacancy
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.state import forget
 
@@ -56,6 +56,7 @@ def _closed(
         state,
         at=scene.ts,
         phase="resolved",
+        severity=skew.severity(str(details["rule"])) if kind is Kind.ASSIGNMENT_SKEWED else None,
         incident=incident,
         opened_at=opened_at,
         resolution=resolution,

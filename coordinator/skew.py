@@ -80,6 +80,11 @@ def close(state: GroupState, scene: Scene) -> list[Finding]:
     return [_told(state, scene, Verdict(rule), "resolved", incident, "withdrawn")] if rule else []
 
 
+def severity(rule: str) -> Severity | None:
+    """Return how loud what a rule finds is, None where that is as usual; idle members are information."""
+    return None if rule == "spread" else Severity.INFO
+
+
 def subscribers(state: GroupState, subscriptions: Mapping[str, Sequence[str]]) -> list[Subscriber]:
     """Return the members as an assignor takes them; without those whose subscription is not known."""
     return [
@@ -154,7 +159,7 @@ def _told(
         at=state.ts,
         evidence="derived",
         phase=phase,
-        severity=None if found.rule == "spread" else Severity.INFO,
+        severity=severity(found.rule),
         incident=incident,
         resolution=resolution,
         members=tuple(member_entry(member, "kept") for member in _named(state.members, found) if opened),

@@ -128,3 +128,17 @@ def test_a_group_that_stays_empty_for_long_leaves_quietly() -> None:
     settings = DetectionSettings(offsets_retention_ms=60_000, offsets_expiring_ms=10_000)
     out = outputs(topic, settings, until=200_000)
     assert out.count(RemovedOut("g")) == 1
+
+
+@pytest.mark.parametrize(
+    ("partitions", "severity"), [(((0,), ()), Severity.INFO), (((0, 1, 2), (3,)), Severity.WARNING)]
+)
+def test_a_skew_that_ends_with_its_group_is_as_loud_as_it_was(
+    partitions: tuple[tuple[int, ...], tuple[int, ...]], severity: Severity
+) -> None:
+    topic = Topic()
+    members = [Client(f"m-{n}", given, f"consumer-{n}") for n, given in enumerate(partitions)]
+    topic.generation(0, 1, members)
+    migrate(topic, 60_000)
+    told = of(findings(topic, until=5_000), Kind.ASSIGNMENT_SKEWED)
+    assert [(one.phase, one.severity) for one in told] == [("opened", severity), ("resolved", severity)]
