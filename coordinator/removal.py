@@ -3,7 +3,7 @@
 A tombstone alone does not tell. An online migration writes the tombstone of the old group and the records
 of the new one as one run with one timestamp, so the next row of the shard that is no tombstone of this run
 decides; without one, the clock does. Whatever a group had open ends with its state: nothing that comes later
-could close it.
+could close it. But for one: that the group is empty goes on, for a migration alone brings no members.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import CauseEntry
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.reasons import seconds
+from rebalance_monitor.coordinator.state import GroupState
 from rebalance_monitor.coordinator.transitions import Status
 from rebalance_monitor.decoders import rows
 
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings import Details, Finding
     from rebalance_monitor.coordinator.scene import Scene
-    from rebalance_monitor.coordinator.state import GroupState, PendingRemoval
+    from rebalance_monitor.coordinator.state import PendingRemoval
     from rebalance_monitor.decoders import Row
 
 CLOSES_AFTER_MS = 2_000
@@ -56,6 +57,19 @@ def removed(state: GroupState, scene: Scene) -> list[Finding]:
         Kind.GROUP_REMOVED, state, at=scene.ts, causes=causes, details={"empty_ms": empty_ms}
     )
     return [removal, *found]
+
+
+def handed_on(state: GroupState) -> GroupState:
+    """Take out of `state` what goes on with the group under its other protocol, and begin that with it."""
+    # The tombstones of an epoch-based group's members come before the group's.
+    came = GroupState(
+        migrated=len(state.members) + len(state.departed),
+        empty_id=state.empty_id,
+        empty_at=state.empty_at,
+        stands_empty=state.stands_empty,
+    )
+    state.empty_id = ""
+    return came
 
 
 def migrated(state: GroupState, scene: Scene, to: str) -> list[Finding]:

@@ -73,7 +73,7 @@ class ShardCoordinator:
         self._read = read
         self._owners: dict[str, commits.Owners] = {}
         self._by_group: dict[str, DetectionSettings] = {}
-        self._came: dict[str, int] = {}
+        self._came: dict[str, GroupState] = {}
 
     def on_row(self, row: Row) -> list[Output]:
         """Take one row; rows at or before an offset already taken change nothing. Never raises on content."""
@@ -234,8 +234,8 @@ class ShardCoordinator:
     def _group(self, name: str) -> GroupState:
         group = self.state.groups.get(name)
         if group is None:
-            migrated, committed = self._came.pop(name, -1), self.state.orphans.pop(name, -1)
-            group = self.state.groups[name] = GroupState(migrated=migrated, last_commit=committed)
+            group = self.state.groups[name] = self._came.pop(name, GroupState())
+            group.last_commit = self.state.orphans.pop(name, -1)
         return group
 
     def _hold(self, scene: Scene) -> None:
@@ -248,8 +248,7 @@ class ShardCoordinator:
         if not to:
             return [] if to is None else self._remove(held)
         self.state.pending = None
-        # The tombstones of an epoch-based group's members come before the group's.
-        self._came = {held.group: len(held.state.members) + len(held.state.departed)}
+        self._came = {held.group: removal.handed_on(held.state)}
         scene = self._scene(held.group, held.offset, held.ts, history=held.history)
         return told(removal.migrated(held.state, scene, to))
 

@@ -222,13 +222,16 @@ class ShardState:
 
 def forget(state: GroupState, group_type: str) -> None:
     """Forget what was known of a group that turns out to be another one, or of another type."""
-    is_new = not state.group_type
+    known = GroupState() if state.group_type else state
     fresh = GroupState(
         group_type=group_type,
-        last_commit=state.last_commit if is_new else -1,
+        last_commit=known.last_commit,
         last_summary=state.last_summary,
         dirty=True,
-        migrated=state.migrated if is_new else -1,
+        migrated=known.migrated,
+        empty_id=known.empty_id,
+        empty_at=known.empty_at,
+        stands_empty=known.stands_empty,
     )
     for name in GroupState.__struct_fields__:
         setattr(state, name, getattr(fresh, name))

@@ -8,6 +8,8 @@ from rebalance_monitor.coordinator.kinds import Kind, Severity
 from rebalance_monitor.coordinator.outputs import RemovedOut
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from tests.coordinator.classic import A, causes
+from tests.coordinator.epochs import A as MEMBER
+from tests.coordinator.epochs import Epochs
 from tests.coordinator.timeline import T0, Client, S, Topic, findings, of, outputs
 
 
@@ -66,14 +68,43 @@ def migrate(topic: Topic, at: int) -> None:
 
 
 def test_an_empty_group_that_comes_back_under_the_new_protocol_is_empty_no_more() -> None:
-    topic = Topic()
+    topic = Epochs()
     topic.generation(0, 1, [A])
     topic.commit(1_000, {0: 1})
     topic.generation(10_000, 2, [])
-    migrate(topic, 60_000)
+    topic.tombstone(60_000)
+    topic.join(60_000, MEMBER, 1, (0, 1))
     found = findings(topic, DetectionSettings(always_on=("g",)), until=5_000)
-    assert of(found, Kind.GROUP_EMPTY)[0].severity == "critical"
+    opened, resolved = of(found, Kind.GROUP_EMPTY)
+    assert opened.severity == "critical"
+    assert (resolved.incident, resolved.resolution) == (opened.id, "completed")
     assert open_incidents(found) == set()
+
+
+def test_an_empty_group_that_is_downgraded_by_a_client_that_never_joins_stays_empty() -> None:
+    """The client's first request writes a placeholder for a group without members, as does its next."""
+    topic = Epochs()
+    topic.join(0, MEMBER, 1, (0, 1))
+    topic.leave(60_000, MEMBER, 2)
+    for kind in (6, 3):
+        topic.put(300_000, kind, None)
+    topic.generation(300_000, 0, [])
+    settings = DetectionSettings(always_on=("g",))
+    (opened,) = of(findings(topic, settings, until=600_000), Kind.GROUP_EMPTY)
+    assert (opened.phase, opened.severity) == ("opened", "critical")
+    topic.generation(900_000, 1, [A])
+    _, resolved = of(findings(topic, settings, until=5_000), Kind.GROUP_EMPTY)
+    assert (resolved.incident, resolved.details) == (opened.id, {"empty_ms": 839_980})
+
+
+def test_an_empty_group_that_was_migrated_ends_with_its_removal() -> None:
+    topic = Topic()
+    topic.generation(0, 1, [A])
+    topic.generation(10_000, 2, [])
+    migrate(topic, 60_000)
+    assert open_incidents(findings(topic, until=5_000)) == {Kind.GROUP_EMPTY}
+    topic.tombstone(120_000, 3)
+    assert open_incidents(findings(topic, until=5_000)) == set()
 
 
 @pytest.mark.parametrize("turn", ["another type", "no such transition"])
