@@ -4,11 +4,13 @@ MORE = """## Across groups
 
 Five or more groups that rebalance among the same members within ten seconds share a coordinator that
 moved or restarted (franz-go and sarama groups all do within three seconds of its reload): one
-cluster-level finding. Likewise for expiries (a host or network), and within the storm window, once none has
-followed for a minute, for rolling restarts and for groups all of whose members, at work for two minutes and
-more, said goodbye within a minute of the coming of others in their place (`renewed`: a deployment of groups
-of one member or few). Where the members of most of the restarted groups expired, that is a warning and none
-of a deployment. Groups that follow within the window are told once more, with all the others.
+cluster-level finding. A group that does so again within a minute is left out, unless the probe saw that its
+coordinator moved: its own members ask for that. Likewise for expiries (a host or network), and within the
+storm window, once none has followed for a minute, for rolling restarts and for groups all of whose members,
+at work for two minutes and more, said goodbye within a minute of the coming of others in their place
+(`renewed`: a deployment of groups of one member or few). Where the members of most of the restarted groups
+expired that is a warning, and no deployment. Groups that follow within the window are told once more, with
+all the others.
 
 ## Epoch-based groups
 

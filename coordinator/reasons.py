@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _PER_MEMBER = 3
 _EXACT_MS = 100
+_AGAIN_MS = 60_000
 
 
 @quickly_made
@@ -267,13 +268,14 @@ def _same_members(state: GroupState, after: Membership, cst: int, aborted: int) 
         why = f"{seconds(apart)} after a cooperative generation that left partitions unassigned"
         return [CauseEntry(Cause.COOPERATIVE_FOLLOW_UP, 0.9, why)]
     why = "same members, topics and partitions"
+    # Who rejoins on and on does so by itself: no coordinator moves that often.
+    again = apart <= _AGAIN_MS and any(cause == Cause.LEADER_REJOINED for cause, _ in state.causes)
     if aborted:
         untold = f"{aborted} generations are not on the topic: who came and went in them is not told"
-        return [
-            CauseEntry(Cause.UNKNOWN, 0.55, untold),
-            CauseEntry(Cause.LEADER_REJOINED, 0.2, why),
-            CauseEntry(Cause.COORDINATOR_MOVED, 0.2, why),
-        ]
+        found = [CauseEntry(Cause.UNKNOWN, 0.55, untold), CauseEntry(Cause.LEADER_REJOINED, 0.2, why)]
+        return found if again else [*found, CauseEntry(Cause.COORDINATOR_MOVED, 0.2, why)]
+    if again:
+        return [CauseEntry(Cause.LEADER_REJOINED, 0.55, f"{why}, {seconds(apart)} after the last time")]
     reloaded = why + "; some clients rejoin when their coordinator reloads"
     return [
         CauseEntry(Cause.LEADER_REJOINED, 0.45, why),

@@ -9,7 +9,7 @@ from rebalance_monitor.coordinator.findings import CauseEntry, Finding
 from rebalance_monitor.coordinator.kinds import Kind, Severity
 from rebalance_monitor.coordinator.rollup import RollUp
 from tests.coordinator.test_rollup import SETTINGS, named
-from tests.coordinator.timeline import T0
+from tests.coordinator.timeline import T0, Client, Topic, findings
 
 
 def told(*batches: tuple[int, list[Finding]]) -> list[Finding]:
@@ -49,3 +49,20 @@ def test_groups_that_expired_before_the_window_decide_nothing() -> None:
     late = [replace(one, at=one.at + 310_000) for one in restarted(6, 0)]
     (found,) = told((5_000, early), (316_000, late), (380_000, []))
     assert (found.causes[0].cause, found.groups_total) == (Cause.MEMBER_LEFT, 6)
+
+
+def test_groups_that_rebalance_among_the_same_members_on_and_on_are_one_move_at_most() -> None:
+    """Leaders that rejoin every 4 s: the first time looks like a move, the others do not."""
+    found: list[Finding] = []
+    for number in range(6):
+        topic = Topic(f"g{number}", number)
+        members = [Client(f"a{number}", (0, 1)), Client(f"b{number}", (2, 3))]
+        topic.generation(0, 1, members)
+        for again in range(20):
+            topic.generation(100_000 + 4_000 * again + 500 * number, 2 + again, members)
+        found += findings(topic)
+    found.sort(key=lambda one: one.at)
+    batches = [
+        (now, [one for one in found if now - 1_000 < one.at - T0 <= now]) for now in range(0, 250_000, 1_000)
+    ]
+    assert [one.at - T0 for one in told(*batches)] == [100_000]
