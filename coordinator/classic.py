@@ -149,6 +149,7 @@ def _completed(before: GroupState, state: GroupState, after: Membership, scene: 
     found += _beside(before, state, scene, gone, found[0].id)
     found += _refilled(state, scene) + unsubscribed.note(before, state, after, scene)
     if causes and before.offset >= 0 and not _is_planned(causes[0].cause, change):
+        restarts.note_size(before, scene, state.cst)
         found += storms.note_generation(state, scene, change, state.cst, causes)
     renewed = restarts.renewed(before, change, causes, state.cst)
     found[0] = storms.marked(found[0], state.storm, state.cst, renewed=renewed)

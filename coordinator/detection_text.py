@@ -233,11 +233,12 @@ looks see it go on: then it ends with those. Brokers list a KIP-848 group as rec
 that said so is away: such looks count for nothing.
 `group_overrides` change either rule for the groups of a pattern. First starts, scale-outs, cooperative
 follow-ups, Kafka Streams' probing and Connect's reconfigurations do not count. When every member was replaced
-once, the group never being empty, it is a `rolling_restart`, however long, which says whether most of them
-expired; so is a second one that begins within the window after it, but no third. New members may come up to a
-minute before the first old one goes. In epoch-based groups departures, when they happen, and returns count,
-never plain joins. The worst offender is the client id and host in most of what counts, at least a tenth of
-it, with its newest member; generations that failed are nobody's.
+once, the group never being empty, and they are as many as before, it is a `rolling_restart`, however long,
+which says whether most of them expired; with fewer it is none, for it may be stuck. So is a second one that
+begins within the window after it, but no third. New members may come up to a minute before the first old one
+goes. In epoch-based groups departures, when they happen, and returns count, never plain joins. The worst
+offender is the client id and host in most of what counts, at least a tenth of it, with its newest member;
+generations that failed are nobody's.
 
 ## The end of a group
 

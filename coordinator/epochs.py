@@ -22,6 +22,7 @@ from rebalance_monitor.coordinator import (
     fences,
     membership,
     remnants,
+    restarts,
     silence,
     storms,
     subscribed,
@@ -150,6 +151,7 @@ def _member(state: GroupState, key: object, value: object | None, scene: Scene) 
     rest = [m for m in state.members if m.member_id != member_id]
     state.dirty = True
     if value is None:
+        restarts.note_size(state, scene, scene.ts)
         state.members = rest
         subscribed.settle(state)
         if before is None:
@@ -161,11 +163,7 @@ def _member(state: GroupState, key: object, value: object | None, scene: Scene) 
     if before is None and (state.migrated <= 0 or now.version == _OF_GROUP):
         # Who speaks the classic protocol came with the group that was migrated.
         state.newcomers.append(member_id)
-    elif (
-        before is not None
-        and before.subscribed not in {"", now.subscribed}
-        and member_id not in state.resubscribed
-    ):
+    elif before and before.subscribed not in {"", now.subscribed} and member_id not in state.resubscribed:
         state.resubscribed.append(member_id)
     state.members = [*rest, now]
     subscribed.note(state, value)

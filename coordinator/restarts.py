@@ -2,7 +2,8 @@
 
 A restart has a record of its own while it goes on, for it may last longer than a storm's window. Once it is
 complete, what was noted of it counts no more: a roll-back that follows is another restart. A third one in a
-row is none any more, nor is one in which the group became empty.
+row is none any more, nor is one in which the group became empty, or after which it is smaller than before:
+that one may be stuck before its last member.
 """
 
 from __future__ import annotations
@@ -50,6 +51,17 @@ LOSSES = frozenset({Code.RESTART, Code.LOST, Code.YOUNG})
 _CALM = frozenset({Code.RESTART, Code.RETURN, Code.FAILED})
 
 
+def note_size(state: GroupState, scene: Scene, at: int) -> None:
+    """Remember how many members there are to be restarted from `at` (ms) on, unless a restart goes on.
+
+    `state`: the group before what happens then; new members may have come already.
+    """
+    storm, window = state.storm, scene.settings.storm_window_ms
+    lost = any(event[1] in LOSSES and int(event[0]) > at - window for event in storm.events)
+    if storm.restarting < 0 or not lost:
+        storm.size = sum(member.joined_at < _since(state, at) for member in state.members)
+
+
 def follow(storm: StormState, *, empty: bool) -> None:
     """Take what was noted last: a restart begins with a loss, and ends with what is a storm's business.
 
@@ -87,15 +99,14 @@ def end_run(storm: StormState) -> None:
 
 
 def told(state: GroupState, scene: Scene, at: int) -> list[Finding]:
-    """Say once, at `at` (ms), that every member was restarted: all that are there came during it."""
+    """Say once, at `at` (ms), that every member was restarted: as many as before, and all came during it."""
     storm = state.storm
     began = storm.restarting
     removals = [event for event in storm.events if event[1] == Code.RESTART and int(event[0]) >= began]
     if began < 0 or began == storm.restart_at or len(removals) < _RESTARTED:
         return []
-    # New members may come first, and the old ones go then.
-    since = began - _AHEAD_MS if began - state.started_at > 2 * _AHEAD_MS else began
-    if len(state.members) < _RESTARTED or any(member.joined_at < since for member in state.members):
+    since, enough = _since(state, began), max(_RESTARTED, storm.size)
+    if len(state.members) < enough or any(member.joined_at < since for member in state.members):
         return []
     why = f"every member was replaced once within {seconds(at - began)}"
     cause = Cause.MEMBER_LEFT
@@ -112,6 +123,11 @@ def told(state: GroupState, scene: Scene, at: int) -> list[Finding]:
     )
     _complete(storm, at, scene.settings.storm_window_ms)
     return [found]
+
+
+def _since(state: GroupState, began: int) -> int:
+    """Return from when on (ms) members are new: they may come first, and the old ones go then."""
+    return began - _AHEAD_MS if began - state.started_at > 2 * _AHEAD_MS else began
 
 
 def renewed(before: GroupState, change: Change, causes: tuple[CauseEntry, ...], at: int) -> bool:

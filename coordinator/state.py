@@ -76,7 +76,7 @@ class StormState(msgspec.Struct, array_like=True, gc=False):
     member went of a rolling restart that goes on; `restart_at` is that of the last one told, `restarted_at`
     its end, and `restarts` how many followed each other. `stopped_at`: when the group last became empty,
     `loops` how many times in a row it did as soon as it had begun. `expired`: client and host -> when members
-    of it lately expired.
+    of it lately expired. `size`: how many members there are to be restarted by the one that goes on.
     """
 
     events: list[list[int | str]] = msgspec.field(default_factory=list)
@@ -93,6 +93,7 @@ class StormState(msgspec.Struct, array_like=True, gc=False):
     stopped_at: int = -1
     loops: int = 0
     expired: dict[str, list[int]] = msgspec.field(default_factory=dict)
+    size: int = -1
 
 
 class GroupState(msgspec.Struct, array_like=True, gc=False):

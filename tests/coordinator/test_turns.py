@@ -1,9 +1,11 @@
 """Members that go in turn: breaches and crashes are a storm, a rollout or two are none."""
 
+import pytest
+
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import Finding
 from rebalance_monitor.coordinator.kinds import Kind
-from tests.coordinator.timeline import Client, Topic, findings, of
+from tests.coordinator.timeline import T0, Client, Topic, findings, of
 
 
 def in_turn(
@@ -69,3 +71,44 @@ def test_two_rollouts_that_kill_every_member_once_are_no_storm() -> None:
     told = in_turn(12, 50_000, 20_000, 11_000, session=10_000, rebalance=300_000)
     assert len(of(told, Kind.SESSION_TIMEOUT)) >= 10
     assert not of(told, Kind.STORM)
+
+
+def rolled(size: int, *, last: bool) -> list[Finding]:
+    """Each of so many members is closed, and started again 10 s later, the last one only if `last`."""
+    topic, number, at = Topic(), 1, 300_000
+    there = [Client(f"m{place}-1", (place,), f"consumer-{place}") for place in range(size)]
+    topic.generation(0, number, there)
+    for place in range(size):
+        topic.generation(at, number + 1, [one for one in there if one is not there[place]])
+        if place < size - 1 or last:
+            there[place] = Client(f"m{place}-2", (place,), f"consumer-{place}")
+            topic.generation(at + 10_000, number + 2, there)
+        number, at = number + 2, at + 30_000
+    return of(findings(topic, until=600_000), Kind.ROLLING_RESTART)
+
+
+@pytest.mark.parametrize("size", [2, 3, 4, 6])
+def test_a_restart_is_told_when_its_last_member_is_back_with_all_of_them(size: int) -> None:
+    (told,) = rolled(size, last=True)
+    assert told.details["restarted"] == told.members_total == size
+    assert told.at == T0 + 300_000 + 30_000 * (size - 1) + 10_000 - 20
+
+
+@pytest.mark.parametrize("size", [3, 4, 6])
+def test_a_roll_out_that_is_stuck_before_its_last_member_is_no_restart(size: int) -> None:
+    assert rolled(size, last=False) == []
+
+
+def test_a_group_that_shrank_long_before_is_restarted_with_those_it_has() -> None:
+    topic, number, at = Topic(), 1, 2_000_000
+    there = [Client(f"m{place}-1", (place,), f"consumer-{place}") for place in range(4)]
+    topic.generation(0, number, there)
+    topic.generation(1_000_000, 2, there[:3])
+    number, there = 2, there[:3]
+    for place in range(3):
+        topic.generation(at, number + 1, [one for one in there if one is not there[place]])
+        there[place] = Client(f"m{place}-2", (place,), f"consumer-{place}")
+        topic.generation(at + 10_000, number + 2, there)
+        number, at = number + 2, at + 30_000
+    (told,) = of(findings(topic), Kind.ROLLING_RESTART)
+    assert told.details["restarted"] == 3
