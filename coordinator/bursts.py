@@ -153,14 +153,14 @@ class Bursts:
         return settings.storm_window_ms if kind is Kind.ROLLING_RESTART else settings.roll_up_window_ms
 
     def _told(self, kind: Kind, burst: Burst) -> Finding:
-        """Tell what there is: at its first group, and again at its newest."""
+        """Tell what there is: at its first group, and again at its newest, since the first."""
         groups = sorted(burst.groups)
         first, anchor, _ = min(burst.groups.values(), key=lambda one: (one[0], one[1]))
         lost = kind is Kind.ROLLING_RESTART and burst.most_expired
         cause = Cause.SESSION_TIMEOUT if lost else _CAUSES[kind]
-        why, at = (_EXPIRED if lost else _WHY[kind]).format(n=len(groups)), first
+        why, at, began = (_EXPIRED if lost else _WHY[kind]).format(n=len(groups)), first, None
         if burst.counted:
-            why, at = f"{why}; {len(groups) - burst.counted} since it was told", burst.last
+            why, at, began = f"{why}; {len(groups) - burst.counted} since it was told", burst.last, first
         burst.anchor = burst.anchor or anchor
         identity = finding_id(self._cluster, kind, "cluster", burst.anchor, sequence=burst.sequence)
         burst.counted, burst.sequence = len(groups), burst.sequence + 1
@@ -180,6 +180,7 @@ class Bursts:
             groups=tuple(groups[:MAX_GROUPS]),
             groups_total=len(groups),
             at=at,
+            opened_at=began,
             causes=(CauseEntry(cause, 0.8, why, host=host),),
             details={},
         )

@@ -184,6 +184,7 @@ def test_groups_that_follow_within_the_window_are_told_with_the_others_and_later
     again = [move(f"g{n}", 15_000) for n in range(6)]
     found = told([(0, first), (4_000, []), (9_000, late), (13_000, []), (15_000, again), (19_000, [])])
     assert [(one.at - T0, one.groups_total) for one in found] == [(0, 6), (9_000, 8), (15_000, 6)]
+    assert [one.opened_at for one in found] == [None, T0, None]
     assert found[1].groups == (*(f"g{n}" for n in range(6)), "h0", "h1")
     assert found[1].causes[0].why.endswith("; 2 since it was told")
     assert len({one.id for one in found}) == 3
