@@ -56,10 +56,10 @@ def note_size(state: GroupState, scene: Scene, at: int) -> None:
 
     `state`: the group before what happens then; new members may have come already.
     """
-    storm, window = state.storm, scene.settings.storm_window_ms
-    lost = any(event[1] in LOSSES and int(event[0]) > at - window for event in storm.events)
-    if storm.restarting < 0 or not lost:
-        storm.size = sum(member.joined_at < _since(state, at) for member in state.members)
+    storm, window, since = state.storm, scene.settings.storm_window_ms, _since(state, at)
+    lost = (event[1] in LOSSES and int(event[0]) > at - window for event in storm.events)
+    if storm.restarting < 0 or not any(lost):
+        storm.size = sum(member.joined_at < since for member in state.members)
 
 
 def follow(storm: StormState, *, empty: bool) -> None:
