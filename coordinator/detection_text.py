@@ -245,8 +245,9 @@ generations that failed are nobody's.
 A tombstone is `group_migrated` where the next record is the other protocol's and of the same write, else
 `group_removed`: by an administrator when it came before the offsets could expire; share groups never do. What
 a group has open ends with its state, also where that is dropped without a tombstone; but that it is empty
-goes on over a migration, which a client begins that may never become a member. What comes first after
-a migration is the migration's; of another group it is a `first_start` only where no record before is missing.
+goes on over a migration, which a client begins that may never become a member. What comes first after a
+migration is the migration's, and so is the rebalance among the same members by which the coordinator ends a
+downgrade; of another group it is a `first_start` only where no record before is missing.
 
 ## State that is begun anew
 

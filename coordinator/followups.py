@@ -1,8 +1,9 @@
 """Rebalances among the same members that the generation before has announced, or left to be done.
 
-A cooperative assignor hands on in a second generation what the first one withheld. Kafka Streams writes into
-its assignments when its leader rejoins to probe (KIP-441); the barrier that begins then ends when the last
-thread has polled, so at the latest once the longest rebalance timeout is over.
+A coordinator that has made a KIP-848 group a classic one, for its last member of the new protocol went,
+rebalances it at once. A cooperative assignor hands on in a second generation what the first one withheld.
+Kafka Streams writes into its assignments when its leader rejoins to probe (KIP-441); the barrier that begins
+then ends when the last thread has polled, so at the latest once the longest rebalance timeout is over.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.state import GroupState
 
 _FOLLOW_UP_MS = 60_000
-_PROBING_SLACK_MS = 5_000
+_SLACK_MS = 5_000
 _ON_TIME, _LATEST = 0.9, 0.6
 _SAME = frozenset({Cause.COOPERATIVE_FOLLOW_UP, Cause.LEADER_REJOINED, Cause.COORDINATOR_MOVED})
 
@@ -27,10 +28,16 @@ def probing(state: GroupState, cst: int) -> float:
 
     The longer the barrier took, the less.
     """
-    late, longest = cst - state.probing_at - _PROBING_SLACK_MS, _longest(state)
-    if state.probing_at <= 0 or not -2 * _PROBING_SLACK_MS <= late <= max(0, longest - _PROBING_SLACK_MS):
+    late, longest = cst - state.probing_at - _SLACK_MS, _longest(state)
+    if state.probing_at <= 0 or not -2 * _SLACK_MS <= late <= max(0, longest - _SLACK_MS):
         return 0.0
     return round(_ON_TIME - (_ON_TIME - _LATEST) * max(0, late) / max(longest, 1), 2)
+
+
+def is_migrated(state: GroupState, cst: int) -> bool:
+    """Whether it is the first generation after a migration; `cst` (ms) is the end of its join phase."""
+    began = [cause for cause, share in state.causes if float(share) >= 1]
+    return began == [Cause.GROUP_MIGRATED] and cst - state.ts <= _longest(state) + _SLACK_MS
 
 
 def is_follow_up(state: GroupState, after: Membership, cst: int) -> bool:

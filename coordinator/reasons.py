@@ -264,6 +264,9 @@ def _same_members(state: GroupState, after: Membership, cst: int, aborted: int) 
     if announced := followups.probing(state, cst):
         why = "it comes when the last assignment announced it, or as late as a barrier may take from then on"
         return [CauseEntry(Cause.STREAMS_PROBING, announced, why)]
+    if followups.is_migrated(state, cst):
+        why = f"{seconds(apart)} after its migration, which the coordinator follows with a rebalance"
+        return [CauseEntry(Cause.GROUP_MIGRATED, 0.9, why)]
     if followups.is_follow_up(state, after, cst):
         why = f"{seconds(apart)} after a cooperative generation that left partitions unassigned"
         return [CauseEntry(Cause.COOPERATIVE_FOLLOW_UP, 0.9, why)]

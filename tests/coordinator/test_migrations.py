@@ -4,6 +4,7 @@ from struct import pack
 
 import pytest
 
+from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.outputs import RemovedOut
 from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
@@ -53,6 +54,26 @@ def test_members_that_a_downgrade_takes_along_did_not_leave_and_are_no_storm() -
     assert not of(found, Kind.STORM)
     last = of(found, Kind.REBALANCE)[-1]
     assert (last.group_type, last.members_affected) == ("classic", 0)
+
+
+def test_the_rebalance_that_a_downgrade_begins_is_the_migrations_and_the_next_one_is_none() -> None:
+    topic, stayed = downgraded(), [Client(name, (number,)) for number, name in enumerate(NEW)]
+    at, epoch = topic.rows[-1].record_ts - T0, 3 * MEMBERS - 2
+    topic.generation(at + 3_000, epoch + 1, stayed)
+    topic.generation(at + 6_000, epoch + 2, stayed)
+    *_, downgrade, follow, other = of(findings(topic, SETTINGS, until=5_000), Kind.REBALANCE)
+    assert [one.generation for one in (downgrade, follow, other)] == [epoch, epoch + 1, epoch + 2]
+    assert [one.causes[0].cause for one in (downgrade, follow)] == [Cause.GROUP_MIGRATED] * 2
+    assert all(entry.cause is not Cause.COORDINATOR_MOVED for entry in follow.causes)
+    assert other.causes[0].cause is Cause.LEADER_REJOINED
+
+
+def test_what_comes_later_than_the_barrier_of_a_downgrade_is_not_its_own() -> None:
+    topic, stayed = downgraded(), [Client(name, (number,)) for number, name in enumerate(NEW)]
+    at = topic.rows[-1].record_ts - T0
+    topic.generation(at + P + 6_000, 3 * MEMBERS - 1, stayed)
+    last = of(findings(topic, SETTINGS, until=5_000), Kind.REBALANCE)[-1]
+    assert last.causes[0].cause is Cause.LEADER_REJOINED
 
 
 def test_a_downgrade_that_is_cut_anywhere_is_told_alike() -> None:
