@@ -80,8 +80,7 @@ def attribute(seen: Silence) -> list[tuple[Cause, float]]:
     """Causes with confidences, likeliest first; they sum up to at most 1."""
     if not seen.committed and not seen.means and not _in_time(seen):
         return censored(seen)
-    scores = _static(seen) if seen.static else _dynamic(seen)
-    shares = _shares(scores, _SHARPER if seen.means else 1.0)
+    shares = _shares(scored(seen), _SHARPER if seen.means else 1.0)
     if seen.hidden:
         shares = _capped(shares, _CAP_HIDDEN, {Cause.POLL_INTERVAL_EXCEEDED})
     if not seen.means and _outlasted(seen):
@@ -89,6 +88,11 @@ def attribute(seen: Silence) -> list[tuple[Cause, float]]:
     shares = _capped(shares, _cap(seen), _TIMEOUTS)
     ranked = sorted(shares.items(), key=lambda item: -item[1])
     return [(cause, min(_CERTAIN, round(share, 2))) for cause, share in ranked if share >= _MIN_REPORTED]
+
+
+def scored(seen: Silence) -> dict[Cause, float]:
+    """Give prior times likelihood (per ms) of each explanation."""
+    return _static(seen) if seen.static else _dynamic(seen)
 
 
 def _shares(scores: Mapping[Cause, float], power: float) -> dict[Cause, float]:

@@ -89,7 +89,11 @@ windows of a close S and P (6 s, 8 s) both get middling confidences. What narrow
   rebalance and the barrier's end, so the first survivor's last commit is an upper bound of when the member
   went (so in 98 % of 900 recorded losses, cooperative or not), and no two survivors rejoined further apart
   than a heartbeat and a poll take. How long these take is in no record: between 0.5 s and a third of the
-  session timeout, a short one likelier than a long one.
+  session timeout, a short one likelier than a long one. Where one of them was busy, and so rejoined later
+  than that, the first one still came in time.
+- A barrier that stayed shut after all that stayed had rejoined (two at least, which commit when idle) waited
+  for one of those that went, to its end: so that one had not left before. Of several the one whose silence
+  fits that best is likeliest, and the rest of them are told as ever.
 - A client that commits only what is new repeats itself where an answer is late. Such a repeat came after the
   last poll; it does not make its member one that commits when idle.
 - A member whose client and host are back in the same barrier crashed and restarted rather than stalled.

@@ -80,15 +80,17 @@ def halted(state: GroupState, members: list[Member], cst: int) -> int:
     return max(0, *waits) if 2 * min(waits) > max(waits) else 0
 
 
-def rejoined(state: GroupState, kept: list[Member], cst: int) -> Rejoined | None:
+def rejoined(state: GroupState, kept: list[Member], cst: int, *, alone: bool = False) -> Rejoined | None:
     """Tell from their last commits when those that stayed rejoined; None where none of them tells.
 
     A member rejoins once it has heard of the rebalance, so not before it began: no member may have committed
-    and rejoined before the one whose going began it went.
+    and rejoined before the one whose going began it went. `alone`: nobody else came or went.
     """
     found = [(when, m) for m in kept if (when := _rejoined_at(state, m, cst)) is not None]
     if not found:
         return None
+    if alone:
+        found += _stopped(state, [m for m in kept if m not in [told for _, told in found]])
     times = [min(when, cst) for when, _ in found]
     # librdkafka's cooperative members commit on while they wait.
     waits = state.protocol in membership.COOPERATIVE and any(m.family == "librdkafka" for _, m in found)
@@ -100,11 +102,39 @@ def rejoined(state: GroupState, kept: list[Member], cst: int) -> Rejoined | None
     )
 
 
+def _stopped(state: GroupState, members: list[Member]) -> list[tuple[int, Member]]:
+    """Return when those with steady traffic rejoined that stopped together, long before others that tell.
+
+    One alone may have had nothing more to commit.
+    """
+    if state.protocol in membership.COOPERATIVE:
+        return []
+    steady = [m for m in members if m.last_commit > state.cst and _is_steady(m)]
+    steady = [m for m in steady if FAMILIES[m.family].polls_to_rejoin]
+    ends = [m.last_commit for m in steady]
+    reach = MAX_HEARTBEAT_MS + max((m.cadence for m in steady), default=0)
+    together = len(ends) >= _WITNESSES and max(ends) - min(ends) <= reach
+    return list(zip(ends, steady, strict=True)) if together else []
+
+
+def shut(state: GroupState, kept: list[Member], cst: int) -> int:
+    """For how long (ms) the barrier waited for none of those that stayed: all had rejoined.
+
+    0 where one of them does not tell: it may have been the one. Nor does a static member, which stays though
+    it is dead, or one alone.
+    """
+    told = [commits_when_idle(state, m) and _rejoined_at(state, m, cst) for m in kept]
+    if len(kept) < _WITNESSES or any(not when for when in told) or any(m.instance_id for m in kept):
+        return 0
+    return max(0, cst - max(int(when or 0) for when in told))
+
+
 def _rejoined_at(state: GroupState, member: Member, cst: int) -> int | None:
     """When it rejoined (ms), as its last commit tells: it comes with that, or up to a cadence before."""
-    if member.last_commit <= state.cst or not _is_steady(member):
-        return None
     idle, cooperative = commits_when_idle(state, member), state.protocol in membership.COOPERATIVE
+    often = member.commits >= _LEAST_COMMITS if idle and member.offsets else _is_steady(member)
+    if member.last_commit <= state.cst or not often:
+        return None
     if not idle and cst - member.last_commit > 2 * member.cadence + MAX_HEARTBEAT_MS:
         return None
     if FAMILIES[member.family].polls_to_rejoin or (idle and not cooperative):

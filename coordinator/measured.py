@@ -64,7 +64,9 @@ class Silence:
     commit. `rejoined`: what the survivors' commits tell; `crowded`: others came or went in the same barrier;
     `by_hand`: how likely it is that it commits after processing, so that its last poll came before its last
     commit; `repeated`: its last commit moved nothing, though its client commits only what is new; `returned`:
-    its client and host were back in the same barrier; `worked`: it committed in generations before.
+    its client and host were back in the same barrier; `worked`: it committed in generations before; `ended`:
+    how likely it is, by what else is known, that the barrier waited for nobody but this member, and ended as
+    it went.
     """
 
     session: int
@@ -99,6 +101,7 @@ class Silence:
     worked: bool = False
     halted: int = 0
     heard: int = -1
+    ended: float = 0.0
 
 
 def first_end(seen: Silence) -> int:

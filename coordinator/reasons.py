@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator import connect, followups, habits, lulls, membership
+from rebalance_monitor.coordinator import connect, enders, followups, habits, lulls, membership
 from rebalance_monitor.coordinator.attribution import attribute
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.families import FAMILIES
@@ -47,24 +47,24 @@ def departures(state: GroupState, change: Change, cst: int, aborted: int) -> lis
     emptied = not (change.kept or change.joined or change.replaced) and len(change.left) == 1
     waited = lulls.waited(state, change, cst)
     halted = habits.halted(state, kept + [m for m in change.left if m.member_id in waited], cst)
-    seen = [_seen(state, member, kept, cst) for member in change.left]
-    back = _back(change)
-    return [
-        judged(
-            member,
-            replace(
-                one,
-                held=held * (not emptied),
-                halted=halted,
-                wait=_EXACT_MS if emptied else -1,
-                aborted=aborted,
-                waited=member.member_id in waited,
-                crowded=len(change.left) > 1 or bool(change.joined),
-                returned=(member.client_id, member.host) in back,
-            ),
+    back, crowded = _back(change), len(change.left) > 1 or bool(change.joined)
+    rejoined = habits.rejoined(state, kept, cst, alone=not crowded)
+    seen = [
+        replace(
+            _seen(state, member, kept, cst),
+            held=held * (not emptied),
+            halted=halted,
+            wait=_EXACT_MS if emptied else -1,
+            aborted=aborted,
+            waited=member.member_id in waited,
+            crowded=crowded,
+            rejoined=rejoined,
+            returned=(member.client_id, member.host) in back,
         )
-        for member, one in zip(change.left, seen, strict=True)
+        for member in change.left
     ]
+    seen = enders.told(seen, habits.shut(state, kept, cst))
+    return [judged(member, one) for member, one in zip(change.left, seen, strict=True)]
 
 
 def causes_of(
@@ -150,7 +150,6 @@ def _seen(state: GroupState, member: Member, kept: list[Member], cst: int) -> Si
         stall=lulls.stall(state, member) if family.commits_stalled else Stall.NO,
         idle=member.idle,
         hidden=family.commits_stalled and 0 < quiet < 1,
-        rejoined=habits.rejoined(state, kept, cst),
         by_hand=habits.by_hand(state, member, member.family) if member.last_commit > born else 0.0,
         worked=member.commits > 0,
         repeated=family.commits_idle is False and not (member.moved or member.fresh),

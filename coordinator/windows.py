@@ -17,6 +17,9 @@ SLACK_MS = 60
 CLOSE_MS = 300
 """A client that closes is gone within so long of its last commit, ms."""
 
+EXACT_MS = 100
+"""A barrier ends within so long of the moment from which it waits for nobody, ms."""
+
 SHORT_BEAT_MS = 1_000
 """The heartbeat interval of those that chose a short one, ms."""
 
@@ -29,7 +32,8 @@ def arrival(seen: Silence, late: int, spread: int) -> float:
     """Likelihood (per ms) that the barrier ended `late` ms after the earliest moment it allows.
 
     The removal either started the barrier, so no member that stayed had rejoined before it, or it came while
-    others, or the end of a barrier that others had begun, waited for this member.
+    others, or the end of a barrier that others had begun, waited for this member. Or nobody else was waited
+    for any more: then it ended the barrier by going.
     """
     if seen.wait >= 0:
         return trapezoid(late, spread, seen.wait)
@@ -40,14 +44,22 @@ def arrival(seen: Silence, late: int, spread: int) -> float:
         inside = 0.5 * trapezoid(late, spread, 0) + 0.5 * trapezoid(late, spread, told.least)
         share = _IN_A_CROWD if seen.crowded else _ALONE
         likely = (1 - share) * likely + share * inside
+    if seen.ended:
+        likely = (1 - seen.ended) * likely + seen.ended * trapezoid(late, spread, _ended(seen))
     return likely
+
+
+def _ended(seen: Silence) -> int:
+    """Return how long (ms) a barrier lasts that waits for nobody, or until all have rejoined once more."""
+    return EXACT_MS + (heartbeat(seen) if seen.aborted else 0)
 
 
 def _begun(seen: Silence, late: int, spread: int, told: Rejoined) -> float:
     """Likelihood that the first survivor rejoined `late` ms after the earliest moment of the removal.
 
     Each waited for its next heartbeat, and for its next poll. How long these take at most is in no record,
-    but no two rejoined further apart than that.
+    but no two rejoined further apart than that, unless one of them was busy. Then the first one came in time;
+    but its return began the barrier, perhaps, where it is back.
     """
     total = likely = 0.0
     waits = _waits(heartbeat(seen))
@@ -58,7 +70,7 @@ def _begun(seen: Silence, late: int, spread: int, told: Rejoined) -> float:
             total += weight
             likely += weight * trapezoid(late, spread, left)
     if not total:
-        return trapezoid(late, spread, CLOSE_MS)
+        return trapezoid(late, spread, CLOSE_MS if seen.returned else heartbeat(seen))
     return likely / total
 
 

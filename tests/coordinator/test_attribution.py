@@ -23,6 +23,7 @@ silences = st.builds(
     goodbye=st.booleans(),
     poll_held=st.booleans(),
     aborted=st.integers(0, 5),
+    ended=st.floats(0, 1),
 )
 
 
