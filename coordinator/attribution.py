@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _CAP_NOTHING_ELSE = 0.85
 _CAP_WITHOUT_MEANING = 0.5
 _CAP_UNSYNCED = 0.92
-# Who commits on close and went, without any commit, just when its session would have ended.
+# Who commits on close and went, without any commit, just when its session would have ended, or later.
 _CAP_SILENT = 0.85
 _CAP_STALL = 0.9
 _CAP_HIDDEN = 0.9
@@ -109,7 +109,7 @@ def _prior(seen: Silence) -> dict[Cause, float]:
         prior[Cause.POLL_INTERVAL_EXCEEDED] = 0.0
     elif seen.poll is None:
         prior[Cause.POLL_INTERVAL_EXCEEDED] /= 2
-    if not seen.committed:
+    if not seen.committed and not seen.worked:
         # Less speaks of a stall in one that was not seen to work; but what stalled it is given to it again.
         prior[Cause.POLL_INTERVAL_EXCEEDED] /= 2
     if seen.returned:
@@ -194,8 +194,9 @@ def _cap(seen: Silence) -> float:
         if apart and 0 <= seen.elapsed - seen.session <= _EXACT_MS:
             return _CAP_UNSYNCED
         return _CAP_SILENT if apart and seen.closes and not seen.session_early else CAP_FITTING
-    if not seen.committed and seen.session == seen.rebalance:
-        return _CAP_UNSYNCED
+    stalled = seen.worked and seen.silence >= seen.rebalance
+    if not seen.committed and (stalled or seen.session == seen.rebalance):
+        return _CAP_SILENT if stalled else _CAP_UNSYNCED
     if seen.stall is Stall.LIKELY:
         return _CAP_STALL
     if (

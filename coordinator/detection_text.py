@@ -73,7 +73,8 @@ that dropped it. With S = session timeout, P = rebalance timeout (max.poll.inter
   member that crashed soon after joining may fit as well, and where both timeouts are equal each fits the
   other's window: it is named with confidence only where the session timeout does not fit. A member that
   never committed and went within 0.1 s of the end of the session that began by joining expired. Whoever
-  worked in generations before has rather stalled than missed its sync.
+  worked in generations before, with a client that enforces max.poll.interval and so syncs within its poll,
+  has stalled in its first batch rather than missed its sync: that is thirty times rarer.
 
 Each window is a trapezoid, the sum of two uniform waits; its height at the measured silence is the
 likelihood, the priors below weigh it, and the shares, to the power 1.3, are the confidences. Between the

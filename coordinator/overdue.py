@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 _BARRIER_HELD = 0.85
 _WENT = 4
 _PRIOR_SYNC = 0.3
+# So much rarer one misses its sync that has worked before, of a client that leaves when nobody polls.
+_RARER = 30
 
 
 def score(seen: Silence, scores: dict[Cause, float]) -> None:
@@ -25,9 +27,15 @@ def score(seen: Silence, scores: dict[Cause, float]) -> None:
     elif held >= least and _went_on(seen, held, least):
         scores[Cause.JOIN_DEADLINE_MISSED] = 0.5 / CLOSE_MS
     if not seen.committed:
-        late = seen.elapsed - seen.rebalance
-        prior_sync = _PRIOR_SYNC / (3 if seen.worked or seen.session == seen.rebalance else 1)
-        scores[Cause.SYNC_DEADLINE_MISSED] = prior_sync * arrival(seen, late, CLOSE_MS)
+        scores[Cause.SYNC_DEADLINE_MISSED] = _unsynced(seen, seen.elapsed - seen.rebalance)
+
+
+def _unsynced(seen: Silence, late: int) -> float:
+    """Score a missed sync: a client that polls for its work syncs in the same poll, and stalls after that."""
+    if seen.worked and seen.poll:
+        return _PRIOR_SYNC / _RARER * arrival(seen, late, max(seen.cadence, CLOSE_MS))
+    prior = _PRIOR_SYNC / (3 if seen.worked or seen.session == seen.rebalance else 1)
+    return prior * arrival(seen, late, CLOSE_MS)
 
 
 def _went_on(seen: Silence, held: int, least: float) -> bool:

@@ -201,6 +201,19 @@ def test_of_one_that_never_worked_a_missed_sync_is_likelier_than_a_stall() -> No
     assert found[0][1] >= 0.6
 
 
+@pytest.mark.parametrize("late", [100, 450, 3_000])
+def test_who_worked_before_has_stalled_in_its_first_batch_rather_than_missed_its_sync(late: int) -> None:
+    told = Rejoined(least=late, apart=late // 2, among=3, sure=0.97)
+    never = {"committed": False, "worked": True, "quiet": 0.05, "closes": True, "poll_late": 100}
+    at = 300_150 + late
+    found = attribute(silence(at, elapsed=at, rejoined=told, crowded=False, **never))
+    assert found[0][0] is Cause.POLL_INTERVAL_EXCEEDED
+    assert 0.6 <= found[0][1] <= 0.9
+    assert dict(found).get(Cause.SYNC_DEADLINE_MISSED, 0) < 0.2
+    hand = attribute(silence(at, elapsed=at, rejoined=told, crowded=False, **(never | {"poll": False})))
+    assert hand[0][0] is Cause.SYNC_DEADLINE_MISSED
+
+
 def test_a_missed_sync_is_told_where_its_siblings_say_when_they_rejoined() -> None:
     never = {"committed": False, "quiet": 0.4, "closes": True, "poll_late": 1_000, "crowded": False}
     told = Rejoined(least=17, apart=11, among=2, sure=0.97)
