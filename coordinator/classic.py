@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from rebalance_monitor.coordinator import (
     barriers,
     comebacks,
+    commits,
     endings,
     membership,
     reasons,
@@ -104,6 +105,7 @@ def _store(
     state.cst = cst if cst > 0 else scene.ts
     state.ts, state.offset, state.live = scene.ts, scene.offset, not scene.history
     state.members, state.probing_at = after.members, after.probing_at
+    commits.keep_idle_families(state)
     state.connect = [after.connect.offset, after.connect.delay, int(after.connect.revoked)]
     state.dirty, state.migrated = True, -1
 

@@ -31,6 +31,9 @@ IDLE_TRAIT = 2
 STEADY_COMMITS = 10
 """Commits in its generation from which a member's traffic counts as steady."""
 
+# In place of how many commits moved nothing: it was silent, though alive, for longer than its session.
+_TOLD_NOTHING = -1
+
 # One in so many commits moves nothing where a client commits when idle; so many of those tell by themselves.
 _ONE_IN = 10
 _SMOOTHING = 4
@@ -186,7 +189,13 @@ def commits_when_idle(state: GroupState, member: Member) -> bool:
     """
     if FAMILIES[member.family].commits_idle is False and 2 * member.idle < member.commits:
         return False
-    return _repeats(member) or member.family in state.idle_families
+    return _repeats(member) or (member.family in state.idle_families and member.idle != _TOLD_NOTHING)
+
+
+def keep_idle_families(state: GroupState) -> None:
+    """Forget families that no member of a new generation proves: others may be configured otherwise."""
+    proven = {member.family for member in state.members if _repeats(member)}
+    state.idle_families = [family for family in state.idle_families if family in proven]
 
 
 def _repeats(member: Member) -> bool:
@@ -251,6 +260,8 @@ def _begin(state: GroupState, member: Member, at: int) -> None:
         change = (gap - cadence) // _SMOOTHING
         if gap >= member.rebalance_timeout > 0:
             member.stalled_at = at
+        if _told_nothing(state, member, gap):
+            member.idle = _TOLD_NOTHING
         slow = max(gap, cadence) > member.session_timeout // 2
         if slow or member.fresh or member.commits + 1 == STEADY_COMMITS:
             # Its traffic may have become steady, or be so again after a lull.
@@ -267,6 +278,12 @@ def _begin(state: GroupState, member: Member, at: int) -> None:
     member.last_commit = at
     member.commits += 1
     member.moved = member.fresh = False
+
+
+def _told_nothing(state: GroupState, member: Member, gap: int) -> bool:
+    """Whether it lived, busy before, through a silence of `gap` ms that is no barrier and ends a session."""
+    busy = member.idle == 0 and member.commits >= STEADY_COMMITS
+    return busy and gap > member.session_timeout and member.last_commit > max(state.cst, state.resumed_at - 1)
 
 
 def _idle(state: GroupState, member: Member) -> None:

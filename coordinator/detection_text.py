@@ -106,8 +106,9 @@ less than usual might tell a stall from a kill, but of offsets only whether they
 
 <PRIORS>
 Silence means most for members that were SEEN to commit unchanged offsets: twice at least and in one commit of
-ten, or ten times, without those that end a generation (or whose family was seen to, in this group, since it
-was empty). For others it may only mean that there was nothing to commit: that is given a probability, 5 % for
+ten, or ten times, without those that end a generation (or whose family was seen to, by a member that is still
+there; but not one that has committed ten times, never unchanged, and lived through a silence longer than its
+session). For others it may only mean that there was nothing to commit: that is given a probability, 5 % for
 a member with steady traffic of its own, 15 % where only its siblings had and went on, 40 % where it never
 committed in the generation, and mixed into every explanation. A long silence that fits no window proves
 nothing. Without any such traffic no timeout is claimed above one half, and no leave above 0.55 after a

@@ -34,7 +34,8 @@ class Member(msgspec.Struct, array_like=True, gc=False):
     committed offset (-1 unknown) of each of these partitions in the same order. `moved` and `fresh` describe
     the commit at `last_commit`: whether an offset advanced in it, whether a partition was new to it.
     `stalled_at` is when it last committed after a gap of at least its rebalance timeout, `behind_at` when an
-    epoch-based group's target last went past the epoch that it was at.
+    epoch-based group's target last went past the epoch that it was at. `idle`: how many of its commits moved
+    nothing, -1 for one that lived through a silence that would have ended its session.
     """
 
     member_id: str

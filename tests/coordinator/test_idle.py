@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.commits import commits_when_idle
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.settings import DetectionSettings
@@ -67,6 +68,74 @@ def test_one_commit_in_ten_or_ten_of_them_that_move_nothing_are_the_trait(
         topic.commit(1_000 * (moved + again + 1), {0: 100 + max(moved - 1, 0)})
     topic.commit(1_000 * (moved + unmoved + 5), {0: 10_000})
     assert idle(topic) == {"a-1": trait}
+
+
+ROLLED = [Client(f"{name}-1", (2 * i, 2 * i + 1), host=f"/10.0.1.{i}") for i, name in enumerate("klm")]
+
+
+def rolled() -> Topic:
+    """Members that commit when idle are replaced, one by one, by those that commit what they processed."""
+    topic = Topic()
+    old = [Client(f"old-{i}", (2 * i, 2 * i + 1), host=f"/10.0.0.{i}") for i in range(3)]
+    topic.generation(0, 1, old)
+    for index, one in enumerate(old):
+        topic.commits(1_000 + 200 * index, 20_000, one)
+    for number in range(1, 4):
+        topic.generation(20_000 + 1_000 * number, number + 1, [*ROLLED[:number], *old[number:]])
+    return topic
+
+
+def test_a_lull_holds_no_barrier_once_those_that_commit_when_idle_are_gone() -> None:
+    """K had nothing to commit for longer than P, and M closed: nobody had waited for M."""
+    topic = rolled()
+    for one, end in zip(ROLLED, (40_000, 51_500, 50_400), strict=True):
+        topic.commits(24_000 + 100 * one.partitions[0], end, one, moving=3)
+    topic.generation(52_000, 5, ROLLED[:2])
+    found = findings(topic.sorted())
+    last = [one for one in found if one.kind is Kind.REBALANCE][-1]
+    assert [entry.cause for entry in last.causes] == [Cause.MEMBER_LEFT]
+    assert last.join_ms_min == 0
+    silent = [
+        one.details["basis"] for one in found if one.kind is Kind.MEMBER_SILENT and one.phase == "opened"
+    ]
+    assert "idle" not in silent
+
+
+def test_a_family_keeps_its_trait_while_a_member_is_there_that_proves_it() -> None:
+    topic = Topic()
+    topic.generation(0, 1, [A, B])
+    topic.commits(500, 20_500, A)
+    topic.commits(700, 20_700, B)
+    topic = topic.sorted()
+    topic.generation(21_000, 2, [A, Client("new", (2,))])
+    assert idle(topic) == {"a-1": True, "new": True}
+    topic.generation(22_000, 3, [Client("other", (0,)), Client("new", (2,))])
+    assert idle(topic) == {"other": False, "new": False}
+
+
+@pytest.mark.parametrize(
+    ("commits", "lull", "trait"), [(20, 7_000, False), (20, 5_000, True), (5, 7_000, True)]
+)
+def test_a_lull_longer_than_its_session_tells_that_a_busy_member_does_not_commit_when_idle(
+    commits: int, lull: int, *, trait: bool
+) -> None:
+    """Though others of its family do, in the same group: the trait is theirs alone."""
+    topic = Topic()
+    topic.generation(0, 1, [A, B])
+    end = 1_000 * commits
+    topic.commits(1_000, end, A, moving=1)
+    topic.commit(end + lull, {0: 10_000})
+    topic.commits(500, end + lull, B)
+    assert idle(topic.sorted()) == {"a-1": trait, "b-1": True}
+
+
+def test_a_silence_of_the_whole_group_tells_nothing_of_who_commits_when_idle() -> None:
+    topic = Topic()
+    topic.generation(0, 1, [A, B])
+    for start in (0, 60_000):
+        topic.commits(start + 1_000, start + 20_000, A, moving=1)
+        topic.commits(start + 1_500, start + 20_500, B)
+    assert idle(topic.sorted()) == {"a-1": True, "b-1": True}
 
 
 def test_what_a_family_did_before_the_group_was_empty_is_forgotten() -> None:
