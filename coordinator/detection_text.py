@@ -227,11 +227,11 @@ has a newer one all the time. Named are those that are late by more than the lon
 
 Counted in a sliding window: losing a member that itself came after the first loss of the window; losing one
 that is to blame (it stopped polling, missed a deadline of a barrier, or its client expired on this host for
-the third time within an hour); a rebalance among the same members; and failed generations. Losing and
-replacing older members counts otherwise only for a client that lost a new member twice. An empty generation
-counts where it lost a new member without a goodbye; with goodbyes alone it ends what was noted: a job that
-runs again and again is none, but for one that three times in a row ends within 30 s, and begins again within
-15.
+the third time within an hour, each time one that came after the time before); a rebalance among the same
+members; and failed generations. Losing and replacing older members counts otherwise only for a client that
+lost a new member twice. An empty generation counts where it lost a new member without a goodbye; with
+goodbyes alone it ends what was noted: a job that runs again and again is none, but for one that three times
+in a row ends within 30 s, and begins again within 15.
 A group storms at `storm_threshold`; or, by the probe, when seen rebalancing in half of the looks of two
 minutes that its coordinator answered, in three separate runs, but for barriers that ended in a generation
 that does not count. It is over once nothing has counted for `storm_quiet_ms`, whatever else goes on, unless

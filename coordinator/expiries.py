@@ -1,9 +1,10 @@
 """Members that are to blame for a rebalance: they stopped polling, missed a deadline, or keep expiring.
 
-Who expires is told by its client and host. Once is a crash, or a deployment that does not let its members say
-goodbye, and so is the next one. From the third time within an hour on it is a crash loop, however slow: of a
-group with many members each has its turn only now and then. Clients that never say goodbye do not count, for
-a planned stop of theirs looks the same.
+Who expires is told by its client and host; where several processes share these, an expired member is of the
+process that expired before it came, if there is one. Once is a crash, or a deployment that does not let its
+members say goodbye, and so is the next one. From the third time within an hour on it is a crash loop, however
+slow: of a group with many members each has its turn only now and then. Clients that never say goodbye do not
+count, for a planned stop of theirs looks the same.
 """
 
 from __future__ import annotations
@@ -45,13 +46,25 @@ def _again(storm: StormState, left: Iterable[Member], causes: Sequence[CauseEntr
         for entry in causes
         if entry.cause is Cause.SESSION_TIMEOUT and entry.confidence >= MAJORITY
     }
-    expired = [
-        f"{member.client_id} {member.host}"
-        for member in left
-        if member.member_id in sure and FAMILIES[member.family].says_goodbye
-    ]
-    if not expired:
-        return False
-    recent = recurrence.noted(storm.expired, expired, at, WINDOW_MS, AGAIN)
-    storm.expired = dict(list(recent.items())[-_CLIENTS_KEPT:])
-    return any(len(storm.expired.get(name, ())) >= AGAIN for name in expired)
+    again = False
+    for member in left:
+        if member.member_id in sure and FAMILIES[member.family].says_goodbye:
+            name = _process(storm, member, at)
+            recent = recurrence.noted(storm.expired, [name], at, WINDOW_MS, AGAIN)
+            storm.expired = dict(list(recent.items())[-_CLIENTS_KEPT:])
+            again |= len(storm.expired[name]) >= AGAIN
+    return again
+
+
+def _process(storm: StormState, member: Member, at: int) -> str:
+    """Name the process that was this member, which expired by `at` (ms), as state knows it.
+
+    In epoch-based groups it may be back as another member up to a session before the old one has expired.
+    """
+    name = f"{member.client_id} {member.host}"
+    ends = {one: times[-1] for one, times in storm.expired.items() if f"{one} ".startswith(f"{name} ")}
+    for came in (member.joined_at, member.joined_at + member.session_timeout):
+        before = [one for one, end in ends.items() if end <= min(came, at - 1)]
+        if before:
+            return max(before, key=lambda one: ends[one])
+    return f"{name} {member.member_id}" if name in storm.expired else name
