@@ -117,7 +117,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         Kind.OFFSETS_EXPIRING,
         "derived",
-        "empty since, plus the retention, less a day; of a topic that nobody subscribes to, its last commit",
+        "empty since, plus the retention, less a day; of a topic that nobody subscribes to, and of a group "
+        "that never had members, its last commit",
         "retention is read from the broker where that is allowed, else the configured one; topics of "
         "epoch-based groups are not followed",
     ),

@@ -163,9 +163,8 @@ class ShardCoordinator:
                 vacancy.note_orphan(self.state, row.group, row.commit_ts)
             return []
         if not group.members or group.group_type not in _COMMITTING:
-            group.last_commit = max(group.last_commit, row.commit_ts)
-            group.reset_at = max(group.reset_at, row.commit_ts)
-            return []
+            scene = self._scene(row.group, row.first_offset, row.record_ts, history=history)
+            return told(vacancy.on_commit(group, scene, row.commit_ts))
         partitions, offsets = rows.run_parts(row)
         if group.names and topic_names.unsettled(group):
             listed = rows.listed_partitions(partitions)

@@ -47,11 +47,25 @@ def kept_until(state: GroupState, settings: DetectionSettings) -> int:
 
     A classic group's retention runs from the moment it became empty, whatever is committed to it after that
     (KIP-211); that of epoch-based groups from each commit, so one that had long had nothing to commit loses
-    its offsets as soon as its last member goes.
+    its offsets as soon as its last member goes. So does that of a group which never had a member: it has no
+    protocol type, and who commits to it assigns itself its partitions.
     """
-    from_commits = state.group_type != "classic" and state.last_commit >= 0
-    since = state.last_commit if from_commits else state.cst
+    since = state.last_commit if _keeps_commits(state) and state.last_commit >= 0 else state.cst
     return since + settings.offsets_retention_ms
+
+
+def on_commit(state: GroupState, scene: Scene, at: int) -> list[Finding]:
+    """Take a commit at `at` (ms) to a group without members; it may keep its offsets for longer."""
+    if state.last_commit < 0 or state.expiring_id:
+        # From now on it has offsets that expire, or such as expire later.
+        state.wake = 0
+    state.last_commit, state.reset_at = max(state.last_commit, at), max(state.reset_at, at)
+    return resolve_expiring(state, scene, "withdrawn") if _keeps_commits(state) else []
+
+
+def _keeps_commits(state: GroupState) -> bool:
+    """Whether each offset is kept for the retention from its commit on."""
+    return state.group_type != "classic" or not state.protocol_type
 
 
 def retired(state: GroupState, settings: DetectionSettings, now: int) -> bool:

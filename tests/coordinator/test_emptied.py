@@ -1,13 +1,15 @@
 """What a group has open while it is empty, and when that ends."""
 
 from dataclasses import replace
+from struct import pack
 
 import pytest
 
 from rebalance_monitor.coordinator.kinds import Kind, Severity
+from rebalance_monitor.coordinator.outputs import FindingOut
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from tests.coordinator.epochs import SETTINGS, A, B, C, Epochs
-from tests.coordinator.timeline import T0, Client, Topic, findings, of
+from tests.coordinator.timeline import T0, Client, Topic, findings, of, outputs, text
 
 KEPT = replace(SETTINGS, offsets_retention_ms=100_000, offsets_expiring_ms=50_000)
 
@@ -114,3 +116,38 @@ def test_who_should_always_be_there_and_is_not_is_told_however_history_is_cut(cu
     told = findings(topic, DetectionSettings(always_on=("g",)), until=5_000, history=cut)
     live = [one for one in of(told, Kind.GROUP_EMPTY) if not one.history]
     assert [one.severity for one in live] == [Severity.CRITICAL]
+
+
+HOUR = 3_600_000
+WEEK = DetectionSettings(offsets_retention_ms=7 * 24 * HOUR, offsets_expiring_ms=24 * HOUR)
+
+
+def simple(*hours: int) -> Topic:
+    """A group that never had a member, to which somebody commits at these hours."""
+    topic = Topic()
+    value = pack(">h", 3) + text("") + pack(">i", 0) + text(None) * 2 + pack(">qi", T0, 0)
+    topic.record(0, b"\0\2" + text("g"), value)
+    for hour in hours:
+        topic.commit(hour * HOUR, {0: hour})
+    return topic
+
+
+def expiring(topic: Topic, hours: int) -> list[tuple[str | None, int, int]]:
+    """Phase, when it was told and what was told to end, both in hours."""
+    last = topic.rows[-1].record_ts
+    said = outputs(topic, WEEK, until=T0 + hours * HOUR - last, clock=HOUR)
+    told = of([one.finding for one in said if isinstance(one, FindingOut)], Kind.OFFSETS_EXPIRING)
+    ends = [int(one.details.get("expires_at", T0)) for one in told]
+    return [
+        (one.phase, (one.at - T0) // HOUR, (end - T0) // HOUR) for one, end in zip(told, ends, strict=True)
+    ]
+
+
+def test_offsets_of_one_that_assigns_itself_its_partitions_are_kept_from_each_commit_on() -> None:
+    assert not expiring(simple(*range(1, 20 * 24, 24)), 20 * 24)
+    assert expiring(simple(5), 8 * 24) == [("opened", 5 + 6 * 24, 5 + 7 * 24)]
+
+
+def test_a_commit_of_one_that_assigns_itself_its_partitions_ends_what_was_said_of_its_offsets() -> None:
+    told = expiring(simple(5, 155), 13 * 24)
+    assert told == [("opened", 149, 173), ("resolved", 155, 0), ("opened", 299, 323)]
