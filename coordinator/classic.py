@@ -173,7 +173,9 @@ def _beside(
 def _emptied(before: GroupState, state: GroupState, scene: Scene) -> list[Finding]:
     """Report that the last member went; the record's time is exact because nobody was left to wait for."""
     if not before.members:
-        return [] if scene.history else vacancy.stands_empty(state, scene)
+        # Whoever came and went before its first assignment has begun the retention anew.
+        withdrawn = vacancy.resolve_expiring(state, scene, "withdrawn")
+        return withdrawn + ([] if scene.history else vacancy.stands_empty(state, scene))
     change = membership.compare(before.members, [])
     gone = reasons.departures(before, change, state.cst, max(0, state.generation - before.generation - 1))
     causes = ranked([cause for departure in gone for cause in departure.causes])

@@ -151,3 +151,14 @@ def test_offsets_of_one_that_assigns_itself_its_partitions_are_kept_from_each_co
 def test_a_commit_of_one_that_assigns_itself_its_partitions_ends_what_was_said_of_its_offsets() -> None:
     told = expiring(simple(5, 155), 13 * 24)
     assert told == [("opened", 149, 173), ("resolved", 155, 0), ("opened", 299, 323)]
+
+
+def test_a_start_that_fails_begins_the_retention_of_an_empty_group_anew() -> None:
+    """Its member died before its first assignment: another record without members is all that it left."""
+    topic = Topic()
+    topic.generation(0, 1, [Client("a-1", (0,))])
+    topic.commit(1_000, {0: 5})
+    topic.generation(60_000, 2, [])
+    topic.generation(146 * HOUR, 4, [])
+    told = expiring(topic, 14 * 24)
+    assert told == [("opened", 144, 168), ("resolved", 146, 0), ("opened", 290, 314)]
