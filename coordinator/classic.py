@@ -119,14 +119,25 @@ def _gap(before: GroupState, state: GroupState, scene: Scene) -> list[Finding]:
     state.holes += not state.members
     beginning = not before.members and not before.holes
     at_start = count <= _MAX_AT_START and (beginning or scene.ts - before.started_at <= restarts.START_MS)
+    usual = at_start or (count <= _MAX_AT_START and _only_grew(before, state))
     since = scene.ts - scene.settings.storm_window_ms
     recent = [at for at in before.failed if at > since][-_MAX_FAILED:]
-    repeated = not at_start and len(recent) + 1 >= scene.settings.failed_repeated
+    repeated = not usual and len(recent) + 1 >= scene.settings.failed_repeated
     found = report.failed(state, before, scene, count, at_start=at_start, repeated=repeated)
-    if at_start:
+    if usual:
         return [found]
     state.failed = [*recent, scene.ts]
     return [found, *storms.note_failed(state, scene, count, scene.ts)]
+
+
+def _only_grew(before: GroupState, state: GroupState) -> bool:
+    """Whether members came and none went: each that comes before the sync of others makes theirs fail.
+
+    Unless the record had grown too large to be stored.
+    """
+    change = membership.compare(before.members, state.members)
+    grew = before.members and change.joined
+    return bool(grew) and not (change.left or change.replaced or before.large_id)
 
 
 def _is_new(before: GroupState, state: GroupState, scene: Scene) -> bool:

@@ -49,10 +49,12 @@ were both read live counts rebalances that never produced an assignment. A hole 
 tombstone or a change of group type says nothing, nor does one in what was written while the monitor was away
 for more than two minutes, if an offset is missing there: compaction may have been first (the one rule that
 depends on when records were read). At a group's start holes are normal, and marked (`at_start`) up to three,
-but not once more while it is empty. Where the shard was read from its beginning a group not known is a new
-one, so numbers missing before its first record failed at its start: the Scala coordinator writes no other
-trace. After a failover an unsynced number is used again, and a failure leaves no hole. A group whose record
-neared max.message.bytes likely could not store its assignment (`assignment_not_stored`).
+but not once more while it is empty. Nor do up to three count (as repeated, or towards a storm) where members
+came and none went: each that comes before the others have synced makes theirs fail. Where the shard was read
+from its beginning a group not known is a new one, so numbers missing before its first record failed at its
+start: the Scala coordinator writes no other trace. After a failover an unsynced number is used again, and a
+failure leaves no hole. A group whose record neared max.message.bytes likely could not store its assignment
+(`assignment_not_stored`).
 
 Java's members say with their subscription which generation they believe to be in. Where such a member rejoins
 under its old id and without one, its coordinator no longer knew the generation that it had begun: it was

@@ -3,11 +3,12 @@
 import pytest
 
 from rebalance_monitor.coordinator.causes import Cause
+from rebalance_monitor.coordinator.findings import Finding
 from rebalance_monitor.coordinator.kinds import Kind, Severity
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from tests.coordinator.classic import A, B, causes
 from tests.coordinator.epochs import Epochs
-from tests.coordinator.timeline import Topic, findings, in_batches, of
+from tests.coordinator.timeline import Client, Topic, findings, in_batches, of
 
 
 def test_a_hole_between_two_live_generations_is_a_failed_rebalance() -> None:
@@ -44,6 +45,41 @@ def test_failures_that_lie_further_apart_than_the_window_are_none_that_repeat() 
         topic.generation(number * 10 * day, 1 + 2 * number, [A, B])
     told = of(in_batches(topic, []), Kind.REBALANCE_FAILED)
     assert [one.severity for one in told] == [Severity.INFO] * 3
+
+
+def grown(step: int, hole: int, settings: DetectionSettings | None = None) -> list[Finding]:
+    """A group of an hour grows by `step` members every five seconds; each third time generations fail."""
+    members = [Client(f"m-{number}", (number,), f"consumer-g-{number}") for number in range(20 + 15 * step)]
+    topic, generation = Topic(), 1
+    topic.generation(0, 1, members[:20])
+    for number in range(15):
+        generation += 1 if number % 3 else 1 + hole
+        topic.generation(3_600_000 + 5_000 * number, generation, members[: 20 + step * (number + 1)])
+    return findings(topic, settings, until=1_000)
+
+
+def test_a_scale_out_whose_newcomers_come_before_others_have_synced_is_no_storm() -> None:
+    found = grown(4, 1)
+    assert not of(found, Kind.STORM)
+    assert [one.severity for one in of(found, Kind.REBALANCE_FAILED)] == [Severity.INFO] * 5
+
+
+def test_starts_of_an_empty_group_that_fail_before_one_succeeds_are_no_scale_out() -> None:
+    topic = Topic()
+    topic.generation(0, 1, [A, B])
+    for number, members in enumerate([[], [], [], [A, B]]):
+        topic.generation(3_600_000 + 40_000 * number, 2 + 2 * number, members)
+    told = of(findings(topic), Kind.REBALANCE_FAILED)
+    assert [one.severity for one in told] == [Severity.INFO, Severity.INFO, Severity.WARNING]
+
+
+@pytest.mark.parametrize(("step", "hole", "limit"), [(0, 1, 10**6), (4, 4, 10**6), (4, 1, 100)])
+def test_generations_that_fail_count_where_nobody_came_or_too_many_did_or_none_can_be_stored(
+    step: int, hole: int, limit: int
+) -> None:
+    found = grown(step, hole, DetectionSettings(max_message_bytes=limit))
+    assert of(found, Kind.STORM)
+    assert Severity.WARNING in {one.severity for one in of(found, Kind.REBALANCE_FAILED)}
 
 
 @pytest.mark.parametrize("between", ["history", "tombstone"])
