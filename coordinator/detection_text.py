@@ -251,7 +251,9 @@ generations that failed are nobody's.
 ## The end of a group
 
 A tombstone is `group_migrated` where the next record is the other protocol's and of the same write, else
-`group_removed`: by an administrator when it came before the offsets could expire; share groups never do. What
+`group_removed`: by an administrator when it came before the offsets could expire; share groups never do. But
+where an offset of the empty group was removed within the ten minutes before, and not by the same write, its
+topic was rather deleted, and the next sweep took the group without offsets (`group_expired`, 0.7). What
 a group has open ends with its state, also where that is dropped without a tombstone; but that it is empty
 goes on over a migration, which a client begins that may never become a member. What comes first after a
 migration is the migration's, and so is the rebalance among the same members by which the coordinator ends a

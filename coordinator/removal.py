@@ -92,6 +92,14 @@ def _causes(state: GroupState, scene: Scene, empty_ms: int) -> tuple[CauseEntry,
         why += f" from the last commit on, {seconds(scene.ts - state.last_commit)} before"
     if scene.ts >= vacancy.kept_until(state, scene.settings) - _SWEEP_MS:
         return (CauseEntry(Cause.GROUP_EXPIRED, 0.9, why),)
+    bare_ms = scene.ts - state.dropped_at
+    if state.dropped_at > state.last_commit and 0 < bare_ms <= _SWEEP_MS + CLOSES_AFTER_MS:
+        # An administrator's deletion takes both in one write.
+        why += (
+            f"; offsets of it had gone {seconds(bare_ms)} before, as those of a deleted topic do at once, and"
+        )
+        why += " a group without offsets goes at the next sweep"
+        return (CauseEntry(Cause.GROUP_EXPIRED, 0.7, why), CauseEntry(Cause.GROUP_DELETED_BY_ADMIN, 0.2, why))
     if state.last_commit >= 0:
         return (CauseEntry(Cause.GROUP_DELETED_BY_ADMIN, 0.8, why),)
     no_offsets = why + "; no commit of it was seen, and a group without offsets goes at the next sweep"

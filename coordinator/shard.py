@@ -205,10 +205,10 @@ class ShardCoordinator:
 
     def _on_tombstone(self, row: Row, key: bytes, *, history: bool) -> list[Output]:
         group = self.state.groups.get(row.group)
-        if group is None or not group.unsubscribed:
+        if group is None:
             return []
         scene = self._scene(row.group, row.first_offset, row.record_ts, history=history)
-        return told(unsubscribed.on_tombstone(group, scene, decode_record(key, None).key))
+        return told(unsubscribed.on_tombstone(group, scene, key))
 
     def _on_classic(self, row: Row, found: Decoded, scene: Scene, size: int) -> list[Output]:
         if not isinstance(found.value, GroupMetadataValue):

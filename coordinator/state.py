@@ -117,6 +117,7 @@ class GroupState(msgspec.Struct, array_like=True, gc=False):
     `resumed_at`: when a member committed after the whole group had been silent for longer than any of its
     deadlines. `stands_empty`: that it is empty was told live. `takeovers`: instance id -> when others
     lately took its place. `unread_at`: from when on records of it may have been cleaned away unread.
+    `dropped_at`: when an offset of it was last removed while it had no members.
     """
 
     group_type: str = ""
@@ -177,6 +178,7 @@ class GroupState(msgspec.Struct, array_like=True, gc=False):
     takeovers: dict[str, list[int]] = msgspec.field(default_factory=dict)
     uncounted: int = 0
     unread_at: int = -1
+    dropped_at: int = -1
 
 
 @dataclass(slots=True)

@@ -17,6 +17,7 @@ from rebalance_monitor.coordinator.findings import deadline_anchor
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.state import NEVER
 from rebalance_monitor.coordinator.transitions import Status
+from rebalance_monitor.decoders import decode_record
 
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings import Finding
@@ -52,9 +53,13 @@ def forget(state: GroupState, scene: Scene, topic: str, resolution: str) -> list
     return [replace(found, resolution=resolution)]
 
 
-def on_tombstone(state: GroupState, scene: Scene, key: object) -> list[Finding]:
-    """Take an offset that is gone: it matters only where its expiry was told, or would be."""
-    return forget(state, scene, str(getattr(key, "topic", "")), "expired")
+def on_tombstone(state: GroupState, scene: Scene, key: bytes) -> list[Finding]:
+    """Take an offset that is gone: it matters where its expiry is told, or will be, or if nobody is there."""
+    if not state.members:
+        state.dropped_at = scene.ts
+    if not state.unsubscribed:
+        return []
+    return forget(state, scene, str(getattr(decode_record(key, None).key, "topic", "")), "expired")
 
 
 def close(state: GroupState, scene: Scene, resolution: str) -> list[Finding]:

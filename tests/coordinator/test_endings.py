@@ -1,5 +1,7 @@
 """Classic groups that are empty, removed or migrated: each is told, and what the group had open ends."""
 
+from struct import pack
+
 import pytest
 
 from rebalance_monitor.coordinator.causes import Cause
@@ -10,7 +12,7 @@ from rebalance_monitor.coordinator.settings import DetectionSettings
 from tests.coordinator.classic import A, causes
 from tests.coordinator.epochs import A as MEMBER
 from tests.coordinator.epochs import Epochs
-from tests.coordinator.timeline import T0, Client, S, Topic, findings, of, outputs
+from tests.coordinator.timeline import T0, Client, S, Topic, findings, of, outputs, text
 
 
 def test_an_empty_group_opens_and_the_next_generation_resolves_it() -> None:
@@ -44,6 +46,28 @@ def test_a_deleted_group_is_removed_by_an_administrator() -> None:
     assert RemovedOut("g") in out
     found = findings(topic, until=5_000)
     assert causes(of(found, Kind.GROUP_REMOVED)[0]) == {Cause.GROUP_DELETED_BY_ADMIN}
+
+
+@pytest.mark.parametrize(
+    ("dropped", "cause"),
+    [
+        (60_000, Cause.GROUP_EXPIRED),
+        (400_000, Cause.GROUP_DELETED_BY_ADMIN),
+        (9_000, Cause.GROUP_DELETED_BY_ADMIN),
+    ],
+)
+def test_a_group_whose_offsets_went_before_it_lost_its_topic(dropped: int, cause: Cause) -> None:
+    """Not where they went with it, in one write, nor while it had members and committed."""
+    topic = Topic()
+    topic.generation(0, 1, [A])
+    topic.commits(1_000, 50_000, A)
+    for partition in A.partitions:
+        topic.record(dropped, b"\0\1" + text("g") + text("orders") + pack(">i", partition), None)
+    topic.generation(50_100, 2, [])
+    topic.tombstone(400_000)
+    (removed,) = of(findings(topic.sorted(), until=5_000), Kind.GROUP_REMOVED)
+    assert removed.causes[0].cause is cause
+    assert removed.causes[0].confidence <= 0.8
 
 
 def test_a_tombstone_followed_by_the_new_protocol_in_the_same_write_is_a_migration() -> None:
