@@ -136,7 +136,8 @@ had rejoined, or left. Of the last two members, the one that stopped a rebalance
 ## What a client family changes
 
 The family is recognised by default client id, protocol name and subscription shape; by the pair of
-timeouts where no shape tells otherwise. It is a prior.
+timeouts where no shape tells otherwise. Of default client ids only `consumer-` gives way to a shape, that of
+librdkafka or aiokafka: anybody may choose it. It is a prior.
 
 <FAMILIES>
 Java as cooperative-sticky sends its generation alone, where other clients put their partitions before it.

@@ -150,6 +150,7 @@ _BY_CLIENT_ID = (
     ("connect-", "connect"),
 )
 _PREFIXES = tuple(prefix for prefix, _ in _BY_CLIENT_ID)
+_ANYBODYS = "consumer-"
 _BY_TIMEOUTS = {
     (10_000, 60_000): "sarama",
     (45_000, 60_000): "franz-go",
@@ -169,13 +170,15 @@ def recognise(
         return "connect"
     if protocol == "stream":
         return "streams"
-    if client_id.startswith(_PREFIXES):
+    shaped = _by_subscription(sub, protocol, same=session == rebalance)
+    # Anybody may call a client a consumer. Java's before 2.4 send what kafka-python does.
+    others = shaped[:1] in {("librdkafka",), ("aiokafka",)}
+    if client_id.startswith(_PREFIXES) and not (others and client_id.startswith(_ANYBODYS)):
         return next(name for prefix, name in _BY_CLIENT_ID if client_id.startswith(prefix))
     if "segmentio/kafka-go" in client_id:
         return "kafka-go"
     if protocol == "RoundRobinAssigner":
         return "kafkajs"
-    shaped = _by_subscription(sub, protocol, same=session == rebalance)
     timed = _BY_TIMEOUTS.get((session, rebalance), "unknown")
     return shaped[0] if shaped and timed not in shaped else timed
 

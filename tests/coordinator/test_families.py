@@ -44,6 +44,22 @@ def test_range_tells_java_by_sending_nothing() -> None:
     assert family("range", joins(b"")) == "librdkafka"
 
 
+@pytest.mark.parametrize("client_id", ["consumer-orders-1", "orders-svc"])
+def test_a_client_that_is_called_a_consumer_is_javas_only_if_it_sends_what_java_does(client_id: str) -> None:
+    def told(session: int, rebalance: int, sent: Subscription) -> str:
+        return recognise(client_id, session, rebalance, "consumer", "range", sent)
+
+    assert told(45_000, 300_000, joins(b"")) == "librdkafka"
+    assert told(10_000, 10_000, joins(b"", version=0)) == "aiokafka"
+    assert told(45_000, 300_000, joins(None)) == "java"
+    old = told(10_000, 300_000, joins(b"", version=0))
+    assert old == ("java" if client_id.startswith("consumer-") else "kafka-python")
+
+
+def test_a_default_client_id_of_another_client_wins_over_the_shape() -> None:
+    assert recognise("rdkafka-1", 45_000, 300_000, "consumer", "range", joins(None)) == "librdkafka"
+
+
 # Pairs of session and rebalance timeout that are some client's defaults, and may be anybody's choice.
 DEFAULTS = {"sarama": (10_000, 60_000), "franz-go": (45_000, 60_000), "kafkajs": (30_000, 60_000)}
 
