@@ -260,7 +260,7 @@ def _begin(state: GroupState, member: Member, at: int) -> None:
         change = (gap - cadence) // _SMOOTHING
         if gap >= member.rebalance_timeout > 0:
             member.stalled_at = at
-        if _told_nothing(state, member, gap):
+        if gap > member.session_timeout and _told_nothing(state, member):
             member.idle = _TOLD_NOTHING
         slow = max(gap, cadence) > member.session_timeout // 2
         if slow or member.fresh or member.commits + 1 == STEADY_COMMITS:
@@ -280,10 +280,10 @@ def _begin(state: GroupState, member: Member, at: int) -> None:
     member.moved = member.fresh = False
 
 
-def _told_nothing(state: GroupState, member: Member, gap: int) -> bool:
-    """Whether it lived, busy before, through a silence of `gap` ms that is no barrier and ends a session."""
+def _told_nothing(state: GroupState, member: Member) -> bool:
+    """Whether it lived, busy before, through a silence that was no barrier, nor one of the whole group."""
     busy = member.idle == 0 and member.commits >= STEADY_COMMITS
-    return busy and gap > member.session_timeout and member.last_commit > max(state.cst, state.resumed_at - 1)
+    return busy and member.last_commit > max(state.cst, state.resumed_at - 1)
 
 
 def _idle(state: GroupState, member: Member) -> None:

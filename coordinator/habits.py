@@ -90,7 +90,8 @@ def rejoined(state: GroupState, kept: list[Member], cst: int, *, alone: bool = F
     if not found:
         return None
     if alone:
-        found += _stopped(state, [m for m in kept if m not in [told for _, told in found]])
+        known = {told.member_id for _, told in found}
+        found += _stopped(state, [m for m in kept if m.member_id not in known])
     times = [min(when, cst) for when, _ in found]
     # librdkafka's cooperative members commit on while they wait.
     waits = state.protocol in membership.COOPERATIVE and any(m.family == "librdkafka" for _, m in found)
