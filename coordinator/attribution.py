@@ -19,7 +19,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator import overdue
+from rebalance_monitor.coordinator import overdue, transactional
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.censored import CAP_FITTING, CLOSES, censored
 from rebalance_monitor.coordinator.measured import Silence, Stall
@@ -207,7 +207,7 @@ def _cap(seen: Silence) -> float:
     ):
         # It says no goodbye, and a breach takes longer: however rarely it commits, nothing else is left.
         return _CAP_NOTHING_ELSE
-    return 1.0 if seen.means else _CAP_WITHOUT_MEANING
+    return transactional.cap(seen) if seen.means else _CAP_WITHOUT_MEANING
 
 
 def _in_time(seen: Silence) -> bool:
@@ -231,7 +231,7 @@ def _expiry(seen: Silence, due: int, early: int) -> float:
     spread = max(seen.cadence, CLOSE_MS)
     usual = arrival(seen, late, spread + early) if early else _last_sign(seen, late, spread)
     if seen.committed:
-        return usual
+        return usual if early else transactional.mixed(seen, usual, late, spread)
     # Its session began as the generation did, and its end may be what the barrier waited for.
     return _AT_ONCE * trapezoid(late, SLACK_MS, SLACK_MS) + (1 - _AT_ONCE) * usual
 

@@ -100,6 +100,19 @@ def test_of_one_without_traffic_no_long_silence_says_that_it_left(
     assert found.get(Cause.MEMBER_LEFT, 0) < 0.6
 
 
+@pytest.mark.parametrize("after", [42_500, 44_000, 44_900])
+def test_one_that_may_commit_within_transactions_expires_up_to_a_heartbeat_before_its_session(
+    after: int,
+) -> None:
+    cause, share = attribute(silence(after, cadence=1_000))[0]
+    assert cause is Cause.SESSION_TIMEOUT
+    assert share == 0.55
+    streams = attribute(silence(after, cadence=100, goodbye=False, quiet=0.05))
+    assert streams[0][0] is Cause.SESSION_TIMEOUT
+    assert streams[0][1] > 0.9
+    assert Cause.SESSION_TIMEOUT not in dict(attribute(silence(after - 6_000, cadence=1_000)))
+
+
 def test_a_static_member_expires_after_a_crash_and_after_a_stall() -> None:
     assert attribute(silence(46_000, static=True))[0][0] is Cause.STATIC_MEMBER_EXPIRED
     assert attribute(silence(345_000, static=True))[0][0] is Cause.POLL_INTERVAL_EXCEEDED
