@@ -199,12 +199,8 @@ def _cap(seen: Silence) -> float:
         return _CAP_SILENT if stalled else _CAP_UNSYNCED
     if seen.stall is Stall.LIKELY:
         return _CAP_STALL
-    if (
-        not seen.means
-        and not seen.goodbye
-        and not seen.static
-        and seen.session <= seen.silence < seen.rebalance
-    ):
+    lasted = seen.session <= seen.silence < seen.rebalance
+    if lasted and not (seen.means or seen.goodbye or seen.static):
         # It says no goodbye, and a breach takes longer: however rarely it commits, nothing else is left.
         return _CAP_NOTHING_ELSE
     return transactional.cap(seen) if seen.means else _CAP_WITHOUT_MEANING
