@@ -18,14 +18,22 @@ import click
 
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.lab.broker import DEFAULT_VERSION
-from rebalance_monitor.lab.campaign import CORE_FAMILIES, Campaign, core_jobs, keep_going, plan
+from rebalance_monitor.lab.campaign import (
+    CORE_FAMILIES,
+    FIRST_SEED,
+    Campaign,
+    core_jobs,
+    judge_again,
+    keep_going,
+    plan,
+)
 from rebalance_monitor.lab.job import Job
 from rebalance_monitor.lab.origin import origin
 from rebalance_monitor.lab.report import DEVELOPED_ON, Scored, page
 from rebalance_monitor.lab.results import LIVE, REPLAY, Result, identity, keep, kept, pooled, result_of
 from rebalance_monitor.lab.score import unmatched
 from rebalance_monitor.lab.suite import MAX_PYTHONS, broker_for, clusters_for, jobs_for, run_suite
-from rebalance_monitor.lab.suitefolder import read_suite
+from rebalance_monitor.lab.suitefolder import ABOUT, read_suite
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,7 +80,12 @@ def run(
 @click.option("--pace", default=1.0, show_default=True, help="Stretches all times; 7.5 is Kafka's defaults.")
 @click.option("--clients", default=MAX_PYTHONS, show_default=True, help="So many client processes at once.")
 @click.option("--kafka-version", default=DEFAULT_VERSION, show_default=True)
-@click.option("--seed", default=1, show_default=True, help="Varies timings and time-outs; 0 leaves them.")
+@click.option(
+    "--seed",
+    default=None,
+    type=int,
+    help=f"Varies timings and time-outs; 0 leaves them.  [default: 1; with --full the first is {FIRST_SEED}]",
+)
 @click.option("--family", "families", multiple=True, default=CORE_FAMILIES, show_default=True)
 @click.option("--scenario", "chosen", multiple=True, help="Only these, of all there are.")
 @click.option(
@@ -93,6 +106,9 @@ def run(
 @click.option("--write", type=click.Path(path_type=Path), help="Write the page here as well.")
 @click.option("--note", "notes", multiple=True, help="Say this on the page as well.")
 @click.option("--full", is_flag=True, help="Every part of the plan, until each cell holds enough truths.")
+@click.option(
+    "--again", is_flag=True, help="With --full: judge what was kept anew, by the suites that are still there."
+)
 @click.option(
     "--hours", default=12.0, show_default=True, help="With --full: start nothing new after so long."
 )
@@ -142,7 +158,7 @@ def _folders(options: dict[str, Any]) -> Sequence[Path]:
         return tuple(options["folders"])
     families, chosen = options["families"], options["chosen"]
     jobs = jobs_for(chosen, families) if chosen else core_jobs(families)
-    version, seed = options["kafka_version"], options["seed"]
+    version, seed = options["kafka_version"], 1 if options["seed"] is None else options["seed"]
     folder = options["folder"] / f"{version}-seed{seed}-{int(time.time())}"
     how = {name: options[name] for name in ("live", "pace", "clients")}
     return run(jobs, folder, version, seed, **how)
@@ -150,7 +166,7 @@ def _folders(options: dict[str, Any]) -> Sequence[Path]:
 
 def _results(folder: Path) -> list[Result]:
     """Score a suite, or read what was kept."""
-    if (folder / "suite.json").exists():
+    if (folder / ABOUT).exists():
         return [result_of(read_suite(folder))]
     results = _kept(folder)
     if not results:
@@ -169,9 +185,12 @@ def _kept(folder: Path) -> list[Result]:
 
 def _campaign(options: dict[str, Any]) -> list[Result]:
     suites = options["folder"].with_name("accuracy-full")
-    campaign = Campaign(suites, options["kept"] or suites / "results", options["hours"], options["seed"])
+    seed = FIRST_SEED if options["seed"] is None else options["seed"]
+    campaign = Campaign(suites, options["kept"] or suites / "results", options["hours"], seed)
     options["folders"] = [campaign.results]
     try:
+        if options["again"]:
+            judge_again(campaign)
         return keep_going(campaign, plan(), run)
     except ConfigError as error:
         raise click.ClickException(str(error)) from error

@@ -1,12 +1,13 @@
 """What the detection is held to, and where each bar stands: the first table of the accuracy page.
 
 A bar has cells: client libraries whose silences mean the same. A cell says something from `ENOUGH` truths on.
-What a cell is held to are the point estimates; their intervals stand beside them.
+What a cell is held to are the point estimates; their intervals stand beside them. With fewer truths a cell is
+missed where even the upper end of an interval is below the bar.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -15,12 +16,12 @@ from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.lab.families import FAMILIES, IDLE, plain
 from rebalance_monitor.lab.score import together
-from rebalance_monitor.lab.statistics import percentile, share
+from rebalance_monitor.lab.statistics import percentile, share, wilson
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from rebalance_monitor.lab.report import Scored
+    from rebalance_monitor.lab.report import Scored, Tallies
     from rebalance_monitor.lab.score import Band, Tally
 
 ENOUGH = 60
@@ -30,8 +31,13 @@ DELAY_S = 2.5
 GRACE_S = DetectionSettings().grace_ms / 1000
 
 SESSION, POLL = f"cause:{Cause.SESSION_TIMEOUT}", f"cause:{Cause.POLL_INTERVAL_EXCEEDED}"
-JAVA = tuple(name for name in FAMILIES if name in {"java-range", "java-sticky", "java-cooperative"})
+JAVA = ("java-range", "java-sticky", "java-cooperative")
+# With auto-commit these commit when idle, whatever the protocol; aiokafka does so even while it stalls.
+COMMITTING = frozenset({*JAVA, "java-848", "kafka-python"})
 REST = "all others"
+Place = tuple[str, str, str]
+"""Label, family, and kind of limits."""
+
 _FEW = frozenset({"streams", "streams-1071", "java-share", "connect", "connect-sinks", "raw"})
 
 
@@ -74,12 +80,12 @@ def _library(family: str) -> str:
 
 
 def _idle_sessions(family: str) -> str:
-    commits = family.removesuffix(IDLE) in {*JAVA, "kafka-python", "aiokafka"}
+    commits = family.removesuffix(IDLE) in {*COMMITTING, "aiokafka"}
     return _library(family) if commits else ""
 
 
 def _idle_polls(family: str) -> str:
-    return _library(family) if family.removesuffix(IDLE) in {*JAVA, "kafka-python"} else ""
+    return _library(family) if family.removesuffix(IDLE) in COMMITTING else ""
 
 
 def _other_sessions(family: str) -> str:
@@ -121,7 +127,7 @@ BARS = (
 )
 
 
-def cells(bar: Bar, tallies: Mapping[tuple[str, str], Tally]) -> dict[str, Tally]:
+def cells(bar: Bar, tallies: Tallies) -> dict[str, Tally]:
     """Give what each cell of a bar has; cells of which nothing is true and nothing was said are left out."""
     parts: dict[str, list[Tally]] = {}
     for (label, family), one in tallies.items():
@@ -130,15 +136,32 @@ def cells(bar: Bar, tallies: Mapping[tuple[str, str], Tally]) -> dict[str, Tally
     return {name: together(parts[name]) for name in sorted(parts, key=lambda name: (name == REST, name))}
 
 
-def poor(tallies: Mapping[tuple[str, str], Tally], enough: int = ENOUGH) -> set[tuple[str, str]]:
-    """Give label and family of what is in a cell with fewer truths than are enough."""
-    found = set()
-    for bar in BARS:
-        few = {name for name, one in cells(bar, tallies).items() if one.facts < enough}
-        found |= {
-            (label, family) for label, family in tallies if label == bar.label and bar.cell(family) in few
-        }
+def poor(scored: Scored, enough: int = ENOUGH) -> set[Place]:
+    """Give what is in a cell with fewer truths than are enough: label, family, and limits ("" for any)."""
+    found = {
+        (label, family, "")
+        for bar in BARS
+        for name, one in cells(bar, scored.tallies).items()
+        for label, family in _of(bar, scored.tallies)
+        if one.facts < enough and bar.cell(family) == name
+    }
+    for kind, tallies in scored.limits.items():
+        for bar in BARS:
+            if any(one.facts < enough for one in _whole(bar, tallies).values()):
+                found |= {(label, family, kind) for label, family in _of(bar, tallies)}
     return found
+
+
+def _of(bar: Bar, tallies: Tallies) -> Iterator[tuple[str, str]]:
+    return ((label, family) for label, family in tallies if label == bar.label and bar.cell(family))
+
+
+def _whole(bar: Bar, tallies: Tallies) -> dict[str, Tally]:
+    """Give all cells of a bar on one of the two limits as one: windows are what is judged there."""
+    if bar.label not in {SESSION, POLL} or not bar.recall:
+        return {}
+    found = cells(bar, tallies)
+    return {"all": together(found.values())} if found else {}
 
 
 def rows(scored: Scored) -> Iterator[Row]:
@@ -147,14 +170,20 @@ def rows(scored: Scored) -> Iterator[Row]:
     for bar in BARS:
         for name, one in cells(bar, tallies).items():
             yield _judged(bar, name, one)
-    yield _healthy(scored.noise, scored.quiet_hours)
-    yield from map(_band, scored.calibration)
+    for kind, of_kind in scored.limits.items():
+        for bar in BARS:
+            for one in _whole(bar, of_kind).values():
+                yield _judged(replace(bar, what=f"{bar.what}, {kind}"), "all", one)
+    yield _healthy(scored.noise, sum(scored.quiet_hours.values()))
+    yield from (_band("how members were lost", band) for band in scored.losses)
+    yield from (_band("what else is said of members", band) for band in scored.others)
     live = [delay for (label, _), one in tallies.items() if label == Kind.REBALANCE for delay in one.delays]
     if live:
-        yield _delay("rebalances, log line to finding, p95", sorted(live), DELAY_S)
+        yield _delay("rebalances, log line to finding written, p95", sorted(live), DELAY_S, scored.written_s)
     after = sorted(delay for one in scored.silences.values() for delay in one.after)
     if after:
-        yield _delay("silences, deadline to finding, p95", after, GRACE_S + DELAY_S)
+        limit = GRACE_S + DELAY_S
+        yield _delay("silences, deadline to finding written, p95", after, limit, scored.written_s)
 
 
 def _healthy(noise: int, hours: float) -> Row:
@@ -170,24 +199,27 @@ def _healthy(noise: int, hours: float) -> Row:
 
 
 def _judged(bar: Bar, name: str, one: Tally) -> Row:
-    good = one.right >= bar.precision * one.claims and one.detected >= bar.recall * one.facts
-    verdict = Verdict.REACHED if good else Verdict.MISSED
+    few = one.facts < ENOUGH
+    shares = (one.right, one.claims, bar.precision), (one.detected, one.facts, bar.recall)
+    missed = any(
+        (wilson(hits, of)[1] if few else hits / (of or 1)) < least for hits, of, least in shares if of
+    )
     return Row(
         bar.what,
         name,
         f"recall {bar.recall:.2f}, precision {bar.precision:.2f}",
         str(one.facts),
         f"{share(one.detected, one.facts)}, {share(one.right, one.claims)}",
-        Verdict.TOO_FEW if one.facts < ENOUGH else verdict,
+        Verdict.MISSED if missed else Verdict.TOO_FEW if few else Verdict.REACHED,
     )
 
 
-def _band(band: Band) -> Row:
+def _band(what: str, band: Band) -> Row:
     off = abs(band.stated - band.true / band.claims) > BAND_OFF
     verdict = Verdict.MISSED if off else Verdict.REACHED
     return Row(
         f"calibration, {band.low:.1f} to {band.low + 0.1:.1f}",
-        "all",
+        what,
         f"within {BAND_OFF}",
         str(band.claims),
         f"stated {band.stated:.2f}, true {share(band.true, band.claims)}",
@@ -195,10 +227,30 @@ def _band(band: Band) -> Row:
     )
 
 
-def _delay(what: str, ordered: list[float], most: float) -> Row:
-    late = percentile(ordered, 0.95)
+def _delay(what: str, ordered: list[float], most: float, written: Sequence[float]) -> Row:
+    """Judge findings by the time of their batch, and add what writing takes (p95)."""
+    late = percentile(ordered, 0.95) + (percentile(written, 0.95) if written else 0)
     verdict = Verdict.REACHED if late <= most else Verdict.MISSED
     return Row(what, "all", f"{most:.1f} s", str(len(ordered)), f"{late:.1f} s", verdict)
+
+
+def by_version(scored: Scored) -> str:
+    """Give, in Markdown, what was detected and what was wrong in each cell, on each broker version."""
+    versions = list(scored.versions)
+    lines = ["By version of the broker: detected of how many, and how many claims were wrong.", ""]
+    lines += [f"| bar | clients | {' | '.join(versions)} |", "|---|---|" + "--:|" * len(versions)]
+    for bar in BARS:
+        found = {version: cells(bar, tallies) for version, tallies in scored.versions.items()}
+        for name in dict.fromkeys(name for of_version in found.values() for name in of_version):
+            told = (_told(of_version.get(name)) for of_version in found.values())
+            lines.append(f"| {bar.what} | {name} | {' | '.join(told)} |")
+    return "\n".join(lines)
+
+
+def _told(one: Tally | None) -> str:
+    if one is None:
+        return ""
+    return f"{one.detected} of {one.facts}" + (f", **{one.wrong} wrong**" if one.wrong else "")
 
 
 def table(found: Iterable[Row]) -> str:

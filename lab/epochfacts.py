@@ -44,6 +44,8 @@ def take_epochs(fold: Fold, group: GroupFold, event: Truth) -> None:
 
 def _joined(fold: Fold, group: GroupFold, event: Truth) -> None:
     group.silent_bumps |= event.reason in SILENT_TYPES
+    # Of one that an administrator removed no line says that it went.
+    group.written -= set(event.members)
     group.members |= set(event.members)
     for member in event.members:
         fold.tell(group, -1, group.members, Change(event.at, Cause.MEMBER_JOINED, member))

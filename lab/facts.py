@@ -7,6 +7,7 @@ breach is a leave (or an expiry) of a member whose journal says that it processe
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator.causes import Cause
@@ -33,7 +34,17 @@ def facts_of(events: Iterable[Truth], static_groups: Iterable[str] = ()) -> list
     fold = Fold(_breaches(every), frozenset(static_groups), _epoch_groups(every))
     for event in every:
         fold.take(event)
-    return sorted(fold.facts, key=lambda fact: fact.at)
+    return sorted(_once(fold.facts), key=lambda fact: fact.at)
+
+
+def _once(facts: Iterable[Fact]) -> list[Fact]:
+    """Give each generation once, by its first line: a bump of an epoch and its assignment are two."""
+    found: dict[tuple[object, ...], Fact] = {}
+    for number, fact in enumerate(facts):
+        generation = (fact.group, fact.generation) if fact.label == Kind.REBALANCE else (number,)
+        before = found.setdefault(generation, fact)
+        found[generation] = replace(before, required=before.required or fact.required)
+    return list(found.values())
 
 
 def migrated_groups(events: Iterable[Truth]) -> frozenset[str]:
@@ -183,7 +194,8 @@ class Fold:
         self, group: GroupFold, generation: int, members: set[str], changes: list[Change], at: int
     ) -> None:
         if group.unwritten:
-            self.facts.append(Fact(Kind.REBALANCE_FAILED, group.name, generation, "", at))
+            failed = Fact(Kind.REBALANCE_FAILED, group.name, generation, "", at, count=group.unwritten)
+            self.facts.append(failed)
         if group.unstored:
             label = f"cause:{Cause.ASSIGNMENT_NOT_STORED}"
             self.facts.append(Fact(label, group.name, generation, "", at))

@@ -19,6 +19,7 @@ class Fact:
     member: str
     at: int
     required: bool = True
+    count: int = 1
 
 
 @dataclass(slots=True)

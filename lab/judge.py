@@ -68,7 +68,12 @@ def names(finding: Finding, client_id: str) -> bool:
     return client_id in blamed | changed
 
 
+def named(finding: Finding) -> set[str]:
+    """Give every group that a finding names: its own, or those that it lists."""
+    return {*finding.groups, *([finding.group] if finding.group is not None else ())}
+
+
 def noises(silent: Iterable[str], started: int, findings: Sequence[Finding]) -> list[Finding]:
     """Give what was said of groups that should have been silent once settled (20 s after `started`, ms)."""
     groups = set(silent)
-    return [one for one in findings if one.group in groups and one.at > started + SETTLED_MS]
+    return [one for one in findings if groups & named(one) and one.at > started + SETTLED_MS]

@@ -47,7 +47,7 @@ _LOST = frozenset(
 # The log tells of one departure in several lines; a finding's time may be a little before the log's.
 _SAME_MS, _EARLY_MS = 1_000, 2_000
 
-Key = tuple[str, str, str, int]
+Key = tuple[str, str, str, int, int]
 Occasions = dict[tuple[str, str, str], list[int]]
 """(what happened, group, member) -> when it did, ms, ascending."""
 
@@ -63,6 +63,7 @@ class Claim:
     confidence: float
     detected_at: int
     at: int = -1
+    count: int = 1
 
 
 def occasions(facts: Iterable[Fact]) -> Occasions:
@@ -88,9 +89,9 @@ def _what(thing: Fact | Claim) -> tuple[str, str, str]:
 
 
 def key_of(thing: Fact | Claim, times: Mapping[tuple[str, str, str], list[int]]) -> Key:
-    """Give what two must share to match: label, group, and member and occasion, or generation."""
+    """Give what two must share to match: label, group, count, and member and occasion, or generation."""
     if thing.label in BY_GROUP:
-        return thing.label, thing.group, "", -1
+        return thing.label, thing.group, "", -1, 1
     if thing.label in BY_MEMBER or (thing.label.startswith("cause:") and thing.member):
-        return thing.label, thing.group, thing.member, occasion(thing, times)
-    return thing.label, thing.group, thing.member, thing.generation
+        return thing.label, thing.group, thing.member, occasion(thing, times), 1
+    return thing.label, thing.group, thing.member, thing.generation, thing.count

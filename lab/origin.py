@@ -49,7 +49,7 @@ def origin(command: str, results: Sequence[Result], notes: Sequence[str] = ()) -
         seconds=sum(about["ended"] - about["began"] for about in abouts) / 1000,
         remarks=[
             f"The streaming job of their day watched {watched} of them live; replayed were all.",
-            *_judges(abouts),
+            *_codes(abouts),
             *notes,
             *_loads(abouts),
             *(f"Left out {group}: {why}." for group, why in _herds(spoilt)),
@@ -64,11 +64,16 @@ def origin(command: str, results: Sequence[Result], notes: Sequence[str] = ()) -
     )
 
 
-def _judges(abouts: Sequence[dict[str, Any]]) -> list[str]:
-    """Say whose code judged results that were kept."""
-    judges = Counter(str(about["judged_by"]) for about in abouts if about.get("judged_by"))
-    said = ", ".join(f"{count} by the code of {commit}" for commit, count in sorted(judges.items()))
-    return [f"Of {len(abouts)} results these were judged when they were kept: {said}."] if judges else []
+def _codes(abouts: Sequence[dict[str, Any]]) -> list[str]:
+    """Say whose code recorded what was kept, which is the job that watched, and whose judged it."""
+    said = []
+    for key, what in (("recorded_by", "recorded"), ("judged_by", "judged")):
+        codes = Counter(str(about[key]) for about in abouts if about.get(key))
+        told = ", ".join(f"{count} by the code of {code}" for code, count in sorted(codes.items()))
+        said += (
+            [f"Of {len(abouts)} results these were {what} by code that is known: {told}."] if codes else []
+        )
+    return said
 
 
 def _herds(spoilt: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -13,11 +14,13 @@ from rebalance_monitor.lab.score import NOTHING, UNSURE, together
 from rebalance_monitor.lab.statistics import percentile, share
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from rebalance_monitor.lab.origin import Origin
     from rebalance_monitor.lab.score import Band, Tally
     from rebalance_monitor.lab.silences import Silences
+
+Tallies = Mapping[tuple[str, str], "Tally"]
 
 HEAD = (
     "| what | family | groups | truth | detected | missed | wrong | precision | recall | "
@@ -30,24 +33,36 @@ RULE = "|---|---|---|--:|--:|--:|--:|---|---|---|"
 class Scored:
     """One way of running the monitor over the suites: its tallies, calibration and noise.
 
-    `noise` are findings of warning or worse on groups that nothing was done to, over `quiet_hours`.
+    `versions`, `limits`: the tallies of each broker version, and of each kind of limits (lab/limits.py).
+    `losses`, `others`: calibration of causes that tell how a member was lost, and of others that name one.
+    `noise`: findings of warning or worse on groups that nothing was done to, over `quiet_hours`, by family.
+    `written_s`: ascending, how long batches of live findings took to be written (s).
     """
 
     name: str
-    tallies: Mapping[tuple[str, str], Tally]
-    calibration: Sequence[Band]
-    confusion: Mapping[tuple[str, str], int]
-    silences: Mapping[float, Silences]
-    noise: int
-    quiet_hours: float
+    tallies: Tallies
+    versions: Mapping[str, Tallies] = field(default_factory=dict)
+    limits: Mapping[str, Tallies] = field(default_factory=dict)
+    losses: Sequence[Band] = ()
+    others: Sequence[Band] = ()
+    confusion: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    silences: Mapping[float, Silences] = field(default_factory=dict)
+    noise: int = 0
+    quiet_hours: Mapping[str, float] = field(default_factory=dict)
+    written_s: Sequence[float] = ()
 
 
 def page(origin: Origin, scored: Iterable[Scored]) -> str:
     """Give the whole page."""
     parts = [_top(origin)]
     for one in scored:
-        parts += [f"## {one.name}", bars.table(bars.rows(one)), _table(one.tallies), _delays_note(one)]
-        parts += [_confusion(one.confusion), _calibration(one.calibration), _silences(one.silences)]
+        parts += [f"## {one.name}", bars.table(bars.rows(one)), bars.by_version(one)]
+        parts += [_table(one.tallies), _healthy(one), _confusion(one.confusion)]
+        parts += [
+            _calibration("tell how one was lost", one.losses),
+            _calibration("tell something else", one.others),
+        ]
+        parts += [_silences(one.silences)]
     parts += [_ran(version, scenarios) for version, scenarios in sorted(origin.ran.items())]
     return "\n\n".join(parts) + "\n"
 
@@ -85,7 +100,7 @@ figures on these say how well it fits what was seen. Seeds that nobody had looke
 are given apart. In families named `manual` the members commit by hand. Delays are those of the machine that
 made the page, with broker, clients and Spark on the same few cores, after the job's first minute: read them
 with the load given below; `make bench` measures the delay by itself."""
-DEVELOPED_ON = (0, 1, 2, 3, 7, 11, 12, 13, 21, 22, *range(41, 49), 53, 61, 71)
+DEVELOPED_ON = (0, 1, 2, 3, 7, 11, 12, 13, 21, 22, 31, *range(41, 49), 51, 53, 61, *range(71, 74), 76)
 """Seeds of the runs that detection was developed on."""
 
 
@@ -128,18 +143,23 @@ def _delay(delays: Sequence[float]) -> str:
     return " / ".join(f"{percentile(delays, part):.1f} s" for part in (0.5, 0.95, 1.0))
 
 
-def _delays_note(one: Scored) -> str:
-    rate = one.noise / one.quiet_hours if one.quiet_hours else 0.0
+def _healthy(one: Scored) -> str:
+    hours = sum(one.quiet_hours.values())
+    families = ", ".join(f"{family} {some:.1f}" for family, some in one.quiet_hours.items())
     return (
-        f"Findings of warning or worse about groups that nothing was done to: {one.noise} "
-        f"in {one.quiet_hours:.2f} group-hours ({rate:.2f} per group-hour)."
+        f"Findings of warning or worse that name groups to which nothing was done: {one.noise} in "
+        f"{hours:.1f} group-hours{f' ({families})' if families else ''}. `raw` are groups of one member; the "
+        "others have several, of real clients."
     )
 
 
-def _calibration(bands: Sequence[Band]) -> str:
+def _calibration(what: str, bands: Sequence[Band]) -> str:
     if not bands:
-        return "No cause named a member."
-    lines = ["Calibration: of the causes that named a member with this confidence, how many were true.", ""]
+        return f"There are no causes of members that {what}."
+    lines = [
+        f"Calibration: of the causes of members that {what}, with this confidence, how many were true.",
+        "",
+    ]
     lines += ["| confidence | stated | claims | true | share |", "|---|--:|--:|--:|---|"]
     lines += [
         f"| {one.low:.1f}-{one.low + 0.1:.1f} | {one.stated:.2f} | {one.claims} | {one.true} | "

@@ -9,29 +9,35 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import subprocess
 import sys
 import zlib
+from collections import Counter
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.cluster.errors import DependencyError
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.coordinator.findings import Finding, from_json
 from rebalance_monitor.coordinator.kinds import Kind, Severity
+from rebalance_monitor.lab.claims import claims_of
 from rebalance_monitor.lab.foldstate import Fact
-from rebalance_monitor.lab.judge import noises
+from rebalance_monitor.lab.judge import named, noises
 from rebalance_monitor.lab.matching import Claim
 from rebalance_monitor.lab.properties import SESSION_TIMEOUT_848_MS
 from rebalance_monitor.lab.report import Scored
-from rebalance_monitor.lab.score import calibration, claims_of, confusion, tally
+from rebalance_monitor.lab.score import calibration, confusion, tally
 from rebalance_monitor.lab.silences import silences
+from rebalance_monitor.lab.versions import commit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
 
+    from rebalance_monitor.lab.score import Tally
     from rebalance_monitor.lab.suitefolder import Suite
 
 LIVE, REPLAY = "live", "replay"
@@ -45,7 +51,8 @@ WARM_UP_MS = 60_000
 class Result:
     """One suite's result. `claims` and `noise` are by way of running the monitor: live, replay.
 
-    `noise` are loud findings on quiet groups, `quiet_ms` the time of these groups together.
+    `noise` are loud findings that name quiet groups, `quiet_ms` the time of these groups, by family; `limits`
+    as in Suite. `written_ms`: how long the job took to write each batch of findings that it told live.
     """
 
     about: dict[str, Any]
@@ -53,8 +60,10 @@ class Result:
     claims: dict[str, list[Claim]]
     families: dict[str, str]
     noise: dict[str, int] = field(default_factory=dict)
-    quiet_ms: int = 0
+    quiet_ms: dict[str, int] = field(default_factory=dict)
     spoilt: dict[str, str] = field(default_factory=dict)
+    limits: dict[str, str] = field(default_factory=dict)
+    written_ms: list[int] = field(default_factory=list)
 
 
 def result_of(suite: Suite) -> Result:
@@ -69,9 +78,19 @@ def result_of(suite: Suite) -> Result:
         claims={way: _claims(suite, found) for way, found in ways.items()},
         families=suite.families,
         noise={way: _noise(quiet, found) for way, found in ways.items()},
-        quiet_ms=sum(end - start for start, end in quiet.values()),
+        quiet_ms=_quiet_ms(suite, quiet),
         spoilt=suite.spoilt,
+        limits=dict(suite.limits),
+        written_ms=written(suite) if live else [],
     )
+
+
+def _quiet_ms(suite: Suite, quiet: Mapping[str, tuple[int, int]]) -> dict[str, int]:
+    found: Counter[str] = Counter()
+    for group, (start, end) in quiet.items():
+        # A herd has the family of its first group.
+        found[suite.families.get(re.sub(r"\.\d+$", "", group), "")] += end - start
+    return dict(found)
 
 
 def _claims(suite: Suite, findings: Sequence[Finding]) -> list[Claim]:
@@ -80,10 +99,10 @@ def _claims(suite: Suite, findings: Sequence[Finding]) -> list[Claim]:
     return [one for one in counted if one.label == Kind.GROUP_MIGRATED or one.group not in suite.migrated]
 
 
-def _noise(quiet: dict[str, tuple[int, int]], findings: Sequence[Finding]) -> int:
+def _noise(quiet: Mapping[str, tuple[int, int]], findings: Sequence[Finding]) -> int:
     start = min((span[0] for span in quiet.values()), default=0)
     loud = noises(quiet, start, [one for one in findings if one.severity != Severity.INFO])
-    return sum(one.at < quiet[one.group][1] for one in loud if one.group is not None)
+    return sum(any(one.at < quiet[group][1] for group in quiet.keys() & named(one)) for one in loud)
 
 
 def replayed(suite: Suite) -> list[Finding]:
@@ -108,12 +127,26 @@ def watched(suite: Suite) -> list[Finding]:
     return [from_json(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
+def written(suite: Suite) -> list[int]:
+    """Give how long (ms) the job took to write each batch in which it told something live, by its own log."""
+    found = []
+    for line in (suite.folder / "monitor.log").read_text(encoding="utf-8", errors="replace").splitlines():
+        with suppress(ValueError):
+            said = json.loads(line)
+            if said.get("event") == "batch" and said["findings"] > said["history"]:
+                found.append(int(said["write_ms"]))
+    return found
+
+
 def pooled(name: str, way: str, results: Iterable[Result]) -> Scored:
     """Score many suites as one."""
     facts: list[Fact] = []
     claims: list[Claim] = []
     families: dict[str, str] = {}
-    noise, quiet_ms = 0, 0
+    versions: dict[str, str] = {}
+    limits: dict[str, str] = {}
+    noise, quiet_ms = 0, Counter[str]()
+    written_ms: list[int] = []
     for number, one in enumerate(results):
         if way not in one.claims:
             continue
@@ -122,15 +155,30 @@ def pooled(name: str, way: str, results: Iterable[Result]) -> Scored:
         warm = _warm(one.claims[way]) if way == LIVE else None
         claims += [_moved(claim, number, warm) for claim in one.claims[way]]
         families |= {f"{number}/{group}": family for group, family in one.families.items()}
-        noise, quiet_ms = noise + one.noise.get(way, 0), quiet_ms + one.quiet_ms
+        versions |= {f"{number}/{group}": str(one.about["kafka"]) for group in one.families}
+        limits |= {f"{number}/{group}": kind for group, kind in one.limits.items()}
+        noise += one.noise.get(way, 0)
+        quiet_ms.update(one.quiet_ms)
+        written_ms += one.written_ms if way == LIVE else []
+
+    def parts(kinds: Mapping[str, str]) -> dict[str, dict[tuple[str, str], Tally]]:
+        return {
+            kind: tally(facts, claims, {name: of for name, of in families.items() if kinds.get(name) == kind})
+            for kind in sorted(set(kinds.values()))
+        }
+
     return Scored(
-        name,
-        tally(facts, claims, families),
-        calibration(facts, claims),
-        confusion(facts, claims),
-        silences(facts, claims),
-        noise,
-        quiet_ms / 3.6e6,
+        name=name,
+        tallies=tally(facts, claims, families),
+        versions=parts(versions),
+        limits=parts(limits),
+        losses=calibration(facts, claims, of_losses=True),
+        others=calibration(facts, claims, of_losses=False),
+        confusion=confusion(facts, claims),
+        silences=silences(facts, claims),
+        noise=noise,
+        quiet_hours={family: ms / 3.6e6 for family, ms in sorted(quiet_ms.items())},
+        written_s=sorted(ms / 1000 for ms in written_ms),
     )
 
 
@@ -156,7 +204,7 @@ def keep(result: Result, folder: Path) -> Path:
 def keep_as(result: Result, path: Path) -> None:
     """Keep a result, with the commit of the code that judged it; the file appears whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(asdict(replace(result, about={"judged_by": _commit(), **result.about}))).encode()
+    text = json.dumps(asdict(replace(result, about={"judged_by": commit(), **result.about}))).encode()
     # The same result is the same bytes, whenever it is kept.
     path.with_suffix(".tmp").write_bytes(gzip.compress(text, mtime=0))
     path.with_suffix(".tmp").rename(path)
@@ -189,13 +237,3 @@ def identity(result: Result) -> tuple[object, ...]:
 
 def _moment(at: int) -> str:
     return f"{datetime.fromtimestamp(at / 1000, UTC):%Y-%m-%d-%H%M%S}{at % 1000:03}"
-
-
-def _commit() -> str:
-    """Give the commit of the code that runs, marked where files differ from it; "" outside a checkout."""
-    command = ["git", "describe", "--always", "--dirty", "--exclude", "*"]
-    try:
-        done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        return ""
-    return done.stdout.strip()

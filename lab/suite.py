@@ -27,9 +27,10 @@ from rebalance_monitor.lab.families import FAMILIES, Family, why_not
 from rebalance_monitor.lab.runner import Run
 from rebalance_monitor.lab.scenario import load, varied
 from rebalance_monitor.lab.strain import Pulse, Strain, fences
+from rebalance_monitor.lab.suitefolder import ABOUT
 from rebalance_monitor.lab.traffic import Traffic
 from rebalance_monitor.lab.truth import write_truth
-from rebalance_monitor.lab.versions import installed
+from rebalance_monitor.lab.versions import commit, installed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -162,6 +163,7 @@ def run_suite(
     about = {
         "kafka": broker.name,
         "software": installed(),
+        "recorded_by": commit(),
         "seed": seed,
         "pace": pace,
         "clients": clients,
@@ -173,7 +175,7 @@ def run_suite(
         "strains": [asdict(one) for one in (*pulse.late, *_fences(broker))],
         "skipped": skipped,
     }
-    (folder / "suite.json").write_text(json.dumps(about, indent=1), encoding="utf-8")
+    (folder / ABOUT).write_text(json.dumps(about, indent=1), encoding="utf-8")
     write_truth(folder)
 
 

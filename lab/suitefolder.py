@@ -21,6 +21,7 @@ from rebalance_monitor.lab.counted import counted_storms
 from rebalance_monitor.lab.facts import facts_of, migrated_groups, stored
 from rebalance_monitor.lab.families import IDLE, MANUAL
 from rebalance_monitor.lab.foldstate import Fact
+from rebalance_monitor.lab.limits import limits_of
 from rebalance_monitor.lab.scripted import Act, Told, scripted_facts
 from rebalance_monitor.lab.strain import Strain
 from rebalance_monitor.lab.truth import Truth, read_truth, write_truth
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+# What a suite folder says of itself; it is written when the suite has ended.
+ABOUT = "suite.json"
 # A record of the last moments may miss the capture, which is taken before the log is copied.
 EDGE_MS = 1_500
 # The broker looks for what expired every 5 s in the lab.
@@ -44,7 +47,8 @@ class Suite:
     """A finished suite: facts of all groups; `families` has those that count, `spoilt` why others do not.
 
     `quiet` groups have (from, to) in ms; `migrated` ones changed their protocol: only that is judged of them.
-    `shards` gives the groups of each shard, `settings` what the broker has for settings of the detection.
+    `shards` gives the groups of each shard, `settings` what the broker has for settings of the detection,
+    `limits` what kind of limits each group's members have (lab/limits.py).
     """
 
     folder: Path
@@ -56,6 +60,7 @@ class Suite:
     migrated: frozenset[str] = frozenset()
     shards: dict[int, list[str]] = field(default_factory=dict)
     settings: Mapping[str, int] = field(default_factory=dict)
+    limits: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +89,21 @@ class _Run:
         return str(self.raw["family"]) + MANUAL * manual + IDLE * (not self.raw.get("traffic", True))
 
     @property
+    def limits(self) -> str:
+        """What kind of limits its members have; of runs that were recorded before they said so, none."""
+        settings = {**self.raw, **self.raw["settings"]}
+        if "session_ms" not in settings or "poll_ms" not in settings:
+            return ""
+        return limits_of(int(settings["session_ms"]), int(settings["poll_ms"]))
+
+    @property
     def hurts_brokers(self) -> bool:
         return any(step["verb"] in BROKER_VERBS for step in self.steps)
 
 
 def read_suite(folder: Path) -> Suite:
     """Read a suite folder, leaving out facts that are younger than its capture."""
-    about = json.loads((folder / "suite.json").read_text(encoding="utf-8"))
+    about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
     runs = [_run(path.parent) for path in sorted(folder.glob("runs/*/scenario.yaml"))]
     metadata = read_capture(folder / "capture").metadata
     # Where the logs are there they are read again: the parser may have learnt since.
@@ -119,6 +132,7 @@ def read_suite(folder: Path) -> Suite:
         migrated=migrated,
         shards=dict(shards),
         settings={key: value for run in runs for key, value in _settings(run).items()},
+        limits={group: run.limits for run in runs for group in run.groups if run.limits},
     )
 
 

@@ -1,9 +1,11 @@
-"""Which versions of Python and the client libraries run here, for what a suite keeps of itself."""
+"""Which versions of Python, the client libraries and the code run here, for what a suite keeps of itself."""
 
 from __future__ import annotations
 
 import platform
+import subprocess
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 LIBRARIES = ("confluent-kafka", "kafka-python", "aiokafka", "pyspark")
 
@@ -18,3 +20,13 @@ def _said(name: str) -> str:
         return f"{name} {version(name)}"
     except PackageNotFoundError:
         return ""
+
+
+def commit() -> str:
+    """Give the commit of the code that runs, marked where files differ from it; "" outside a checkout."""
+    command = ["git", "describe", "--always", "--dirty", "--exclude", "*"]
+    try:
+        done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return done.stdout.strip()

@@ -9,9 +9,10 @@ from click.testing import CliRunner
 
 from rebalance_monitor.lab import campaign as module
 from rebalance_monitor.lab.accuracy import main
-from rebalance_monitor.lab.campaign import Campaign, Part, giving, keep_going, plan
+from rebalance_monitor.lab.campaign import Campaign, Part, giving, judge_again, keep_going, plan
 from rebalance_monitor.lab.families import FAMILIES
 from rebalance_monitor.lab.foldstate import Fact
+from rebalance_monitor.lab.limits import CLOSE
 from rebalance_monitor.lab.matching import Claim
 from rebalance_monitor.lab.results import REPLAY, Result, keep, keep_as, pooled, read_result
 from rebalance_monitor.lab.scenario import names
@@ -24,7 +25,7 @@ def _result(family: str, count: int, group: str = "g") -> Result:
     facts = [Fact("rebalance", group, number, "", 1000) for number in range(count)]
     claims = [Claim("rebalance", group, number, "", 1.0, 2000) for number in range(count - 1)]
     about = {"kafka": "4.1.1", "seed": 1, "began": 0, "ended": 60_000, "skipped": {}}
-    return Result(about, facts, {REPLAY: claims}, {group: family}, {REPLAY: 1}, 3_600_000)
+    return Result(about, facts, {REPLAY: claims}, {group: family}, {REPLAY: 1}, {family: 3_600_000})
 
 
 def test_a_result_that_was_kept_reads_back_as_it_was(tmp_path: Path) -> None:
@@ -85,7 +86,7 @@ def test_a_folder_without_a_suite_or_results_is_refused_by_name(tmp_path: Path) 
 def test_suites_with_the_same_group_names_are_pooled_apart() -> None:
     one = pooled("x", REPLAY, [_result("confluent", 3), _result("confluent", 5)])
     tally = one.tallies["rebalance", "confluent"]
-    assert (tally.facts, tally.detected, one.noise, one.quiet_hours) == (8, 6, 2, 2.0)
+    assert (tally.facts, tally.detected, one.noise, one.quiet_hours) == (8, 6, 2, {"confluent": 2.0})
 
 
 def test_only_what_gave_a_poor_cell_its_truths_runs_again() -> None:
@@ -97,16 +98,17 @@ def test_only_what_gave_a_poor_cell_its_truths_runs_again() -> None:
         "connect-orders": "connect-sinks",
     }
     facts = [Fact("rebalance", group, 1, "", 1000) for group in families]
-    results = [Result(about, facts, {REPLAY: []}, families)]
+    results = [Result(about, facts, {REPLAY: []}, families, limits={"healthy.confluent": CLOSE})]
     every = ("sigkill", "many-killed", "healthy", "connect-tasks")
     jobs = [Job(name, family) for name in every for family in ("confluent", "confluent-848", "connect")]
-    assert giving({("rebalance", "confluent-848")}, results, jobs) == [Job("sigkill", "confluent-848")]
-    assert giving({("rebalance", "confluent")}, results, jobs) == [
+    assert giving({("rebalance", "confluent-848", "")}, results, jobs) == [Job("sigkill", "confluent-848")]
+    assert giving({("rebalance", "confluent", "")}, results, jobs) == [
         Job("many-killed", "confluent"),
         Job("healthy", "confluent"),
     ]
-    assert {job.family for job in giving({("rebalance", "connect-sinks")}, results, jobs)} == {"connect"}
-    assert giving({("storm", "confluent")}, results, jobs) == []
+    assert {job.family for job in giving({("rebalance", "connect-sinks", "")}, results, jobs)} == {"connect"}
+    assert giving({("storm", "confluent", "")}, results, jobs) == []
+    assert giving({("rebalance", "confluent", CLOSE)}, results, jobs) == [Job("healthy", "confluent")]
 
 
 PARTS = [
@@ -165,6 +167,21 @@ def test_a_campaign_that_was_stopped_goes_on_with_what_is_missing(
     run.stops_after = 1000
     assert len(keep_going(campaign, PARTS, run)) == 2
     assert [version for version, *_ in run.ran] == ["4.1.1", "2.8.2"]
+
+
+def test_what_was_kept_is_judged_again_where_its_suite_is_still_there(tmp_path: Path) -> None:
+    name = "herds-4.1.1-seed0-many-killed"
+    suites, results = tmp_path / "suites", tmp_path / "results"
+    shutil.copytree(FIXTURES / "families-4.1.1", suites / f"{name}-1795483627" / "shared")
+    # A longer name begins like this one.
+    (suites / f"{name}-manual-1795483628" / "shared").mkdir(parents=True)
+    (suites / f"{name}-manual-1795483628" / "shared" / "suite.json").write_text("{}")
+    gone = _result("confluent", 3)
+    for kept_name in (name, "version-2.8.2-seed0-shared"):
+        keep_as(replace(gone, about={**gone.about, "judged_by": "old"}), results / f"{kept_name}.json.gz")
+    again = judge_again(Campaign(suites, results, 0))
+    assert [len(result.families) for result in again] == [5, 1]
+    assert again[0].about["judged_by"] != "old" == again[1].about["judged_by"]
 
 
 def test_when_the_hours_are_over_nothing_new_begins(tmp_path: Path) -> None:

@@ -46,3 +46,9 @@ def test_what_is_said_of_a_silent_group_after_it_settled_is_noise() -> None:
     early, late = replace(FINDING, at=15_000), replace(FINDING, at=25_000)
     assert noises(["g"], 0, [early, late]) == [late]
     assert noises(["h"], 0, [early, late]) == []
+
+
+def test_a_silent_group_among_many_that_a_finding_lists_is_noise_too() -> None:
+    listed = replace(FINDING, group=None, groups=("x", "g"), at=25_000)
+    assert noises(["g"], 0, [listed]) == [listed]
+    assert noises(["h"], 0, [listed]) == []

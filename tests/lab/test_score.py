@@ -5,8 +5,9 @@ from hypothesis import strategies as st
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import CauseEntry, Finding
 from rebalance_monitor.coordinator.kinds import Kind, Scope, Severity
+from rebalance_monitor.lab.claims import claims_of
 from rebalance_monitor.lab.foldstate import Fact
-from rebalance_monitor.lab.score import Band, calibration, claims_of, confusion, tally, together
+from rebalance_monitor.lab.score import Band, calibration, confusion, tally, together
 from rebalance_monitor.lab.statistics import percentile, wilson
 
 FAMILY = {"g": "java"}
@@ -89,7 +90,16 @@ def test_confidence_is_held_against_what_was_true() -> None:
     facts = [Fact("cause:session_timeout", "g", 4, "m-1", 1000)]
     other = (Cause.SESSION_TIMEOUT, 0.95, "m-2")
     claims = claims_of([_finding(Kind.REBALANCE, 4, LOST, other, (Cause.MEMBER_LEFT, 0.3, "m-3"))])
-    assert calibration(facts, claims) == [Band(0.3, 1, 0, 0.3), Band(0.9, 2, 1, 0.925)]
+    assert calibration(facts, claims, of_losses=True) == [Band(0.3, 1, 0, 0.3), Band(0.9, 2, 1, 0.925)]
+
+
+def test_what_is_easily_right_does_not_hide_losses_that_were_claimed_wrongly() -> None:
+    facts = [Fact("cause:member_joined", "g", 4, f"m-{number}", 1000) for number in range(9)]
+    joined = [(Cause.MEMBER_JOINED, 0.95, fact.member) for fact in facts]
+    claims = claims_of([_finding(Kind.REBALANCE, 4, LOST, *joined)])
+    assert calibration(facts, claims, of_losses=True) == [Band(0.9, 1, 0, 0.9)]
+    (others,) = calibration(facts, claims, of_losses=False)
+    assert (others.claims, others.true) == (9, 9)
 
 
 @given(st.integers(0, 200).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
@@ -163,7 +173,7 @@ def test_a_member_that_goes_twice_under_one_id_is_told_of_twice() -> None:
     assert _row(TWICE, late, label="cause:poll_interval_exceeded") == (1, 0, 1, 1)
     right = _gone(190_000, Cause.POLL_INTERVAL_EXCEEDED)
     assert _row(TWICE, right, second, label="cause:poll_interval_exceeded") == (1, 1, 0, 0)
-    (band,) = calibration(TWICE, claims_of([first, second, late]))
+    (band,) = calibration(TWICE, claims_of([first, second, late]), of_losses=True)
     assert (band.low, band.claims, band.true) == (0.9, 3, 1)
 
 
@@ -180,3 +190,39 @@ def test_lines_of_one_moment_tell_of_one_departure() -> None:
     facts = [Fact(label, "g", -1, "m-1", at) for at, label in labels.items()]
     found = _gone(100_200, Cause.SESSION_TIMEOUT)
     assert _row(facts, found, label="cause:session_timeout") == (1, 1, 0, 0)
+
+
+def test_what_is_told_twice_is_wrong_once_but_for_a_move() -> None:
+    facts = [Fact("rebalance", "g", 4, "", 1000)]
+    assert _row(facts, *[_finding(Kind.REBALANCE, 4)] * 3, label="rebalance") == (1, 1, 0, 2)
+    moves = [Fact("coordinator_moved", "g", 4, "", at) for at in (1000, 1001)]
+    moved = [_finding(Kind.COORDINATOR_MOVED, 0, group=None, shard=7)] * 3
+    one = tally(moves, claims_of(moved, {7: ["g"]}), FAMILY)["coordinator_moved", "java"]
+    assert (one.facts, one.detected, one.claims, one.right) == (2, 2, 3, 3)
+
+
+def test_one_claim_tells_of_one_fact_though_others_look_the_same() -> None:
+    facts = [Fact("group_empty", "g", -1, "", at) for at in (1000, 60_000, 120_000)]
+    emptied = [_finding(Kind.GROUP_EMPTY, 9, group_type="consumer", at=at) for at in (1000, 60_000)]
+    assert _row(facts, *emptied, label="group_empty") == (3, 2, 1, 0)
+
+
+def test_what_need_not_be_told_takes_no_claim_from_what_must() -> None:
+    facts = [Fact("rebalance", "g", 4, "", 900, required=False), Fact("rebalance", "g", 4, "", 1000)]
+    assert _row(facts, _finding(Kind.REBALANCE, 4), label="rebalance") == (1, 1, 0, 0)
+    assert _row(facts, *[_finding(Kind.REBALANCE, 4)] * 2, label="rebalance") == (1, 1, 0, 0)
+
+
+def test_a_storm_is_one_and_is_told_once_it_has_begun() -> None:
+    facts = [Fact("storm", "g", -1, "", 100_000)]
+    early, right = (_finding(Kind.STORM, 4, phase="opened", at=at) for at in (90_000, 150_000))
+    assert _row(facts, right, label="storm") == (1, 1, 0, 0)
+    assert _row(facts, early, label="storm") == (1, 0, 1, 1)
+    assert _row(facts, early, right, right, label="storm") == (1, 1, 0, 2)
+
+
+@pytest.mark.parametrize(("said", "expected"), [(3, (1, 1, 0, 0)), (1, (1, 0, 1, 1)), (7, (1, 0, 1, 1))])
+def test_how_many_generations_failed_must_be_right(said: int, expected: tuple[int, int, int, int]) -> None:
+    facts = [Fact("rebalance_failed", "g", 4, "", 1000, count=3)]
+    failed = _finding(Kind.REBALANCE_FAILED, 4, details={"failed": said})
+    assert _row(facts, failed, label="rebalance_failed") == expected
