@@ -6,6 +6,7 @@ import pytest
 
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.lab.accuracy import CORE_FAMILIES, core_jobs, sections
+from rebalance_monitor.lab.campaign import FIRST_SEED
 from rebalance_monitor.lab.families import FAMILIES
 from rebalance_monitor.lab.foldstate import Fact
 from rebalance_monitor.lab.matching import Claim
@@ -95,7 +96,7 @@ def test_the_page_says_of_the_silences_told_how_many_were_true_and_how_late_they
     claims = [Claim("member_silent", "g", 4, member, 0.6, 109_700, 108_000) for member in ("m-1", "m-2")]
     # What the job tells in its first minute, as it compiles and loads, says nothing of its delay.
     claims.append(Claim("rebalance", "g", 1, "", 1.0, 30_000, 20_000))
-    scored = pooled("Live", LIVE, [Result({}, facts, {LIVE: claims}, {"g": "java"})])
+    scored = pooled("Live", LIVE, [Result({"kafka": "4.1.1"}, facts, {LIVE: claims}, {"g": "java"})])
     text = page(Origin("make accuracy", [], [1], 2, 60), [scored])
     assert "| 0.6 | 2 | 1 | 0.50 (0.09-0.91) | 1.7 s / 1.7 s / 1.7 s | 1.3 s |" in text
 
@@ -113,6 +114,7 @@ def test_the_page_says_what_was_recorded_when_with_what_and_judged_by_which_code
                 "skipped": {},
                 "software": ["Python 3.11.7"],
                 "judged_by": "abc1234",
+                "recorded_by": f"of-{kafka}",
             },
             [],
             {REPLAY: []},
@@ -125,7 +127,9 @@ def test_the_page_says_what_was_recorded_when_with_what_and_judged_by_which_code
     assert "on 2026-11-18, Python 3.11.7." in text
     text = page(origin("make accuracy", results), [])
     assert "for 2 minutes\n  from 2026-11-18 to 2026-11-21, Python 3.11.7." in text
-    assert "- Of 2 results these were judged when they were kept: 2 by the code of abc1234." in text
+    assert "- Of 2 results these were judged by known code: 2 by the code of abc1234." in text
+    recorded = "1 by the code of of-3.9.1, 1 by the code of of-4.1.1"
+    assert f"- Of 2 results these were recorded by known code: {recorded}." in text
     assert text.count("- Left out many-killed.java-848 (30 groups): starved.") == 1
 
 
@@ -134,7 +138,7 @@ def _result(seed: int, *ways: str) -> Result:
 
 
 def test_seeds_that_nobody_had_looked_at_are_scored_apart() -> None:
-    looked_at, fresh = _result(DEVELOPED_ON[0], REPLAY), _result(31, REPLAY, LIVE)
+    looked_at, fresh = _result(DEVELOPED_ON[0], REPLAY), _result(FIRST_SEED, REPLAY, LIVE)
     assert [one.name for one in sections([looked_at, fresh])] == [
         "The streaming job, live",
         "Replay of the captures, seeds that detection had not seen",
