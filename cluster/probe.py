@@ -59,13 +59,14 @@ class Admin(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What one broker said: rebalancing groups, their members, or why it said nothing."""
+    """What one broker said: rebalancing groups, their members, or why it said nothing or not all."""
 
     broker: int
     groups: tuple[tuple[str, str, str, str], ...] = ()
     members: tuple[tuple[str, tuple[tuple[str, str, str, str], ...]], ...] = ()
     failure: str = ""
     listed: frozenset[str] | None = None
+    answered: bool = True
 
 
 def look(
@@ -92,7 +93,7 @@ def look(
         failures[METADATA] = _why(error)
     answers = _ask_all(admin, pool, [broker.id for broker in brokers], timeout_s, listing=listing)
     failures |= {answer.broker: answer.failure for answer in answers if answer.failure}
-    answered = [(answer.broker, not answer.failure) for answer in answers]
+    answered = [(answer.broker, answer.answered) for answer in answers]
     if METADATA in failures:
         # Nobody knows which brokers there are: not seeing a group must not pass for its recovery.
         answered.append((METADATA, False))
@@ -137,7 +138,8 @@ def _ask_all(
             answers.append(future.result(max(0.0, deadline - time.monotonic())))
         except FutureTimeoutError:
             future.cancel()
-            answers.append(Answer(broker, failure=f"Broker {broker} did not answer in {timeout_s:.0f} s."))
+            why = f"Broker {broker} did not answer in {timeout_s:.0f} s."
+            answers.append(Answer(broker, failure=why, answered=False))
     return answers
 
 
@@ -146,14 +148,21 @@ def _ask(admin: Admin, broker: int, *, listing: bool) -> Answer:
     try:
         if listing:
             listed = frozenset(str(entry["group_id"]) for entry in admin.list_groups(broker))
-        found = admin.list_groups(broker, REBALANCING)
-        groups = tuple(_group(entry) for entry in found)
-        classic = [name for name, _state, kind, _protocol in groups if kind in CLASSIC][:DESCRIBED_GROUPS]
-        described = admin.describe_groups(classic, broker) if classic else {}
-        members = tuple((name, _members(answer)) for name, answer in described.items() if answer["members"])
+        groups = tuple(_group(entry) for entry in admin.list_groups(broker, REBALANCING))
     except Exception as error:  # noqa: BLE001 - a client's bug must not end the looking
-        return Answer(broker, failure=_why(error))
-    return Answer(broker, groups, members, listed=listed)
+        return Answer(broker, failure=_why(error), answered=False)
+    try:
+        return Answer(broker, groups, _described(admin, broker, groups), listed=listed)
+    except Exception as error:  # noqa: BLE001 - as above; which groups rebalance is known all the same
+        return Answer(broker, groups, failure=_why(error), listed=listed)
+
+
+def _described(
+    admin: Admin, broker: int, groups: Sequence[tuple[str, str, str, str]]
+) -> tuple[tuple[str, tuple[tuple[str, str, str, str], ...]], ...]:
+    classic = [name for name, _state, kind, _protocol in groups if kind in CLASSIC][:DESCRIBED_GROUPS]
+    described = admin.describe_groups(classic, broker) if classic else {}
+    return tuple((name, _members(answer)) for name, answer in described.items() if answer["members"])
 
 
 def _why(error: Exception) -> str:

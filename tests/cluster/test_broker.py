@@ -10,6 +10,12 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka.admin import ConfigResource, KafkaAdminClient
+from kafka.protocol.consumer.group import (
+    JoinGroupRequest,
+    JoinGroupResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
 
 from rebalance_monitor.cluster.admin import OFFSETS_TOPIC, ClusterAdmin
 from rebalance_monitor.cluster.errors import BrokerUnreachableError
@@ -19,6 +25,8 @@ from rebalance_monitor.coordinator.sightings import from_json
 from rebalance_monitor.decoders import coordinator_partition, decode_record
 from rebalance_monitor.decoders.records.classic import OffsetCommitKey
 from rebalance_monitor.lab.broker import LabBroker
+from rebalance_monitor.lab.workers.flags import Flags
+from rebalance_monitor.lab.workers.raw import Wire
 
 if TYPE_CHECKING:
     from rebalance_monitor.cluster.sightings import Sighting
@@ -102,6 +110,35 @@ def test_a_group_with_a_session_timeout_of_its_own_is_told(servers: str, admin: 
     assert admin.group_session_timeouts() == {"own-timeout": timeout}
     for member in members:
         member.close()
+
+
+NO_SUBSCRIPTION = b"\0\1\0\x1ahttp"
+"""What a worker of Kafka Connect says of itself begins like a consumer's subscription, and is none."""
+
+
+def stable_worker(wire: Wire, group: str) -> str:
+    """Join a group as its only member, in the protocol of Kafka Connect, until it is stable; give its id."""
+    protocol = JoinGroupRequest.JoinGroupRequestProtocol(name="sessioned", metadata=NO_SUBSCRIPTION)
+    fields: dict[str, object] = {"group_id": group, "protocol_type": "connect", "protocols": [protocol]}
+    fields |= {"session_timeout_ms": 10_000, "rebalance_timeout_ms": 10_000, "group_instance_id": None}
+    known = wire.ask(JoinGroupRequest, JoinGroupResponse, 5, member_id="", **fields).member_id
+    joined = wire.ask(JoinGroupRequest, JoinGroupResponse, 5, member_id=known, **fields)
+    given = SyncGroupRequest.SyncGroupRequestAssignment(member_id=known, assignment=NO_SUBSCRIPTION)
+    fields = {"group_id": group, "generation_id": joined.generation_id, "member_id": known}
+    fields |= {"group_instance_id": None, "assignments": [given]}
+    assert wire.ask(SyncGroupRequest, SyncGroupResponse, 3, **fields).error_code == 0
+    return str(known)
+
+
+def test_members_are_described_whatever_their_metadata_say(servers: str, admin: ClusterAdmin) -> None:
+    wire = Wire(Flags(servers, "of-connect", TOPIC))
+    known = stable_worker(wire, "of-connect")
+    (broker,) = admin.brokers()
+    told = admin.describe_groups(["of-connect"], broker.id)["of-connect"]
+    wire.close()
+    (member,) = told["members"]
+    assert (told["group_state"], member["member_id"]) == ("Stable", known)
+    assert member["member_metadata"]
 
 
 def test_a_topic_that_is_not_there_has_no_partitions(admin: ClusterAdmin) -> None:

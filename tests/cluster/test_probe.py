@@ -73,6 +73,22 @@ def test_brokers_that_fail_or_hang_are_said_and_the_others_still_answer() -> Non
     assert set(cluster.asked) == {REBALANCING}
 
 
+def test_groups_that_cannot_be_described_are_seen_to_rebalance_all_the_same() -> None:
+    class Undescribed(Cluster):
+        def list_groups(self, broker: int, states: Sequence[str] = ()) -> list[dict[str, Any]]:
+            return super().list_groups(min(broker, 1), states)
+
+        def describe_groups(self, groups: Sequence[str], broker: int) -> NoReturn:
+            raise ValueError(f"cannot read what broker {broker} says of {groups}")
+
+    with ThreadPoolExecutor(4) as pool:
+        sighting = look(Undescribed(), pool, 17)
+    assert sighting.brokers == ((1, True), (2, True), (3, True))
+    assert sighting.failures[2] == "ValueError: cannot read what broker 2 says of ['old']"
+    assert len(sighting.groups) == 6
+    assert sighting.members == {}
+
+
 def test_a_broker_that_knows_no_filter_of_states_is_said_to_be_too_old() -> None:
     class Old(Cluster):
         def list_groups(self, broker: int, states: Sequence[str] = ()) -> list[dict[str, Any]]:
