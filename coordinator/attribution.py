@@ -19,7 +19,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator import overdue, transactional
+from rebalance_monitor.coordinator import busy, overdue, transactional
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.censored import CAP_FITTING, CLOSES, censored
 from rebalance_monitor.coordinator.measured import Silence, Stall
@@ -41,8 +41,7 @@ _CAP_WITHOUT_MEANING = 0.5
 _CAP_UNSYNCED = 0.92
 # Who commits on close and went, without any commit, just when its session would have ended, or later.
 _CAP_SILENT = 0.85
-_CAP_STALL = 0.9
-_CAP_HIDDEN = 0.9
+_CAP_STALL = _CAP_HIDDEN = 0.9
 _MIN_REPORTED = 0.1
 # Windows are wider than what clients do: what they favour was true more often than their shares say.
 _SHARPER = 1.3
@@ -80,12 +79,14 @@ def attribute(seen: Silence) -> list[tuple[Cause, float]]:
     """Causes with confidences, likeliest first; they sum up to at most 1."""
     if not seen.committed and not seen.means and not _in_time(seen):
         return censored(seen)
-    shares = _shares(scored(seen), _SHARPER if seen.means else 1.0)
+    scores = scored(seen)
+    shares = _shares(scores, _SHARPER if seen.means else 1.0)
     if seen.hidden:
         shares = _capped(shares, _CAP_HIDDEN, {Cause.POLL_INTERVAL_EXCEEDED})
     if not seen.means and _outlasted(seen):
         shares = _capped(shares, CAP_FITTING, {Cause.MEMBER_LEFT})
     shares = _capped(shares, _cap(seen), _TIMEOUTS)
+    shares = _capped(shares, *busy.cap(seen, scores))
     ranked = sorted(shares.items(), key=lambda item: -item[1])
     return [(cause, min(_CERTAIN, round(share, 2))) for cause, share in ranked if share >= _MIN_REPORTED]
 

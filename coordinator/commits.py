@@ -258,6 +258,7 @@ def _begin(state: GroupState, member: Member, at: int) -> None:
             _idle(state, member)
         gap, cadence = at - member.last_commit, member.cadence
         change = (gap - cadence) // _SMOOTHING
+        member.gap = gap
         if gap >= member.rebalance_timeout > 0:
             member.stalled_at = at
         if gap > member.session_timeout and _told_nothing(state, member):

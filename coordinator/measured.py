@@ -44,6 +44,17 @@ class Rejoined:
     sure: float = 1.0
 
 
+@dataclass(frozen=True, slots=True)
+class Busy:
+    """For how long (ms) at `most` those that stayed may have known of the barrier before the first rejoined.
+
+    All of them were busy then. `sure`: how likely that is.
+    """
+
+    most: int
+    sure: float = 1.0
+
+
 @quickly_made
 @dataclass(frozen=True, slots=True)
 class Silence:
@@ -66,7 +77,7 @@ class Silence:
     commit; `repeated`: its last commit moved nothing, though its client commits only what is new; `returned`:
     its client and host were back in the same barrier; `worked`: it committed in generations before; `ended`:
     how likely it is, by what else is known, that the barrier waited for nobody but this member, and ended as
-    it went.
+    it went. `busy`: see `Busy`; None where one of those that stayed was not.
     """
 
     session: int
@@ -102,6 +113,7 @@ class Silence:
     halted: int = 0
     heard: int = -1
     ended: float = 0.0
+    busy: Busy | None = None
 
 
 def first_end(seen: Silence) -> int:

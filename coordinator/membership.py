@@ -234,6 +234,7 @@ _TRACE = (
     "fresh",
     "silent_count",
     "stalled_at",
+    "gap",
 )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator import connect, enders, followups, habits, lulls, membership
+from rebalance_monitor.coordinator import busy, connect, enders, followups, habits, lulls, membership
 from rebalance_monitor.coordinator.attribution import attribute
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.families import FAMILIES
@@ -49,6 +49,7 @@ def departures(state: GroupState, change: Change, cst: int, aborted: int) -> lis
     halted = habits.halted(state, kept + [m for m in change.left if m.member_id in waited], cst)
     back, crowded = _back(change), len(change.left) > 1 or bool(change.joined)
     rejoined = habits.rejoined(state, kept, cst, alone=not crowded)
+    busily = busy.busy(state, kept, cst, held, rejoined)
     seen = [
         replace(
             _seen(state, member, kept, cst),
@@ -59,6 +60,7 @@ def departures(state: GroupState, change: Change, cst: int, aborted: int) -> lis
             waited=member.member_id in waited,
             crowded=crowded,
             rejoined=rejoined,
+            busy=busily,
             returned=(member.client_id, member.host) in back,
         )
         for member in change.left
@@ -101,13 +103,18 @@ def _reset(after: Membership) -> list[CauseEntry]:
 def _removed_by_admin(change: Change, gone: list[Departure]) -> list[CauseEntry]:
     """Name members that went, active to the last, and were back at once: as one does that was removed."""
     back = _back(change)
-    why = "it was back as a new member within the same barrier, as one that an administrator removed"
     return [
-        _entry(departure.member, Cause.MEMBER_REMOVED_BY_ADMIN, 0.2, why)
+        maybe_removed(departure.member)
         for departure in gone
         if departure.causes[0].cause is Cause.MEMBER_LEFT
         and (departure.member.client_id, departure.member.host) in back
     ]
+
+
+def maybe_removed(member: Member | MemberEntry) -> CauseEntry:
+    """Make the cause entry of one that left and was back at once."""
+    why = "it was back as a new member within the same barrier, as one that an administrator removed"
+    return CauseEntry(Cause.MEMBER_REMOVED_BY_ADMIN, 0.2, why, *who(member))
 
 
 def _back(change: Change) -> set[tuple[str, str]]:
@@ -191,6 +198,8 @@ def why_of(cause: Cause, seen: Silence) -> str:
         text += f"; it acknowledged an epoch {seconds(seen.heard)} before"
     if seen.committed:
         text += f"; commits every {seconds(seen.cadence)} until then"
+    if seen.busy is not None:
+        text += f"; those that stayed may have been busy for {seconds(seen.busy.most)} before they rejoined"
     if seen.waited:
         text += "; others stopped with it while one that went, too, went on: it may have waited in a barrier"
     if seen.stall is not Stall.NO and not seen.static:

@@ -35,7 +35,8 @@ class Member(msgspec.Struct, array_like=True, gc=False):
     the commit at `last_commit`: whether an offset advanced in it, whether a partition was new to it.
     `stalled_at` is when it last committed after a gap of at least its rebalance timeout, `behind_at` when an
     epoch-based group's target last went past the epoch that it was at. `idle`: how many of its commits moved
-    nothing, -1 for one that lived through a silence that would have ended its session.
+    nothing, -1 for one that lived through a silence that would have ended its session. `gap`: how long before
+    its last commit the one before came.
     """
 
     member_id: str
@@ -66,6 +67,7 @@ class Member(msgspec.Struct, array_like=True, gc=False):
     acked_at: int = -1
     stalled_at: int = -1
     behind_at: int = -1
+    gap: int = -1
 
 
 class StormState(msgspec.Struct, array_like=True, gc=False):

@@ -20,6 +20,9 @@ CLOSE_MS = 300
 EXACT_MS = 100
 """A barrier ends within so long of the moment from which it waits for nobody, ms."""
 
+LATE_MS = 1_000
+"""Those that poll all the time rejoin within a heartbeat and so long, ms."""
+
 SHORT_BEAT_MS = 1_000
 """The heartbeat interval of those that chose a short one, ms."""
 
@@ -40,13 +43,26 @@ def arrival(seen: Silence, late: int, spread: int) -> float:
     told = seen.rejoined or Rejoined(seen.held)
     likely = told.sure * _begun(seen, late - told.least, spread, told)
     likely += (1 - told.sure) * _begun(seen, late, spread, Rejoined())
+    if seen.busy is not None:
+        since = trapezoid(late - told.least, spread, seen.busy.most + heartbeat(seen))
+        likely = (1 - seen.busy.sure) * likely + seen.busy.sure * since
     if told.least > SLACK_MS:
-        inside = 0.5 * trapezoid(late, spread, 0) + 0.5 * trapezoid(late, spread, told.least)
+        at_its_end = 0.0 if ended_by_another(seen) else 0.5
+        inside = at_its_end * trapezoid(late, spread, 0)
+        inside += (1 - at_its_end) * trapezoid(late, spread, told.least)
         share = _IN_A_CROWD if seen.crowded else _ALONE
         likely = (1 - share) * likely + share * inside
     if seen.ended:
         likely = (1 - seen.ended) * likely + seen.ended * trapezoid(late, spread, _ended(seen))
     return likely
+
+
+def ended_by_another(seen: Silence) -> bool:
+    """Whether the barrier ended as one rejoined that had been busy: then it waited for nobody else."""
+    told = seen.rejoined
+    if told is None or told.least - told.apart > heartbeat(seen):
+        return False
+    return seen.busy is not None or told.apart > heartbeat(seen) + LATE_MS
 
 
 def _ended(seen: Silence) -> int:
