@@ -11,12 +11,13 @@ changes an id.
 from __future__ import annotations
 
 from collections import deque
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rebalance_monitor.coordinator import calm, outages, refinement, standing, waiting
+from rebalance_monitor.coordinator import calm, lists, outages, refinement, standing, waiting
 from rebalance_monitor.coordinator.calm import Calm
 from rebalance_monitor.coordinator.heldback import HeldBack
 from rebalance_monitor.coordinator.kinds import Kind
@@ -29,7 +30,7 @@ from rebalance_monitor.coordinator.timed import timed
 from rebalance_monitor.coordinator.transitions import Status
 from rebalance_monitor.coordinator.untold import Untold
 from rebalance_monitor.coordinator.visibility import Visibility
-from rebalance_monitor.coordinator.watched import Watched, end_barrier, watched
+from rebalance_monitor.coordinator.watched import Watched, around, end_barrier, watched
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -147,7 +148,8 @@ class Live:
     def refine(self, findings: Iterable[Finding]) -> list[Finding]:
         """Add what the looks say; findings that a coordinator move explains away are left out."""
         out = []
-        for found in timed(list(findings), self._bounded, self._settings):
+        went = partial(lists.went, self._groups, self._unanswered.end)
+        for found in timed(list(findings), self._bounded, went, self._settings):
             self._learn(found)
             if refinement.is_excused(found, self._moves.at(found.shard)):
                 self._untold.keep(found)
@@ -170,20 +172,19 @@ class Live:
         told = None if finding is None else outages.excuse(finding, self._reach.away, moved_at)
         if told is None:
             return None
-        led = self._unanswered.led(self._looks)
-        listed = group.listed if group else {}
+        led, listed = self._unanswered.led(self._looks), group.listed if group else {}
         return refinement.refine(told, seen, answered, led, moved_at, listed, self._unanswered.end)
 
     def _still_storms(self, found: Finding, group: Watched | None, answered: Sequence[int]) -> bool:
         """Whether the looks see a storm where `found` is the end of one."""
         if group is None or not answered or found.kind is not Kind.STORM or found.phase != "resolved":
             return False
-        settings = self._settings.for_group(found.group or "")
-        return group.storms(answered, max(found.at, answered[-1]), settings)
+        at = max(found.at, answered[-1])
+        return group.storms(answered, at, self._settings.for_group(found.group or ""))
 
     def _looked(self, found: Finding) -> tuple[Sequence[int], Sequence[int]]:
         group = self._groups.get(found.group or "")
-        answered = self._unanswered.by(self._moves.leader(found.shard), self._looks)
+        answered = self._unanswered.by(self._moves.leader(found.shard), around(group, self._looks))
         return group.sightings if group else (), answered
 
     def _bounded(self, found: Finding) -> Finding:

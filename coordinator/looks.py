@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.sightings import Sighting
 
 _SOON_MS = 50
+# A barrier of which the first look is forgotten, but not who answered the one before, lasts hardly longer.
+_KEPT_MS = 600_000
 
 
 class Judged:
@@ -57,8 +59,9 @@ class Unanswered:
         }
 
     def on_look(self, look: Sighting, since: int) -> None:
-        """Take a look; what is not after `since` (ms) is forgotten."""
-        self._answered = {at: brokers for at, brokers in self._answered.items() if at > since}
+        """Take a look; what is not after `since` (ms) is forgotten, but for who did not answer."""
+        kept = min(since, look.at - _KEPT_MS)
+        self._answered = {at: brokers for at, brokers in self._answered.items() if at > kept}
         self._took = {at: took for at, took in self._took.items() if at > since}
         if look.took >= _SOON_MS:
             self._took[look.at] = look.took

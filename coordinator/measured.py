@@ -16,7 +16,11 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings import Details
 
 MEASURED = "measured"
-"""The detail of a rebalance in which the operator sends a `Silence` to the driver; nobody else sees it."""
+"""The detail of a rebalance in which the operator sends silences to the driver; nobody else sees it."""
+
+_MOST = 20
+# Who is silent for less than this beyond its cadence has left, whenever the barrier began.
+_SOON_MS = 1_000
 
 MAX_HEARTBEAT_MS = 3_000
 """Default heartbeat interval; no record holds the configured one."""
@@ -123,20 +127,24 @@ def first_end(seen: Silence) -> int:
     return min([*ends, seen.rebalance - early] if seen.poll is not False else ends)
 
 
-def sent_along(seen: Sequence[Silence], joined: int, *, history: bool) -> Details:
-    """Give the detail that the driver needs to judge again; none where looks could change nothing."""
-    if history or joined or len(seen) != 1:
-        return {}
-    (one,) = seen
-    told = one.means and one.committed and one.wait < 0 and not (one.static or one.hidden)
-    could = told and one.silence >= first_end(one)
-    return {MEASURED: _encode(one).decode()} if could else {}
+def sent_along(seen: Sequence[Silence], *, history: bool) -> Details:
+    """Give the detail that the driver needs to judge again those that went, in their order.
+
+    None where looks could change nothing, and in place of each of which they could not.
+    """
+    sent = [one if _could_change(one) else None for one in seen[:_MOST]]
+    return {MEASURED: _encode(sent).decode()} if any(sent) and not history else {}
 
 
-def from_text(text: str) -> Silence:
+def _could_change(seen: Silence) -> bool:
+    told = seen.means and seen.committed and seen.wait < 0 and not (seen.static or seen.hidden)
+    return told and seen.silence > min(max(seen.cadence, 0) + _SOON_MS, first_end(seen) // 2)
+
+
+def from_text(text: str) -> list[Silence | None]:
     """Read what `sent_along` wrote."""
     return _decode(text)
 
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(Silence).decode
+_decode = msgspec.json.Decoder(list[Silence | None]).decode

@@ -109,8 +109,7 @@ def rebalance(
         partitions_affected=sum(len(member.offsets) for member in change.left),
         causes=causes,
         members=member_entries(change, gone),
-        details=_counts(state, change)
-        | sent_along([one.seen for one in gone], len(change.joined), history=scene.history),
+        details=_counts(state, change) | sent_along([one.seen for one in gone], history=scene.history),
     )
 
 

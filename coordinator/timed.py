@@ -1,124 +1,140 @@
-"""Why a member went, told anew where looks of the probe have timed the barrier that dropped it.
+"""Why members went, told anew where looks of the probe have timed the barrier that dropped them.
 
-Records say when a barrier closed, not when its first member was gone: those that stayed may have taken
-seconds to rejoin, and of a session and a poll interval that end within these seconds either may have begun
-it. The operator knows no looks, so it sends along what it measured (`MEASURED`), and the driver judges it
-again.
+Records say when a barrier closed, not when anybody was gone: those that stayed may have taken seconds to
+rejoin, or minutes where they were busy. Looks say when the barrier began, and their lists when each of those
+members went (`lists.py`). The operator knows no looks, so it sends along what it measured (`MEASURED`), and
+the driver judges it again.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator import beside
-from rebalance_monitor.coordinator.attribution import attribute
+from rebalance_monitor.coordinator import beside, looked
 from rebalance_monitor.coordinator.causes import Cause
-from rebalance_monitor.coordinator.findings import CauseEntry, Finding, finding_id, record_anchor
+from rebalance_monitor.coordinator.findings import CauseEntry, Finding, MemberEntry, finding_id, record_anchor
 from rebalance_monitor.coordinator.kinds import KINDS, Kind
-from rebalance_monitor.coordinator.measured import MEASURED, Silence, first_end, from_text
+from rebalance_monitor.coordinator.measured import MEASURED, Silence, from_text
 from rebalance_monitor.coordinator.ranking import ranked
-from rebalance_monitor.coordinator.reasons import seconds, who, why_of
+from rebalance_monitor.coordinator.reasons import maybe_removed, who, why_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from rebalance_monitor.coordinator.findings import MemberEntry
+    from rebalance_monitor.coordinator.lists import Listed
     from rebalance_monitor.coordinator.settings import DetectionSettings
 
-LOOKED = "looks of the probe saw the barrier begin"
-"""What the sentence of a cause says that was judged again."""
+    Went = Callable[[Finding, str], Listed | None]
 
-_SLACK_MS = 200
-"""How far the clocks of brokers and monitor may differ, and how long a look takes, ms."""
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """A member that went, what was measured of it, and what looks make of that."""
+
+    member: MemberEntry
+    seen: Silence
+    causes: tuple[CauseEntry, ...]
 
 
 def timed(
-    findings: Sequence[Finding], bounded: Callable[[Finding], Finding], settings: DetectionSettings
+    findings: Sequence[Finding],
+    bounded: Callable[[Finding], Finding],
+    went: Went,
+    settings: DetectionSettings,
 ) -> list[Finding]:
     """Judge again what looks have timed; `bounded` puts their bounds on a rebalance.
 
-    What stood beside a rebalance that is judged otherwise is told otherwise, under its own id.
+    `went` gives when, by lists, the member of an id went from it. What stood beside a rebalance about a
+    member that is judged otherwise is told otherwise, under its own id.
     """
     told: list[Finding] = []
-    again: dict[str, list[Finding]] = {}
+    again: set[tuple[str, str]] = set()
     for finding in findings:
-        rebalance = str(finding.details.get("rebalance", ""))
-        if rebalance in again:
+        if _about(finding) in again:
             continue
         if finding.kind is not Kind.REBALANCE or MEASURED not in finding.details:
             told.append(finding)
             continue
         plain, seen = _taken_out(finding)
-        limited = bounded(plain)
-        known = (plain.join_ms_min, plain.join_ms_max) == (limited.join_ms_min, limited.join_ms_max)
-        causes = None if known else _causes(limited, seen)
-        if causes is None:
-            told.append(plain)
-        else:
-            stood = [one for one in findings if one.details.get("rebalance") == finding.id]
-            again[finding.id] = _beside(plain, stood, seen, causes, settings)
-            rest = [one for one in plain.causes if one.member_id != causes[0].member_id]
-            others = [one for one in rest if one.cause is not Cause.UNKNOWN]
-            told += [replace(plain, causes=ranked([*causes, *others])), *again[finding.id]]
+        judged = _judged(plain, bounded(plain), seen, went)
+        again |= {(finding.id, one.member.member_id) for one in judged}
+        told.append(_told_anew(plain, judged))
+        for one in judged:
+            stood = [found for found in findings if _about(found) == (finding.id, one.member.member_id)]
+            told += _beside(plain, stood, one, settings)
     return told
 
 
-def _taken_out(finding: Finding) -> tuple[Finding, Silence]:
+def _about(finding: Finding) -> tuple[str, str]:
+    """Return beside which rebalance it stands, and about which member."""
+    return str(finding.details.get("rebalance", "")), finding.members[0].member_id if finding.members else ""
+
+
+def _taken_out(finding: Finding) -> tuple[Finding, list[Silence | None]]:
     details = dict(finding.details)
     seen = from_text(str(details.pop(MEASURED)))
     return replace(finding, details=details), seen
 
 
-def _causes(finding: Finding, seen: Silence) -> tuple[CauseEntry, ...] | None:
-    """Judge with the silence that the member had when the barrier began; None where looks tell nothing.
+def _judged(plain: Finding, limited: Finding, seen: Sequence[Silence | None], went: Went) -> list[_Judged]:
+    known = (plain.join_ms_min, plain.join_ms_max) == (limited.join_ms_min, limited.join_ms_max)
+    gone = [member for member in plain.members if member.role == "left"]
+    found = []
+    for member, one in zip(gone, seen, strict=False):
+        if one is None:
+            continue
+        listed = went(limited, member.member_id)
+        if listed is not None:
+            told = looked.by_lists(limited, one, listed)
+        else:
+            told = None if known else looked.by_start(limited, one)
+        if told is not None:
+            found.append(_Judged(member, one, _causes(member, one, *told)))
+    return found
 
-    Where no limit had passed by then another member began the barrier, and it went inside.
-    """
-    least, most = finding.join_ms_min, finding.join_ms_max
-    gone = next((member for member in finding.members if member.role == "left"), None)
-    if least is None or most is None or gone is None or most - least > seen.session:
-        return None
-    start, end = seen.silence - most - _SLACK_MS, seen.silence - least + _SLACK_MS
-    if end < first_end(seen):
-        return None
-    start = max(start, 0)
-    then = replace(
-        seen,
-        silence=end,
-        wait=end - start,
-        elapsed=max(0, seen.elapsed - (seen.silence - end)),
-        held=0,
-        halted=0,
-    )
-    looked = f"; {LOOKED} {seconds(start)} to {seconds(end)} into its silence"
-    found = tuple(
-        CauseEntry(cause, share, why_of(cause, seen) + looked, *who(gone)) for cause, share in attribute(then)
-    )
-    return found if found and found[0].cause is not Cause.UNKNOWN else None
+
+def _causes(
+    gone: MemberEntry, seen: Silence, shares: Sequence[tuple[Cause, float]], looks: str
+) -> tuple[CauseEntry, ...]:
+    plain, named = replace(seen, busy=None), who(gone)
+    return tuple(CauseEntry(cause, share, why_of(cause, plain) + looks, *named) for cause, share in shares)
+
+
+def _told_anew(plain: Finding, judged: Sequence[_Judged]) -> Finding:
+    if not judged:
+        return plain
+    anew = {one.member.member_id for one in judged}
+    rest = [entry for entry in plain.causes if entry.member_id not in anew]
+    causes = [entry for one in judged for entry in one.causes]
+    left = [one for one in judged if one.causes[0].cause is Cause.MEMBER_LEFT]
+    causes += [maybe_removed(one.member) for one in left if one.seen.returned]
+    # What is unknown of nobody in particular was so because of these.
+    causes += [entry for entry in rest if entry.member_id or entry.cause is not Cause.UNKNOWN]
+    return replace(plain, causes=ranked(causes))
 
 
 def _beside(
-    rebalance: Finding,
-    told: Sequence[Finding],
-    seen: Silence,
-    causes: tuple[CauseEntry, ...],
-    settings: DetectionSettings,
+    rebalance: Finding, told: Sequence[Finding], judged: _Judged, settings: DetectionSettings
 ) -> list[Finding]:
     """Give the finding about the member itself, where its cause is certain enough."""
-    top = causes[0]
+    top, gone = judged.causes[0], judged.member
     kind = beside.kind_by(top, settings)
     if kind is None:
         return []
     group = rebalance.group or ""
-    severity = settings.severity_of(kind, group, beside.severity_of(kind, seen) or KINDS[kind].severity)
+    usual = beside.severity_of(kind, judged.seen) or KINDS[kind].severity
     anchor = record_anchor(rebalance.shard or 0, rebalance.offset or 0, rebalance.at)
-    gone = [member for member in rebalance.members if member.role == "left"]
-    base = told[0] if told else _made(rebalance, gone[0], seen)
-    made = finding_id(rebalance.cluster, kind, group, anchor, member=gone[0].member_id)
+    base = told[0] if told else _made(rebalance, gone, judged.seen)
     return [
-        replace(base, id=made, kind=kind, confidence=top.confidence, severity=severity, causes=causes),
-        *told[1:],
+        replace(
+            base,
+            id=finding_id(rebalance.cluster, kind, group, anchor, member=gone.member_id),
+            kind=kind,
+            confidence=top.confidence,
+            severity=settings.severity_of(kind, group, usual),
+            causes=judged.causes,
+        )
     ]
 
 

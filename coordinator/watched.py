@@ -27,7 +27,9 @@ class Watched(msgspec.Struct):
     `runs` those of them that saw a barrier begin. `opened` is when it was first seen, `count` in how many
     looks since then, `since` when its barrier began, `again` says that its join phase was begun again since
     then; `state` is that of the last look. `open`, `stuck` and `storm` are incidents; `stuck_since` and
-    `storm_at` when what they tell began. `listed`: member id -> the last look that listed it.
+    `storm_at` when what they tell began. `listed`: member id -> the last look that listed it; `lists`: the
+    looks that listed any; `forgotten`: the last that listed one who is not remembered. `unseen`: the look
+    before it was first seen.
     """
 
     opened: int
@@ -47,6 +49,9 @@ class Watched(msgspec.Struct):
     counted: list[int] = msgspec.field(default_factory=list)
     runs: list[int] = msgspec.field(default_factory=list)
     listed: dict[str, int] = msgspec.field(default_factory=dict)
+    lists: list[int] = msgspec.field(default_factory=list)
+    forgotten: int = -1
+    unseen: int = -1
 
     def is_another(self, at: int, fresh_ms: int) -> bool:
         """Whether a generation completed while nobody looked, so that `at` sees another barrier."""
@@ -60,18 +65,37 @@ class Watched(msgspec.Struct):
 
     def take(self, looks: Sequence[int], members: Collection[tuple[str, str, str, str]]) -> None:
         """Keep whom the last of `looks` listed; a record may come after the next barrier has begun."""
-        known = [(name, at) for name, at in self.listed.items() if at > looks[-1] - _LISTED_MS]
-        self.listed = dict([*known, *((member[0], looks[-1]) for member in members)][-_MAX_LISTED:])
+        now = looks[-1]
+        if self.opened == now:
+            self.unseen = looks[-2] if len(looks) > 1 else -1
+        known = self.listed | dict.fromkeys((member[0] for member in members), now)
+        fresh = [name for name, at in known.items() if at > min(now - _LISTED_MS, self.since - 1)]
+        self.listed = {name: known.pop(name) for name in fresh[-_MAX_LISTED:]}
+        self.forgotten = max([self.forgotten, *known.values()])
+        self.lists += [now] * bool(members)
         self._trim(looks)
 
     def _trim(self, looks: Sequence[int]) -> None:
         """Forget the sightings of a barrier that lasts for long, but the first ones and those in `looks`."""
         if len(self.sightings) <= 2 * len(looks) + _SPARE:
             return
-        firsts = {next((at for at in self.sightings if at >= mark), -1) for mark in (self.opened, self.since)}
+        firsts = self._firsts()
         self.sightings = [at for at in self.sightings if at >= looks[0] or at in firsts]
+        self._keep_lists(looks[0] - 1, firsts)
         self.counted = [at for at in self.counted if at >= looks[0]]
         self.runs = [at for at in self.runs if at >= looks[0]]
+
+    def _firsts(self) -> set[int]:
+        """Return the first sightings, and lists, since it was seen and since its barrier began."""
+        marks, kept = (self.opened, self.since), (self.sightings, self.lists)
+        return {next((at for at in times if at >= mark), -1) for times in kept for mark in marks}
+
+    def _keep_lists(self, since: int, firsts: Collection[int]) -> None:
+        """Forget lists that are not after `since`, but `firsts` and each that was first without somebody."""
+        last = set(self.listed.values())
+        before = [-1, *self.lists[:-1]]
+        pairs = zip(before, self.lists, strict=False)
+        self.lists = [at for one, at in pairs if at > since or at in firsts or one in last]
 
     def explain(self, after: int, until: int) -> None:
         """Forget the looks, as far as storms go, after the first time until the second."""
@@ -79,10 +103,12 @@ class Watched(msgspec.Struct):
         self.runs = [at for at in self.runs if not after < at <= until]
 
     def forget(self, since: int) -> None:
-        """Forget the looks that are not after `since`."""
-        self.sightings = [at for at in self.sightings if at > since]
+        """Forget the looks that are not after `since`, but the first ones of a barrier seen after it."""
+        firsts = self._firsts() if after(self.sightings, since) else set()
+        self.sightings = [at for at in self.sightings if at > since or at in firsts]
         self.counted = [at for at in self.counted if at > since]
         self.runs = [at for at in self.runs if at > since]
+        self._keep_lists(since, firsts)
 
     def is_calm(self, at: int, settings: DetectionSettings) -> bool:
         """Whether, at `at`, none of the looks of a storm's window counts."""
@@ -112,9 +138,17 @@ class Watched(msgspec.Struct):
 
     def set_back(self, at: int) -> None:
         """Go on from `at`: the clock that saw the rest was ahead."""
-        self.sightings, self.counted, self.runs = [], [], []
+        self.sightings, self.counted, self.runs, self.lists = [], [], [], []
+        self.listed, self.forgotten, self.unseen = {}, at, -1
         self.opened, self.since = min(self.opened, at), min(self.since, at)
         self.stuck_since, self.storm_at = min(self.stuck_since, at), min(self.storm_at, at)
+
+
+def around(group: Watched | None, looks: Sequence[int]) -> Sequence[int]:
+    """Return `looks`, ascending, with the one before the group was first seen, though it was long ago."""
+    if group is None or not looks or not 0 <= group.unseen < looks[0]:
+        return looks
+    return [group.unseen, *looks]
 
 
 def end_barrier(groups: Mapping[str, Watched], finding: Finding) -> None:
@@ -130,4 +164,5 @@ def watched(before: Watched | None, at: int, group: SeenGroup, generation: int |
     if before is not None:
         fresh.sightings, fresh.counted, fresh.runs = before.sightings, before.counted, before.runs
         fresh.storm, fresh.storm_at, fresh.listed = before.storm, before.storm_at, dict(before.listed)
+        fresh.lists, fresh.forgotten = before.lists, before.forgotten
     return fresh

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from rebalance_monitor.coordinator.findings import Finding, from_json, to_json
 from rebalance_monitor.coordinator.kinds import KINDS, DrivenBy, Kind
+from rebalance_monitor.coordinator.measured import MEASURED
 from rebalance_monitor.decoders import Row, rows
 from tests.coordinator.epochs import A, B, Epochs, Share, Streams
 from tests.coordinator.timeline import Client, Topic, findings, in_batches
@@ -169,7 +170,8 @@ def test_history_says_so_and_claims_nothing_of_the_clock(topic: Topic) -> None:
 @given(topics())
 def test_details_hold_only_keys_that_the_table_lists(topic: Topic) -> None:
     for finding in findings(topic):
-        assert set(finding.details) <= set(KINDS[finding.kind].details)
+        # What is sent along to the driver nobody else sees.
+        assert set(finding.details) - {MEASURED} <= set(KINDS[finding.kind].details)
         assert (finding.phase is not None) <= KINDS[finding.kind].phases
 
 

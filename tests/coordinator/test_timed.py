@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import CauseEntry, Finding, MemberEntry, finding_id, record_anchor
 from rebalance_monitor.coordinator.kinds import Kind, Scope, Severity
-from rebalance_monitor.coordinator.measured import MEASURED, Silence, from_text, sent_along
+from rebalance_monitor.coordinator.looked import LOOKED
+from rebalance_monitor.coordinator.measured import MEASURED, Busy, Rejoined, Silence, from_text, sent_along
 from rebalance_monitor.coordinator.settings import DetectionSettings
-from rebalance_monitor.coordinator.timed import LOOKED, timed
+from rebalance_monitor.coordinator.timed import timed
 
 S, P, CADENCE, SLACK = 6_000, 9_000, 1_000, 300
 LOOKS_APART = 1_000
@@ -63,7 +64,7 @@ def told(one: Silence, cause: Cause = Cause.UNKNOWN, confidence: float = 0.5) ->
         join_ms_max=one.silence,
         causes=(CauseEntry(cause, confidence, "why", "b-1", "b", "/h"),),
         members=(gone,),
-        details={"left": 1} | sent_along([one], 0, history=False),
+        details={"left": 1} | sent_along([one], history=False),
     )
     kinds = {
         Cause.SESSION_TIMEOUT: Kind.SESSION_TIMEOUT,
@@ -79,7 +80,11 @@ def told(one: Silence, cause: Cause = Cause.UNKNOWN, confidence: float = 0.5) ->
 
 def looked(found: list[Finding], least: int, most: int) -> list[Finding]:
     """Judge again with looks that saw the barrier last `least` to `most` ms."""
-    return timed(found, lambda one: replace(one, join_ms_min=least, join_ms_max=most), SETTINGS)
+    return timed(found, lambda one: replace(one, join_ms_min=least, join_ms_max=most), unlisted, SETTINGS)
+
+
+def unlisted(_: Finding, __: str) -> None:
+    """No look listed members."""
 
 
 @given(
@@ -109,7 +114,7 @@ def test_what_stood_beside_is_told_otherwise_under_its_own_id_or_no_more() -> No
     assert (beside.kind, beside.details["rebalance"]) == (Kind.SESSION_TIMEOUT, rebalance.id)
     assert rebalance.id == "r"
     strict = replace(SETTINGS, attribution_confidence=0.99)
-    unsure = timed(wrong, lambda one: replace(one, join_ms_min=2_000, join_ms_max=2_800), strict)
+    unsure = timed(wrong, lambda one: replace(one, join_ms_min=2_000, join_ms_max=2_800), unlisted, strict)
     assert [one.kind for one in unsure] == [Kind.REBALANCE]
 
 
@@ -137,23 +142,23 @@ def test_what_concerns_the_others_stays() -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "joined", "history"),
+    ("one", "history"),
     [
-        (seen(S - 1), 0, False),
-        (seen(S), 1, False),
-        (seen(S), 0, True),
-        (seen(S, static=True), 0, False),
-        (seen(S, means=False), 0, False),
-        (seen(S, wait=0), 0, False),
-        (seen(S, committed=False), 0, False),
-        (seen(S, hidden=True), 0, False),
+        (seen(CADENCE + 1_000), False),
+        (seen(S), True),
+        (seen(S, static=True), False),
+        (seen(S, means=False), False),
+        (seen(S, wait=0), False),
+        (seen(S, committed=False), False),
+        (seen(S, hidden=True), False),
     ],
 )
-def test_only_what_looks_can_change_is_sent_along(one: Silence, joined: int, *, history: bool) -> None:
-    assert sent_along([one], joined, history=history) == {}
-    assert sent_along([seen(S), seen(S)], 0, history=False) == {}
+def test_only_what_looks_can_change_is_sent_along(one: Silence, *, history: bool) -> None:
+    assert sent_along([one], history=history) == {}
 
 
-def test_what_was_measured_is_read_as_it_was_sent() -> None:
-    one = seen(S + 1_000)
-    assert from_text(str(sent_along([one], 0, history=False)[MEASURED])) == one
+def test_what_was_measured_of_each_that_went_is_read_as_it_was_sent() -> None:
+    told = Rejoined(100, 50, 2, 0.9)
+    one, other = seen(S + 1_000), seen(S + 2_000, rejoined=told, busy=Busy(9_000, 0.5))
+    sent = sent_along([one, seen(S, static=True), other], history=False)
+    assert from_text(str(sent[MEASURED])) == [one, None, other]

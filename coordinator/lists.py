@@ -1,0 +1,42 @@
+"""When a member went from a barrier, as the lists of members tell that looks of the probe saw.
+
+The coordinator lists who left no more at once, and who died until its session has ended. So the lists on
+either side of a member's going bound when it went, whoever began the barrier.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from rebalance_monitor.coordinator.findings import Finding
+    from rebalance_monitor.coordinator.watched import Watched
+
+
+class Listed(NamedTuple):
+    """A member went at `least` (ms) or later, and at `most` or before."""
+
+    least: int
+    most: int
+
+
+def went(
+    groups: Mapping[str, Watched], end: Callable[[int], int], rebalance: Finding, member_id: str
+) -> Listed | None:
+    """Return when a member went that `rebalance` dropped, with the bounds of looks on its start.
+
+    `end` gives when the look that began then had its last answer. None where no look listed the members of
+    this barrier, or not all that were listed are remembered.
+    """
+    group, low = groups.get(rebalance.group or ""), rebalance.started_at_min
+    if group is None or low is None or group.forgotten > low:
+        return None
+    ended = rebalance.at - (rebalance.sync_ms or 0)
+    last = group.listed.get(member_id, -1)
+    lists = [at for at in group.lists if low < at <= ended]
+    if not lists or last > ended:
+        return None
+    gone = next((at for at in lists if at > last), ended)
+    return Listed(max(last, low), min(end(gone), ended))
