@@ -24,6 +24,9 @@ LOOKED_MS = 3_000
 DEADLINE_SLACK_MS = 2_500
 """How much shorter than the rebalance timeout the looks may have seen a barrier that lasted that long, ms."""
 
+_CLOCKS_MS = 500
+"""How far the clocks of brokers and monitor may differ, ms."""
+
 AFTER_MOVE_MS = 30_000
 """A rebalance among the same members this soon after a move is most likely caused by it."""
 
@@ -98,8 +101,10 @@ def _expired_barrier(finding: Finding) -> Finding:
     """Name those that a barrier dropped at its deadline: it was seen to last as long as it may."""
     left = {member.member_id for member in finding.members if member.role == "left"}
     limit = max((member.rebalance_timeout_ms or 0 for member in finding.members), default=0)
-    seen = finding.join_ms_min or 0
+    seen, most = finding.join_ms_min or 0, finding.join_ms_max
     if not left or finding.group_type != "classic" or not 0 <= limit - seen <= DEADLINE_SLACK_MS < limit:
+        return finding
+    if most is not None and most < limit - _CLOCKS_MS:
         return finding
     why = f"the barrier was seen to last {seconds(seen)} at least; rebalance timeout {seconds(limit)}"
     dropped = tuple(
