@@ -1,6 +1,7 @@
 """The prose of docs/detection.md; `reference.detection_markdown` puts the tables in."""
 
 from rebalance_monitor.coordinator.detection_groups import MORE
+from rebalance_monitor.coordinator.detection_probe import PROBE
 
 PROSE = (
     """# Detection: every rule, its evidence and its limits
@@ -97,6 +98,14 @@ windows of a close S and P (6 s, 8 s) both get middling confidences. What narrow
   than a heartbeat and a poll take. How long these take is in no record: between 0.5 s and a third of the
   session timeout, a short one likelier than a long one. Where one of them was busy, and so rejoined later
   than that, the first one still came in time.
+- Those that stayed may all have been busy: each committed, and then nothing for longer than its commits are
+  apart where it polls all the time (1.25 times the shortest cadence of the group, 5 s at most, and 0.5 s;
+  twice its own where it commits only what is new). Then the barrier may have begun at any time since the
+  last of these commits, and a clean leave may fit where an expiry does. No cause reaches 0.6 then (0.55 at
+  most) unless no other fits; the sentence says for how long they may have been busy. One that had been
+  silent for longer than that had not left before. Where one of them was not busy J stays what it was; but
+  where another one held the barrier until a session had ended, and a member that came or went as well may
+  have begun it, no leave is claimed above 0.55 of one whose last commit was too early to be its closing.
 - A barrier that stayed shut after all that stayed had rejoined (two at least, which commit when idle) waited
   for one of those that went, to its end: so that one had not left before. Of several the one whose silence
   fits that best is likeliest, and the rest of them are told as ever.
@@ -273,25 +282,7 @@ silence, a suspected barrier after `stuck_after_ms`, others after five seconds. 
 empty stays so until it has members; one of `always_on` that is empty when history ends, at any start without
 a state, is told then, once. Groups of which the topic has no record any more are `group_removed`.
 
-## What only the probe adds to a rebalance
-
-Its looks narrow the start to a second (and as long as a look takes): the silence of the one that went from a
-classic group is judged at that start, however slowly the others rejoin. A barrier seen to last for the
-rebalance timeout dropped those that are missing (`join_deadline_missed`). A rebalance among the same members
-within half a minute of a coordinator move is given to that; where looks went on and nothing moved, a member
-asked for it (`leader_rejoined`) unless generations failed before it, or a look listed one that no record
-has. Members that were active until their coordinator moved, and are gone after it, hint at
-`group_over_capacity`. A member that goes active to the last and is back within the same barrier hints at
-`member_removed_by_admin` (0.2), beside `member_left`: a quick restart looks the same. An administrator's
-removal of a dynamic member cannot be told from a clean leave: it is the same request, and neither writes its
-reason. A static member that goes before its session could expire was removed, or told to leave; one silent
-for longer only if it had nothing to commit. One whose session outlasts a barrier is kept in the generation
-that this ends though it is dead: its silence is from before that.
-
-Where members came or went in the same barrier, nobody says that the leader had asked for it: the record is
-the same. So `leader_rejoined` is told of 84 % of the generations that a leader's rejoining began; in the
-others that were looked at somebody came or went as well.
-
 """
+    + PROBE
     + MORE
 )
