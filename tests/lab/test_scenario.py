@@ -73,6 +73,19 @@ def test_at_the_clients_defaults_every_group_has_time_to_lose_its_members(seed: 
     assert stalled.at + float(str(stalled.options["seconds"])) < scenario.end
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_who_closes_in_the_batch_of_another_is_silent_for_longer_than_its_session(seed: int) -> None:
+    """However the seed varies the times: the batch ends a session and more after the close, and in time."""
+    scenario = varied(load("close-in-batch"), seed, grow=True)
+    assert scenario.members == ("a", "b")
+    _, stalled, closed, _, again, last, back = scenario.steps
+    for batch, close in ((stalled, closed), (again, last)):
+        seconds = float(str(batch.options["seconds"]))
+        assert batch.at < close.at < batch.at + seconds - scenario.session_ms / 1000 - 1
+        assert seconds * 1000 < int(scenario.settings["poll_ms"])
+    assert last.at < back.at < again.at + float(str(again.options["seconds"]))
+
+
 def test_the_same_seed_gives_the_same_scenario_and_seed_zero_changes_nothing() -> None:
     plain = load("sigkill")
     assert varied(plain, 7) == varied(plain, 7)
