@@ -240,13 +240,16 @@ has a newer one all the time. Named are those that are late by more than the lon
 
 ## Storms and rolling restarts
 
-Counted in a sliding window: losing a member that itself came after the first loss of the window; losing one
-that is to blame (it stopped polling, missed a deadline of a barrier, or its client expired on this host for
-the third time within an hour, each time one that came after the time before); a rebalance among the same
-members; and failed generations. Losing and replacing older members counts otherwise only for a client that
-lost a new member twice. An empty generation counts where it lost a new member without a goodbye; with
-goodbyes alone it ends what was noted: a job that runs again and again is none, but for one that three times
-in a row ends within 30 s, and begins again within 15.
+Members that come and go count from the second time on: a loss of one that itself came after the first loss
+of the window does, and once one came after such a loss and is lost as well, each return for which a
+young one was lost before counts, too, whoever comes, from whichever host.
+What else counts in that window: losing a member that is to blame (it stopped polling, missed a deadline of a
+barrier, or its client expired for the third time within an hour, each time one that came after the time
+before); a rebalance among the same members; failed generations; and all losses and returns of a client on one
+host that lost a young member twice. Nothing else does: not that older members are replaced, nor more returns
+than losses, which are a scale-out. An empty generation counts where it lost a young member without a goodbye;
+with goodbyes alone it ends what was noted: a job that runs again and again is none, but for one that three
+times in a row ends within 30 s, and begins again within 15.
 A group storms at `storm_threshold`; or, by the probe, when seen rebalancing in half of the looks of two
 minutes that its coordinator answered, in three separate runs, but for barriers that ended in a generation
 that does not count. It is over once nothing has counted for `storm_quiet_ms`, whatever else goes on, unless
@@ -258,8 +261,8 @@ once, the group never being empty, and they are as many as before, it is a `roll
 which says whether most of them expired; with fewer it is none, for it may be stuck. So is a second one that
 begins within the window after it, but no third. New members may come up to a minute before the first old one
 goes. In epoch-based groups departures, when they happen, and returns count, never plain joins. The worst
-offender is the client id and host in most of what counts, at least a tenth of it, with its newest member;
-generations that failed are nobody's.
+offender is the client id in most of what counts, at least a tenth of it, with its newest member, and with its
+host unless it comes from one after the other; generations that failed are nobody's.
 
 ## The end of a group
 

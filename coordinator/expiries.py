@@ -1,10 +1,11 @@
 """Members that are to blame for a rebalance: they stopped polling, missed a deadline, or keep expiring.
 
-Who expires is told by its client and host; where several processes share these, an expired member is of the
-process that expired before it came, if there is one. Once is a crash, or a deployment that does not let its
-members say goodbye, and so is the next one. From the third time within an hour on it is a crash loop, however
-slow: of a group with many members each has its turn only now and then. Clients that never say goodbye do not
-count, for a planned stop of theirs looks the same.
+Who expires is told by its client, on the same host if one of its did there: what is created anew comes from
+another host. Where several processes share a client id, an expired member is of the process that expired
+before it came, if there is one. Once is a crash, or a deployment that does not let its members say goodbye,
+and so is the next one. From the third time within an hour on it is a crash loop, however slow: of a group
+with many members each has its turn only now and then. Clients that never say goodbye do not count, for a
+planned stop of theirs looks the same.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 WINDOW_MS = 3_600_000
 AGAIN = 3
 _CLIENTS_KEPT = 200
+_ADDRESS = "/"
 _FAULTS = frozenset({Cause.POLL_INTERVAL_EXCEEDED, Cause.JOIN_DEADLINE_MISSED, Cause.SYNC_DEADLINE_MISSED})
 
 
@@ -62,9 +64,10 @@ def _process(storm: StormState, member: Member, at: int) -> str:
     In epoch-based groups it may be back as another member up to a session before the old one has expired.
     """
     name = f"{member.client_id} {member.host}"
-    ends = {one: times[-1] for one, times in storm.expired.items() if f"{one} ".startswith(f"{name} ")}
-    for came in (member.joined_at, member.joined_at + member.session_timeout):
-        before = [one for one, end in ends.items() if end <= min(came, at - 1)]
-        if before:
-            return max(before, key=lambda one: ends[one])
+    for whose in (f"{name} ", f"{member.client_id} {_ADDRESS}"):
+        ends = {one: times[-1] for one, times in storm.expired.items() if f"{one} ".startswith(whose)}
+        for came in (member.joined_at, member.joined_at + member.session_timeout):
+            before = [one for one, end in ends.items() if end <= min(came, at - 1)]
+            if before:
+                return max(before, key=lambda one: ends[one])
     return f"{name} {member.member_id}" if name in storm.expired else name

@@ -174,7 +174,7 @@ KINDS: dict[Kind, KindSpec] = {
             "window_ms": "length of the window, ms",
             "threshold": "count from which a group storms",
             "worst_client": "client id that took part in most of them; none below a tenth",
-            "worst_host": "its host",
+            "worst_host": "its host; none where it came from one after the other",
             "worst_member": "newest member id of that client",
             "worst_instance": "its instance id, if it is static",
             "worst_share": "its share of the generations in the window, 0..1",

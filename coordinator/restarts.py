@@ -43,11 +43,15 @@ class Code(StrEnum):
     LOST = "x"
     RETURN = "j"
     YOUNG = "y"
+    AGAIN = "a"
     SAME = "s"
     FAILED = "f"
 
 
-LOSSES = frozenset({Code.RESTART, Code.LOST, Code.YOUNG})
+YOUNG = frozenset({Code.YOUNG, Code.AGAIN})
+"""Losses of a member that came after the first loss of the window, `AGAIN` after the first of such a one."""
+
+LOSSES = YOUNG | {Code.RESTART, Code.LOST}
 _CALM = frozenset({Code.RESTART, Code.RETURN, Code.FAILED})
 
 

@@ -78,8 +78,8 @@ class StormState(msgspec.Struct, array_like=True, gc=False):
     over, and nothing since has said otherwise; a record may still belong to it. `restarting`: when the first
     member went of a rolling restart that goes on; `restart_at` is that of the last one told, `restarted_at`
     its end, and `restarts` how many followed each other. `stopped_at`: when the group last became empty,
-    `loops` how many times in a row it did as soon as it had begun. `expired`: client and host (of another
-    process with the same two: and the id of its first member that did) -> when members of it lately expired.
+    `loops` how many times in a row it did as soon as it had begun. `expired`: client and first host (where
+    another process has these: and the id of its first member that did) -> when its members lately expired.
     `size`: how many members there are to be restarted by the one that goes on.
     """
 

@@ -1,10 +1,11 @@
 """Storms: too many disruptive generations of one group in a sliding window; one incident until quiet.
 
 What counts is decided per generation: losing a member that itself came during the disturbance (`young`) or by
-a fault of its own (expiries.py), a rebalance among the same members, and each failed generation. Losing and
-replacing other members counts only where the same client also lost a young member twice, so a rolling
-restart, in which every member goes and comes back once, is recognised and is no storm, nor is stopping the
-group after it. An Empty counts where it lost a young member that said no goodbye; where all did the group was
+a fault of its own (expiries.py), a rebalance among the same members, and each failed generation. Replacing
+the lost counts from the second time on that what came in place of others is lost; losing and replacing other
+members only where the same client also lost a young member twice. So a rolling restart, in which every member
+goes and comes back once, is recognised and is no storm, nor is stopping the group after it, nor its
+roll-back. An Empty counts where it lost a young member that said no goodbye; where all did the group was
 stopped, and begins anew with its next start, unless it had hardly begun and does so again and again.
 Departures from epoch-based groups are noted when they happen: a group that never converges storms as well.
 First starts, scale-outs, cooperative follow-ups and the rebalances that Kafka Streams announces are never
@@ -24,7 +25,7 @@ from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import CauseEntry, deadline_anchor
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.membership import Change
-from rebalance_monitor.coordinator.restarts import LOSSES, START_MS, Code
+from rebalance_monitor.coordinator.restarts import LOSSES, START_MS, YOUNG, Code
 from rebalance_monitor.coordinator.state import NEVER
 
 if TYPE_CHECKING:
@@ -120,9 +121,8 @@ def marked(found: Finding, storm: StormState, since: int, *, renewed: bool) -> F
 
     Or if it has `renewed` the group, as a deployment does.
     """
-    clients = offenders.unstable(storm)
-    for event in storm.events:
-        if int(event[0]) >= since and offenders.weight(event, clients):
+    for event, weight in zip(storm.events, offenders.weights(storm), strict=True):
+        if int(event[0]) >= since and weight:
             return replace(found, details=found.details | {"disruptive": 1})
     return replace(found, details=found.details | {"renewed": 1}) if renewed else found
 
@@ -141,7 +141,7 @@ def _append(state: GroupState, when: int, code: Code, generations: int, offender
     weight = generations if code is Code.FAILED or state.group_type != "classic" else 1
     event: list[int | str] = [when, code, max(1, weight), ""]
     if not state.members and code is not Code.FAILED:
-        event[2] = int(code is Code.YOUNG)
+        event[2] = int(code in YOUNG)
     if offender is not None:
         event[3] = f"{offender.client_id} {offender.host}"
         event += [offender.member_id, offender.instance_id or ""]
@@ -177,10 +177,11 @@ def _classify(
     `flapping`: a static member whose place was taken again and again. `faulty`: who went is to blame for it.
     """
     losses = [int(event[0]) for event in storm.events if event[1] in LOSSES]
-    since = losses[0] if losses else NEVER
-    for member in change.left:
-        if member.joined_at > since:
-            return Code.YOUNG, member
+    of_young = (int(event[0]) for event in storm.events if event[1] in YOUNG)
+    for since, code in ((next(of_young, NEVER), Code.AGAIN), (losses[0] if losses else NEVER, Code.YOUNG)):
+        for member in change.left:
+            if member.joined_at > since:
+                return code, member
     if change.left:
         return Code.LOST if faulty else Code.RESTART, change.left[0]
     if change.joined:
@@ -216,11 +217,11 @@ def _judge(state: GroupState, scene: Scene, at: int, causes: tuple[CauseEntry, .
     storm, settings = state.storm, scene.settings
     completed, failed = offenders.counted(storm)
     if storm.incident:
-        grown = offenders.weight(storm.events[-1], offenders.unstable(storm))
+        grown = offenders.weights(storm)[-1]
         if not grown:
             return []
         storm.last_at = scene.ts
-        # What counts only since its client was lost again was not counted then.
+        # What counts only since somebody was lost again was not counted then.
         storm.total = max(storm.total + grown, completed + failed)
         if storm.total < settings.storm_threshold * (storm.sequence + 2):
             return []

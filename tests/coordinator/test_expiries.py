@@ -44,8 +44,8 @@ def test_processes_that_share_a_client_id_and_are_each_killed_once_are_a_rolling
     assert told.causes[0].cause is Cause.SESSION_TIMEOUT
 
 
-def expire(storm: StormState, name: str, joined: int, at: int) -> bool:
-    told = ("rdkafka", "/10.0.0.1", False, SESSION, 300_000, "librdkafka", 1, "", joined)
+def expire(storm: StormState, name: str, joined: int, at: int, host: str = "/10.0.0.1") -> bool:
+    told = ("rdkafka", host, False, SESSION, 300_000, "librdkafka", 1, "", joined)
     member = Member(name, None, *told)
     return is_fault(storm, [member], [CauseEntry(Cause.SESSION_TIMEOUT, 0.9, "", name)], at)
 
@@ -54,6 +54,25 @@ def test_one_that_expires_each_time_it_is_back_is_to_blame_from_the_third_time_o
     storm = StormState()
     told = [expire(storm, f"m-{number}", number * 60_000, (number + 1) * 60_000) for number in range(4)]
     assert told == [False, False, True, True]
+
+
+def test_one_that_is_created_anew_on_another_host_each_time_is_to_blame_as_well() -> None:
+    storm = StormState()
+    told = [
+        expire(storm, f"m-{number}", number * 60_000, (number + 1) * 60_000, f"/10.0.0.{number}")
+        for number in range(4)
+    ]
+    assert told == [False, False, True, True]
+
+
+def test_pods_that_share_a_client_id_and_are_each_killed_twice_are_as_many_processes() -> None:
+    storm = StormState()
+    for rollout in range(2):
+        for pod in range(6):
+            at = 600_000 * (rollout + 1) + 20_000 * pod
+            joined = 0 if rollout == 0 else 600_000 + 20_000 * pod + 5_000
+            assert not expire(storm, f"m-{rollout}-{pod}", joined, at, f"/10.0.{rollout}.{pod}")
+    assert since(storm, 0) == 6
 
 
 def test_one_is_told_from_others_of_its_client_id_that_expire_between() -> None:
