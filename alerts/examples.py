@@ -195,13 +195,17 @@ def example(kind: Kind, phase: str | None = None) -> Finding:
     return replace(made, **_ENDED.get(kind, {})) if phase == "resolved" else made
 
 
-def roll_up() -> Finding:
+def roll_up(phase: str = "opened") -> Finding:
     """Return the example of what concerns many groups at once."""
     names = tuple(f"team-{number:02d}" for number in range(50))
     why = "64 groups lost a member within 30 s, all on one host"
     return replace(
         example(Kind.SESSION_TIMEOUT),
         scope=Scope.CLUSTER,
+        phase=phase,
+        at=OPENED if phase == "opened" else AT,
+        opened_at=OPENED,
+        resolution="quiet" if phase == "resolved" else None,
         confidence=0.8,
         group=None,
         generation=None,

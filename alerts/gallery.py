@@ -70,6 +70,8 @@ def _thread() -> str:
             _text(plain.render(several)),
             "What many groups suffer at once is told once, of the cluster:\n",
             _text(plain.render(message_of(examples.roll_up(), LINKS))),
+            "Until it is quiet:\n",
+            _text(plain.render(message_of(examples.roll_up("resolved"), LINKS))),
             "The opening as Markdown:\n",
             _fenced("markdown", markdown.render(first)),
             "And as mail:\n",

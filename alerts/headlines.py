@@ -41,10 +41,12 @@ HEADLINES: dict[Kind, Headline] = {
     Kind.SESSION_TIMEOUT: Headline(
         "lost a member to its session timeout",
         "Check the member's host: killed, out of memory, a long pause, or cut off from the broker.",
+        "lost no more members to session timeouts",
     ),
     Kind.POLL_INTERVAL_EXCEEDED: Headline(
         "lost a member that stopped polling",
         "Find what the member was processing; raise max.poll.interval.ms or lower max.poll.records.",
+        "lost no more members that stopped polling",
     ),
     Kind.MEMBER_SILENT: Headline(
         "has a member that went silent",
@@ -60,6 +62,7 @@ HEADLINES: dict[Kind, Headline] = {
         "went through a rolling restart",
         "Nothing, where it was deployed: static membership (group.instance.id) would have saved these "
         "rebalances. Where members expired, see what took their hosts or memory.",
+        "rolling restart is over",
     ),
     Kind.STATIC_MEMBER_REPLACED: Headline(
         "had a static member come back without a rebalance",
@@ -77,6 +80,7 @@ HEADLINES: dict[Kind, Headline] = {
     Kind.COORDINATOR_MOVED: Headline(
         "coordinator moved",
         "Check the broker that lost the partition; most clients carry on without a rebalance.",
+        "coordinator stays where it is",
     ),
     Kind.GROUP_EMPTY: Headline(
         "has no members left",

@@ -2,7 +2,7 @@
 
 - A phased kind fires from its opening finding until its resolved one.
 - A kind without phases fires for `hold_ms` after its newest finding: five session timeouts of one group in
-  a minute are one alert.
+  a minute are one alert. What is told of many groups has phases, and fires for as long as theirs at least.
 - What was rebuilt from history never opens an alert; it may end one that is open.
 - A suspected finding below `min_confidence` opens nothing.
 - Below `minimum_severity` an alert is `quiet`: never told, kept only where it explains others.
@@ -62,7 +62,7 @@ def taken(alerts: Alerts, finding: Finding, policy: Policy) -> list[Alert]:
 def apply(alert: Alert | None, finding: Finding, policy: Policy) -> Alert | None:
     """Return the alert after this finding, None where there is none; `alert` is what it was before."""
     if finding.phase == "resolved":
-        return _ended(alert, finding)
+        return _ended(alert, finding, policy)
     if not _tells(finding, policy):
         return alert
     at = began(finding)
@@ -96,8 +96,11 @@ def _tells(finding: Finding, policy: Policy) -> bool:
     return finding.evidence != "suspected" or finding.confidence >= policy.min_confidence
 
 
-def _ended(alert: Alert | None, finding: Finding) -> Alert | None:
-    """End the alert; its labels stay those it fired with, so that it ends where it was told."""
+def _ended(alert: Alert | None, finding: Finding, policy: Policy) -> Alert | None:
+    """End the alert; its labels stay those it fired with, so that it ends where it was told.
+
+    What many groups suffer at once lasts for as long as these groups' own alerts, which it explains.
+    """
     if alert is None or alert.finding.incident != finding.incident:
         return alert
     last = alert.finding
@@ -107,7 +110,8 @@ def _ended(alert: Alert | None, finding: Finding) -> Alert | None:
         members=finding.members or last.members,
         details={**last.details, **finding.details},
     )
-    return replace(alert, ends_at=min(alert.ends_at, began(finding)), finding=summed)
+    ends_at = max(began(finding), _held(last) + policy.hold_ms if last.groups_total else 0)
+    return replace(alert, ends_at=min(alert.ends_at, ends_at), finding=summed)
 
 
 def _around(alerts: Alerts, finding: Finding, policy: Policy) -> list[Alert]:

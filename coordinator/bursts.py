@@ -2,9 +2,10 @@
 
 What is counted slides: groups within the window of the newest one. Once there are enough of them, and none
 has followed for a while or the window is over, the burst is told. Groups that follow within its window belong
-to it: once they have settled in turn it is told again, with all of them. A few groups are no burst, nor do
-they keep a later one from being told. Findings count by their own time, in its order: neither the batch that
-brought them nor their order in it matters.
+to it: once they have settled in turn it is told again, with all of them; what is told is one incident until
+it is quiet (burst_incidents.py). A few groups are no burst, nor do they keep a later one from being told.
+Findings count by their own time, in its order: neither the batch that brought them nor their order in it
+matters.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from rebalance_monitor.coordinator.burst_incidents import BurstIncidents
 from rebalance_monitor.coordinator.causes import Cause
-from rebalance_monitor.coordinator.findings import MAX_GROUPS, CauseEntry, Finding, finding_id
+from rebalance_monitor.coordinator.findings import MAX_GROUPS, CauseEntry, Finding
 from rebalance_monitor.coordinator.kinds import KINDS, Kind, Scope, Severity
 from rebalance_monitor.coordinator.refinement import among_the_same
 
@@ -41,6 +43,9 @@ _CAUSES = {
 _EXPIRED = (
     "{n} groups replaced all their members at the same time; those of most were not closed, but expired"
 )
+ROLLED_UP = frozenset(_CAUSES)
+"""Kinds that are told of many groups at once: with scope cluster these have phases."""
+
 _ITSELF = frozenset({Kind.ROLLING_RESTART, Kind.SESSION_TIMEOUT, Kind.POLL_INTERVAL_EXCEEDED})
 """Kinds of findings that count for a burst of their own kind."""
 _LOUDNESS = tuple(Severity)
@@ -50,9 +55,8 @@ class Burst(msgspec.Struct):
     """What counts at once: its first and last time (ms), its groups, and how much of it was told.
 
     `groups`: name -> when, id of its finding, host of the member that it is about; forgotten when the window
-    is over. `counted` says how many were told, `anchor` is the id that this began with and `sequence`
-    how often it was. `severity` is the highest of these findings; `expired` names the groups of which the
-    members expired.
+    is over. `counted` says how many were told, `anchor` is the id that this began with. `severity` is the
+    highest of these findings; `expired` names the groups of which the members expired.
     """
 
     first: int
@@ -60,7 +64,6 @@ class Burst(msgspec.Struct):
     groups: dict[str, tuple[int, str, str | None]] = msgspec.field(default_factory=dict)
     counted: int = 0
     anchor: str = ""
-    sequence: int = 0
     severity: Severity = Severity.INFO
     expired: list[str] = msgspec.field(default_factory=list)
 
@@ -101,14 +104,22 @@ class Burst(msgspec.Struct):
 
 
 class Bursts:
-    """One burst a kind at most; `state` is what `snapshot` returned, None for a new start."""
+    """One burst a kind at most; `state` is what `snapshot` returned, None for a new start.
+
+    `opened`: likewise what that of the incidents did.
+    """
 
     def __init__(
-        self, settings: DetectionSettings, cluster: str, state: Mapping[str, Any] | None = None
+        self,
+        settings: DetectionSettings,
+        cluster: str,
+        state: Mapping[str, Any] | None = None,
+        opened: Mapping[str, Any] | None = None,
     ) -> None:
         self._settings = settings
         self._cluster = cluster
         self._bursts = msgspec.convert(dict(state or {}), dict[str, Burst])
+        self.incidents = BurstIncidents(cluster, settings.storm_quiet_ms, opened)
 
     def snapshot(self) -> dict[str, Any]:
         """JSON-able memory for the ledger."""
@@ -119,11 +130,13 @@ class Bursts:
         """Take one batch's findings at `now` (ms); returns the bursts that are told."""
         for burst in self._bursts.values():
             burst.set_back(now)
+        self.incidents.set_back(now)
         found: list[Finding] = []
         for at, _, kind, finding in sorted(_counting(findings, now), key=lambda one: one[:2]):
             found += self._settle(kind, at - 1)
             self._collect(kind, finding, at)
-        return found + [one for kind in list(self._bursts) for one in self._settle(Kind(kind), now)]
+        kinds = dict.fromkeys([*self._bursts, *self.incidents.of_kinds()])
+        return found + [one for kind in kinds for one in self._settle(Kind(kind), now)]
 
     def _collect(self, kind: Kind, finding: Finding, at: int) -> None:
         burst, window = self._bursts.get(kind), self._window(kind)
@@ -132,20 +145,20 @@ class Bursts:
         burst.collect(finding, at, window)
 
     def _settle(self, kind: Kind, now: int) -> list[Finding]:
-        """Tell a burst once it has settled by `now` (ms); forget it once it is over."""
+        """Tell a burst once it has settled by `now` (ms), and that its incident is over; forget it then."""
         burst, window = self._bursts.get(kind), self._window(kind)
         if burst is None:
-            return []
+            return self.incidents.over(kind, now)
         found: list[Finding] = []
-        quiet = burst.last + _SETTLE_MS.get(kind, _USUAL_SETTLE_MS)
+        settled = min(burst.last + _SETTLE_MS.get(kind, _USUAL_SETTLE_MS), burst.first + window)
         enough = len(burst.groups) >= max(self._settings.roll_up_groups, burst.counted + 1)
-        if enough and now >= min(quiet, burst.first + window):
-            found = [self._told(kind, burst)]
+        if enough and now >= settled:
+            found = [*self.incidents.over(kind, settled), self._told(kind, burst)]
         if burst.counted and now > burst.first + window:
             burst.groups, burst.expired = {}, []
         if now > burst.last + 2 * window:
             del self._bursts[kind]
-        return found
+        return found + self.incidents.over(kind, now)
 
     def _window(self, kind: Kind) -> int:
         """Return what counts as at once (ms); a deployment takes its time over the groups."""
@@ -158,19 +171,18 @@ class Bursts:
         first, anchor, _ = min(burst.groups.values(), key=lambda one: (one[0], one[1]))
         lost = kind is Kind.ROLLING_RESTART and burst.most_expired
         cause = Cause.SESSION_TIMEOUT if lost else _CAUSES[kind]
-        why, at, began = (_EXPIRED if lost else _WHY[kind]).format(n=len(groups)), first, None
+        why, at = (_EXPIRED if lost else _WHY[kind]).format(n=len(groups)), first
         if burst.counted:
-            why, at, began = f"{why}; {len(groups) - burst.counted} since it was told", burst.last, first
+            why, at = f"{why}; {len(groups) - burst.counted} since it was told", burst.last
         burst.anchor = burst.anchor or anchor
-        identity = finding_id(self._cluster, kind, "cluster", burst.anchor, sequence=burst.sequence)
-        burst.counted, burst.sequence = len(groups), burst.sequence + 1
+        burst.counted = len(groups)
         hosts = [host for _, _, host in burst.groups.values() if host is not None]
         host = _common(hosts) if kind is Kind.SESSION_TIMEOUT else None
         severity = burst.severity if kind in _ITSELF else KINDS[kind].severity
         if lost:
             severity = max(severity, KINDS[Kind.SESSION_TIMEOUT].severity, key=_LOUDNESS.index)
-        return Finding(
-            id=identity,
+        found = Finding(
+            id="",
             kind=kind,
             scope=Scope.CLUSTER,
             severity=severity,
@@ -180,10 +192,11 @@ class Bursts:
             groups=tuple(groups[:MAX_GROUPS]),
             groups_total=len(groups),
             at=at,
-            opened_at=began,
+            opened_at=first,
             causes=(CauseEntry(cause, 0.8, why, host=host),),
             details={},
         )
+        return self.incidents.told(found, burst.anchor, burst.last)
 
 
 def _counting(findings: Iterable[Finding], now: int) -> list[tuple[int, str, Kind, Finding]]:

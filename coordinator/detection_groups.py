@@ -10,7 +10,8 @@ storm window, once none has followed for a minute, for rolling restarts and for 
 at work for two minutes and more, said goodbye within a minute of the coming of others in their place
 (`renewed`: a deployment of groups of one member or few). Where the members of most of the restarted groups
 expired that is a warning, and no deployment. Groups that follow within the window are told once more, with
-all the others.
+all the others. It is one incident: what follows, or another burst of its kind, updates it, and it is resolved
+once nothing more was told of it for `storm_quiet_ms`.
 
 ## Epoch-based groups
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator import attribution
 from rebalance_monitor.coordinator.advice import RULES as ADVICE
+from rebalance_monitor.coordinator.bursts import ROLLED_UP
 from rebalance_monitor.coordinator.causes import CAUSE_WHAT
 from rebalance_monitor.coordinator.detection_text import PROSE
 from rebalance_monitor.coordinator.families import FAMILIES, Family
@@ -125,7 +126,7 @@ def _kinds() -> str:
             spec.scope,
             spec.severity,
             spec.driven_by,
-            "yes" if spec.phases else "",
+            "yes" if spec.phases else "of many groups" * (kind in ROLLED_UP),
             spec.what,
         )
         for kind, spec in KINDS.items()

@@ -65,12 +65,16 @@ class RollUp:
         self._settings = settings
         self._cluster = cluster
         memory = state or {}
-        self._bursts = Bursts(settings, cluster, memory.get("bursts"))
+        self._bursts = Bursts(settings, cluster, memory.get("bursts"), memory.get("open"))
         self._reasons = msgspec.convert(memory.get("reasons", {}), dict[str, Unreadable])
 
     def snapshot(self) -> dict[str, Any]:
         """JSON-able memory for the ledger."""
-        return {"bursts": self._bursts.snapshot(), "reasons": msgspec.to_builtins(self._reasons)}
+        return {
+            "bursts": self._bursts.snapshot(),
+            "open": self._bursts.incidents.snapshot(),
+            "reasons": msgspec.to_builtins(self._reasons),
+        }
 
     def on_batch(self, findings: Iterable[Finding], stats: Iterable[StatOut], batch_ts: int) -> list[Finding]:
         """Take one batch's findings and counters; `batch_ts` (ms) only goes back with the driver's clock."""

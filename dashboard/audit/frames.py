@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from rebalance_monitor.coordinator.bursts import ROLLED_UP
 from rebalance_monitor.coordinator.causes import Cause
-from rebalance_monitor.coordinator.kinds import KINDS, Kind
+from rebalance_monitor.coordinator.kinds import KINDS, Kind, Scope
 from rebalance_monitor.dashboard.table_files import date_of
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def groups_frame(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
                 "members_listed": len(row["member_list"] or ()),
                 "strange_causes": _strange(row["last_causes"]),
                 "strange_incidents": ", ".join(
-                    one["kind"] for one in row["incidents"] or () if not _has_phases(one["kind"])
+                    one["kind"] for one in row["incidents"] or () if not _has_phases(one["kind"], Scope.GROUP)
                 ),
             }
             for row in rows
@@ -75,7 +76,7 @@ def _finding(row: Mapping[str, Any], place: Callable[[str], int] | None) -> Row:
         "least_confidence": min(confidences, default=0.0),
         "most_confidence": max(confidences, default=0.0),
         "strange_details": ", ".join(_details(row) - _known_details(row["kind"])),
-        "phase_fits": bool(row["phase"]) == _has_phases(row["kind"]),
+        "phase_fits": bool(row["phase"]) == _has_phases(row["kind"], row["scope"]),
         "incident_fits": not row["phase"] or bool(row["incident"]),
         "shard": shard,
         "shard_of_group": place(group) if place and group is not None and shard is not None else shard,
@@ -116,8 +117,9 @@ def _known_details(kind: str) -> set[str]:
     return set(KINDS[Kind(kind)].details) if kind in set(Kind) else set()
 
 
-def _has_phases(kind: str) -> bool:
-    return kind in set(Kind) and KINDS[Kind(kind)].phases
+def _has_phases(kind: str, scope: str) -> bool:
+    rolled_up = scope == Scope.CLUSTER and kind in ROLLED_UP
+    return kind in set(Kind) and (KINDS[Kind(kind)].phases or rolled_up)
 
 
 def _frame(rows: list[Row]) -> pd.DataFrame:

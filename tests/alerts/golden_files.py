@@ -30,7 +30,8 @@ def messages() -> dict[str, Message]:
         if KINDS[kind].phases:
             over = examples.example(kind, "resolved")
             found[f"{kind.value}.resolved"] = message_of(over, gallery.LINKS)
-    found["session_timeout.roll_up"] = message_of(examples.roll_up(), gallery.LINKS)
+    for phase, name in (("opened", "roll_up"), ("resolved", "roll_up.resolved")):
+        found[f"session_timeout.{name}"] = message_of(examples.roll_up(phase), gallery.LINKS)
     return found | _threads()
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings import Finding
 
 
-def roll_up(kind: Kind, groups: tuple[str, ...], total: int | None = None) -> Finding:
+def roll_up(kind: Kind, groups: tuple[str, ...], total: int | None = None, phase: str = "opened") -> Finding:
     cause = CauseEntry(Cause.COORDINATOR_MOVED, 0.8, "together")
     return finding(
         kind,
@@ -29,7 +29,8 @@ def roll_up(kind: Kind, groups: tuple[str, ...], total: int | None = None) -> Fi
         groups_total=total or len(groups),
         evidence="suspected",
         confidence=0.8,
-        phase=None,
+        phase=phase,
+        incident=f"many/{kind.value}",
         causes=(cause,),
     )
 
@@ -91,6 +92,23 @@ def test_a_roll_up_is_told_instead_of_its_groups() -> None:
     play.run(3 * MINUTE)
     told = [one.notification.labels.get("group", "cluster") for _, one in play.told]
     assert sorted(told) == ["cluster", "elsewhere"]
+
+
+def test_a_roll_up_that_is_told_again_is_one_thread_and_ends_with_what_it_explains() -> None:
+    play, kind = Play(), Kind.SESSION_TIMEOUT
+    groups = tuple(f"g{number}" for number in range(7))
+    play.happens(*[finding(kind, group=group) for group in groups])
+    play.run(4 * SECOND)
+    play.happens(roll_up(kind, groups))
+    play.run(MINUTE)
+    play.happens(finding(kind, group="late"), roll_up(kind, (*groups, "late"), phase="updated"))
+    play.run(5 * MINUTE - SECOND)
+    play.happens(roll_up(kind, groups, phase="resolved"))
+    play.run(20 * MINUTE)
+    told = [one.notification for _, one in play.told]
+    assert {one.labels.get("group") for one in told} == {None}
+    assert [one.phase for one in told if one.phase is not Phase.UPDATED] == [Phase.OPENED, Phase.RESOLVED]
+    assert len({one.thread for one in told}) == 1
 
 
 @pytest.mark.parametrize(

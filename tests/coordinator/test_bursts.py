@@ -8,7 +8,7 @@ from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import CauseEntry, Finding
 from rebalance_monitor.coordinator.kinds import Kind, Severity
 from rebalance_monitor.coordinator.rollup import RollUp
-from tests.coordinator.test_rollup import SETTINGS, named
+from tests.coordinator.test_rollup import SETTINGS, move, named, until_quiet
 from tests.coordinator.timeline import T0, Client, Topic, findings
 
 
@@ -66,3 +66,48 @@ def test_groups_that_rebalance_among_the_same_members_on_and_on_are_one_move_at_
         (now, [one for one in found if now - 1_000 < one.at - T0 <= now]) for now in range(0, 250_000, 1_000)
     ]
     assert [one.at - T0 for one in told(*batches)] == [100_000]
+
+
+def test_a_burst_is_one_incident_until_nothing_was_told_of_for_the_quiet_time() -> None:
+    def moves(at: int) -> tuple[int, list[Finding]]:
+        return at, [move(f"g{n}", at) for n in range(6)]
+
+    quiet = SETTINGS.storm_quiet_ms
+    first, last, second = 1_000, 250_000, 250_000 + quiet
+    found = until_quiet([moves(first), (5_000, []), moves(last), (last + 5_000, []), moves(second)])
+    assert [(one.phase, one.at - T0) for one in found] == [
+        ("opened", first),
+        ("updated", last),
+        ("resolved", last + quiet),
+        ("opened", second),
+        ("resolved", second + quiet),
+    ]
+    one, other = found[:3], found[3:]
+    assert {told.incident for told in one} == {one[0].id} != {told.incident for told in other}
+    assert len({told.id for told in found}) == len(found)
+    assert (one[2].resolution, one[2].groups, one[2].opened_at) == ("quiet", one[1].groups, one[0].at)
+
+
+def test_a_burst_that_an_older_version_has_told_opens_its_incident_with_what_follows() -> None:
+    memory = RollUp(SETTINGS, "c1")
+    memory.on_batch([move(f"g{n}", 0) for n in range(6)], [], T0)
+    memory.on_batch([], [], T0 + 4_000)
+    older = memory.snapshot()
+    del older["open"]
+    older["bursts"][Kind.COORDINATOR_MOVED]["sequence"] = 1
+    rollup = RollUp(SETTINGS, "c1", older)
+    rollup.on_batch([move("h", 5_000)], [], T0 + 5_000)
+    (told,) = rollup.on_batch([], [], T0 + 9_000)
+    assert (told.phase, told.incident, told.groups_total) == ("opened", told.id, 7)
+
+
+@pytest.mark.parametrize("kind", [Kind.SESSION_TIMEOUT, Kind.POLL_INTERVAL_EXCEEDED])
+@pytest.mark.parametrize("severity", [Severity.INFO, Severity.WARNING])
+def test_members_of_many_groups_that_go_at_once_are_one_finding_as_loud_as_the_loudest(
+    kind: Kind, severity: Severity
+) -> None:
+    """Planned stops of Kafka Streams are information, however many at once."""
+    gone = [replace(move(f"g{n}", 100 * n), kind=kind, severity=Severity.INFO) for n in range(6)]
+    gone[3] = replace(gone[3], severity=severity)
+    found = until_quiet([(1_000, gone)])[0]
+    assert (found.kind, found.groups_total, found.severity) == (kind, 6, severity)
