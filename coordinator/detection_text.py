@@ -2,6 +2,7 @@
 
 from rebalance_monitor.coordinator.detection_groups import MORE
 from rebalance_monitor.coordinator.detection_probe import PROBE
+from rebalance_monitor.coordinator.detection_storms import STORMS
 
 PROSE = (
     """# Detection: every rule, its evidence and its limits
@@ -238,33 +239,9 @@ that only waits for partitions of others. It is stuck when one member has acknow
 has a newer one all the time. Named are those that are late by more than the longest heartbeat interval
 (15 s), and it is over once nobody is. Looks add nothing to that.
 
-## Storms and rolling restarts
-
-Members that come and go count from the second time on: a loss of one that itself came after the first loss
-of the window does, and once one came after such a loss and is lost as well, each return for which a
-young one was lost before counts, too, whoever comes, from whichever host.
-What else counts in that window: losing a member that is to blame (it stopped polling, missed a deadline of a
-barrier, or its client expired for the third time within an hour, each time one that came after the time
-before); a rebalance among the same members; failed generations; and all losses and returns of a client on one
-host that lost a young member twice. Nothing else does: not that older members are replaced, nor more returns
-than losses, which are a scale-out. An empty generation counts where it lost a young member without a goodbye;
-with goodbyes alone it ends what was noted: a job that runs again and again is none, but for one that three
-times in a row ends within 30 s, and begins again within 15.
-A group storms at `storm_threshold`; or, by the probe, when seen rebalancing in half of the looks of two
-minutes that its coordinator answered, in three separate runs, but for barriers that ended in a generation
-that does not count. It is over once nothing has counted for `storm_quiet_ms`, whatever else goes on, unless
-looks see it go on: then it ends with those. Brokers list a KIP-848 group as reconciling while a static member
-that said so is away: such looks count for nothing.
-`group_overrides` change either rule for the groups of a pattern. First starts, scale-outs, cooperative
-follow-ups, Kafka Streams' probing and Connect's reconfigurations do not count. When every member was replaced
-once, the group never being empty, and they are as many as before, it is a `rolling_restart`, however long,
-which says whether most of them expired; with fewer it is none, for it may be stuck. So is a second one that
-begins within the window after it, but no third. New members may come up to a minute before the first old one
-goes. In epoch-based groups departures, when they happen, and returns count, never plain joins. The worst
-offender is the client id in most of what counts, at least a tenth of it, with its newest member, and with its
-host unless it comes from one after the other; generations that failed are nobody's.
-
-## The end of a group
+"""
+    + STORMS
+    + """## The end of a group
 
 A tombstone is `group_migrated` where the next record is the other protocol's and of the same write, else
 `group_removed`: by an administrator when it came before the offsets could expire; share groups never do. But
