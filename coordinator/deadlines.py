@@ -7,7 +7,9 @@ one cadence plus the session timeout, under traffic at least so many cadences th
 passes it may be dead, or have a client whose heartbeats go on while the application no longer polls; so
 where the client enforces max.poll.interval a poll deadline follows. A member of an epoch-based group that
 has to give up partitions or tasks has its rebalance timeout from the moment it was told (its unrevoked
-state); nothing needs to be silent for that. All start anew when the monitor does.
+state); nothing needs to be silent for that. The others of a KIP-848 group go on committing while it
+reconciles, and may be whom it waits for; not so members of the classic protocol, which rejoin. All start
+anew when the monitor does.
 """
 
 from __future__ import annotations
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
 _SILENT_TYPES = frozenset({"classic", "consumer"})
 _UNREVOKED = 1
+_REJOINS = 0
+"""`version` of a member of a KIP-848 group that speaks the classic protocol (rejoins.py)."""
 AWAY = -2
 """The epoch of a static member that announced its departure."""
 # One partition may fall idle while its topic goes on, several hardly do at once.
@@ -47,7 +51,7 @@ def upcoming(state: GroupState, member: Member, live_since: int) -> Deadline | N
         since = max(member.acked_at, live_since)
         hidden = member.silent_id or member.rebalance_timeout < 0
         return None if hidden else Deadline(since + member.rebalance_timeout, "rebalance", "unrevoked")
-    if state.status != Status.STABLE or state.group_type not in _SILENT_TYPES:
+    if state.group_type not in _SILENT_TYPES or _may_rejoin(state, member):
         return None
     if not member.commits or not member.offsets:
         return None
@@ -59,12 +63,18 @@ def upcoming(state: GroupState, member: Member, live_since: int) -> Deadline | N
     session = Deadline(usual + timeout, "session", "idle" if idle else "traffic")
     if not member.silent_id:
         return session
-    return None if member.epoch == AWAY else _poll(member, usual, session)
+    # Who is behind has no heartbeats either, or it would have acknowledged; who goes needs none.
+    return _poll(member, usual, session) if member.epoch == state.target_epoch else None
 
 
 def owes(member: Member) -> bool:
     """Whether it has partitions or tasks to give up: for that its commits are no sign of life."""
     return member.epoch_state == _UNREVOKED
+
+
+def _may_rejoin(state: GroupState, member: Member) -> bool:
+    """Whether it may have stopped because the group rebalances."""
+    return state.status != Status.STABLE and (state.group_type == "classic" or member.version == _REJOINS)
 
 
 def under_traffic(member: Member) -> bool:
@@ -93,9 +103,8 @@ def life(state: GroupState, member: Member, live_since: int) -> int:
 
 
 def last_sign(state: GroupState, member: Member) -> int:
-    """When the member last committed, or said that it goes, or the generation began (ms)."""
-    said = member.acked_at if member.epoch == AWAY else -1
-    return max(member.last_commit, said, state.cst)
+    """When the member last committed or acknowledged an epoch, or the generation began (ms)."""
+    return max(member.last_commit, member.acked_at, state.cst)
 
 
 def _poll(member: Member, usual: int, session: Deadline) -> Deadline | None:

@@ -213,10 +213,12 @@ well nothing is said, and a single member has nobody to be compared with.
 
 In KIP-848 groups commits do not extend the session and the timeout is in no record (`assumed`); a member that
 has to give up partitions passes its rebalance deadline from the moment it was told; so does a member of a
-streams group that has to give up tasks. Members of share groups commit nothing here, those of streams groups
-only what is new: no other deadline is judged. Deadlines start anew after the start of the monitor, after a
-coordinator move, and where a whole group had been silent for longer than any of its deadlines: a silence that
-lasts is told once a session after that is answered for, and read.
+streams group that has to give up tasks. The others' silence counts while the group converges, too, from what
+they last acknowledged, but not that of members of the classic protocol, which rejoin. Members of share groups
+commit nothing here, those of streams groups only what is new: no other deadline is judged. Deadlines start
+anew after the start of the monitor, after a coordinator move, and where a whole group had been silent for
+longer than any of its deadlines: a silence that lasts is told once a session after that is answered for, and
+read.
 
 ## In progress and stuck
 

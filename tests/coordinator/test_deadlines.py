@@ -124,3 +124,58 @@ def test_a_static_member_that_stalls_and_says_that_it_goes_has_a_session_from_th
     assert told[2].at == T0 + 39_000 + 1_000 + S
     assert told[2].details["silence_ms"] == 1_000 + S
     assert len({one.id for one in told}) == 3
+
+
+def growing(until: int) -> Epochs:
+    """A and B commit; C joins at 32 s and waits for a partition of B's, which is silent from 30 s on."""
+    topic = Epochs()
+    topic.join(0, A, 1, (0, 1, 2, 3))
+    topic.join(1_000, B, 2, ())
+    topic.ack(1_500, A, 2, (0, 1))
+    topic.ack(2_500, B, 2, (2, 3))
+    for at in range(3_000, until, 1_000):
+        topic.commit(at, {0: 5, 1: 5})
+        if at < 30_000:
+            topic.commit(at + 50, {2: 5, 3: 5})
+    topic.metadata(32_000, C)
+    topic.bump(32_000, 3)
+    topic.target(32_000, 3)
+    topic.ack(32_000, C, 3, ())
+    topic.ack(33_000, A, 3, (0, 1))
+    return topic
+
+
+def silent(topic: Epochs) -> list[tuple[str | None, str | None, int]]:
+    told = of(findings(topic.sorted(), SETTINGS), Kind.MEMBER_SILENT)
+    return [(one.phase, one.resolution, one.at - T0) for one in told]
+
+
+def test_a_dead_member_that_a_reconciling_group_waits_for_is_silent() -> None:
+    topic = growing(37_000)
+    topic.leave(36_900, B, 4)
+    assert silent(topic) == []
+    topic = growing(45_000)
+    topic.leave(44_000, B, 4)
+    assert silent(topic) == [("opened", None, 29_050 + 1_000 + S), ("resolved", "confirmed", 44_000)]
+
+
+def test_in_a_reconciling_group_a_heartbeat_that_acknowledges_begins_the_session_anew() -> None:
+    topic = growing(39_000)
+    topic.ack(34_000, B, 3, (2,))
+    assert silent(topic) == []
+
+
+def test_who_revokes_while_its_group_reconciles_has_its_rebalance_timeout_and_no_session_deadline() -> None:
+    topic = growing(50_000)
+    topic.ack(33_500, B, 2, (2,), state=1)
+    topic.ack(33_500 + P - 100, B, 3, (2,))
+    topic.ack(33_500 + P + 500, C, 3, (3,))
+    for at in range(33_500 + P, 50_000, 1_000):
+        topic.commit(at, {2: 5})
+    assert silent(topic) == []
+
+
+def test_members_of_the_classic_protocol_that_rejoin_for_a_new_epoch_are_not_silent() -> None:
+    topic = growing(45_000)
+    topic.metadata(10_000, B, classic=S)
+    assert silent(topic) == []
