@@ -14,6 +14,7 @@ from rebalance_monitor.coordinator import (
     skew,
     starts,
     storms,
+    subscribed,
     takeovers,
     topic_names,
     vacancy,
@@ -177,30 +178,41 @@ def _is_new(state: GroupState, scene: Scene) -> bool:
 
 
 def _causes(state: GroupState, scene: Scene, change: Change, gone: list[Departure]) -> tuple[CauseEntry, ...]:
+    sizes = _before(state, change), len(state.members)
     if state.migrated > 0 or (not change.kept and not change.left and change.joined):
-        found = list(starts.begun(state, new=state.stable_epoch >= 0 or _is_new(state, scene)))
-        return tuple(found + [joined(member, alone=True) for member in change.joined if change.kept])
+        new = state.stable_epoch >= 0 or _is_new(state, scene)
+        found = list(starts.begun(state, len(state.members), new=new))
+        return tuple(found + [joined(member, sizes, alone=True) for member in change.joined if change.kept])
     found = [cause for departure in gone for cause in departure.causes]
-    found += [joined(member, alone=not gone) for member in change.joined]
-    found += [replaced(now) for _, now in change.replaced]
-    changed = [member for member in state.members if member.member_id in state.resubscribed]
-    why = "it subscribes to other topics"
-    found += [CauseEntry(Cause.SUBSCRIPTION_CHANGED, 0.95, why, *who(member)) for member in changed]
+    found += [joined(member, sizes, alone=not gone) for member in change.joined]
+    found += [replaced(before, now) for before, now in change.replaced]
+    for member in state.members:
+        if member.member_id in state.resubscribed:
+            why = subscribed.changed(state.subscriptions.get(member.subscribed, ()))
+            found.append(CauseEntry(Cause.SUBSCRIPTION_CHANGED, 0.95, why, *who(member)))
     return ranked(found or _same_members(state))
+
+
+def _before(state: GroupState, change: Change) -> int:
+    """Return how many members the group had when it last was stable, -1 where nobody knows."""
+    if state.stable_epoch < 0 or state.uncounted:
+        return -1
+    stayed = len(change.kept) + len(change.replaced)
+    return stayed + sum(member.joined_at <= state.cst for member in change.left)
 
 
 def _same_members(state: GroupState) -> list[CauseEntry]:
     """Nobody came, went or changed its subscription: topics did, or a pattern matches others."""
     if state.resubscribed:
-        why = "a pattern that members subscribe to was resolved, and the group's topics changed"
+        why = f"a pattern that members subscribe to was resolved: the group's topics changed{_topics(state)}"
         return [CauseEntry(Cause.SUBSCRIPTION_CHANGED, 0.85, why)]
     if state.rehashed:
         # A topic that was just created becomes known by and by.
         share = 0.55 if state.bumped_at - state.started_at <= restarts.START_MS else 0.85
-        why = "what the group notes of the subscribed topics changed: topics, their partitions or racks"
+        why = f"what the group notes of its topics changed: which, their partitions or racks{_topics(state)}"
         return [CauseEntry(Cause.PARTITIONS_CHANGED, share, why)]
     if state.group_type == "share":
-        why = "partitions of the subscribed topics were initialised for the group, and can be assigned now"
+        why = f"partitions were initialised for the group, and can be assigned now{_topics(state)}"
         return [CauseEntry(Cause.UNKNOWN, 1.0, why)]
     if state.group_type == "streams":
         why = f"{state.bumps} epoch bumps with the same members: a setting, the topology or a warm-up task"
@@ -213,6 +225,11 @@ def _same_members(state: GroupState) -> list[CauseEntry]:
         CauseEntry(Cause.PARTITIONS_CHANGED, 0.4, why),
         CauseEntry(Cause.SUBSCRIPTION_CHANGED, 0.4, why),
     ]
+
+
+def _topics(state: GroupState) -> str:
+    """Say how many topics the group subscribes to now, where that is known."""
+    return f"; {len(state.names)} topics now" if state.names else ""
 
 
 def _emptied(state: GroupState, scene: Scene) -> list[Finding]:

@@ -9,7 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator import busy, connect, enders, followups, habits, lulls, membership
+from rebalance_monitor.coordinator import (
+    busy,
+    connect,
+    enders,
+    followups,
+    habits,
+    lulls,
+    membership,
+    subscribed,
+)
 from rebalance_monitor.coordinator.attribution import attribute
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.families import FAMILIES
@@ -80,9 +89,10 @@ def causes_of(
 ) -> tuple[CauseEntry, ...]:
     """Causes of the generation that follows `state` and `aborted` ones, most likely first."""
     found = [cause for departure in gone for cause in departure.causes]
-    found += [joined(member, alone=not gone) for member in change.joined]
+    sizes = len(state.members), len(after.members)
+    found += [joined(member, sizes, alone=not gone) for member in change.joined]
     found += _removed_by_admin(change, gone)
-    found += [replaced(now) for _, now in change.replaced]
+    found += [replaced(before, now) for before, now in change.replaced]
     found += _changed(state, after, change, value_protocol, cst)
     found += _reset(after)
     same = not change.joined and not change.left
@@ -104,17 +114,17 @@ def _removed_by_admin(change: Change, gone: list[Departure]) -> list[CauseEntry]
     """Name members that went, active to the last, and were back at once: as one does that was removed."""
     back = _back(change)
     return [
-        maybe_removed(departure.member)
+        maybe_removed(departure.member, departure.seen)
         for departure in gone
         if departure.causes[0].cause is Cause.MEMBER_LEFT
         and (departure.member.client_id, departure.member.host) in back
     ]
 
 
-def maybe_removed(member: Member | MemberEntry) -> CauseEntry:
+def maybe_removed(member: Member | MemberEntry, seen: Silence) -> CauseEntry:
     """Make the cause entry of one that left and was back at once."""
-    why = "it was back as a new member within the same barrier, as one that an administrator removed"
-    return CauseEntry(Cause.MEMBER_REMOVED_BY_ADMIN, 0.2, why, *who(member))
+    why = f"{_silent(seen)}, and back as a new member within the same barrier, as one that an "
+    return CauseEntry(Cause.MEMBER_REMOVED_BY_ADMIN, 0.2, why + "administrator removed", *who(member))
 
 
 def _back(change: Change) -> set[tuple[str, str]]:
@@ -188,8 +198,7 @@ def why_of(cause: Cause, seen: Silence) -> str:
     """Say what was measured in one sentence, with the numbers that speak for this cause."""
     if not seen.committed and not seen.means:
         return f"it never committed in its {seconds(seen.elapsed)} of the generation"
-    until = "it was removed" if seen.wait >= 0 else "the barrier closed"
-    text = f"silent {seconds(seen.silence)} before {until}"
+    text = _silent(seen)
     if cause is Cause.POLL_INTERVAL_EXCEEDED:
         text += f"; rebalance timeout {seconds(seen.rebalance)}"
     if cause is not Cause.POLL_INTERVAL_EXCEEDED or seen.static:
@@ -210,15 +219,27 @@ def why_of(cause: Cause, seen: Silence) -> str:
     return text
 
 
-def joined(member: Member, *, alone: bool) -> CauseEntry:
-    """Make the cause entry of a member that came; `alone`: nobody went in the same barrier."""
-    confidence = 0.95 if alone else 0.92
-    return _entry(member, Cause.MEMBER_JOINED, confidence, "a new member")
+def _silent(seen: Silence) -> str:
+    until = "it was removed" if seen.wait >= 0 else "the barrier closed"
+    return f"silent {seconds(seen.silence)} before {until}"
 
 
-def replaced(member: Member) -> CauseEntry:
+def joined(member: Member, sizes: tuple[int, int], *, alone: bool) -> CauseEntry:
+    """Make the cause entry of a member that came; `alone`: nobody went in the same barrier.
+
+    `sizes`: of the group before, negative where nobody knows, and now.
+    """
+    confidence, (before, now) = 0.95 if alone else 0.92, sizes
+    why = f"a new member: {f'{before} before, ' if before >= 0 else ''}{now} now"
+    return _entry(member, Cause.MEMBER_JOINED, confidence, why)
+
+
+def replaced(before: Member, now: Member) -> CauseEntry:
     """Make the cause entry of a static member that took the place of a process before it."""
-    return _entry(member, Cause.STATIC_MEMBER_REPLACED, 0.9, "its instance came back under another member id")
+    seen, did = max((before.joined_at, "came"), (before.last_commit, "last committed"))
+    why = "its instance came back under another member id "
+    why += f"{seconds(max(0, now.joined_at - seen))} after the process before it {did}"
+    return _entry(now, Cause.STATIC_MEMBER_REPLACED, 0.9, why)
 
 
 def _changed(
@@ -229,7 +250,8 @@ def _changed(
         found.append(CauseEntry(Cause.PROTOCOL_CHANGED, 0.9, f"assignor {state.protocol} became {protocol}"))
     for before, now in change.kept:
         if before.subscribed != now.subscribed and before.subscribed and now.subscribed:
-            found.append(_entry(now, Cause.SUBSCRIPTION_CHANGED, 0.9, "it subscribes to other topics"))
+            why = subscribed.changed(after.subscriptions.get(now.member_id, ()), len(state.topics))
+            found.append(_entry(now, Cause.SUBSCRIPTION_CHANGED, 0.9, why))
     return found + _partitions(state, after, change, protocol, cst)
 
 
@@ -270,7 +292,8 @@ def _same_members(state: GroupState, after: Membership, cst: int, aborted: int) 
     """Nobody came or went and nothing visible changed."""
     apart = cst - state.ts
     if announced := followups.probing(state, cst):
-        why = "it comes when the last assignment announced it, or as late as a barrier may take from then on"
+        late = seconds(max(0, cst - state.probing_at))
+        why = f"{late} after the time that the last assignment announced; a barrier may take as long"
         return [CauseEntry(Cause.STREAMS_PROBING, announced, why)]
     if followups.is_migrated(state, cst):
         why = f"{seconds(apart)} after its migration, which the coordinator follows with a rebalance"
@@ -278,7 +301,8 @@ def _same_members(state: GroupState, after: Membership, cst: int, aborted: int) 
     if followups.is_follow_up(state, after, cst):
         why = f"{seconds(apart)} after a cooperative generation that left partitions unassigned"
         return [CauseEntry(Cause.COOPERATIVE_FOLLOW_UP, 0.9, why)]
-    why = "same members, topics and partitions"
+    given = sum(map(membership.partitions, after.members))
+    why = f"same members, topics and partitions: {len(after.members)}, {len(after.topics)} and {given}"
     # Who rejoins on and on does so by itself: no coordinator moves that often.
     again = apart <= _AGAIN_MS and any(cause == Cause.LEADER_REJOINED for cause, _ in state.causes)
     if aborted:

@@ -136,17 +136,19 @@ def failed(
         evidence="derived",
         severity=Severity.WARNING if repeated else Severity.INFO,
         previous_generation=before.generation,
-        causes=_why_failed(before),
+        causes=_why_failed(before, count),
         details={"failed": count, "at_start": int(at_start)},
     )
 
 
-def _why_failed(before: GroupState) -> tuple[CauseEntry, ...]:
+def _why_failed(before: GroupState, count: int) -> tuple[CauseEntry, ...]:
     """Only one reason leaves a trace: an assignment that is too large to be stored."""
     if before.large_id:
         why = "the group's record nears the topic's max.message.bytes: beyond, no assignment can be stored"
         return (CauseEntry(Cause.ASSIGNMENT_NOT_STORED, 0.7, why),)
-    return (CauseEntry(Cause.UNKNOWN, 1.0, "why a generation failed is not on the topic"),)
+    first = max(before.generation, 0) + 1
+    why = f"{count} generations from {first} on are not on the topic, which does not say why they failed"
+    return (CauseEntry(Cause.UNKNOWN, 1.0, why),)
 
 
 def _departed(

@@ -15,22 +15,28 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.state import GroupState
 
 
-def begun(state: GroupState, *, new: bool) -> tuple[CauseEntry, ...]:
-    """Causes of the first members that were read of a group; `new`: the group did not exist."""
+def begun(state: GroupState, members: int, *, new: bool) -> tuple[CauseEntry, ...]:
+    """Causes of the first `members` that were read of a group; `new`: the group did not exist."""
     if state.migrated > 0:
-        return (CauseEntry(Cause.GROUP_MIGRATED, 1.0, "its members came with it from the other protocol"),)
+        why = f"members that came with it from the other protocol: {state.migrated}"
+        return (CauseEntry(Cause.GROUP_MIGRATED, 1.0, why),)
     if not new and state.migrated < 0:
-        return (CauseEntry(Cause.UNKNOWN, 1.0, "the first record of this group that the monitor has read"),)
-    return (CauseEntry(Cause.FIRST_START, 1.0, "the group had no members before"),)
+        why = f"the first record of this group that the monitor has read; members: {members}"
+        return (CauseEntry(Cause.UNKNOWN, 1.0, why),)
+    return (CauseEntry(Cause.FIRST_START, 1.0, f"the group had no members before; {members} now"),)
 
 
 def started(state: GroupState, now: GroupState, *, new: bool) -> tuple[CauseEntry, ...]:
     """Causes of a generation `now` that follows none, or an empty group; `new`: the group did not exist."""
     cst = now.cst
     if state.offset < 0:
-        return begun(state, new=new or now.generation <= 1)
+        return begun(state, len(now.members), new=new or now.generation <= 1)
     why = f"empty for {seconds(cst - state.cst)}" if state.generation else "the group had no members before"
+    why = f"{why}; {len(now.members)} now"
     found = [CauseEntry(Cause.FIRST_START, 1.0, why)]
     if state.reset_at > state.ts:
-        found.append(CauseEntry(Cause.OFFSETS_RESET, 0.7, "offsets were committed while it had no members"))
+        why = (
+            f"offsets were committed while it had no members, {seconds(max(0, cst - state.reset_at))} before"
+        )
+        found.append(CauseEntry(Cause.OFFSETS_RESET, 0.7, why))
     return tuple(found)

@@ -12,9 +12,12 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rebalance_monitor.coordinator.state import GroupState
 
 _MAX_NAMES, _MAX_PATTERNS = 20, 20
+_TOLD = 3
 _PATTERN = "~"
 """Stands before a pattern's digest in `subscriptions`; in `resubscribed` before when (ms) it was resolved."""
 
@@ -41,6 +44,13 @@ def resolve(state: GroupState, key: Any, value: Any, at: int) -> None:  # noqa: 
         if name in state.subscriptions or patterns < _MAX_PATTERNS:
             state.subscriptions[name] = sorted(value.topics)[:_MAX_NAMES]
     settle(state)
+
+
+def changed(topics: Sequence[str], before: int = -1) -> str:
+    """Say that a member subscribes to other `topics` now; `before`: how many its group was assigned."""
+    more = f" and {len(topics) - _TOLD} more" if len(topics) > _TOLD else ""
+    which = f": {len(topics)} now ({', '.join(topics[:_TOLD])}{more})" if topics else ""
+    return f"it subscribes to other topics{which}{f'; the group had {before} before' if before > 0 else ''}"
 
 
 def bumped(state: GroupState, at: int) -> None:

@@ -108,7 +108,7 @@ def _told_anew(plain: Finding, judged: Sequence[_Judged]) -> Finding:
     rest = [entry for entry in plain.causes if entry.member_id not in anew]
     causes = [entry for one in judged for entry in one.causes]
     left = [one for one in judged if one.causes[0].cause is Cause.MEMBER_LEFT]
-    causes += [maybe_removed(one.member) for one in left if one.seen.returned]
+    causes += [maybe_removed(one.member, one.seen) for one in left if one.seen.returned]
     # What is unknown of nobody in particular was so because of these.
     causes += [entry for entry in rest if entry.member_id or entry.cause is not Cause.UNKNOWN]
     return replace(plain, causes=ranked(causes))
