@@ -58,7 +58,11 @@ class Detection(Section):
         default=5, ge=2, description="Disruptive generations in the window that make a storm."
     )
     storm_window_ms: int = Field(default=300_000, ge=1, description="The storm rule's sliding window.")
-    storm_quiet_ms: int = Field(default=300_000, ge=1, description="Quiet time after which a storm is over.")
+    storm_quiet_ms: int = Field(
+        default=300_000,
+        ge=1,
+        description="Quiet time after which a storm is over, or what many groups suffer at once.",
+    )
     storm_sightings_share: Share = Field(
         default=0.5,
         description="Share of the probe's looks that find a rebalance: a storm from here on.",

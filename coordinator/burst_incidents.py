@@ -40,9 +40,8 @@ class Open(msgspec.Struct):
 class BurstIncidents:
     """One a kind at most; `state` is what `snapshot` returned, None for a new start."""
 
-    def __init__(self, cluster: str, quiet_ms: int, state: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, cluster: str, state: Mapping[str, Any] | None = None) -> None:
         self._cluster = cluster
-        self._quiet_ms = quiet_ms
         self._open = msgspec.convert(dict(state or {}), dict[str, Open])
 
     def snapshot(self) -> dict[str, Any]:
@@ -76,10 +75,10 @@ class BurstIncidents:
         one.severity = max(one.severity, finding.severity, key=_LOUDNESS.index)
         return replace(finding, id=identity, incident=one.incident, phase=phase, opened_at=one.opened)
 
-    def over(self, kind: Kind, now: int) -> list[Finding]:
-        """Tell that the one of this kind is over, if it has been quiet for long enough at `now` (ms)."""
+    def over(self, kind: Kind, now: int, quiet_ms: int) -> list[Finding]:
+        """Tell that the one of this kind is over, if it has been quiet for that long at `now` (ms)."""
         one = self._open.get(kind)
-        if one is None or now < one.last + self._quiet_ms:
+        if one is None or now < one.last + quiet_ms:
             return []
         del self._open[kind]
         return [
@@ -93,7 +92,7 @@ class BurstIncidents:
                 cluster=self._cluster,
                 groups=tuple(one.groups),
                 groups_total=one.total,
-                at=one.last + self._quiet_ms,
+                at=one.last + quiet_ms,
                 incident=one.incident,
                 phase="resolved",
                 opened_at=one.opened,

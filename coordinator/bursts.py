@@ -119,7 +119,7 @@ class Bursts:
         self._settings = settings
         self._cluster = cluster
         self._bursts = msgspec.convert(dict(state or {}), dict[str, Burst])
-        self.incidents = BurstIncidents(cluster, settings.storm_quiet_ms, opened)
+        self.incidents = BurstIncidents(cluster, opened)
 
     def snapshot(self) -> dict[str, Any]:
         """JSON-able memory for the ledger."""
@@ -146,19 +146,21 @@ class Bursts:
 
     def _settle(self, kind: Kind, now: int) -> list[Finding]:
         """Tell a burst once it has settled by `now` (ms), and that its incident is over; forget it then."""
-        burst, window = self._bursts.get(kind), self._window(kind)
+        burst, window, settle = self._bursts.get(kind), self._window(kind), _settle_ms(kind)
+        # It cannot be over while its burst may still grow.
+        quiet = max(self._settings.storm_quiet_ms, window + settle)
         if burst is None:
-            return self.incidents.over(kind, now)
+            return self.incidents.over(kind, now, quiet)
         found: list[Finding] = []
-        settled = min(burst.last + _SETTLE_MS.get(kind, _USUAL_SETTLE_MS), burst.first + window)
+        settled = min(burst.last + settle, burst.first + window)
         enough = len(burst.groups) >= max(self._settings.roll_up_groups, burst.counted + 1)
         if enough and now >= settled:
-            found = [*self.incidents.over(kind, settled), self._told(kind, burst)]
+            found = [*self.incidents.over(kind, settled, quiet), self._told(kind, burst)]
         if burst.counted and now > burst.first + window:
             burst.groups, burst.expired = {}, []
         if now > burst.last + 2 * window:
             del self._bursts[kind]
-        return found + self.incidents.over(kind, now)
+        return found + self.incidents.over(kind, now, quiet)
 
     def _window(self, kind: Kind) -> int:
         """Return what counts as at once (ms); a deployment takes its time over the groups."""
@@ -197,6 +199,11 @@ class Bursts:
             details={},
         )
         return self.incidents.told(found, burst.anchor, burst.last)
+
+
+def _settle_ms(kind: Kind) -> int:
+    """Return for how long (ms) none must follow before a burst of this kind is told."""
+    return _SETTLE_MS.get(kind, _USUAL_SETTLE_MS)
 
 
 def _counting(findings: Iterable[Finding], now: int) -> list[tuple[int, str, Kind, Finding]]:

@@ -11,7 +11,7 @@ at work for two minutes and more, said goodbye within a minute of the coming of 
 (`renewed`: a deployment of groups of one member or few). Where the members of most of the restarted groups
 expired that is a warning, and no deployment. Groups that follow within the window are told once more, with
 all the others. It is one incident: what follows, or another burst of its kind, updates it, and it is resolved
-once nothing more was told of it for `storm_quiet_ms`.
+once nothing more was told of it for `storm_quiet_ms`, and for longer than its window.
 
 ## Epoch-based groups
 

@@ -88,6 +88,16 @@ def test_a_burst_is_one_incident_until_nothing_was_told_of_for_the_quiet_time() 
     assert (one[2].resolution, one[2].groups, one[2].opened_at) == ("quiet", one[1].groups, one[0].at)
 
 
+def test_an_incident_is_not_over_before_its_burst_can_grow_no_more() -> None:
+    rollup = RollUp(replace(SETTINGS, storm_quiet_ms=1), "c1")
+    found = rollup.on_batch([move(f"g{n}", 0) for n in range(6)], [], T0)
+    for at in (4_000, 8_000, 10_000):
+        found += rollup.on_batch([move(f"h{at}", at)], [], T0 + at)
+    found += rollup.on_batch([], [], T0 + 60_000)
+    assert [one.phase for one in found] == ["opened", "updated", "updated", "resolved"]
+    assert (found[2].groups_total, found[3].at) == (9, T0 + 10_000 + 10_000 + 3_000)
+
+
 def test_a_burst_that_an_older_version_has_told_opens_its_incident_with_what_follows() -> None:
     memory = RollUp(SETTINGS, "c1")
     memory.on_batch([move(f"g{n}", 0) for n in range(6)], [], T0)
