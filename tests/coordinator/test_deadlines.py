@@ -3,6 +3,9 @@
 from dataclasses import replace
 from struct import pack
 
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.outputs import GroupOut
@@ -178,4 +181,47 @@ def test_who_revokes_while_its_group_reconciles_has_its_rebalance_timeout_and_no
 def test_members_of_the_classic_protocol_that_rejoin_for_a_new_epoch_are_not_silent() -> None:
     topic = growing(45_000)
     topic.metadata(10_000, B, classic=S)
+    assert silent(topic) == []
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_nobody_is_silent_while_a_healthy_group_grows_however_slowly_members_revoke(
+    data: st.DataObject,
+) -> None:
+    """Each hears of it with a heartbeat, commits nothing while it gives a partition up, and goes on."""
+    names = [A, B, C, "d-00000000000000000000", "e-00000000000000000000"]
+    topic, at, there = Epochs(), 0, names[:2]
+    own = {A: (0, 1, 2, 3, 4), B: (5, 6, 7, 8, 9)}
+    topic.join(0, A, 1, own[A])
+    topic.join(100, B, 2, own[B])
+    for member in there:
+        topic.ack(500, member, 2, own[member])
+    pauses: dict[str, list[tuple[int, int]]] = {name: [] for name in names}
+    began = {A: 500, B: 500}
+    for epoch, newcomer in enumerate(names[2:], 3):
+        at += data.draw(st.integers(12_000, 30_000))
+        topic.join(at, newcomer, epoch, ())
+        given_up: list[int] = []
+        done = at
+        for member in there:
+            heard = at + data.draw(st.integers(100, 3_000))
+            kept, gave = own[member][:-1], own[member][-1:]
+            slow = data.draw(st.integers(0, P - 500))
+            topic.ack(heard, member, epoch - 1, kept, state=1)
+            topic.ack(heard + slow, member, epoch, kept)
+            pauses[member].append((heard, heard + slow))
+            own[member], done = kept, max(done, heard + slow)
+            given_up += gave
+        own[newcomer] = tuple(given_up)
+        topic.ack(done + 200, newcomer, epoch, own[newcomer])
+        began[newcomer] = done + 200
+        there = [*there, newcomer]
+        at = done
+    end = at + 20_000
+    # What it keeps to the end is its own all the time.
+    for member in there:
+        for when in range(began[member] + 300, end, 1_000):
+            if not any(since <= when <= until for since, until in pauses[member]):
+                topic.commit(when, dict.fromkeys(own[member], 5))
     assert silent(topic) == []
