@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.families import FAMILIES
 from rebalance_monitor.coordinator.kinds import Kind
-from rebalance_monitor.coordinator.reasons import seconds
+from rebalance_monitor.coordinator.sentences import seconds
 from rebalance_monitor.coordinator.skew import KNOWN
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from rebalance_monitor.coordinator.deadlines import AWAY, owes
 from rebalance_monitor.coordinator.findings import MAX_KEPT, CauseEntry, deadline_anchor
 from rebalance_monitor.coordinator.kinds import Kind, Severity
 from rebalance_monitor.coordinator.membership import COOPERATIVE
-from rebalance_monitor.coordinator.reasons import seconds
 from rebalance_monitor.coordinator.report import member_entry
+from rebalance_monitor.coordinator.sentences import seconds
 from rebalance_monitor.coordinator.state import NEVER
 from rebalance_monitor.coordinator.transitions import Status
 

@@ -26,7 +26,8 @@ from rebalance_monitor.coordinator.kinds import Kind, Severity
 from rebalance_monitor.coordinator.measured import Silence
 from rebalance_monitor.coordinator.membership import Change
 from rebalance_monitor.coordinator.ranking import ranked
-from rebalance_monitor.coordinator.reasons import Departure, joined, remember, replaced, who
+from rebalance_monitor.coordinator.reasons import Departure, remember
+from rebalance_monitor.coordinator.sentences import joined, replaced, who
 from rebalance_monitor.coordinator.transitions import SETTLED, Status
 
 if TYPE_CHECKING:

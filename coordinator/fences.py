@@ -20,7 +20,8 @@ from rebalance_monitor.coordinator.families import FAMILIES
 from rebalance_monitor.coordinator.findings import CauseEntry
 from rebalance_monitor.coordinator.habits import by_hand, cadence, quietness
 from rebalance_monitor.coordinator.measured import Silence
-from rebalance_monitor.coordinator.reasons import Departure, judged, seconds, who
+from rebalance_monitor.coordinator.reasons import Departure, judged
+from rebalance_monitor.coordinator.sentences import seconds, who
 
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.scene import Scene

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rebalance_monitor.coordinator.attribution import attribute
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.measured import MAX_HEARTBEAT_MS, Silence, first_end
-from rebalance_monitor.coordinator.reasons import seconds
+from rebalance_monitor.coordinator.sentences import seconds
 from rebalance_monitor.coordinator.windows import LATE_MS, heartbeat
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.coordinator.beside import KIND_OF
 from rebalance_monitor.coordinator.causes import Cause
-from rebalance_monitor.coordinator.reasons import seconds
+from rebalance_monitor.coordinator.sentences import seconds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -9,7 +9,7 @@ from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import CauseEntry, Finding, finding_id, probe_anchor
 from rebalance_monitor.coordinator.kinds import KINDS, Kind, Scope
 from rebalance_monitor.coordinator.looks import after
-from rebalance_monitor.coordinator.reasons import seconds
+from rebalance_monitor.coordinator.sentences import seconds
 
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings import Details

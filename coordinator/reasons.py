@@ -25,10 +25,10 @@ from rebalance_monitor.coordinator.families import FAMILIES
 from rebalance_monitor.coordinator.findings import CauseEntry
 from rebalance_monitor.coordinator.measured import Silence, Stall
 from rebalance_monitor.coordinator.ranking import ranked
+from rebalance_monitor.coordinator.sentences import entry, joined, maybe_removed, replaced, seconds, why_of
 from rebalance_monitor.decoders.twins import quickly_made
 
 if TYPE_CHECKING:
-    from rebalance_monitor.coordinator.findings import MemberEntry
     from rebalance_monitor.coordinator.membership import Change, Membership
     from rebalance_monitor.coordinator.state import GroupState, Member
 
@@ -121,20 +121,9 @@ def _removed_by_admin(change: Change, gone: list[Departure]) -> list[CauseEntry]
     ]
 
 
-def maybe_removed(member: Member | MemberEntry, seen: Silence) -> CauseEntry:
-    """Make the cause entry of one that left and was back at once."""
-    why = f"{_silent(seen)}, and back as a new member within the same barrier, as one that an "
-    return CauseEntry(Cause.MEMBER_REMOVED_BY_ADMIN, 0.2, why + "administrator removed", *who(member))
-
-
 def _back(change: Change) -> set[tuple[str, str]]:
     """Give client and host of the dynamic members that came: they may be those of one that went."""
     return {(member.client_id, member.host) for member in change.joined if member.instance_id is None}
-
-
-def seconds(ms: int) -> str:
-    """Duration for a sentence."""
-    return f"{ms / 1000:.1f} s"
 
 
 def _seen(state: GroupState, member: Member, kept: list[Member], cst: int) -> Silence:
@@ -175,71 +164,14 @@ def _seen(state: GroupState, member: Member, kept: list[Member], cst: int) -> Si
 
 def judged(member: Member, seen: Silence) -> Departure:
     """Turn what was measured about a member that went into its causes."""
-    entries = [_entry(member, cause, share, why_of(cause, seen)) for cause, share in attribute(seen)]
+    entries = [entry(member, cause, share, why_of(cause, seen)) for cause, share in attribute(seen)]
     return Departure(member, seen, tuple(entries[:_PER_MEMBER]))
-
-
-def _entry(member: Member, cause: Cause, confidence: float, why: str) -> CauseEntry:
-    return CauseEntry(cause, confidence, why, *who(member))
-
-
-def who(member: Member | MemberEntry) -> tuple[str, str, str, str | None]:
-    """Return member id, client id, host and instance id, as a cause names them."""
-    return member.member_id, member.client_id, member.host, member.instance_id
 
 
 def remember(state: GroupState, causes: tuple[CauseEntry, ...]) -> None:
     """Keep the likeliest causes of the rebalance that `state` describes, for summaries."""
     state.rebalance_at = state.ts
     state.causes = [[cause.cause.value, cause.confidence] for cause in causes[:3]]
-
-
-def why_of(cause: Cause, seen: Silence) -> str:
-    """Say what was measured in one sentence, with the numbers that speak for this cause."""
-    if not seen.committed and not seen.means:
-        return f"it never committed in its {seconds(seen.elapsed)} of the generation"
-    text = _silent(seen)
-    if cause is Cause.POLL_INTERVAL_EXCEEDED:
-        text += f"; rebalance timeout {seconds(seen.rebalance)}"
-    if cause is not Cause.POLL_INTERVAL_EXCEEDED or seen.static:
-        text += f"; session timeout {seconds(seen.session)}"
-    if seen.heard >= 0 and cause is Cause.SESSION_TIMEOUT:
-        text += f"; it acknowledged an epoch {seconds(seen.heard)} before"
-    if seen.committed:
-        text += f"; commits every {seconds(seen.cadence)} until then"
-    if seen.busy is not None:
-        text += f"; those that stayed may have been busy for {seconds(seen.busy.most)} before they rejoined"
-    if seen.waited:
-        text += "; others stopped with it while one that went, too, went on: it may have waited in a barrier"
-    if seen.stall is not Stall.NO and not seen.static:
-        rest = "its siblings' moved" if seen.stall is Stall.LIKELY else "a stall or no traffic"
-        text += f"; {seen.idle + 1} commits without progress, the last one as well: {rest}"
-    if not seen.goodbye and cause is Cause.SESSION_TIMEOUT:
-        text += "; its client never says goodbye, so a planned stop looks the same"
-    return text
-
-
-def _silent(seen: Silence) -> str:
-    until = "it was removed" if seen.wait >= 0 else "the barrier closed"
-    return f"silent {seconds(seen.silence)} before {until}"
-
-
-def joined(member: Member, sizes: tuple[int, int], *, alone: bool) -> CauseEntry:
-    """Make the cause entry of a member that came; `alone`: nobody went in the same barrier.
-
-    `sizes`: of the group before, negative where nobody knows, and now.
-    """
-    confidence, (before, now) = 0.95 if alone else 0.92, sizes
-    why = f"a new member: {f'{before} before, ' if before >= 0 else ''}{now} now"
-    return _entry(member, Cause.MEMBER_JOINED, confidence, why)
-
-
-def replaced(before: Member, now: Member) -> CauseEntry:
-    """Make the cause entry of a static member that took the place of a process before it."""
-    seen, did = max((before.joined_at, "came"), (before.last_commit, "last committed"))
-    why = "its instance came back under another member id "
-    why += f"{seconds(max(0, now.joined_at - seen))} after the process before it {did}"
-    return _entry(now, Cause.STATIC_MEMBER_REPLACED, 0.9, why)
 
 
 def _changed(
@@ -251,7 +183,7 @@ def _changed(
     for before, now in change.kept:
         if before.subscribed != now.subscribed and before.subscribed and now.subscribed:
             why = subscribed.changed(after.subscriptions.get(now.member_id, ()), len(state.topics))
-            found.append(_entry(now, Cause.SUBSCRIPTION_CHANGED, 0.9, why))
+            found.append(entry(now, Cause.SUBSCRIPTION_CHANGED, 0.9, why))
     return found + _partitions(state, after, change, protocol, cst)
 
 

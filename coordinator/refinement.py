@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import CauseEntry, Finding
 from rebalance_monitor.coordinator.kinds import Kind
-from rebalance_monitor.coordinator.reasons import seconds
+from rebalance_monitor.coordinator.sentences import seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.deadlines import owes
 from rebalance_monitor.coordinator.findings import CauseEntry
-from rebalance_monitor.coordinator.reasons import Departure, seconds, who
+from rebalance_monitor.coordinator.reasons import Departure
+from rebalance_monitor.coordinator.sentences import seconds, who
 
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.measured import Silence

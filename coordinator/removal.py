@@ -14,7 +14,7 @@ from rebalance_monitor.coordinator import classic, endings, epochs, vacancy
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import CauseEntry
 from rebalance_monitor.coordinator.kinds import Kind
-from rebalance_monitor.coordinator.reasons import seconds
+from rebalance_monitor.coordinator.sentences import seconds
 from rebalance_monitor.coordinator.state import GroupState
 from rebalance_monitor.coordinator.transitions import Status
 from rebalance_monitor.decoders import rows

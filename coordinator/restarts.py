@@ -16,7 +16,7 @@ from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import CauseEntry
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.ranking import MAJORITY
-from rebalance_monitor.coordinator.reasons import seconds
+from rebalance_monitor.coordinator.sentences import seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -19,8 +19,8 @@ from rebalance_monitor.coordinator.deadlines import AWAY, Deadline, last_sign, m
 from rebalance_monitor.coordinator.families import FAMILIES
 from rebalance_monitor.coordinator.findings import CauseEntry, deadline_anchor
 from rebalance_monitor.coordinator.kinds import Kind
-from rebalance_monitor.coordinator.reasons import seconds, who
 from rebalance_monitor.coordinator.report import member_entry
+from rebalance_monitor.coordinator.sentences import seconds, who
 
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings import Finding

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import CauseEntry
-from rebalance_monitor.coordinator.reasons import seconds
+from rebalance_monitor.coordinator.sentences import seconds
 
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.state import GroupState

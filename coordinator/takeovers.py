@@ -13,7 +13,7 @@ from rebalance_monitor.coordinator import recurrence, report
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import CauseEntry
 from rebalance_monitor.coordinator.kinds import Kind, Severity
-from rebalance_monitor.coordinator.reasons import seconds, who
+from rebalance_monitor.coordinator.sentences import seconds, who
 
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings import Finding

@@ -17,7 +17,7 @@ from rebalance_monitor.coordinator.findings import CauseEntry, Finding, MemberEn
 from rebalance_monitor.coordinator.kinds import KINDS, Kind
 from rebalance_monitor.coordinator.measured import MEASURED, Silence, from_text
 from rebalance_monitor.coordinator.ranking import ranked
-from rebalance_monitor.coordinator.reasons import maybe_removed, who, why_of
+from rebalance_monitor.coordinator.sentences import maybe_removed, who, why_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
