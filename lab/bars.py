@@ -15,6 +15,7 @@ from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.lab.families import FAMILIES, IDLE, plain
+from rebalance_monitor.lab.limits import NEARER
 from rebalance_monitor.lab.score import together
 from rebalance_monitor.lab.statistics import percentile, share, wilson
 
@@ -47,6 +48,7 @@ class Verdict(StrEnum):
     REACHED = "reached"
     MISSED = "**missed**"
     TOO_FEW = "too few"
+    NOT_ASKED = "not asked"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,12 +143,12 @@ def poor(scored: Scored, enough: int = ENOUGH) -> set[Place]:
     found = {
         (label, family, "")
         for bar in BARS
-        for name, one in cells(bar, scored.tallies).items()
-        for label, family in _of(bar, scored.tallies)
+        for name, one in cells(bar, scored.asked).items()
+        for label, family in _of(bar, scored.asked)
         if one.facts < enough and bar.cell(family) == name
     }
     for kind, tallies in scored.limits.items():
-        for bar in BARS:
+        for bar in BARS if kind != NEARER else ():
             if any(one.facts < enough for one in _whole(bar, tallies).values()):
                 found |= {(label, family, kind) for label, family in _of(bar, tallies)}
     return found
@@ -168,12 +170,13 @@ def rows(scored: Scored) -> Iterator[Row]:
     """Give the lines of every bar; those of delays where the job watched live."""
     tallies = scored.tallies
     for bar in BARS:
-        for name, one in cells(bar, tallies).items():
+        for name, one in cells(bar, scored.asked).items():
             yield _judged(bar, name, one)
     for kind, of_kind in scored.limits.items():
         for bar in BARS:
             for one in _whole(bar, of_kind).values():
-                yield _judged(replace(bar, what=f"{bar.what}, {kind}"), "all", one)
+                row = _judged(replace(bar, what=f"{bar.what}, {kind}"), "all", one)
+                yield replace(row, verdict=Verdict.NOT_ASKED) if kind == NEARER else row
     yield _healthy(scored.noise, sum(scored.quiet_hours.values()))
     yield from (_band("how members were lost", band) for band in scored.losses)
     yield from (_band("what else is said of members", band) for band in scored.others)
@@ -201,9 +204,11 @@ def _healthy(noise: int, hours: float) -> Row:
 def _judged(bar: Bar, name: str, one: Tally) -> Row:
     few = one.facts < ENOUGH
     shares = (one.right, one.claims, bar.precision), (one.detected, one.facts, bar.recall)
-    missed = any(
-        (wilson(hits, of)[1] if few else hits / (of or 1)) < least for hits, of, least in shares if of
-    )
+    # What is all right may still become so: the upper end of its interval is 1, but for rounding.
+    most = [
+        (wilson(hits, of)[1] if few and hits < of else hits / of, least) for hits, of, least in shares if of
+    ]
+    missed = any(reached < least for reached, least in most)
     return Row(
         bar.what,
         name,

@@ -26,6 +26,7 @@ from rebalance_monitor.coordinator.kinds import Kind, Severity
 from rebalance_monitor.lab.claims import claims_of
 from rebalance_monitor.lab.foldstate import Fact
 from rebalance_monitor.lab.judge import named, noises
+from rebalance_monitor.lab.limits import NEARER
 from rebalance_monitor.lab.matching import Claim
 from rebalance_monitor.lab.properties import SESSION_TIMEOUT_848_MS
 from rebalance_monitor.lab.report import Scored
@@ -152,14 +153,15 @@ def pooled(name: str, way: str, results: Iterable[Result]) -> Scored:
             continue
         # Suites share group names; a prefix keeps their groups apart.
         facts += [replace(fact, group=f"{number}/{fact.group}") for fact in one.facts]
-        warm = _warm(one.claims[way]) if way == LIVE else None
+        timed = way == LIVE and one.about.get("load", 0) <= one.about.get("cores", 1)
+        warm = _warm(one.claims[way]) if timed else None
         claims += [_moved(claim, number, warm) for claim in one.claims[way]]
         families |= {f"{number}/{group}": family for group, family in one.families.items()}
         versions |= {f"{number}/{group}": str(one.about["kafka"]) for group in one.families}
         limits |= {f"{number}/{group}": kind for group, kind in one.limits.items()}
         noise += one.noise.get(way, 0)
         quiet_ms.update(one.quiet_ms)
-        written_ms += one.written_ms if way == LIVE else []
+        written_ms += one.written_ms if timed else []
 
     def parts(kinds: Mapping[str, str]) -> dict[str, dict[tuple[str, str], Tally]]:
         return {
@@ -170,6 +172,7 @@ def pooled(name: str, way: str, results: Iterable[Result]) -> Scored:
     return Scored(
         name=name,
         tallies=tally(facts, claims, families),
+        asked=tally(facts, claims, {name: of for name, of in families.items() if limits.get(name) != NEARER}),
         versions=parts(versions),
         limits=parts(limits),
         losses=calibration(facts, claims, of_losses=True),

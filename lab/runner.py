@@ -20,6 +20,7 @@ from kafka.errors import KafkaError
 
 from rebalance_monitor.cluster.errors import DependencyError
 from rebalance_monitor.lab.families import FAMILIES
+from rebalance_monitor.lab.limits import limits_in
 from rebalance_monitor.lab.processes import WorkerProcess
 from rebalance_monitor.lab.quiet import quiet
 from rebalance_monitor.lab.workers.flags import Flags
@@ -163,8 +164,10 @@ class Run:
             self.ended.set()
 
     def _note(self, scenario: Scenario) -> None:
-        text = yaml.safe_dump(json.loads(json.dumps(asdict(scenario))), sort_keys=False)
-        (self.folder / "scenario.yaml").write_text(f"family: {self.family.name}\n{text}", encoding="utf-8")
+        note = {"family": self.family.name, **json.loads(json.dumps(asdict(scenario)))}
+        note["limits"] = limits_in(self._flags("", self.family, {}))
+        text = yaml.safe_dump(note, sort_keys=False)
+        (self.folder / "scenario.yaml").write_text(text, encoding="utf-8")
 
     def _prepare(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)

@@ -89,12 +89,10 @@ class _Run:
         return str(self.raw["family"]) + MANUAL * manual + IDLE * (not self.raw.get("traffic", True))
 
     @property
-    def limits(self) -> str:
-        """What kind of limits its members have; of runs that were recorded before they said so, none."""
-        settings = {**self.raw, **self.raw["settings"]}
-        if "session_ms" not in settings or "poll_ms" not in settings:
-            return ""
-        return limits_of(int(settings["session_ms"]), int(settings["poll_ms"]))
+    def limits(self) -> dict[str, str]:
+        """What kind of limits the members of each group have; runs did not always say them."""
+        said = self.raw.get("limits", {})
+        return {group: kind for group, told in said.items() if (kind := limits_of(*told))}
 
     @property
     def hurts_brokers(self) -> bool:
@@ -132,7 +130,7 @@ def read_suite(folder: Path) -> Suite:
         migrated=migrated,
         shards=dict(shards),
         settings={key: value for run in runs for key, value in _settings(run).items()},
-        limits={group: run.limits for run in runs for group in run.groups if run.limits},
+        limits={group: kind for run in runs for group, kind in run.limits.items()},
     )
 
 

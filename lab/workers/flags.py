@@ -49,7 +49,10 @@ class Flags:
         return [text for flag, value in pairs if value != "" for text in (flag, str(value))]
 
     def each(self) -> Iterator[Flags]:
-        """Give the flags of every group's client; a herd's differ in time-outs and commits."""
+        """Give the flags of every group's client; a herd's differ in time-outs and commits.
+
+        No poll interval comes nearer to a session timeout that is the broker's, and so the same for all.
+        """
         if self.groups == 1:
             yield self
             return
@@ -60,7 +63,7 @@ class Flags:
                 group=name,
                 groups=1,
                 session_ms=round(self.session_ms * slower),
-                poll_ms=round(self.poll_ms * slower),
+                poll_ms=round(self.poll_ms * (max(slower, 1.0) if self.protocol == "consumer" else slower)),
                 commit_ms=round(self.commit_ms * CADENCES[number % len(CADENCES)]),
             )
 

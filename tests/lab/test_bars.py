@@ -20,6 +20,7 @@ Tallies = dict[tuple[str, str], Tally]
 
 
 def _scored(tallies: Tallies, *losses: Band, hours: float = 100.0, **more: object) -> Scored:
+    more = {"asked": tallies, **more}
     return Scored("x", tallies, losses=losses, quiet_hours={"raw": hours}, **more)  # type: ignore[arg-type]  # passed on
 
 
@@ -95,6 +96,10 @@ def test_few_truths_do_not_hide_what_no_more_of_them_can_mend() -> None:
     assert _verdicts({(SESSION, "confluent"): Tally(59, 50, 9, 0)})[place] == Verdict.MISSED
     assert _verdicts({(SESSION, "confluent"): Tally(59, 20, 20, 20)})[place] == Verdict.MISSED
     assert _verdicts({(SESSION, "confluent"): Tally(9, 8, 9, 8)})[place] == Verdict.TOO_FEW
+    assert (
+        _verdicts({("rebalance", "confluent"): Tally(58, 58, 58, 58)})["rebalances", "classic"]
+        == Verdict.TOO_FEW
+    )
     one_wrong = {("rebalance", "confluent"): Tally(59, 59, 60, 59)}
     assert _verdicts(one_wrong)["rebalances", "classic"] == Verdict.MISSED
 

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,7 @@ def test_the_groups_of_a_herd_differ_in_time_outs_and_commits_and_keep_their_pro
     assert len({one.session_ms for one in herd}) == 15
     assert (herd[0].session_ms, herd[-1].session_ms) == (5_100, 6_900)
     assert len({one.commit_ms for one in herd}) == 4
+    assert min(one.poll_ms for one in replace(alone, groups=15, protocol="consumer").each()) == alone.poll_ms
     for one in herd:
         assert one.poll_ms / one.session_ms == pytest.approx(alone.poll_ms / alone.session_ms, rel=0.01)
 

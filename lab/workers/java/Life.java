@@ -77,7 +77,10 @@ abstract class Life {
         System.exit(0);
     }
 
-    /** The flags of every group's client; in a herd time-outs and commits differ from group to group. */
+    /**
+     * The flags of every group's client; in a herd time-outs and commits differ from group to group. No poll
+     * interval comes nearer to a session timeout that is the broker's, and so the same for all.
+     */
     private static List<String[]> each(String[] arguments) {
         List<String> names = Arrays.asList(arguments);
         int at = names.indexOf("--groups");
@@ -89,7 +92,8 @@ abstract class Life {
                 double slower = FIRST + (LAST - FIRST) * number / (count - 1);
                 one[names.indexOf("--group") + 1] += String.format(".%03d", number);
                 scale(one, names.indexOf("--session-ms"), slower);
-                scale(one, names.indexOf("--poll-ms"), slower);
+                boolean brokers = names.contains("consumer");
+                scale(one, names.indexOf("--poll-ms"), brokers ? Math.max(slower, 1) : slower);
                 scale(one, names.indexOf("--commit-ms"), CADENCES[number % CADENCES.length]);
             }
             all.add(one);
