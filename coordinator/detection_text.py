@@ -37,8 +37,9 @@ write of the coordinator it may pass through an edge that nobody else sees.
 `rebalance` is a new generation with members. Its time is the record's; the end of the join phase is the
 record's `currentStateTimestamp`; the difference is `sync_ms`, exact. The join phase began between the record
 before (`started_at_min`; or as late as rebalance timeouts and failed generations allow) and its own end; the
-probe, where it looked, narrows that. So the group was without an assignment for `join_ms` + `sync_ms`,
-between its bounds. `stopped_ms` is what commits show: eager members stop for the sync at least, and for as
+probe narrows that: it began between the last look that did not see it and the first that did, and one that no
+look saw lasted no longer than it is between two of them. So the group was without an assignment for `join_ms`
++ `sync_ms`, between its bounds. `stopped_ms` is what commits show: eager members stop for the sync at least, and for as
 long as commits tell that the barrier was held; at most since the first of those that stayed, and commit when
 idle or steadily, committed last, and not before the join phase can have begun.
 The same generation written again is a static member's return (`static_member_replaced`), never a rebalance.

@@ -7,7 +7,9 @@ move says nothing until a whole session timeout has passed after it.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator.causes import Cause
@@ -81,13 +83,14 @@ def bounded(
         return finding
     ended = finding.at - finding.sync_ms
     seen = [at for at in sightings if low < at <= ended]
-    if not seen:
-        return finding
-    # The last time only: the monitor's clock may be ahead, and then sees the barrier before this one too.
-    without = [at for at in looks if at < seen[-1] and at not in sightings]
-    before = max(without, default=low)
-    first = next(at for at in seen if at > before)
-    low, high = max(low, before), min(high, end(first))
+    if seen:
+        # The last time only: the monitor's clock may be ahead, and sees the barrier before this one too then.
+        without = [at for at in looks if at < seen[-1] and at not in sightings]
+        before = max(without, default=low)
+        first = next(at for at in seen if at > before)
+        low, high = max(low, before), min(high, end(first))
+    else:
+        low = max(low, ended - _unseen(ended, sightings, looks, end, ended - low))
     return replace(
         finding,
         started_at_min=low,
@@ -95,6 +98,18 @@ def bounded(
         join_ms_min=max(0, ended - high),
         join_ms_max=max(0, ended - low),
     )
+
+
+def _unseen(
+    ended: int, sightings: Sequence[int], looks: Sequence[int], end: Callable[[int], int], most: int
+) -> int:
+    """Return the most (ms) that a barrier lasted which no look saw: as long as it is between two looks."""
+    first = bisect_right(looks, ended - _CLOCKS_MS) - 1
+    near = looks[max(first, 0) : bisect_right(looks, ended + _CLOCKS_MS) + 1]
+    if first < 0 or any(at in sightings for at in near):
+        return most
+    apart = (end(after) - before for before, after in pairwise(near))
+    return max(*apart, ended + _CLOCKS_MS - near[-1], 0)
 
 
 def _expired_barrier(finding: Finding) -> Finding:

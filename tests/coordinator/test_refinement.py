@@ -1,5 +1,10 @@
 """What looks add to findings of the records: narrower bounds and better causes, under the same id."""
 
+from itertools import accumulate
+
+from hypothesis import given
+from hypothesis import strategies as st
+
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import Finding
 from rebalance_monitor.coordinator.kinds import Kind
@@ -23,6 +28,36 @@ def test_looks_narrow_the_bounds_of_a_rebalance_and_keep_its_id() -> None:
     assert after.id == before.id
     assert (after.started_at_min, after.started_at_max) == (T0 + 54_000, T0 + 55_000)
     assert after.coordinator is not None
+
+
+ENDED = 59_980
+"""When the join phase of the second of `rebalances` ends."""
+
+
+@given(st.integers(0, 2_500), st.integers(-500, 500), st.data())
+def test_a_barrier_that_no_look_saw_fits_between_two_of_them_whatever_the_clocks_say(
+    lasted: int, ahead: int, data: st.DataObject
+) -> None:
+    """Looks come about once a second; the monitor's clock is `ahead` of the brokers'."""
+    waits = data.draw(st.lists(st.integers(800, 1_200), min_size=14, max_size=14))
+    times = list(accumulate(waits, initial=50_000 + data.draw(st.integers(0, 1_000))))
+    inside = [ENDED - lasted <= at < ENDED for at in times]
+    known = data.draw(st.integers(times.index(next(at for at in times if at >= ENDED)), len(times)))
+    live = Live(SETTINGS, "c1")
+    live.on_sightings(
+        [look(at + ahead, seen=seen) for at, seen in list(zip(times, inside, strict=True))[:known]]
+    )
+    (after,) = live.refine([rebalances()[1]])
+    if not any(inside):
+        assert lasted <= (after.join_ms_max or 0) <= 2_200
+        assert (after.started_at_min or 0) <= T0 + ENDED - lasted <= (after.started_at_max or 0)
+
+
+def test_looks_that_were_not_answered_tell_nothing_of_a_barrier_that_none_saw() -> None:
+    live = Live(SETTINGS, "c1")
+    live.on_sightings([look(at, seen=False, answered=at < 55_000) for at in range(50_000, 63_000, 1_000)])
+    (after,) = live.refine([rebalances()[1]])
+    assert (after.join_ms_max or 0) >= 5_500
 
 
 def test_after_a_coordinator_move_silence_is_held_back_and_same_members_are_explained() -> None:
