@@ -17,12 +17,12 @@ does not commit when idle and had no steady traffic) no timeout may be claimed a
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator import busy, overdue, transactional
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.censored import CAP_FITTING, CLOSES, censored
 from rebalance_monitor.coordinator.measured import Silence, Stall
+from rebalance_monitor.coordinator.shares import capped, shared
 from rebalance_monitor.coordinator.windows import (
     CLOSE_MS,
     SHORT_BEAT_MS,
@@ -32,19 +32,13 @@ from rebalance_monitor.coordinator.windows import (
     trapezoid,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from collections.abc import Set as AbstractSet
-
 _CAP_NOTHING_ELSE = 0.85
 _CAP_WITHOUT_MEANING = 0.5
 _CAP_UNSYNCED = 0.92
 # Who commits on close and went, without any commit, just when its session would have ended, or later.
-_CAP_SILENT = 0.85
+_CAP_SILENT = 0.92
 _CAP_STALL = _CAP_HIDDEN = 0.9
 _MIN_REPORTED = 0.1
-# Windows are wider than what clients do: what they favour was true more often than their shares say.
-_SHARPER = 1.3
 _EXACT_MS = 100
 _CERTAIN = 0.97
 # How often a member that never committed was never alive after it had joined.
@@ -80,13 +74,13 @@ def attribute(seen: Silence) -> list[tuple[Cause, float]]:
     if not seen.committed and not seen.means and not _in_time(seen):
         return censored(seen)
     scores = scored(seen)
-    shares = _shares(scores, _SHARPER if seen.means else 1.0)
+    shares = shared(scores, is_measured=seen.means, is_told=not seen.ended)
     if seen.hidden:
-        shares = _capped(shares, _CAP_HIDDEN, {Cause.POLL_INTERVAL_EXCEEDED})
+        shares = capped(shares, _CAP_HIDDEN, {Cause.POLL_INTERVAL_EXCEEDED})
     if not seen.means and _outlasted(seen):
-        shares = _capped(shares, CAP_FITTING, {Cause.MEMBER_LEFT})
-    shares = _capped(shares, _cap(seen), _TIMEOUTS)
-    shares = _capped(shares, *busy.cap(seen, scores))
+        shares = capped(shares, CAP_FITTING, {Cause.MEMBER_LEFT})
+    shares = capped(shares, _cap(seen), _TIMEOUTS)
+    shares = capped(shares, *busy.cap(seen, scores))
     ranked = sorted(shares.items(), key=lambda item: -item[1])
     return [(cause, min(_CERTAIN, round(share, 2))) for cause, share in ranked if share >= _MIN_REPORTED]
 
@@ -94,13 +88,6 @@ def attribute(seen: Silence) -> list[tuple[Cause, float]]:
 def scored(seen: Silence) -> dict[Cause, float]:
     """Give prior times likelihood (per ms) of each explanation."""
     return _static(seen) if seen.static else _dynamic(seen)
-
-
-def _shares(scores: Mapping[Cause, float], power: float) -> dict[Cause, float]:
-    most = max(scores.values())
-    raised = {cause: (score / most) ** power for cause, score in scores.items()}
-    total = sum(raised.values())
-    return {cause: score / total for cause, score in raised.items()}
 
 
 def _prior(seen: Silence) -> dict[Cause, float]:
@@ -210,17 +197,6 @@ def _cap(seen: Silence) -> float:
 def _in_time(seen: Silence) -> bool:
     """Whether it never committed but went just when its session, begun by joining, would have expired."""
     return 0 <= seen.elapsed - seen.session <= heartbeat(seen) + CLOSE_MS
-
-
-def _capped(shares: dict[Cause, float], cap: float, timeouts: AbstractSet[Cause]) -> dict[Cause, float]:
-    """Move what timeouts may not claim to `unknown`."""
-    over = max((share for cause, share in shares.items() if cause in timeouts), default=0.0)
-    if over <= cap:
-        return shares
-    scale = cap / over
-    out = {cause: share * scale if cause in timeouts else share for cause, share in shares.items()}
-    out[Cause.UNKNOWN] = out.get(Cause.UNKNOWN, 0.0) + 1 - sum(out.values())
-    return out
 
 
 def _expiry(seen: Silence, due: int, early: int) -> float:

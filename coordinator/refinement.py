@@ -90,7 +90,10 @@ def bounded(
         first = next(at for at in seen if at > before)
         low, high = max(low, before), min(high, end(first))
     else:
-        low = max(low, ended - _unseen(ended, sightings, looks, end, ended - low))
+        lasted = _unseen(ended, sightings, looks, end)
+        if lasted is None or lasted >= ended - low:
+            return finding
+        low = ended - lasted
     return replace(
         finding,
         started_at_min=low,
@@ -101,13 +104,13 @@ def bounded(
 
 
 def _unseen(
-    ended: int, sightings: Sequence[int], looks: Sequence[int], end: Callable[[int], int], most: int
-) -> int:
+    ended: int, sightings: Sequence[int], looks: Sequence[int], end: Callable[[int], int]
+) -> int | None:
     """Return the most (ms) that a barrier lasted which no look saw: as long as it is between two looks."""
     first = bisect_right(looks, ended - _CLOCKS_MS) - 1
     near = looks[max(first, 0) : bisect_right(looks, ended + _CLOCKS_MS) + 1]
     if first < 0 or any(at in sightings for at in near):
-        return most
+        return None
     apart = (end(after) - before for before, after in pairwise(near))
     return max(*apart, ended + _CLOCKS_MS - near[-1], 0)
 

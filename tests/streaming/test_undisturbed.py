@@ -9,7 +9,7 @@ import pytest
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import CauseEntry, Finding
 from rebalance_monitor.coordinator.kinds import Kind, Scope, Severity
-from rebalance_monitor.coordinator.timed import LOOKED
+from rebalance_monitor.coordinator.looked import LOOKED
 from tests.streaming.undisturbed import both, require_by_looks
 
 GROUPS = {"g"}

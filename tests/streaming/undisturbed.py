@@ -8,10 +8,10 @@ from rebalance_monitor.cluster.admin import ClusterAdmin
 from rebalance_monitor.cluster.reader import Reading, read_records
 from rebalance_monitor.coordinator import beside, removal
 from rebalance_monitor.coordinator.kinds import KINDS, DrivenBy, Kind, Scope
+from rebalance_monitor.coordinator.looked import LISTED, LOOKED
 from rebalance_monitor.coordinator.outputs import FindingOut
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
-from rebalance_monitor.coordinator.timed import LOOKED
 from rebalance_monitor.decoders import Row, decode_batch
 
 if TYPE_CHECKING:
@@ -79,23 +79,28 @@ def left_open(told: Sequence[Finding]) -> list[tuple[str, str]]:
 
 
 def require_by_looks(told: Sequence[Finding]) -> None:
-    """Where looks timed a barrier what they say of the member stands beside it, once, if they are sure."""
+    """Where looks timed a barrier what they say of each member stands beside it, once, if they are sure."""
     for rebalance in told:
-        causes = _by_looks(rebalance)
-        if not causes:
-            continue
-        stands = [one.kind for one in told if one.details.get("rebalance") == rebalance.id]
-        assert len(stands) <= 1
-        # What was away meanwhile may have lowered confidences since.
-        assert set(stands) <= {beside.KIND_OF.get(cause.cause) for cause in causes}
-        sure = beside.kind_by(causes[0], DetectionSettings())
-        assert sure is None or stands == [sure]
+        by_looks = _by_looks(rebalance)
+        for name in {cause.member_id for cause in by_looks}:
+            causes = [cause for cause in by_looks if cause.member_id == name]
+            stands = [one.kind for one in told if _stands_beside(one, rebalance, name)]
+            assert len(stands) <= 1
+            # What was away meanwhile may have lowered confidences since.
+            assert set(stands) <= {beside.KIND_OF.get(cause.cause) for cause in causes}
+            sure = beside.kind_by(causes[0], DetectionSettings())
+            assert sure is None or stands == [sure]
+
+
+def _stands_beside(finding: Finding, rebalance: Finding, member: str | None) -> bool:
+    same = finding.details.get("rebalance") == rebalance.id
+    return same and bool(finding.members) and finding.members[0].member_id == member
 
 
 def _by_looks(finding: Finding) -> list[CauseEntry]:
     if finding.kind is not Kind.REBALANCE:
         return []
-    return [cause for cause in finding.causes if LOOKED in cause.why]
+    return [cause for cause in finding.causes if LOOKED in cause.why or LISTED in cause.why]
 
 
 def record_driven(found: Iterable[Finding], groups: set[str], without: Collection[str] = ()) -> list[Decided]:
