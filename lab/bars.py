@@ -32,6 +32,7 @@ DELAY_S = 2.5
 GRACE_S = DetectionSettings().grace_ms / 1000
 
 SESSION, POLL = f"cause:{Cause.SESSION_TIMEOUT}", f"cause:{Cause.POLL_INTERVAL_EXCEEDED}"
+_LIMITED = frozenset({SESSION, POLL})
 JAVA = ("java-range", "java-sticky", "java-cooperative")
 # With auto-commit these commit when idle, whatever the protocol; aiokafka does so even while it stalls.
 COMMITTING = frozenset({*JAVA, "java-848", "kafka-python"})
@@ -143,8 +144,8 @@ def poor(scored: Scored, enough: int = ENOUGH) -> set[Place]:
     found = {
         (label, family, "")
         for bar in BARS
-        for name, one in cells(bar, scored.asked).items()
-        for label, family in _of(bar, scored.asked)
+        for name, one in cells(bar, _asked(bar, scored)).items()
+        for label, family in _of(bar, _asked(bar, scored))
         if one.facts < enough and bar.cell(family) == name
     }
     for kind, tallies in scored.limits.items():
@@ -154,13 +155,18 @@ def poor(scored: Scored, enough: int = ENOUGH) -> set[Place]:
     return found
 
 
+def _asked(bar: Bar, scored: Scored) -> Tallies:
+    """Give what counts for a bar: limits matter to what they limit alone."""
+    return scored.asked if bar.label in _LIMITED else scored.tallies
+
+
 def _of(bar: Bar, tallies: Tallies) -> Iterator[tuple[str, str]]:
     return ((label, family) for label, family in tallies if label == bar.label and bar.cell(family))
 
 
 def _whole(bar: Bar, tallies: Tallies) -> dict[str, Tally]:
     """Give all cells of a bar on one of the two limits as one: windows are what is judged there."""
-    if bar.label not in {SESSION, POLL} or not bar.recall:
+    if bar.label not in _LIMITED or not bar.recall:
         return {}
     found = cells(bar, tallies)
     return {"all": together(found.values())} if found else {}
@@ -170,7 +176,7 @@ def rows(scored: Scored) -> Iterator[Row]:
     """Give the lines of every bar; those of delays where the job watched live."""
     tallies = scored.tallies
     for bar in BARS:
-        for name, one in cells(bar, scored.asked).items():
+        for name, one in cells(bar, _asked(bar, scored)).items():
             yield _judged(bar, name, one)
     for kind, of_kind in scored.limits.items():
         for bar in BARS:
