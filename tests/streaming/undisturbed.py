@@ -93,8 +93,7 @@ def require_by_looks(told: Sequence[Finding]) -> None:
 
 
 def _stands_beside(finding: Finding, rebalance: Finding, member: str | None) -> bool:
-    same = finding.details.get("rebalance") == rebalance.id
-    return same and bool(finding.members) and finding.members[0].member_id == member
+    return finding.details.get("rebalance") == rebalance.id and finding.causes[0].member_id == member
 
 
 def _by_looks(finding: Finding) -> list[CauseEntry]:
