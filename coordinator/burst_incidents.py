@@ -1,8 +1,9 @@
 """Incidents of bursts: what many groups suffer at once is one incident of the cluster until it is quiet.
 
 The first telling opens it. What is told while it is open updates it, be it the same burst that has grown or
-the next one of its kind: brokers that restart one after the other. It is over once nothing was told of for
-the quiet time, counted between the times of findings, so that batches do not matter; the clock tells it.
+the next one of its kind: brokers that restart one after the other. An update is as loud as the loudest before
+it, and lists the groups of all bursts, for their own alerts are held back by that list. It is over once
+nothing was told of for the quiet time, counted between the times of findings; the clock tells it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rebalance_monitor.coordinator.findings import Finding, finding_id
+from rebalance_monitor.coordinator.findings import MAX_GROUPS, Finding, finding_id
 from rebalance_monitor.coordinator.kinds import Kind, Scope, Severity
 
 if TYPE_CHECKING:
@@ -22,7 +23,10 @@ _LOUDNESS = tuple(Severity)
 
 
 class Open(msgspec.Struct):
-    """One open incident: when it opened and what it last told of (ms), and what its end repeats."""
+    """One open incident: when it opened and what it last told of (ms), and what its end repeats.
+
+    `anchor`: of its newest burst; `before`, `total_before`: the groups of those before that.
+    """
 
     incident: str
     opened: int
@@ -31,6 +35,20 @@ class Open(msgspec.Struct):
     total: int
     severity: Severity
     sequence: int = 0
+    anchor: str = ""
+    before: list[str] = []
+    total_before: int = 0
+
+    def add(self, finding: Finding, anchor: str, last: int) -> None:
+        """Take what a burst tells now; `last`: its newest group, ms."""
+        if anchor != self.anchor:
+            self.anchor, self.before, self.total_before = anchor, self.groups, self.total
+        both = {*self.before, *finding.groups}
+        again = len(self.before) + len(finding.groups) - len(both)
+        self.groups = sorted(both)[:MAX_GROUPS]
+        self.total = self.total_before + finding.groups_total - again
+        self.last = max(self.last, last)
+        self.severity = max(self.severity, finding.severity, key=_LOUDNESS.index)
 
     def set_back(self, now: int) -> None:
         """Go on from `now` where the clock that saw the rest was ahead of it."""
@@ -70,10 +88,17 @@ class BurstIncidents:
         if phase == "updated":
             one.sequence += 1
             identity = self._id(one, kind, phase)
-        one.last = max(one.last, last)
-        one.groups, one.total = list(finding.groups), finding.groups_total
-        one.severity = max(one.severity, finding.severity, key=_LOUDNESS.index)
-        return replace(finding, id=identity, incident=one.incident, phase=phase, opened_at=one.opened)
+        one.add(finding, anchor, last)
+        return replace(
+            finding,
+            id=identity,
+            incident=one.incident,
+            phase=phase,
+            opened_at=one.opened,
+            severity=one.severity,
+            groups=tuple(one.groups),
+            groups_total=one.total,
+        )
 
     def over(self, kind: Kind, now: int, quiet_ms: int) -> list[Finding]:
         """Tell that the one of this kind is over, if it has been quiet for that long at `now` (ms)."""

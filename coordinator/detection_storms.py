@@ -4,9 +4,9 @@ STORMS = """## Storms and rolling restarts
 
 Counted in a sliding window:
 
-- members that come and go: a loss of one that itself came after the first loss of the window, and, once one
-  that came after such a loss is lost as well, each return for which a young member was lost before, whoever
-  comes, from whichever host;
+- members that come and go: a loss of one that itself came after the first loss of the window, and, from the
+  fourth time on that what came in place of others is lost, each return for which a young member was lost
+  before, whoever comes, from whichever host: a rollout, its roll-back and the next rollout are none yet;
 - a loss of one that is to blame: it stopped polling, missed a deadline of a barrier, or its client expired
   for the third time within an hour, each time one that came after the time before, from whichever host;
 - all losses and returns of a client on one host that lost a young member twice;

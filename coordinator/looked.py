@@ -57,17 +57,19 @@ def by_lists(rebalance: Finding, seen: Silence, listed: Listed) -> tuple[Shares,
     return found, f"; {LISTED} {_told(span)}"
 
 
-def by_start(rebalance: Finding, seen: Silence) -> tuple[Shares, str] | None:
+def by_start(rebalance: Finding, seen: Silence, name: str) -> tuple[Shares, str] | None:
     """Judge with the silence that the member had when the barrier began; None where looks tell nothing.
 
     Where no limit had passed by then it began it by leaving, or another one did and it went inside: so it is
-    where the barrier waited, after all that stayed had rejoined, for one that went.
+    where the barrier waited, after all that stayed had rejoined, for one that went. Nor does the start tell
+    that the member `name` left where it fits that the session of another one ended then.
     """
     least, most = rebalance.join_ms_min, rebalance.join_ms_max
     if least is None or most is None:
         return None
     span, first = _span(seen, least, most), first_end(seen)
-    if -heartbeat(seen) <= span.most < 0 and not _was_waited_for(rebalance, seen):
+    expired = _another_expired(rebalance, name, least)
+    if -heartbeat(seen) <= span.most < 0 and not (expired or _was_waited_for(rebalance, seen)):
         # It rejoined, and no session ends while one waits; or it committed as it closed.
         return _likely_left(_REJOINED), f"; {LOOKED} {seconds(-span.most)} at least before its last commit"
     if span.most < 0 or (span.most >= first and most - least > seen.session):
@@ -77,11 +79,20 @@ def by_start(rebalance: Finding, seen: Silence) -> tuple[Shares, str] | None:
         return None
     if span.most < first:
         late = seen.crowded and span.most > _AT_ONCE_MS
-        if found[0][0] is not Cause.MEMBER_LEFT or late or _was_waited_for(rebalance, seen):
+        if found[0][0] is not Cause.MEMBER_LEFT or late or expired or _was_waited_for(rebalance, seen):
             return None
         if seen.returned:
             found = [(cause, min(share, _BACK_AT_ONCE)) for cause, share in found]
     return found, f"; {LOOKED} {_told(span)}"
+
+
+def _another_expired(rebalance: Finding, name: str, least: int) -> bool:
+    """Whether another one that went had been silent for its session when the barrier began, `least` ago."""
+    return any(
+        (one.silence_ms or 0) - least + _SLACK_MS >= (one.session_timeout_ms or 0)
+        for one in rebalance.members
+        if one.role == "left" and one.member_id != name
+    )
 
 
 def _span(seen: Silence, least: int, most: int) -> Span:

@@ -1,10 +1,11 @@
 """What of a storm's noted generations counts, and who is behind them.
 
 Those that disrupt by themselves count, and what befell an unstable client, of which a young member was lost
-twice. Once members come and go time after time (`AGAIN`), so do as many returns as young ones were lost
-before them, whoever returns: what is created anew has another host, and often another client id. More returns
-than that are a scale-out. The worst offender is the client with the most of what counts, on one host unless
-it comes from one after the other; failed generations are nobody's.
+twice. Once members come and go for the fourth time (`CYCLE`), so do from then on as many returns as young
+ones were lost before them, whoever returns: what is created anew has another host, and often another client
+id. More returns than that are a scale-out; a rollout, its roll-back and the next one are no cycle yet. The
+worst offender is the client with the most of what counts, on one host unless it comes from one after the
+other; failed generations are nobody's.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ _LEAST_SHARE = 0.1
 def weights(storm: StormState) -> list[int]:
     """How many generations of a storm each of the noted events is, 0 where it is none."""
     clients = _unstable(storm)
-    cycling = any(event[1] == Code.AGAIN for event in storm.events)
-    found, away = [], 0
+    found, away, cycling = [], 0, False
     for event in storm.events:
         code, generations = event[1], int(event[2])
+        cycling = cycling or code == Code.CYCLE
         counts = generations if code in _DISRUPTIVE or event[3] in clients else 0
         if code in YOUNG:
             away += generations

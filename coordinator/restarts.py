@@ -44,12 +44,17 @@ class Code(StrEnum):
     RETURN = "j"
     YOUNG = "y"
     AGAIN = "a"
+    CYCLE = "c"
     SAME = "s"
     FAILED = "f"
 
 
-YOUNG = frozenset({Code.YOUNG, Code.AGAIN})
-"""Losses of a member that came after the first loss of the window, `AGAIN` after the first of such a one."""
+AGAIN = frozenset({Code.AGAIN, Code.CYCLE})
+YOUNG = AGAIN | {Code.YOUNG}
+"""Losses of a member that came after the first loss of the window.
+
+`AGAIN` came after the first of such a one, `CYCLE` after the first of those: that is the fourth time.
+"""
 
 LOSSES = YOUNG | {Code.RESTART, Code.LOST}
 _CALM = frozenset({Code.RESTART, Code.RETURN, Code.FAILED})

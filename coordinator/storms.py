@@ -2,7 +2,7 @@
 
 What counts is decided per generation: losing a member that itself came during the disturbance (`young`) or by
 a fault of its own (expiries.py), a rebalance among the same members, and each failed generation. Replacing
-the lost counts from the second time on that what came in place of others is lost; losing and replacing other
+the lost counts from the fourth time on that what came in place of others is lost; losing and replacing other
 members only where the same client also lost a young member twice. So a rolling restart, in which every member
 goes and comes back once, is recognised and is no storm, nor is stopping the group after it, nor its
 roll-back. An Empty counts where it lost a young member that said no goodbye; where all did the group was
@@ -25,10 +25,12 @@ from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import CauseEntry, deadline_anchor
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.membership import Change
-from rebalance_monitor.coordinator.restarts import LOSSES, START_MS, YOUNG, Code
+from rebalance_monitor.coordinator.restarts import AGAIN, LOSSES, START_MS, YOUNG, Code
 from rebalance_monitor.coordinator.state import NEVER
 
 if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
     from rebalance_monitor.coordinator.findings import Details, Finding
     from rebalance_monitor.coordinator.scene import Scene
     from rebalance_monitor.coordinator.state import GroupState, Member, StormState
@@ -176,17 +178,21 @@ def _classify(
 
     `flapping`: a static member whose place was taken again and again. `faulty`: who went is to blame for it.
     """
-    losses = [int(event[0]) for event in storm.events if event[1] in LOSSES]
-    of_young = (int(event[0]) for event in storm.events if event[1] in YOUNG)
-    for since, code in ((next(of_young, NEVER), Code.AGAIN), (losses[0] if losses else NEVER, Code.YOUNG)):
+    losses = _first(storm, LOSSES)
+    for lost, code in ((AGAIN, Code.CYCLE), (YOUNG, Code.AGAIN), (LOSSES, Code.YOUNG)):
+        since = _first(storm, lost)
         for member in change.left:
             if member.joined_at > since:
                 return code, member
     if change.left:
         return Code.LOST if faulty else Code.RESTART, change.left[0]
     if change.joined:
-        return (Code.RETURN, change.joined[0]) if losses else (None, None)
+        return (Code.RETURN, change.joined[0]) if losses < NEVER else (None, None)
     return (None if change.replaced and flapping is None else Code.SAME), flapping
+
+
+def _first(storm: StormState, codes: AbstractSet[Code]) -> int:
+    return next((int(event[0]) for event in storm.events if event[1] in codes), NEVER)
 
 
 def _quiet_at(state: GroupState, quiet_ms: int) -> int:

@@ -88,7 +88,7 @@ def _judged(plain: Finding, limited: Finding, seen: Sequence[Silence | None], we
         if listed is not None:
             told = looked.by_lists(limited, one, listed)
         else:
-            told = None if known else looked.by_start(limited, one)
+            told = None if known else looked.by_start(limited, one, member.member_id)
         if told is not None:
             found.append(_Judged(member, one, _causes(member, one, *told)))
     return found

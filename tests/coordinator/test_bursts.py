@@ -88,6 +88,24 @@ def test_a_burst_is_one_incident_until_nothing_was_told_of_for_the_quiet_time() 
     assert (one[2].resolution, one[2].groups, one[2].opened_at) == ("quiet", one[1].groups, one[0].at)
 
 
+def test_the_next_burst_of_a_kind_lists_the_groups_of_the_one_before_and_is_as_loud() -> None:
+    def expired(name: str, count: int, at: int, severity: Severity) -> list[Finding]:
+        every = named(Kind.SESSION_TIMEOUT, count, at)
+        return [
+            replace(one, id=f"{name}{n}", group=f"{name}{n}", at=T0 + at, severity=severity)
+            for n, one in enumerate(every)
+        ]
+
+    loud = 1_000, expired("a", 20, 1_000, Severity.WARNING)
+    quiet = 200_000, expired("b", 5, 200_000, Severity.INFO)
+    again = 201_000, expired("a", 6, 201_000, Severity.INFO)
+    found = until_quiet([loud, (6_000, []), quiet, again, (206_000, [])])
+    groups = {f"a{n}" for n in range(20)} | {f"b{n}" for n in range(5)}
+    assert [one.phase for one in found] == ["opened", "updated", "resolved"]
+    for one in found[1:]:
+        assert (set(one.groups), one.groups_total, one.severity) == (groups, 25, Severity.WARNING)
+
+
 def test_an_incident_is_not_over_before_its_burst_can_grow_no_more() -> None:
     rollup = RollUp(replace(SETTINGS, storm_quiet_ms=1), "c1")
     found = rollup.on_batch([move(f"g{n}", 0) for n in range(6)], [], T0)

@@ -103,6 +103,27 @@ def test_starts_scale_outs_rollouts_and_their_roll_backs_are_no_storm(group: Gro
     assert group.storms() == []
 
 
+@pytest.mark.parametrize("surge", [False, True])
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        pytest.param([3, 3, 1], id="rolled back halfway, and one drained"),
+        pytest.param([2, 2, 2], id="rolled back early, and deployed again"),
+        pytest.param([2, 2, 6], id="superseded twice"),
+        pytest.param([1, 1, 1, 6], id="superseded three times"),
+    ],
+)
+def test_rollouts_that_supersede_each_other_are_no_storm(sizes: list[int], *, surge: bool) -> None:
+    group = Group()
+    group.come([None] * 6)
+    group.write(1_000)
+    group.at += 600_000
+    for size in sizes:
+        # The newest first: a rollout that is undone.
+        group.roll(group.members[-size:], 1, 15_000, surge=surge)
+    assert group.storms() == []
+
+
 @slow
 @given(deployments(), st.integers(1, 5), waits)
 def test_a_scale_in_after_a_deployment_is_no_storm(group: Group, fewer: int, wait: int) -> None:
