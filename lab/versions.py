@@ -23,8 +23,13 @@ def _said(name: str) -> str:
 
 
 def commit() -> str:
-    """Give the commit of the code that runs, marked where files differ from it; "" outside a checkout."""
-    command = ["git", "describe", "--always", "--dirty", "--exclude", "*"]
+    """Give the commit of the code that runs, marked where the code differs from it; "" outside a checkout."""
+    found = _git("describe", "--always", "--exclude", "*")
+    return f"{found}-dirty" if found and _git("status", "--porcelain", "--", ":/*.py") else found
+
+
+def _git(*arguments: str) -> str:
+    command = ["git", *arguments]
     try:
         done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
