@@ -195,7 +195,7 @@ def test_groups_that_follow_within_the_window_are_told_with_the_others_and_later
     first, late = [move(f"g{n}", 0) for n in range(6)], [move(f"h{n}", 9_000) for n in range(2)]
     again = [move(f"g{n}", 15_000) for n in range(6)]
     found = told([(0, first), (4_000, []), (9_000, late), (13_000, []), (15_000, again), (19_000, [])])
-    assert [(one.at - T0, one.groups_total) for one in found] == [(0, 6), (9_000, 8), (15_000, 6)]
+    assert [(one.at - T0, one.groups_total) for one in found] == [(0, 6), (9_000, 8), (15_000, 8)]
     assert [(one.phase, one.incident, one.opened_at) for one in found] == [
         ("opened", found[0].id, T0),
         ("updated", found[0].id, T0),
@@ -217,7 +217,7 @@ def test_a_burst_whose_window_is_over_is_no_longer_remembered_by_group() -> None
     rollup.on_batch(same_members_again(1_000), [], T0 + 60_000)
     assert len(rollup.on_batch([], [], T0 + 64_000)) == 1
     assert rollup.on_batch([], [], T0 + 71_000) == []
-    assert len(json.dumps(rollup.snapshot())) < 800
+    assert len(json.dumps(rollup.snapshot())) < 900
 
 
 def test_a_clock_that_was_ahead_holds_nothing_back_when_it_is_set_right() -> None:
