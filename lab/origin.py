@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.lab.families import FAMILIES, plain
 from rebalance_monitor.lab.results import LIVE
+from rebalance_monitor.lab.workers.flags import herd_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -76,7 +76,7 @@ def _codes(abouts: Sequence[dict[str, Any]]) -> list[str]:
 
 def _herds(spoilt: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     """Put the groups of a herd, numbered, into one entry."""
-    counts = Counter((re.sub(r"\.\d+$", "", group), why) for group, why in spoilt)
+    counts = Counter((herd_of(group), why) for group, why in spoilt)
     named = ((f"{group}{f' ({count} groups)' * (count > 1)}", why) for (group, why), count in counts.items())
     return sorted(named)
 

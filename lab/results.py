@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import re
 import subprocess
 import sys
 import zlib
@@ -30,9 +29,10 @@ from rebalance_monitor.lab.limits import NEARER
 from rebalance_monitor.lab.matching import Claim
 from rebalance_monitor.lab.properties import SESSION_TIMEOUT_848_MS
 from rebalance_monitor.lab.report import Scored
-from rebalance_monitor.lab.score import calibration, confusion, tally
+from rebalance_monitor.lab.score import calibration, confusion, counted, matched
 from rebalance_monitor.lab.silences import silences
 from rebalance_monitor.lab.versions import commit
+from rebalance_monitor.lab.workers.flags import herd_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -90,7 +90,7 @@ def _quiet_ms(suite: Suite, quiet: Mapping[str, tuple[int, int]]) -> dict[str, i
     found: Counter[str] = Counter()
     for group, (start, end) in quiet.items():
         # A herd has the family of its first group.
-        found[suite.families.get(re.sub(r"\.\d+$", "", group), "")] += end - start
+        found[suite.families.get(herd_of(group), "")] += end - start
     return dict(found)
 
 
@@ -163,16 +163,18 @@ def pooled(name: str, way: str, results: Iterable[Result]) -> Scored:
         quiet_ms.update(one.quiet_ms)
         written_ms += one.written_ms if timed else []
 
+    found = matched(facts, claims)
+
     def parts(kinds: Mapping[str, str]) -> dict[str, dict[tuple[str, str], Tally]]:
         return {
-            kind: tally(facts, claims, {name: of for name, of in families.items() if kinds.get(name) == kind})
+            kind: counted(found, {name: of for name, of in families.items() if kinds.get(name) == kind})
             for kind in sorted(set(kinds.values()))
         }
 
     return Scored(
         name=name,
-        tallies=tally(facts, claims, families),
-        asked=tally(facts, claims, {name: of for name, of in families.items() if limits.get(name) != NEARER}),
+        tallies=counted(found, families),
+        asked=counted(found, {name: of for name, of in families.items() if limits.get(name) != NEARER}),
         versions=parts(versions),
         limits=parts(limits),
         losses=calibration(facts, claims, of_losses=True),

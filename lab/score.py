@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rebalance_monitor.lab import silences
 from rebalance_monitor.lab.matching import LOSSES, key_of, occasion, occasions
@@ -45,17 +45,34 @@ class Tally:
         return self.claims - self.right
 
 
+class Matched(NamedTuple):
+    """Each fact with the claim that told of it, and each confident claim with whether it told of one."""
+
+    facts: list[tuple[Fact, Claim | None]]
+    claims: list[tuple[Claim, bool]]
+
+
 def tally(
     facts: Sequence[Fact], claims: Sequence[Claim], families: Mapping[str, str]
 ) -> dict[tuple[str, str], Tally]:
     """Count per (label, client family); `families` maps groups to families, others are left out."""
+    return counted(matched(facts, claims), families)
+
+
+def matched(facts: Sequence[Fact], claims: Sequence[Claim]) -> Matched:
+    """Match the confident claims with the facts."""
     sure = _sure(claims)
     told, right = pair(facts, sure, occasions(facts))
+    return Matched(list(zip(facts, told, strict=True)), list(zip(sure, right, strict=True)))
+
+
+def counted(found: Matched, families: Mapping[str, str]) -> dict[tuple[str, str], Tally]:
+    """Count what was matched, as `tally` does."""
     rows: dict[tuple[str, str], list[tuple[str, bool, float | None]]] = defaultdict(list)
-    for fact, claim in zip(facts, told, strict=True):
+    for fact, claim in found.facts:
         if fact.required and fact.group in families:
             rows[fact.label, families[fact.group]].append(_fact_row(fact, claim))
-    for one, is_right in zip(sure, right, strict=True):
+    for one, is_right in found.claims:
         if one.group in families:
             rows[one.label, families[one.group]].append(("claim", is_right, None))
     return {key: _count(entries) for key, entries in sorted(rows.items())}
@@ -63,10 +80,9 @@ def tally(
 
 def unmatched(facts: Sequence[Fact], claims: Sequence[Claim]) -> tuple[list[Fact], list[Claim]]:
     """Give what nothing told of, and what was claimed without a fact; for those who tune the detection."""
-    sure = _sure(claims)
-    told, right = pair(facts, sure, occasions(facts))
-    missed = [fact for fact, claim in zip(facts, told, strict=True) if fact.required and claim is None]
-    return missed, [claim for claim, is_right in zip(sure, right, strict=True) if not is_right]
+    found = matched(facts, claims)
+    missed = [fact for fact, claim in found.facts if fact.required and claim is None]
+    return missed, [claim for claim, is_right in found.claims if not is_right]
 
 
 def _sure(claims: Iterable[Claim]) -> list[Claim]:

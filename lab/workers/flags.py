@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
@@ -80,6 +81,11 @@ def group_names(flags: Flags) -> Iterator[str]:
         return
     for number in range(flags.groups):
         yield f"{flags.group}.{number:03d}"
+
+
+def herd_of(group: str) -> str:
+    """Give what the names of a herd's groups begin with; a group that is no herd's is its own."""
+    return re.sub(r"\.\d+$", "", group)
 
 
 def parse(arguments: Sequence[str] | None = None) -> Flags:
