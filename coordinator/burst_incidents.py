@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 _LOUDNESS = tuple(Severity)
 
 
+def louder(one: Severity, other: Severity) -> Severity:
+    """Return the louder of two."""
+    return max(one, other, key=_LOUDNESS.index)
+
+
 class Open(msgspec.Struct):
     """One open incident: when it opened and what it last told of (ms), and what its end repeats.
 
@@ -48,7 +53,7 @@ class Open(msgspec.Struct):
         self.groups = sorted(both)[:MAX_GROUPS]
         self.total = self.total_before + finding.groups_total - again
         self.last = max(self.last, last)
-        self.severity = max(self.severity, finding.severity, key=_LOUDNESS.index)
+        self.severity = louder(self.severity, finding.severity)
 
     def set_back(self, now: int) -> None:
         """Go on from `now` where the clock that saw the rest was ahead of it."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rebalance_monitor.coordinator.burst_incidents import BurstIncidents
+from rebalance_monitor.coordinator.burst_incidents import BurstIncidents, louder
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import MAX_GROUPS, CauseEntry, Finding
 from rebalance_monitor.coordinator.kinds import KINDS, Kind, Scope, Severity
@@ -48,7 +48,6 @@ ROLLED_UP = frozenset(_CAUSES)
 
 _ITSELF = frozenset({Kind.ROLLING_RESTART, Kind.SESSION_TIMEOUT, Kind.POLL_INTERVAL_EXCEEDED})
 """Kinds of findings that count for a burst of their own kind."""
-_LOUDNESS = tuple(Severity)
 
 
 class Burst(msgspec.Struct):
@@ -73,7 +72,7 @@ class Burst(msgspec.Struct):
         What was told counts on.
         """
         group = finding.group or ""
-        self.severity = max(self.severity, finding.severity, key=_LOUDNESS.index)
+        self.severity = louder(self.severity, finding.severity)
         self.last = max(self.last, at)
         since = self.first if self.counted else self.last - window
         if self.first < since:
@@ -182,7 +181,7 @@ class Bursts:
         host = _common(hosts) if kind is Kind.SESSION_TIMEOUT else None
         severity = burst.severity if kind in _ITSELF else KINDS[kind].severity
         if lost:
-            severity = max(severity, KINDS[Kind.SESSION_TIMEOUT].severity, key=_LOUDNESS.index)
+            severity = louder(severity, KINDS[Kind.SESSION_TIMEOUT].severity)
         found = Finding(
             id="",
             kind=kind,

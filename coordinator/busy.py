@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.censored import CAP_FITTING
 from rebalance_monitor.coordinator.commits import commits_when_idle, is_steady
-from rebalance_monitor.coordinator.measured import MAX_HEARTBEAT_MS, Busy, first_end
+from rebalance_monitor.coordinator.measured import Busy, first_end, heartbeat_of
 from rebalance_monitor.coordinator.windows import CLOSE_MS, ended_by_another, heartbeat
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def busy(state: GroupState, kept: list[Member], cst: int, held: int, told: Rejoi
     if not seen:
         return None
     awake, last = max(seen, key=lambda it: it[0])
-    beat = min(MAX_HEARTBEAT_MS, max(last.session_timeout // 3, 1))
+    beat = heartbeat_of(last.session_timeout)
     usual = _apart(state, last)
     if told is None and is_steady(last, _LEAST_COMMITS):
         # Its last commit may be one before that of its rejoining.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import CauseEntry
+from rebalance_monitor.coordinator.sentences import seconds
 from rebalance_monitor.decoders.embedded.connect import ConnectAssignment, decode_connect_assignment
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def causes(state: GroupState, now: Evidence, cst: int, *, same: bool, lost: bool
         why = f"the scheduled delay of {delay / 1000:g} s is over"
         found.append(CauseEntry(Cause.CONNECT_DELAYED, 0.9, why))
     if same and not found and revoked and cst - state.ts <= _FOLLOW_UP_MS:
-        why = f"tasks are handed on that the generation {(cst - state.ts) / 1000:.1f} s before revoked"
+        why = f"tasks are handed on that the generation {seconds(cst - state.ts)} before revoked"
         found.append(CauseEntry(Cause.COOPERATIVE_FOLLOW_UP, 0.9, why))
     if same and not found and _reconfigured(state) and cst - state.ts <= _FOLLOW_UP_MS:
         why = f"a worker catches up with config offset {before}, to which the generation before had moved"

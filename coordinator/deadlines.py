@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rebalance_monitor.coordinator.commits import STEADY_COMMITS, commits_when_idle, goes_on, is_steady
 from rebalance_monitor.coordinator.families import FAMILIES
+from rebalance_monitor.coordinator.state import OF_MEMBER
 from rebalance_monitor.coordinator.transitions import Status
 
 if TYPE_CHECKING:
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
 _SILENT_TYPES = frozenset({"classic", "consumer"})
 _UNREVOKED = 1
-_REJOINS = 0
-"""`version` of a member of a KIP-848 group that speaks the classic protocol (rejoins.py)."""
 AWAY = -2
 """The epoch of a static member that announced its departure."""
 # One partition may fall idle while its topic goes on, several hardly do at once.
@@ -74,7 +73,7 @@ def owes(member: Member) -> bool:
 
 def _may_rejoin(state: GroupState, member: Member) -> bool:
     """Whether it may have stopped because the group rebalances."""
-    return state.status != Status.STABLE and (state.group_type == "classic" or member.version == _REJOINS)
+    return state.status != Status.STABLE and (state.group_type == "classic" or member.version == OF_MEMBER)
 
 
 def under_traffic(member: Member) -> bool:

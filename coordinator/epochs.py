@@ -28,8 +28,7 @@ from rebalance_monitor.coordinator import (
     subscribed,
 )
 from rebalance_monitor.coordinator.deadlines import AWAY
-from rebalance_monitor.coordinator.rejoins import OF_MEMBER
-from rebalance_monitor.coordinator.state import Member
+from rebalance_monitor.coordinator.state import OF_MEMBER, Member
 from rebalance_monitor.coordinator.transitions import SETTLED, Status
 
 if TYPE_CHECKING:

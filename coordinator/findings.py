@@ -167,6 +167,11 @@ def probe_anchor(generation: int | None) -> str:
     return f"probe/{generation}"
 
 
+def join_end(finding: Finding) -> int:
+    """Return when (ms) the join phase of a rebalance ended."""
+    return finding.at - (finding.sync_ms or 0)
+
+
 def part_of(finding: Finding) -> str:
     """Return which of its group's incidents of one kind this is: a member, a topic; "" for the only one."""
     if finding.kind is Kind.MEMBER_SILENT and finding.members:

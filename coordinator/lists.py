@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from rebalance_monitor.coordinator.findings import join_end
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -33,7 +35,7 @@ def went(
     group, low = groups.get(rebalance.group or ""), rebalance.started_at_min
     if group is None or low is None or group.forgotten > low:
         return None
-    ended = rebalance.at - (rebalance.sync_ms or 0)
+    ended = join_end(rebalance)
     last = group.listed.get(member_id, -1)
     lists = [at for at in group.lists if low < at <= ended]
     if not lists or last > ended:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rebalance_monitor.coordinator.attribution import attribute
 from rebalance_monitor.coordinator.causes import Cause
-from rebalance_monitor.coordinator.measured import MAX_HEARTBEAT_MS, Silence, first_end
+from rebalance_monitor.coordinator.findings import join_end
+from rebalance_monitor.coordinator.measured import Silence, first_end, heartbeat_of
 from rebalance_monitor.coordinator.sentences import seconds
 from rebalance_monitor.coordinator.windows import LATE_MS, heartbeat
 
@@ -45,13 +46,14 @@ class Span(NamedTuple):
 
 def by_lists(rebalance: Finding, seen: Silence, listed: Listed) -> tuple[Shares, str] | None:
     """Judge with the silence that the member had when lists show it to have gone; None where they do not."""
-    ended = rebalance.at - (rebalance.sync_ms or 0)
+    ended = join_end(rebalance)
     span = _span(seen, ended - listed.most, ended - listed.least)
     if span.most < 0 or (span.most >= first_end(seen) and span.most - span.least > seen.session):
         return None
     found = attribute(_then(seen, span))
     if found[0][0] is Cause.UNKNOWN:
-        if span.most >= first_end(seen) - _early(seen) or not seen.goodbye:
+        # A limit may have ended that much earlier than commits tell: these may be within transactions.
+        if span.most >= first_end(seen) - heartbeat_of(seen.session) or not seen.goodbye:
             return None
         found = _likely_left(_GONE_BEFORE)
     return found, f"; {LISTED} {_told(span)}"
@@ -117,11 +119,6 @@ def _then(seen: Silence, span: Span) -> Silence:
 
 def _told(span: Span) -> str:
     return f"{seconds(span.least)} to {seconds(span.most)} into its silence"
-
-
-def _early(seen: Silence) -> int:
-    """How much earlier (ms) a limit may have ended than commits tell: these may be within transactions."""
-    return min(MAX_HEARTBEAT_MS, max(seen.session // 3, 1))
 
 
 def _was_waited_for(rebalance: Finding, seen: Silence) -> bool:

@@ -26,6 +26,11 @@ MAX_HEARTBEAT_MS = 3_000
 """Default heartbeat interval; no record holds the configured one."""
 
 
+def heartbeat_of(session: int) -> int:
+    """Return the most (ms) between heartbeats of a member with a session of so many ms."""
+    return min(MAX_HEARTBEAT_MS, max(session // 3, 1))
+
+
 class Stall(Enum):
     """Whether a member that commits while its application is stalled may have been so when it went."""
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.coordinator.beside import KIND_OF
 from rebalance_monitor.coordinator.causes import Cause
+from rebalance_monitor.coordinator.findings import join_end
 from rebalance_monitor.coordinator.sentences import seconds
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def _weighed(
     member = silences.get(entry.member_id or "")
     if member is None or member.silence_ms is None or entry.cause not in _TIMEOUTS:
         return entry
-    ended = finding.at - (finding.sync_ms or 0)
+    ended = join_end(finding)
     began = ended - member.silence_ms
     unanswered = [at for at in away if began < at <= ended]
     marks = unanswered if len(unanswered) >= _LOOKS else []

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator.causes import Cause
-from rebalance_monitor.coordinator.findings import CauseEntry, Finding
+from rebalance_monitor.coordinator.findings import CauseEntry, Finding, join_end
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.sentences import seconds
 
@@ -81,7 +81,7 @@ def bounded(
     low, high = finding.started_at_min, finding.started_at_max
     if low is None or high is None or finding.sync_ms is None:
         return finding
-    ended = finding.at - finding.sync_ms
+    ended = join_end(finding)
     seen = [at for at in sightings if low < at <= ended]
     if seen:
         # The last time only: the monitor's clock may be ahead, and sees the barrier before this one too then.
@@ -160,7 +160,7 @@ def _came_and_went(finding: Finding, listed: Mapping[str, int]) -> Finding:
     """
     if not listed:
         return finding
-    ended = finding.at - (finding.sync_ms or 0)
+    ended = join_end(finding)
     since = -1 if finding.started_at_min is None else finding.started_at_min
     known = {member.member_id for member in finding.members}
     strangers = [name for name, at in listed.items() if name not in known and since < at <= ended]

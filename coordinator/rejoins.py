@@ -13,14 +13,12 @@ from rebalance_monitor.coordinator.deadlines import owes
 from rebalance_monitor.coordinator.findings import CauseEntry
 from rebalance_monitor.coordinator.reasons import Departure
 from rebalance_monitor.coordinator.sentences import seconds, who
+from rebalance_monitor.coordinator.state import OF_MEMBER
 
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.measured import Silence
     from rebalance_monitor.coordinator.scene import Scene
     from rebalance_monitor.coordinator.state import GroupState, Member
-
-OF_MEMBER = 0
-"""`version` of a member that speaks the classic protocol: its session timeout is its own."""
 
 _BEATS = 3
 _SLACK_MS = 1_500

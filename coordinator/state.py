@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 NEVER = 2**63 - 1
 """`next_wake` of a group without any deadline."""
 
+OF_MEMBER = 0
+"""`version` of a member that speaks the classic protocol: its session timeout is its own."""
+
 
 class Member(msgspec.Struct, array_like=True, gc=False):
     """One member as the last record describes it, and its trace of life.

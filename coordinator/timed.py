@@ -8,6 +8,7 @@ the driver judges it again.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -49,6 +50,10 @@ def timed(
     member that is judged otherwise is told otherwise, under its own id.
     """
     told: list[Finding] = []
+    beside_them: dict[tuple[str, str], list[Finding]] = defaultdict(list)
+    for finding in findings:
+        if "rebalance" in finding.details:
+            beside_them[_about(finding)].append(finding)
     again: set[tuple[str, str]] = set()
     for finding in findings:
         if _about(finding) in again:
@@ -61,7 +66,7 @@ def timed(
         again |= {(finding.id, one.member.member_id) for one in judged}
         told.append(_told_anew(plain, judged))
         for one in judged:
-            stood = [found for found in findings if _about(found) == (finding.id, one.member.member_id)]
+            stood = beside_them.get((finding.id, one.member.member_id), [])
             told += _beside(plain, stood, one, settings)
     return told
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator.measured import MAX_HEARTBEAT_MS
+from rebalance_monitor.coordinator.measured import heartbeat_of
 from rebalance_monitor.coordinator.windows import SLACK_MS, arrival
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def mixed(seen: Silence, usual: float, late: int, spread: int) -> float:
     # Of classic clients only those of Kafka Streams never say goodbye.
     streams = not seen.goodbye and 0 < seen.cadence < _OFTEN_MS
     share = _STREAMS if streams else _RARELY
-    beat = _beat(seen)
+    beat = heartbeat_of(seen.session)
     return (1 - share) * usual + share * arrival(seen, late + beat, spread + beat)
 
 
@@ -35,12 +35,8 @@ def cap(seen: Silence) -> float:
 
     A clean close that the others took long to answer may look the same.
     """
-    beat, cadence = _beat(seen), max(seen.cadence, 0)
+    beat, cadence = heartbeat_of(seen.session), max(seen.cadence, 0)
     early = -beat <= seen.silence - seen.session + SLACK_MS < 0
     breach = -cadence - SLACK_MS <= seen.silence - seen.rebalance <= cadence + 2 * beat
     plain = seen.committed and seen.goodbye and not seen.session_early
     return _CAP if plain and early and not breach else 1.0
-
-
-def _beat(seen: Silence) -> int:
-    return min(MAX_HEARTBEAT_MS, max(seen.session // 3, 1))

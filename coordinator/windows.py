@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator.measured import MAX_HEARTBEAT_MS, Rejoined
+from rebalance_monitor.coordinator.measured import Rejoined, heartbeat_of
 
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.measured import Silence
@@ -101,7 +101,7 @@ def _waits(most: int) -> tuple[int, ...]:
 
 def heartbeat(seen: Silence) -> int:
     """Return the most (ms) that survivors take to learn of a rebalance, summed over those that failed."""
-    return min(MAX_HEARTBEAT_MS, max(seen.session // 3, 1)) * (1 + seen.aborted)
+    return heartbeat_of(seen.session) * (1 + seen.aborted)
 
 
 def trapezoid(at: int, first: int, second: int) -> float:

@@ -60,6 +60,18 @@ class Group:
                     self.go(old)
                 self.write(wait)
 
+    def crash_loop(self, times: int, comes_after: int) -> None:
+        """Start with three, and lose the newest again and again: it is back `comes_after` ms later."""
+        self.come([None] * 3)
+        self.write(0)
+        self.at = 300_000
+        for _ in range(times):
+            crashing = self.members[-1]
+            self.go([crashing])
+            self.write(30_000)
+            self.come([crashing])
+            self.write(comes_after)
+
     def storms(self) -> list[Finding]:
         return of(findings(self.topic), Kind.STORM)
 
@@ -187,15 +199,7 @@ def test_one_flaking_pod_does_not_make_a_storm_of_the_rollout_that_it_is_part_of
 def test_a_scale_out_beside_a_crash_loop_is_not_told_as_part_of_the_storm() -> None:
     def loop(more: int) -> int:
         group = Group("other host")
-        group.come([None] * 3)
-        group.write(0)
-        group.at = 300_000
-        for _ in range(4):
-            crashing = group.members[-1]
-            group.go([crashing])
-            group.write(30_000)
-            group.come([crashing])
-            group.write(30_000)
+        group.crash_loop(4, 30_000)
         for _ in range(more):
             group.members.insert(0, Client(f"more-{len(group.members)}", (), f"more-{len(group.members)}"))
             group.write(3_000)
@@ -208,15 +212,7 @@ def test_a_scale_out_beside_a_crash_loop_is_not_told_as_part_of_the_storm() -> N
 
 def test_the_worst_offender_that_comes_from_another_host_each_time_is_told_by_its_client_id() -> None:
     group = Group("other host")
-    group.come([None] * 3)
-    group.write(0)
-    group.at = 300_000
-    for _ in range(8):
-        crashing = group.members[-1]
-        group.go([crashing])
-        group.write(30_000)
-        group.come([crashing])
-        group.write(15_000)
+    group.crash_loop(8, 15_000)
     told = group.storms()[-1].details
     assert told["worst_client"] == "consumer-2"
     assert told["worst_share"] == 1.0
