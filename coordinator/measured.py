@@ -142,7 +142,7 @@ def sent_along(seen: Sequence[Silence], *, history: bool) -> Details:
 
 
 def _could_change(seen: Silence) -> bool:
-    told = seen.means and seen.committed and seen.wait < 0 and not (seen.static or seen.hidden)
+    told = seen.means and seen.committed and seen.wait < 0 and not seen.static
     return told and seen.silence > min(max(seen.cadence, 0) + _SOON_MS, first_end(seen) // 2)
 
 

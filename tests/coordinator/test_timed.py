@@ -106,6 +106,22 @@ def test_looks_tell_an_expiry_from_a_breach_however_long_the_others_took_to_rejo
     assert LOOKED in found[0].causes[0].why
 
 
+@given(
+    expired=st.booleans(),
+    stalled=st.integers(S + CADENCE + 1_000, 3 * S),
+    after=st.integers(0, CADENCE),
+    joining=st.integers(0, 3_500),
+)
+def test_looks_tell_a_breach_of_a_client_whose_poll_interval_no_record_holds(
+    *, expired: bool, stalled: int, after: int, joining: int
+) -> None:
+    # aiokafka sends its session timeout for both, and commits by hand only what it processed.
+    one = seen((S + after if expired else stalled) + joining, rebalance=S, hidden=True, closes=False)
+    found = looked(told(one), joining, joining + 300)
+    wanted = Cause.SESSION_TIMEOUT if expired else Cause.POLL_INTERVAL_EXCEEDED
+    assert (found[0].causes[0].cause, found[0].causes[0].confidence >= 0.6) == (wanted, True)
+
+
 def test_what_stood_beside_is_told_otherwise_under_its_own_id_or_no_more() -> None:
     wrong = told(seen(S + 500 + 2_400), Cause.POLL_INTERVAL_EXCEEDED, 0.9)
     rebalance, beside = looked(wrong, 2_000, 2_800)
@@ -150,7 +166,6 @@ def test_what_concerns_the_others_stays() -> None:
         (seen(S, means=False), False),
         (seen(S, wait=0), False),
         (seen(S, committed=False), False),
-        (seen(S, hidden=True), False),
     ],
 )
 def test_only_what_looks_can_change_is_sent_along(one: Silence, *, history: bool) -> None:
