@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rebalance_monitor.coordinator.measured import heartbeat_of
+
 if TYPE_CHECKING:
     from rebalance_monitor.decoders.embedded.consumer import Subscription
 
@@ -22,10 +24,11 @@ class Family:
     `commits_idle`: auto-commit repeats unchanged offsets (None: unknown). `enforces_poll`: leaves the group
     when the application stops polling. `says_goodbye`: sends LeaveGroup on close. `poll_early`: a commit may
     come this much after the last poll, so a breach may look shorter (in cadences). `poll_late_ms`: added
-    before the client notices the breach. `poll_held`: stops its heartbeats at the breach and leaves only when
-    the stall ends, so it is gone anywhere from P to P + S. `commits_stalled`: goes on committing while its
-    application is stalled, and its max.poll.interval is in no record. `polls_to_rejoin`: rejoins within the
-    application's poll, so it commits what it processed before, and nothing after.
+    before the client notices the breach; `poll_at_beat`: it looks for one with its heartbeats alone.
+    `poll_held`: stops its heartbeats at the breach and leaves only when the stall ends, so it is gone
+    anywhere from P to P + S. `commits_stalled`: goes on committing while its application is stalled, and its
+    max.poll.interval is in no record. `polls_to_rejoin`: rejoins within the application's poll, so it commits
+    what it processed before, and nothing after.
     What advice may name: `assignors`, those of Kafka's that it brings (None: not known, or not all versions
     do). `mixes_assignors`: may list eager ones beside cooperative ones. `static`: has group.instance.id
     (None: as before). `batch`: its setting for the records of one poll, "" where there is none.
@@ -37,6 +40,7 @@ class Family:
     says_goodbye: bool = True
     poll_early: float = 0.0
     poll_late_ms: int = 0
+    poll_at_beat: bool = False
     poll_held: bool = False
     commits_stalled: bool = False
     polls_to_rejoin: bool = False
@@ -44,6 +48,10 @@ class Family:
     mixes_assignors: bool = True
     static: bool | None = None
     batch: str = ""
+
+    def poll_late(self, session: int) -> int:
+        """Return the most (ms) until the client notices its breach, by its session timeout (ms)."""
+        return max(self.poll_late_ms, heartbeat_of(session) if self.poll_at_beat else 0)
 
 
 _KAFKAS_ASSIGNORS = frozenset({"range", "roundrobin", "sticky", "cooperative-sticky"})
@@ -91,7 +99,7 @@ FAMILIES: dict[str, Family] = {
             "kafka-python",
             commits_idle=True,
             enforces_poll=True,
-            poll_late_ms=1000,
+            poll_at_beat=True,
             polls_to_rejoin=True,
             batch="max_poll_records",
         ),

@@ -92,7 +92,7 @@ def _judge(state: GroupState, member: Member, scene: Scene) -> Departure:
         poll=family.enforces_poll,
         goodbye=not static,
         poll_early=family.poll_early,
-        poll_late=family.poll_late_ms,
+        poll_late=family.poll_late(member.session_timeout),
         poll_held=family.poll_held,
         session_early=member.session_timeout // _HEARTBEATS,
         quiet=quiet,

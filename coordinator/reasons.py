@@ -150,7 +150,7 @@ def _seen(state: GroupState, member: Member, kept: list[Member], cst: int) -> Si
         poll=family.enforces_poll,
         goodbye=family.says_goodbye,
         poll_early=family.poll_early if member.last_commit > born else 0.0,
-        poll_late=family.poll_late_ms,
+        poll_late=family.poll_late(member.session_timeout),
         quiet=quiet,
         closes=bool(family.commits_idle) and bool(member.offsets),
         stall=lulls.stall(state, member) if family.commits_stalled else Stall.NO,

@@ -5,7 +5,7 @@ from struct import pack
 import pytest
 
 from rebalance_monitor.coordinator.causes import Cause
-from rebalance_monitor.coordinator.families import recognise
+from rebalance_monitor.coordinator.families import FAMILIES, recognise
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.decoders.embedded.consumer import Subscription
 from tests.coordinator.timeline import Client, Topic, findings
@@ -105,3 +105,9 @@ def test_a_breach_of_a_poll_interval_of_a_minute_is_told_whatever_the_client_is_
     assert [entry.cause for finding in named for entry in finding.causes[:1]] == [
         Cause.POLL_INTERVAL_EXCEEDED
     ]
+
+
+def test_a_client_that_looks_for_a_breach_with_its_heartbeats_notices_it_up_to_one_later() -> None:
+    kafka_python, java = FAMILIES["kafka-python"], FAMILIES["java"]
+    assert [kafka_python.poll_late(session) for session in (6_000, 45_000)] == [2_000, 3_000]
+    assert [java.poll_late(session) for session in (6_000, 45_000)] == [100, 100]
