@@ -21,7 +21,7 @@ CLOSES = 3
 # What nobody thought of.
 _UNTOLD = 0.1
 # How often one misses its sync deadline for one that goes as long after the generation began.
-_RARELY = 0.5
+_RARELY = 0.2
 
 
 def censored(seen: Silence) -> list[tuple[Cause, float]]:
@@ -32,7 +32,7 @@ def censored(seen: Silence) -> list[tuple[Cause, float]]:
         return [(Cause.MEMBER_REMOVED_BY_ADMIN, 0.5), (Cause.UNKNOWN, 0.5)]
     early = seen.elapsed < seen.session - CLOSE_MS and seen.goodbye
     if early and (seen.poll is False or seen.elapsed < seen.rebalance - CLOSE_MS):
-        return [(Cause.MEMBER_LEFT, 0.85), (Cause.UNKNOWN, 0.15)]
+        return [(Cause.MEMBER_LEFT, 0.9), (Cause.UNKNOWN, 0.1)]
     possible = dict.fromkeys((Cause.MEMBER_LEFT, Cause.SESSION_TIMEOUT, Cause.POLL_INTERVAL_EXCEEDED), 1.0)
     if early:
         del possible[Cause.SESSION_TIMEOUT]
