@@ -41,6 +41,10 @@ Place = tuple[str, str, str]
 """Label, family, and kind of limits."""
 
 _FEW = frozenset({"streams", "streams-1071", "java-share", "connect", "connect-sinks", "raw"})
+# These write nothing when they work: what is known of members without traffic is known of theirs.
+SILENT = frozenset({"java-share", "connect", "connect-sinks"})
+# The same library with another assignor.
+_SAME = {"confluent-cooperative": "confluent"}
 
 
 class Verdict(StrEnum):
@@ -77,9 +81,13 @@ class Row:
 
 def _library(family: str) -> str:
     """Give what a cell is called: Java's assignors are one, what few scenarios play is put together."""
-    if plain(family) in JAVA:
-        return "java" + family.removeprefix(plain(family))
-    return REST if family in _FEW else family
+    name = plain(family)
+    own = "java" if name in JAVA else _SAME.get(name, name)
+    return REST if family in _FEW else own + family.removeprefix(name)
+
+
+def _no_traffic(family: str) -> bool:
+    return family.endswith(IDLE) or family in SILENT
 
 
 def _idle_sessions(family: str) -> str:
@@ -92,19 +100,19 @@ def _idle_polls(family: str) -> str:
 
 
 def _other_sessions(family: str) -> str:
-    return "" if _idle_sessions(family) or family.endswith(IDLE) else _library(family)
+    return "" if _idle_sessions(family) or _no_traffic(family) else _library(family)
 
 
 def _other_polls(family: str) -> str:
-    return "" if _idle_polls(family) or family.endswith(IDLE) else _library(family)
+    return "" if _idle_polls(family) or _no_traffic(family) else _library(family)
 
 
 def _quiet_sessions(family: str) -> str:
-    return "" if _idle_sessions(family) or not family.endswith(IDLE) else _library(family)
+    return "" if _idle_sessions(family) or not _no_traffic(family) else _library(family)
 
 
 def _quiet_polls(family: str) -> str:
-    return "" if _idle_polls(family) or not family.endswith(IDLE) else _library(family)
+    return "" if _idle_polls(family) or not _no_traffic(family) else _library(family)
 
 
 def _type(family: str) -> str:

@@ -1,8 +1,11 @@
+import pytest
+
 from rebalance_monitor.lab.bars import (
     BARS,
     ENOUGH,
     POLL,
     SESSION,
+    SILENT,
     Row,
     Verdict,
     by_version,
@@ -132,14 +135,23 @@ def test_each_version_of_the_broker_shows_what_was_missed_and_wrong_on_it() -> N
 
 
 def test_what_few_scenarios_play_is_one_cell_at_the_end() -> None:
-    tallies = {
-        (SESSION, family): Tally(20, 20, 20, 20) for family in ("streams", "java-share", "confluent-848")
-    }
+    families = ("streams", "streams-1071", "confluent-848", "confluent-cooperative", "confluent")
+    tallies = {(SESSION, family): Tally(20, 20, 20, 20) for family in families}
     (bar,) = (bar for bar in BARS if bar.what == OTHERS)
     assert {name: one.facts for name, one in cells(bar, tallies).items()} == {
+        "confluent": 40,
         "confluent-848": 20,
         "all others": 40,
     }
+
+
+@pytest.mark.parametrize("family", sorted(SILENT))
+def test_those_that_write_nothing_when_they_work_are_held_to_what_is_known_without_traffic(
+    family: str,
+) -> None:
+    found = _rows({(SESSION, family): Tally(60, 0, 0, 0)})
+    (row,) = (row for row in found if row.cell == "all others")
+    assert (row.what, row.verdict) == ("session timeouts, others without traffic", Verdict.REACHED)
 
 
 def test_one_warning_about_a_healthy_group_is_a_miss_however_short_the_time() -> None:
