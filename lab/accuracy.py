@@ -107,7 +107,9 @@ def run(
 @click.option("--note", "notes", multiple=True, help="Say this on the page as well.")
 @click.option("--full", is_flag=True, help="Every part of the plan, until each cell holds enough truths.")
 @click.option(
-    "--again", is_flag=True, help="With --full: judge what was kept anew, by the suites that are still there."
+    "--again",
+    is_flag=True,
+    help="With --full: record nothing, judge what was kept anew by the suites that are still there.",
 )
 @click.option(
     "--hours", default=12.0, show_default=True, help="With --full: start nothing new after so long."
@@ -189,9 +191,7 @@ def _campaign(options: dict[str, Any]) -> list[Result]:
     campaign = Campaign(suites, options["kept"] or suites / "results", options["hours"], seed)
     options["folders"] = [campaign.results]
     try:
-        if options["again"]:
-            judge_again(campaign)
-        return keep_going(campaign, plan(), run)
+        return judge_again(campaign) if options["again"] else keep_going(campaign, plan(), run)
     except ConfigError as error:
         raise click.ClickException(str(error)) from error
 

@@ -3,7 +3,7 @@
 A part is what runs on one version of Kafka, watched live or not. Each cluster's result is kept as
 `<part>-<version>-seed<N>-<cluster>.json.gz` as soon as it is there: a campaign that was stopped goes on where
 it was, on another day as well, and everything that is kept is pooled. The first seed runs every part; each
-later one what gave its truths to a judged cell (lab/bars.py) that still holds too few. It ends when each
+later one what gave its truths to a judged cell (lab/bars.py) that holds too few by then. It ends when each
 holds enough, or when its hours are over.
 """
 
@@ -92,14 +92,14 @@ class Part:
 
 
 def plan(first: str = "4.1.1", others: Sequence[str] = OTHER_VERSIONS) -> list[Part]:
-    """Give every part, most of them on one version; what says most, and what is watched, comes first."""
+    """Give every part, most of them on one version; what says most comes first."""
     return [
-        Part("watched", first, tuple(core_jobs()), live=True, clients=FEW_CLIENTS),
         Part("herds", first, tuple(jobs_for(HERDS, HERD_FAMILIES)), live=True, clients=FEW_CLIENTS),
+        Part("defaults", first, tuple(jobs_for(("many-at-defaults",), HERD_FAMILIES))),
+        Part("watched", first, tuple(core_jobs()), live=True, clients=FEW_CLIENTS),
         Part("others", first, tuple(jobs_for(("many-killed",), ("java-share", "streams", "streams-1071")))),
         Part("storms", first, tuple(jobs_for(("many-storms",), tuple(FAMILIES)))),
         *(Part("version", version, tuple(_everywhere())) for version in others),
-        Part("defaults", first, tuple(jobs_for(("many-at-defaults",), HERD_FAMILIES))),
         Part("healthy", first, tuple(jobs_for(QUIET, HERD_FAMILIES)), live=True, clients=FEW_CLIENTS),
         Part("rest", first, tuple(_rest())),
     ]
@@ -142,10 +142,11 @@ def keep_going(campaign: Campaign, parts: Sequence[Part], run: Runner) -> list[R
     """Record what is missing until there is enough; give everything that is kept. Raises ConfigError."""
     end = time.monotonic() + campaign.hours * 3600
     for seed in range(campaign.first_seed, campaign.first_seed + MAX_SEEDS):
-        wanted = None if seed == campaign.first_seed else _poor(campaign)
-        if wanted == set():
-            break
         for part in parts:
+            # What the part before gave may be what this one was wanted for.
+            wanted = None if seed == campaign.first_seed else _poor(campaign)
+            if wanted == set():
+                return kept(campaign.results)
             jobs = part.jobs if wanted is None else giving(wanted, kept(campaign.results), part.jobs)
             for cluster in clusters_for(jobs):
                 if time.monotonic() >= end:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from rebalance_monitor.lab import accuracy
 from rebalance_monitor.lab import campaign as module
 from rebalance_monitor.lab.accuracy import main
 from rebalance_monitor.lab.campaign import Campaign, Part, giving, judge_again, keep_going, plan
@@ -155,6 +156,23 @@ def test_a_campaign_runs_every_part_and_then_what_gives_poor_cells_their_truths(
     assert sum(len(result.facts) for result in results) == 45
     assert keep_going(campaign, PARTS, run) == results
     assert len(run.ran) == 3
+
+
+def test_a_campaign_asks_before_each_part_what_is_still_wanted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = recorded(monkeypatch, Recorder(truths=20))
+    both = [Part(name, "4.1.1", (Job("sigkill", "confluent"),)) for name in ("herds", "watched")]
+    keep_going(Campaign(tmp_path / "suites", tmp_path / "results", 1, first_seed=81, enough=60), both, run)
+    assert [seed for _, seed, *_ in run.ran] == [81, 81, 82]
+
+
+def test_judging_again_records_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep_as(_result("confluent", 3), tmp_path / "results" / "herds-4.1.1-seed81-shared.json.gz")
+    monkeypatch.setattr(accuracy, "run", Recorder(truths=0, stops_after=0))
+    folders = ["--folder", tmp_path / "accuracy", "--keep", tmp_path / "results"]
+    page, _ = scored("--full", "--again", *folders)
+    assert "Seeds: 1." in page
 
 
 def test_a_campaign_that_was_stopped_goes_on_with_what_is_missing(
