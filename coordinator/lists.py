@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from rebalance_monitor.coordinator.findings import join_end
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from rebalance_monitor.coordinator.findings import Finding
-    from rebalance_monitor.coordinator.watched import Watched
+    from rebalance_monitor.coordinator.lookback import LookBack
 
 
 class Listed(NamedTuple):
@@ -24,21 +22,18 @@ class Listed(NamedTuple):
     most: int
 
 
-def went(
-    groups: Mapping[str, Watched], end: Callable[[int], int], rebalance: Finding, member_id: str
-) -> Listed | None:
+def went(looks: LookBack, rebalance: Finding, member_id: str) -> Listed | None:
     """Return when a member went that `rebalance` dropped, with the bounds of looks on its start.
 
-    `end` gives when the look that began then had its last answer. None where no look listed the members of
-    this barrier, or not all that were listed are remembered.
+    None where no look listed the members of this barrier, or not all that were listed are remembered.
     """
-    group, low = groups.get(rebalance.group or ""), rebalance.started_at_min
-    if group is None or low is None or group.forgotten > low:
+    low = rebalance.started_at_min
+    if low is None or looks.forgotten > low:
         return None
     ended = join_end(rebalance)
-    last = group.listed.get(member_id, -1)
-    lists = [at for at in group.lists if low < at <= ended]
+    last = looks.listed.get(member_id, -1)
+    lists = [at for at in looks.lists if low < at <= ended]
     if not lists or last > ended:
         return None
     gone = next((at for at in lists if at > last), ended)
-    return Listed(max(last, low), min(end(gone), ended))
+    return Listed(max(last, low), min(looks.end(gone), ended))

@@ -11,17 +11,17 @@ changes an id.
 from __future__ import annotations
 
 from collections import deque
-from functools import partial
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from rebalance_monitor.coordinator import calm, lists, outages, refinement, standing, waiting
 from rebalance_monitor.coordinator.calm import Calm
+from rebalance_monitor.coordinator.clocks import Clocks
 from rebalance_monitor.coordinator.heldback import HeldBack
 from rebalance_monitor.coordinator.kinds import Kind
-from rebalance_monitor.coordinator.looks import Judged, Unanswered
+from rebalance_monitor.coordinator.lookback import looked_back
+from rebalance_monitor.coordinator.looks import Judged, LastAnswers, Unanswered
 from rebalance_monitor.coordinator.moves import Moves
 from rebalance_monitor.coordinator.onestorm import OneStorm
 from rebalance_monitor.coordinator.outages import Reach
@@ -30,15 +30,18 @@ from rebalance_monitor.coordinator.timed import timed
 from rebalance_monitor.coordinator.transitions import Status
 from rebalance_monitor.coordinator.untold import Untold
 from rebalance_monitor.coordinator.visibility import Visibility
-from rebalance_monitor.coordinator.watched import Watched, around, end_barrier, watched
+from rebalance_monitor.coordinator.watched import Watched, end_barrier, watched
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from rebalance_monitor.coordinator.findings import Finding
+    from rebalance_monitor.coordinator.lists import Listed
+    from rebalance_monitor.coordinator.lookback import LookBack
     from rebalance_monitor.coordinator.settings import DetectionSettings
     from rebalance_monitor.coordinator.sightings import SeenGroup, Sighting
 
+    _Memory = dict[str, Any]
     _Summary = Mapping[str, Any]
     _Listed = tuple[tuple[str, str, str, str], ...]
 
@@ -49,9 +52,7 @@ _NONE: dict[str, Any] = {}
 class Live:
     """The live part; `state` is what `snapshot` returned, None for a new start."""
 
-    def __init__(
-        self, settings: DetectionSettings, cluster: str, state: dict[str, Any] | None = None
-    ) -> None:
+    def __init__(self, settings: DetectionSettings, cluster: str, state: _Memory | None = None) -> None:
         self._settings = settings
         self._probed = Probed(settings, cluster)
         self._calm = Calm(settings)
@@ -59,8 +60,7 @@ class Live:
         self._window = settings.longest_sightings_window_ms
         memory = state or {}
         self._looks: list[int] = list(memory.get("looks", ()))
-        self._whole: int = int(memory.get("whole", -1))
-        self._answered: dict[str, int] = dict(memory.get("answered", {}))
+        self._last = LastAnswers(memory)
         self._reach = Reach(memory.get("reach"))
         self._unanswered = Unanswered(memory.get("unanswered"))
         self._groups = msgspec.convert(memory.get("groups", {}), dict[str, Watched])
@@ -69,13 +69,13 @@ class Live:
         self._untold = Untold(memory.get("untold"))
         self._held = HeldBack(memory.get("held", ()))
         self._visibility = Visibility(cluster, memory.get("visibility"))
+        self._clocks = Clocks(memory.get("clocks"))
 
     def snapshot(self) -> dict[str, Any]:
         """JSON-able memory for the ledger."""
         return {
             "looks": self._looks,
-            "whole": self._whole,
-            "answered": self._answered,
+            **self._last.snapshot(),
             "reach": self._reach.snapshot(),
             "unanswered": self._unanswered.snapshot(),
             "groups": msgspec.to_builtins(self._groups),
@@ -84,13 +84,14 @@ class Live:
             "untold": self._untold.snapshot(),
             "held": self._held.snapshot(),
             "visibility": self._visibility.snapshot(),
+            "clocks": self._clocks.snapshot(),
         }
 
     @property
     def opened(self) -> frozenset[str]:
         """Incidents that the probe has opened and will resolve."""
-        incidents = ((group.open, group.stuck, group.storm) for group in self._groups.values())
-        return frozenset(incident for incident in chain.from_iterable(incidents) if incident)
+        groups = self._groups.values()
+        return frozenset(one for group in groups for one in (group.open, group.stuck, group.storm) if one)
 
     def forget_records(self, shard: int | None = None) -> None:
         """Forget what records told, or were not let tell: their state is begun anew and will not end it.
@@ -139,17 +140,17 @@ class Live:
 
     def _set_back(self, at: int) -> None:
         """Forget the looks of a clock that was ahead, and let what is open go on from `at` (ms)."""
-        self._looks, self._reach, self._whole, self._answered = [], Reach(), -1, {}
-        self._unanswered = Unanswered()
+        self._looks, self._last = [], LastAnswers()
+        self._reach, self._unanswered = Reach(), Unanswered()
         self._moves.set_back(at)
         for group in self._groups.values():
             group.set_back(at)
 
     def refine(self, findings: Iterable[Finding]) -> list[Finding]:
         """Add what the looks say; findings that a coordinator move explains away are left out."""
-        out = []
-        went = partial(lists.went, self._groups, self._unanswered.end)
-        for found in timed(list(findings), self._bounded, went, self._settings):
+        out, told = [], list(findings)
+        self._clocks.learn(told, self._moves, self._looked)
+        for found in timed(told, self._bounded, self._went, self._settings):
             self._learn(found)
             if refinement.is_excused(found, self._moves.at(found.shard)):
                 self._untold.keep(found)
@@ -158,43 +159,43 @@ class Live:
             self._held.drop(found)
             if self._untold.ends(found):
                 continue
-            told = None if self._overruled(found) else self._refined(found)
-            if told is None:
+            refined = None if self._overruled(found) else self._refined(found)
+            if refined is None:
                 self._untold.keep(found)
             else:
-                out.append(self._moves.placed(told))
+                out.append(self._moves.placed(refined))
         return out
 
     def _refined(self, found: Finding) -> Finding | None:
         group, moved_at = self._groups.get(found.group or ""), self._moves.at(found.shard)
-        seen, answered = self._looked(found)
-        finding = self._one_storm.take(found, group, goes_on=self._still_storms(found, group, answered))
+        finding = self._one_storm.take(found, group, goes_on=self._still_storms(found, group))
         told = None if finding is None else outages.excuse(finding, self._reach.away, moved_at)
-        if told is None:
-            return None
-        led, listed = self._unanswered.led(self._looks), group.listed if group else {}
-        return refinement.refine(told, seen, answered, led, moved_at, listed, self._unanswered.end)
+        return None if told is None else refinement.refine(told, self._by_clock(found), moved_at)
 
-    def _still_storms(self, found: Finding, group: Watched | None, answered: Sequence[int]) -> bool:
+    def _still_storms(self, found: Finding, group: Watched | None) -> bool:
         """Whether the looks see a storm where `found` is the end of one."""
+        answered, settings = self._looked(found).answered, self._settings.for_group(found.group or "")
         if group is None or not answered or found.kind is not Kind.STORM or found.phase != "resolved":
             return False
-        at = max(found.at, answered[-1])
-        return group.storms(answered, at, self._settings.for_group(found.group or ""))
+        return group.storms(answered, max(found.at, answered[-1]), settings)
 
-    def _looked(self, found: Finding) -> tuple[Sequence[int], Sequence[int]]:
-        group = self._groups.get(found.group or "")
-        answered = self._unanswered.by(self._moves.leader(found.shard), around(group, self._looks))
-        return group.sightings if group else (), answered
+    def _looked(self, found: Finding) -> LookBack:
+        leader = self._moves.leader(found.shard)
+        return looked_back(self._groups.get(found.group or ""), self._looks, self._unanswered, leader)
+
+    def _by_clock(self, found: Finding) -> LookBack:
+        return self._looked(found).by_clock(self._clocks.behind(found))
 
     def _bounded(self, found: Finding) -> Finding:
-        return refinement.bounded(found, *self._looked(found), self._unanswered.end)
+        return refinement.bounded(found, self._by_clock(found))
+
+    def _went(self, found: Finding, member_id: str) -> Listed | None:
+        return lists.went(self._by_clock(found), found, member_id)
 
     def _overruled(self, finding: Finding) -> bool:
         """Whether commits suggest a barrier of a group that the probe watches: it knows better."""
         suspected = finding.evidence == "suspected" and finding.kind in _PROBED and finding.phase == "opened"
-        leader = self._moves.leader(finding.shard)
-        asked = self._whole if leader is None else self._answered.get(str(leader), -1)
+        asked = self._last.of(self._moves.leader(finding.shard))
         fresh = abs(finding.at - asked) <= _FRESH_MS
         return suspected and fresh and self._visibility.sees(finding.group or "")
 
@@ -209,8 +210,8 @@ class Live:
 
     def _look(self, sighting: Sighting, summaries: Mapping[str, _Summary]) -> list[Finding]:
         since = sighting.at - self._window
-        self._answered |= {str(broker): sighting.at for broker, answered in sighting.brokers if answered}
         self._looks = [at for at in self._looks if at > since] + [sighting.at]
+        self._last.on_look(sighting)
         self._reach.on_look(sighting, since)
         self._unanswered.on_look(sighting, since)
         found = self._moves.on_look(sighting) + self._visibility.on_look(sighting, summaries)
@@ -222,7 +223,6 @@ class Live:
         for name, group in seen.items():
             found += self._seen(sighting.at, group, known[name], sighting.members.get(name))
             found += self._storming(name, sighting.at, judged)
-        self._whole = sighting.at if judged.whole else self._whole
         for name in [name for name in self._groups if name not in seen and judged.knows(name)]:
             found += self._not_seen(name, sighting.at, since, summaries.get(name, _NONE))
         return found

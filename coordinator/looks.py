@@ -41,6 +41,28 @@ class Judged:
         return self._leaders.get(coordinator_partition(group, len(self._leaders)))
 
 
+class LastAnswers:
+    """When each broker answered last, and when all did; ms, -1 for never; `state`: a snapshot."""
+
+    def __init__(self, state: Mapping[str, Any] | None = None) -> None:
+        memory = state or {}
+        self._answered: dict[str, int] = dict(memory.get("answered", {}))
+        self._whole: int = int(memory.get("whole", -1))
+
+    def snapshot(self) -> dict[str, Any]:
+        """JSON-able memory for the ledger."""
+        return {"whole": self._whole, "answered": self._answered}
+
+    def on_look(self, look: Sighting) -> None:
+        """Take who answered a look."""
+        self._answered |= {str(broker): look.at for broker, answered in look.brokers if answered}
+        self._whole = look.at if Judged(look).whole else self._whole
+
+    def of(self, leader: int | None) -> int:
+        """Return when `leader` answered last, or all did where nobody knows it."""
+        return self._whole if leader is None else self._answered.get(str(leader), -1)
+
+
 class Unanswered:
     """Looks that some coordinator did not answer, that saw none, or that took long; `state`: a snapshot."""
 

@@ -18,7 +18,9 @@ from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.sentences import seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
+
+    from rebalance_monitor.coordinator.lookback import LookBack
 
 LOOKED_MS = 3_000
 """A look this close to a finding would have seen a move that caused it, ms."""
@@ -35,26 +37,13 @@ AFTER_MOVE_MS = 30_000
 _SAME = frozenset({Cause.LEADER_REJOINED, Cause.COORDINATOR_MOVED, Cause.UNKNOWN})
 
 
-def refine(
-    finding: Finding,
-    sightings: Sequence[int],
-    looks: Sequence[int],
-    led: Sequence[int],
-    moved_at: int,
-    listed: Mapping[str, int] | None = None,
-    end: Callable[[int], int] = int,
-) -> Finding:
-    """Return the finding with what the looks add.
-
-    `looks`: those that the group's coordinator answered, `sightings` those that saw the group rebalancing,
-    `led` those that saw who coordinates; `listed`: member id -> the last that listed it; all in ms. `end`
-    gives when the look that began then had its last answer.
-    """
+def refine(finding: Finding, looks: LookBack, moved_at: int) -> Finding:
+    """Return the finding with what looks at its group add, and that its coordinator moved (ms, -1: never)."""
     if finding.kind is not Kind.REBALANCE:
         return finding
-    ended = _expired_barrier(bounded(finding, sightings, looks, end))
-    refined = _moved(_over_capacity(ended, moved_at), moved_at, led)
-    return _came_and_went(refined, listed or {})
+    ended = _expired_barrier(bounded(finding, looks))
+    refined = _moved(_over_capacity(ended, moved_at), moved_at, looks.led)
+    return _came_and_went(refined, looks.listed)
 
 
 def is_excused(finding: Finding, moved_at: int) -> bool:
@@ -74,23 +63,21 @@ def session_of(finding: Finding) -> int:
     return int(finding.details.get(f"{name}_timeout_ms", 0))
 
 
-def bounded(
-    finding: Finding, sightings: Sequence[int], looks: Sequence[int], end: Callable[[int], int] = int
-) -> Finding:
-    """Return a rebalance with the bounds that looks put on its join phase; arguments as of `refine`."""
+def bounded(finding: Finding, looks: LookBack) -> Finding:
+    """Return a rebalance with the bounds that looks at its group put on its join phase."""
     low, high = finding.started_at_min, finding.started_at_max
     if low is None or high is None or finding.sync_ms is None:
         return finding
     ended = join_end(finding)
-    seen = [at for at in sightings if low < at <= ended]
+    seen = [at for at in looks.sightings if low < at <= ended]
     if seen:
         # The last time only: the monitor's clock may be ahead, and sees the barrier before this one too then.
-        without = [at for at in looks if at < seen[-1] and at not in sightings]
+        without = [at for at in looks.answered if at < seen[-1] and at not in looks.sightings]
         before = max(without, default=low)
         first = next(at for at in seen if at > before)
-        low, high = max(low, before), min(high, end(first))
+        low, high = max(low, before), min(high, looks.end(first))
     else:
-        lasted = _unseen(ended, sightings, looks, end)
+        lasted = _unseen(ended, looks)
         if lasted is None or lasted >= ended - low:
             return finding
         low = ended - lasted
@@ -103,15 +90,14 @@ def bounded(
     )
 
 
-def _unseen(
-    ended: int, sightings: Sequence[int], looks: Sequence[int], end: Callable[[int], int]
-) -> int | None:
+def _unseen(ended: int, looks: LookBack) -> int | None:
     """Return the most (ms) that a barrier lasted which no look saw: as long as it is between two looks."""
-    first = bisect_right(looks, ended - _CLOCKS_MS) - 1
-    near = looks[max(first, 0) : bisect_right(looks, ended + _CLOCKS_MS) + 1]
-    if first < 0 or any(at in sightings for at in near):
+    times = looks.answered
+    first = bisect_right(times, ended - _CLOCKS_MS) - 1
+    near = times[max(first, 0) : bisect_right(times, ended + _CLOCKS_MS) + 1]
+    if first < 0 or any(at in looks.sightings for at in near):
         return None
-    apart = (end(after) - before for before, after in pairwise(near))
+    apart = (looks.end(after) - before for before, after in pairwise(near))
     return max(*apart, ended + _CLOCKS_MS - near[-1], 0)
 
 

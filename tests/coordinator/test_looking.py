@@ -9,6 +9,7 @@ from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import CauseEntry, Finding, MemberEntry
 from rebalance_monitor.coordinator.kinds import Kind, Severity
 from rebalance_monitor.coordinator.live import Live
+from rebalance_monitor.coordinator.lookback import LookBack
 from rebalance_monitor.coordinator.looks import Judged
 from rebalance_monitor.coordinator.outages import excuse
 from rebalance_monitor.coordinator.refinement import refine
@@ -181,7 +182,7 @@ def lost(silence: int, **fields: object) -> Finding:
 )
 def test_a_barrier_drops_members_at_its_deadline_neither_sooner_nor_later(held: int, *, named: bool) -> None:
     began = T0 + 100_000 - held
-    told = refine(lost(100), [began], [began], [], -1)
+    told = refine(lost(100), LookBack([began], [began]), -1)
     assert told is not None
     assert (told.causes[0].cause is Cause.JOIN_DEADLINE_MISSED) is named
     assert told.causes[-1].confidence == (0.08 if named else 0.8)
@@ -191,7 +192,7 @@ def test_a_deadline_drops_neither_static_members_nor_those_whose_session_was_ove
     began = T0 + 40_000
     static = replace(lost(100).members[0], instance_id="s")
     for one in (lost(6_000), lost(100, members=(static,)), lost(100, group_type="consumer")):
-        told = refine(one, [began], [began], [], -1)
+        told = refine(one, LookBack([began], [began]), -1)
         assert told is not None
         assert [entry.cause for entry in told.causes] == [Cause.MEMBER_LEFT]
 
@@ -204,15 +205,15 @@ def test_the_size_limit_is_hinted_at_for_active_members_that_a_move_lost(
     silence: int, apart: int, *, hinted: bool
 ) -> None:
     moved_at = T0 + 100_000 - apart
-    told = refine(lost(silence), [], [], [], moved_at)
+    told = refine(lost(silence), LookBack([], []), moved_at)
     assert told is not None
     assert (told.causes[-1].cause is Cause.GROUP_OVER_CAPACITY) is hinted
     came = replace(lost(silence).members[0], role="joined", member_id="new")
     joined = lost(silence, members=(*lost(silence).members, came))
-    assert refine(joined, [], [], [], moved_at) == joined
+    assert refine(joined, LookBack([], []), moved_at) == joined
     # The others refuse whoever comes when they are full, and drop nobody.
     new = lost(silence, group_type="consumer")
-    assert refine(new, [], [], [], moved_at) == new
+    assert refine(new, LookBack([], []), moved_at) == new
 
 
 def test_a_move_takes_the_place_of_what_is_not_known_and_leaves_a_doubt_to_the_rest() -> None:
@@ -221,7 +222,7 @@ def test_a_move_takes_the_place_of_what_is_not_known_and_leaves_a_doubt_to_the_r
         CauseEntry(Cause.COORDINATOR_MOVED, 0.3, "why"),
         CauseEntry(Cause.UNKNOWN, 0.2, "why"),
     )
-    told = refine(replace(rebalance(100_000), causes=entries), [], [], [], T0 + 99_000)
+    told = refine(replace(rebalance(100_000), causes=entries), LookBack([], []), T0 + 99_000)
     assert told is not None
     assert [(entry.cause, entry.confidence) for entry in told.causes] == [
         (Cause.COORDINATOR_MOVED, 0.85),
