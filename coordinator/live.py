@@ -17,10 +17,9 @@ import msgspec
 
 from rebalance_monitor.coordinator import calm, lists, outages, refinement, standing, waiting
 from rebalance_monitor.coordinator.calm import Calm
-from rebalance_monitor.coordinator.clocks import Clocks
 from rebalance_monitor.coordinator.heldback import HeldBack
 from rebalance_monitor.coordinator.kinds import Kind
-from rebalance_monitor.coordinator.lookback import looked_back
+from rebalance_monitor.coordinator.lookback import LookBack, looked_back
 from rebalance_monitor.coordinator.looks import Judged, LastAnswers, Unanswered
 from rebalance_monitor.coordinator.moves import Moves
 from rebalance_monitor.coordinator.onestorm import OneStorm
@@ -33,11 +32,10 @@ from rebalance_monitor.coordinator.visibility import Visibility
 from rebalance_monitor.coordinator.watched import Watched, end_barrier, watched
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from rebalance_monitor.coordinator.findings import Finding
     from rebalance_monitor.coordinator.lists import Listed
-    from rebalance_monitor.coordinator.lookback import LookBack
     from rebalance_monitor.coordinator.settings import DetectionSettings
     from rebalance_monitor.coordinator.sightings import SeenGroup, Sighting
 
@@ -45,7 +43,7 @@ if TYPE_CHECKING:
     _Summary = Mapping[str, Any]
     _Listed = tuple[tuple[str, str, str, str], ...]
 
-_FRESH_MS = 10_000
+_FRESH_MS, _NOBODY = 10_000, -1
 _NONE: dict[str, Any] = {}
 
 
@@ -57,6 +55,7 @@ class Live:
         self._probed = Probed(settings, cluster)
         self._calm = Calm(settings)
         self._read: Mapping[int, int] = {}
+        self._off: Collection[int] = ()
         self._window = settings.longest_sightings_window_ms
         memory = state or {}
         self._looks: list[int] = list(memory.get("looks", ()))
@@ -69,7 +68,6 @@ class Live:
         self._untold = Untold(memory.get("untold"))
         self._held = HeldBack(memory.get("held", ()))
         self._visibility = Visibility(cluster, memory.get("visibility"))
-        self._clocks = Clocks(memory.get("clocks"))
 
     def snapshot(self) -> dict[str, Any]:
         """JSON-able memory for the ledger."""
@@ -84,7 +82,6 @@ class Live:
             "untold": self._untold.snapshot(),
             "held": self._held.snapshot(),
             "visibility": self._visibility.snapshot(),
-            "clocks": self._clocks.snapshot(),
         }
 
     @property
@@ -146,11 +143,14 @@ class Live:
         for group in self._groups.values():
             group.set_back(at)
 
-    def refine(self, findings: Iterable[Finding]) -> list[Finding]:
-        """Add what the looks say; findings that a coordinator move explains away are left out."""
-        out, told = [], list(findings)
-        self._clocks.learn(told, self._moves, self._looked)
-        for found in timed(told, self._bounded, self._went, self._settings):
+    def refine(self, findings: Iterable[Finding], off: Collection[int] = ()) -> list[Finding]:
+        """Add what the looks say; findings that a coordinator move explains away are left out.
+
+        `off`: brokers whose clocks are off, so that looks time nothing that they wrote; -1: all of whom
+        nobody knows what they lead.
+        """
+        out, self._off = [], off
+        for found in timed(list(findings), self._bounded, self._went, self._settings):
             self._learn(found)
             if refinement.is_excused(found, self._moves.at(found.shard)):
                 self._untold.keep(found)
@@ -170,7 +170,7 @@ class Live:
         group, moved_at = self._groups.get(found.group or ""), self._moves.at(found.shard)
         finding = self._one_storm.take(found, group, goes_on=self._still_storms(found, group))
         told = None if finding is None else outages.excuse(finding, self._reach.away, moved_at)
-        return None if told is None else refinement.refine(told, self._by_clock(found), moved_at)
+        return None if told is None else refinement.refine(told, self._looked(found), moved_at)
 
     def _still_storms(self, found: Finding, group: Watched | None) -> bool:
         """Whether the looks see a storm where `found` is the end of one."""
@@ -180,17 +180,17 @@ class Live:
         return group.storms(answered, max(found.at, answered[-1]), settings)
 
     def _looked(self, found: Finding) -> LookBack:
-        leader = self._moves.leader(found.shard)
-        return looked_back(self._groups.get(found.group or ""), self._looks, self._unanswered, leader)
-
-    def _by_clock(self, found: Finding) -> LookBack:
-        return self._looked(found).by_clock(self._clocks.behind(found))
+        name, leader = found.group or "", self._moves.leader(found.shard)
+        if (_NOBODY if leader is None else leader) in self._off:
+            return LookBack()
+        group, lists = self._groups.get(name), self._visibility.sees(name)
+        return looked_back(group, self._looks, self._unanswered, leader, lists=lists)
 
     def _bounded(self, found: Finding) -> Finding:
-        return refinement.bounded(found, self._by_clock(found))
+        return refinement.bounded(found, self._looked(found))
 
     def _went(self, found: Finding, member_id: str) -> Listed | None:
-        return lists.went(self._by_clock(found), found, member_id)
+        return lists.went(self._looked(found), found, member_id)
 
     def _overruled(self, finding: Finding) -> bool:
         """Whether commits suggest a barrier of a group that the probe watches: it knows better."""
@@ -288,12 +288,9 @@ class Live:
         return found
 
     def _storming(self, name: str, at: int, judged: Judged) -> list[Finding]:
-        """Open by rule two: seen in many looks that no calm generation explains, in several separate runs."""
-        group, settings = self._groups[name], self._settings.for_group(name)
-        if group.storm or self._one_storm.is_recorded(name) or not group.may_storm(at, settings):
-            return []
         answered = self._unanswered.by(judged.leader(name), self._looks)
-        return [self._probed.storm(name, group, at, "opened")] if group.storms(answered, at, settings) else []
+        recorded = self._one_storm.is_recorded(name)
+        return self._probed.storming(name, self._groups[name], at, answered, recorded=recorded)
 
 
 _PROBED = frozenset({Kind.REBALANCE_IN_PROGRESS, Kind.REBALANCE_STUCK})

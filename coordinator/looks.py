@@ -101,6 +101,12 @@ class Unanswered:
             return times
         return [at for at in times if leader in (self._answered.get(at, [leader]) or ())]
 
+    def away(self, leader: int | None, times: Sequence[int]) -> Sequence[int]:
+        """Return those of the looks at `times` that saw who coordinates, but got no answer of `leader`."""
+        if leader is None:
+            return []
+        return [at for at in times if leader not in (self._answered.get(at) or [leader])]
+
     def led(self, times: Sequence[int]) -> Sequence[int]:
         """Return those of the looks at `times` that saw who coordinates."""
         return [at for at in times if self._answered.get(at, []) is not None] if self._answered else times

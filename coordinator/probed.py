@@ -9,9 +9,12 @@ from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import CauseEntry, Finding, finding_id, probe_anchor
 from rebalance_monitor.coordinator.kinds import KINDS, Kind, Scope
 from rebalance_monitor.coordinator.looks import after
+from rebalance_monitor.coordinator.newcomers import worst
 from rebalance_monitor.coordinator.sentences import seconds
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rebalance_monitor.coordinator.findings import Details
     from rebalance_monitor.coordinator.settings import DetectionSettings
     from rebalance_monitor.coordinator.watched import Watched
@@ -45,7 +48,7 @@ class Probed:
         return replace(found, details=details, causes=causes, opened_at=group.stuck_since)
 
     def storm(self, name: str, group: Watched, at: int, phase: str) -> Finding:
-        """Tell that the group is seen rebalancing too often, or no longer."""
+        """Tell that the group is seen rebalancing too often, by whom, or that it is no longer."""
         found = self._find(Kind.STORM, name, group, at, phase, group.storm, "PreparingRebalance")
         group.storm = found.incident or ""
         window = self.settings.for_group(name).storm_sightings_window_ms
@@ -53,10 +56,31 @@ class Probed:
             "count": after(group.counted, at - window),
             "window_ms": window,
             "rule": "sightings",
+            **self._worst(name, group, at),
         }
+        group.worst = str(details.get("worst_client", group.worst))
         if phase == "opened":
-            group.storm_at = group.opened
+            group.storm_at, group.updates = group.opened, 0
         return replace(found, details=details, opened_at=group.storm_at)
+
+    def storming(
+        self, name: str, group: Watched, at: int, looks: Sequence[int], *, recorded: bool
+    ) -> list[Finding]:
+        """Open by rule two: seen in many looks that no calm generation explains, in several separate runs.
+
+        `looks`: those that its coordinator answered; `recorded`: records tell a storm. One that is open is
+        told again where somebody else is behind it than was told.
+        """
+        if group.storm:
+            if self._worst(name, group, at).get("worst_client", group.worst) == group.worst:
+                return []
+            group.updates += 1
+            return [self.storm(name, group, at, "updated")]
+        storms = not recorded and group.storms(looks, at, self.settings.for_group(name))
+        return [self.storm(name, group, at, "opened")] if storms else []
+
+    def _worst(self, name: str, group: Watched, at: int) -> Details:
+        return worst(group.newcomers, at - self.settings.for_group(name).storm_sightings_window_ms)
 
     def give_up(self, groups: dict[str, Watched], at: int) -> list[Finding]:
         """End all that is open of these groups, and forget them: nobody looks any more."""
@@ -81,7 +105,14 @@ class Probed:
         resolved = phase == "resolved"
         default = KINDS[kind].severity
         return Finding(
-            id=finding_id(self.cluster, kind, name, anchor, phase=phase),
+            id=finding_id(
+                self.cluster,
+                kind,
+                name,
+                anchor,
+                phase=phase,
+                sequence=group.updates if phase == "updated" else 0,
+            ),
             kind=kind,
             scope=Scope.GROUP,
             severity=self.settings.severity_of(kind, name, default),

@@ -18,7 +18,7 @@ from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.sentences import seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from rebalance_monitor.coordinator.lookback import LookBack
 
@@ -34,6 +34,8 @@ _CLOCKS_MS = 500
 AFTER_MOVE_MS = 30_000
 """A rebalance among the same members this soon after a move is most likely caused by it."""
 
+# One look may fail for reasons of the monitor's own.
+_AWAY_LOOKS = 2
 _SAME = frozenset({Cause.LEADER_REJOINED, Cause.COORDINATOR_MOVED, Cause.UNKNOWN})
 
 
@@ -42,7 +44,7 @@ def refine(finding: Finding, looks: LookBack, moved_at: int) -> Finding:
     if finding.kind is not Kind.REBALANCE:
         return finding
     ended = _expired_barrier(bounded(finding, looks))
-    refined = _moved(_over_capacity(ended, moved_at), moved_at, looks.led)
+    refined = _moved(_over_capacity(ended, moved_at), moved_at, looks)
     return _came_and_went(refined, looks.listed)
 
 
@@ -165,22 +167,32 @@ def among_the_same(causes: tuple[CauseEntry, ...]) -> bool:
     return Cause.LEADER_REJOINED in told and told[0] in _SAME
 
 
-def _moved(finding: Finding, moved_at: int, led: Sequence[int]) -> Finding:
-    """Tell a move of the coordinator from a member that asked: where looks, `led`, went on around it."""
-    apart = finding.at - moved_at
+def _moved(finding: Finding, moved_at: int, looks: LookBack) -> Finding:
+    """Tell a move or reload of the coordinator from a member that asked: where looks went on around it."""
     if not among_the_same(finding.causes):
         return finding
     # A look tells of a move some time after it: the record may come between.
-    if moved_at < 0 or not -LOOKED_MS <= apart <= AFTER_MOVE_MS:
-        looked = any(abs(finding.at - at) <= LOOKED_MS for at in led)
-        return _unmoved(finding) if looked else finding
-    why = f"same members {seconds(max(0, apart))} after their coordinator moved"
+    if moved_at >= 0 and -LOOKED_MS <= finding.at - moved_at <= AFTER_MOVE_MS:
+        return _by_coordinator(finding, 0.85, moved_at, "their coordinator moved")
+    since = finding.at - AFTER_MOVE_MS
+    away = [at for at in looks.away if since <= at <= finding.at]
+    if len(away) >= _AWAY_LOOKS and any(at < away[0] for at in looks.answered):
+        # Not every restart steps the leader epoch: under ZooKeeper none does.
+        return _by_coordinator(
+            finding, 0.7, away[-1], f"their coordinator had left {len(away)} looks unanswered"
+        )
+    looked = any(abs(finding.at - at) <= LOOKED_MS for at in looks.led)
+    return _unmoved(finding) if looked else finding
+
+
+def _by_coordinator(finding: Finding, confidence: float, since: int, what: str) -> Finding:
     rest = tuple(
         replace(entry, confidence=0.1)
         for entry in finding.causes
         if entry.cause not in {Cause.COORDINATOR_MOVED, Cause.UNKNOWN}
     )
-    return replace(finding, causes=(CauseEntry(Cause.COORDINATOR_MOVED, 0.85, why), *rest))
+    why = f"same members {seconds(max(0, finding.at - since))} after {what}"
+    return replace(finding, causes=(CauseEntry(Cause.COORDINATOR_MOVED, confidence, why), *rest))
 
 
 def _unmoved(finding: Finding) -> Finding:

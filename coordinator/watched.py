@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rebalance_monitor.coordinator.looks import after
+from rebalance_monitor.coordinator.newcomers import Newcomer, noted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -29,7 +30,8 @@ class Watched(msgspec.Struct):
     then; `state` is that of the last look. `open`, `stuck` and `storm` are incidents; `stuck_since` and
     `storm_at` when what they tell began. `listed`: member id -> the last look that listed it; `lists`: the
     looks that listed any; `forgotten`: the last that listed one who is not remembered. `unseen`: the look
-    before it was first seen.
+    before it was first seen. `newcomers`: see `newcomers.py`; `worst`: whom an open storm was told to be by,
+    `updates`: how often it was told again.
     """
 
     opened: int
@@ -52,6 +54,9 @@ class Watched(msgspec.Struct):
     lists: list[int] = msgspec.field(default_factory=list)
     forgotten: int = -1
     unseen: int = -1
+    newcomers: list[Newcomer] = msgspec.field(default_factory=list)
+    worst: str = ""
+    updates: int = 0
 
     def is_another(self, at: int, fresh_ms: int) -> bool:
         """Whether a generation completed while nobody looked, so that `at` sees another barrier."""
@@ -68,6 +73,8 @@ class Watched(msgspec.Struct):
         now = looks[-1]
         if self.opened == now:
             self.unseen = looks[-2] if len(looks) > 1 else -1
+        if self.lists and self.lists[-1] > now - _LISTED_MS and len(members) <= _MAX_LISTED:
+            self.newcomers = noted(self.newcomers, members, self.listed, now, looks[0] - 1)
         known = self.listed | dict.fromkeys((member[0] for member in members), now)
         fresh = [name for name, at in known.items() if at > min(now - _LISTED_MS, self.since - 1)]
         self.listed = {name: known.pop(name) for name in fresh[-_MAX_LISTED:]}
@@ -139,7 +146,7 @@ class Watched(msgspec.Struct):
     def set_back(self, at: int) -> None:
         """Go on from `at`: the clock that saw the rest was ahead."""
         self.sightings, self.counted, self.runs, self.lists = [], [], [], []
-        self.listed, self.forgotten, self.unseen = {}, at, -1
+        self.listed, self.forgotten, self.unseen, self.newcomers = {}, at, -1, []
         self.opened, self.since = min(self.opened, at), min(self.since, at)
         self.stuck_since, self.storm_at = min(self.stuck_since, at), min(self.storm_at, at)
 
@@ -164,5 +171,6 @@ def watched(before: Watched | None, at: int, group: SeenGroup, generation: int |
     if before is not None:
         fresh.sightings, fresh.counted, fresh.runs = before.sightings, before.counted, before.runs
         fresh.storm, fresh.storm_at, fresh.listed = before.storm, before.storm_at, dict(before.listed)
-        fresh.lists, fresh.forgotten = before.lists, before.forgotten
+        fresh.lists, fresh.forgotten, fresh.newcomers = before.lists, before.forgotten, before.newcomers
+        fresh.worst, fresh.updates = before.worst, before.updates
     return fresh

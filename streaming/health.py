@@ -92,6 +92,11 @@ class Health:
             "skewed": sorted(self._skew.blamed),
         }
 
+    @property
+    def skewed(self) -> frozenset[int]:
+        """Brokers whose clocks are off, UNKNOWN among them where nobody knows who leads."""
+        return frozenset(self._skew.blamed)
+
     def on_batch(self, batch: Batch, sightings: Sequence[Sighting], wall: int) -> list[Finding]:
         """Judge one batch that is being written at `wall` (ms)."""
         self._skew.learn(sightings)

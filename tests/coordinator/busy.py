@@ -116,23 +116,25 @@ class Scene:
         """What records alone tell."""
         return findings(self.topic, until=1_000)
 
-    def looked(self, phase: int, *, lists: bool, behind: int = 0) -> list[Finding]:
+    def looked(self, phase: int, *, lists: bool, behind: int = 0, hidden: bool = False) -> list[Finding]:
         """What is told with a look every second, `phase` ms after full ones; `lists`: of members, too.
 
-        `behind`: by how much the clock of who looks is behind, as two barriers before have proven.
+        `behind`: by how much the clock of who looks is known to be behind. `hidden`: no look lists the group.
         """
-        before = [[behind - 300, behind + 400], [behind - 400, behind + 300]] if behind else []
-        live, found = Live(DetectionSettings(), "c1", {"clocks": {"1": before}}), self.told()
+        live, found = Live(DetectionSettings(), "c1"), self.told()
         looks = []
         for at in range(self.began - 20_000 + phase, self.ended + 3_000, 1_000):
             seen = (SeenGroup("g", "PreparingRebalance", "classic", "consumer"),)
-            during = self.began <= at < self.ended
+            during = self.began <= at < self.ended and not hidden
             there = [one for name, one in self.clients.items() if self.went.get(name, at + 1) > at]
             who = tuple((one.member_id, "", one.client_id, one.host) for one in there)
             members = {"g": who} if during and lists else {}
             looks.append(Sighting(T0 + at - behind, seen * during, ((7, 1, 1),), ((1, True),), members))
-        live.on_sightings(looks, {}, found)
-        return live.refine(found)
+        if hidden:
+            looks[0] = replace(looks[0], listed=frozenset({"other"}))
+        alive = {"g": {"state": "Stable", "at": T0 - 60_000}}
+        live.on_sightings(looks, alive if hidden else {}, found)
+        return live.refine(found, {1} if behind else ())
 
 
 def of_whom(found: list[Finding], name: str) -> list[CauseEntry]:

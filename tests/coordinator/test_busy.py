@@ -1,17 +1,20 @@
 """Who went while others were in a long batch: records fit a leave and an expiry, looks tell which."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import Finding
+from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.live import Live
 from rebalance_monitor.coordinator.looked import LISTED, LOOKED
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.sightings import SeenGroup, Sighting
 from tests.coordinator.busy import TIMES, Scene, confident, of_whom, scenes
-from tests.coordinator.timeline import T0, in_batches
+from tests.coordinator.timeline import T0, in_batches, of
 
 SURE = 0.7
 quick = settings(max_examples=60, deadline=None)
@@ -89,20 +92,29 @@ def test_lists_of_members_tell_an_expiry_in_a_barrier_that_anybody_began(scene: 
     assert all(of_whom(found, name)[0].confidence >= SURE for name in scene.killed)
 
 
-@quick
-@given(scene=scenes(close=True), phase=phases, behind=st.integers(1_000, 9_000))
-def test_a_clock_that_is_known_to_be_behind_makes_no_expiry_of_a_clean_close(
-    scene: Scene, phase: int, behind: int
-) -> None:
-    told_as(scene.looked(phase, lists=True, behind=behind), scene.closed, Cause.MEMBER_LEFT, surely=True)
+def _as_records_tell(scene: Scene, looked: list[Finding]) -> bool:
+    untold = Live(DetectionSettings(), "c1").refine(scene.told())
+    assert len(of(untold, Kind.REBALANCE)) > 1
+    return [replace(one, coordinator=None) for one in looked] == untold
+
+
+either = scenes(close=True) | scenes(close=False)
 
 
 @quick
-@given(scene=scenes(close=False), phase=phases, behind=st.integers(1_000, 9_000))
-def test_a_clock_that_is_known_to_be_behind_makes_no_clean_close_of_an_expiry(
+@given(scene=either, phase=phases, behind=st.integers(-9_000, 9_000).filter(bool))
+def test_looks_by_a_clock_that_is_off_change_nothing_of_what_records_tell(
     scene: Scene, phase: int, behind: int
 ) -> None:
-    told_as(scene.looked(phase, lists=True, behind=behind), scene.killed, Cause.SESSION_TIMEOUT, surely=True)
+    assert _as_records_tell(scene, scene.looked(phase, lists=True, behind=behind))
+
+
+@quick
+@given(scene=either, phase=phases)
+def test_looks_that_a_group_is_hidden_from_change_nothing_of_what_records_tell(
+    scene: Scene, phase: int
+) -> None:
+    assert _as_records_tell(scene, scene.looked(phase, lists=False, hidden=True))
 
 
 @quick

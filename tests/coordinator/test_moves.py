@@ -2,11 +2,15 @@
 
 from dataclasses import replace
 
+from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import Coordinator
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.live import Live
 from tests.coordinator.looks import SETTINGS, kinds, look
+from tests.coordinator.test_untold import looks, rebalance
 from tests.coordinator.timeline import T0
+
+_MOVED = Cause.COORDINATOR_MOVED
 
 
 def test_a_leader_epoch_that_steps_is_a_coordinator_move() -> None:
@@ -42,3 +46,20 @@ def test_a_topic_made_anew_begins_its_leader_epochs_again() -> None:
     assert live.on_sightings([replace(look(1_000, seen=False), leaders=((7, 1, 0),))]) == []
     (moved,) = live.on_sightings([replace(look(2_000, seen=False), leaders=((7, 2, 1),))])
     assert moved.coordinator == Coordinator(2, 1)
+
+
+def test_a_coordinator_that_was_away_has_reloaded_though_no_leader_epoch_steps() -> None:
+    for away, cause in (
+        (1, Cause.LEADER_REJOINED),
+        (2, Cause.COORDINATOR_MOVED),
+        (11, Cause.COORDINATOR_MOVED),
+    ):
+        live = Live(SETTINGS, "c1")
+        looks(live, 0, 50_000)
+        looks(live, 50_000, 50_000 + away * 1_000, answered=False)
+        looks(live, 50_000 + away * 1_000, 65_000)
+        (told,) = live.refine([rebalance(63_000)])
+        assert told.causes[0].cause is cause, away
+    assert told.causes[0].why == "same members 3.0 s after their coordinator had left 11 looks unanswered"
+    (later,) = live.refine([rebalance(91_000)])
+    assert later.causes[0].cause is Cause.LEADER_REJOINED

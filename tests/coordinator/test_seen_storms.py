@@ -176,3 +176,35 @@ def test_a_generation_of_which_nobody_knows_when_it_began_explains_a_window_of_l
     until = first.at + SLACK_MS
     since = until - settings.storm_sightings_window_ms - 2 * SLACK_MS
     assert span(replace(first, started_at_min=None), settings) == (since, until)
+
+
+def crashing(seconds: int, worst: str, first: int = 0) -> list[Sighting]:
+    """Looks, one a second, at barriers of six seconds of eight, each with a new member of a client."""
+    out = []
+    for second in range(first, first + seconds):
+        during, turn = second % 8 < 6, second // 8
+        stay = (("a-1", "", "a", "/h1"), ("b-1", "", "b", "/h2"))
+        listed = {"g": (*stay, (f"{worst}-{turn}", "", worst, "/h9"))} if during else {}
+        seen = (SeenGroup("g", PREPARING, "classic", "consumer"),) * during
+        out.append(Sighting(T0 + second * 1_000, seen, ((7, 1, 1),), ((1, True),), listed))
+    return out
+
+
+def test_a_storm_that_completes_no_generation_names_who_comes_time_after_time_and_who_does_next() -> None:
+    live = Live(SETTINGS, "c1")
+    looks = crashing(400, "bad") + crashing(400, "worse", first=400)
+    half = live.on_sightings(looks[:500])
+    again = Live(SETTINGS, "c1", json.loads(json.dumps(live.snapshot())))
+    told = [one for one in half + again.on_sightings(looks[500:]) if one.kind is Kind.STORM]
+    assert [one.phase for one in told] == ["opened", "updated"]
+    assert [one.details["worst_client"] for one in told] == ["bad", "worse"]
+    assert {one.details["worst_host"] for one in told} == {"/h9"}
+    assert told[1].incident == told[0].id != told[1].id
+    assert told[1].details["worst_share"] > 0.5
+
+
+def test_of_members_that_stay_nobody_is_behind_a_storm() -> None:
+    live, stay = Live(SETTINGS, "c1"), {"g": (("a-1", "", "a", "/h1"), ("b-1", "", "b", "/h2"))}
+    looks = [replace(one, members=stay if one.members else {}) for one in crashing(400, "bad")]
+    (told,) = [one for one in live.on_sightings(looks) if one.kind is Kind.STORM]
+    assert "worst_client" not in told.details
