@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from rebalance_monitor.coordinator.assignors.compare import Spread
-    from rebalance_monitor.coordinator.dossier import Gap
+    from rebalance_monitor.coordinator.dossier import Gap, Gaps
     from rebalance_monitor.coordinator.families import Family
     from rebalance_monitor.coordinator.findings import Finding
     from rebalance_monitor.coordinator.settings import DetectionSettings
@@ -56,7 +56,7 @@ class Facts:
 
     state: GroupState
     findings: tuple[Finding, ...]
-    gaps: Mapping[str, Gap]
+    gaps: Gaps
     settings: DetectionSettings
     now: Spread | None = None
     options: Mapping[str, Spread] = field(default_factory=dict)
@@ -82,19 +82,17 @@ def advise(facts: Facts) -> list[Advice]:
 def _poll(facts: Facts) -> Iterable[Advice]:
     """Compare max.poll.interval with the time between commits, and with breaches."""
     breached = _caused(facts, Cause.POLL_INTERVAL_EXCEEDED)
-    near = [
-        (facts.gaps[m.member_id].ms, m)
-        for m in facts.members
-        if m.member_id in facts.gaps
-        and FAMILIES[m.family].enforces_poll is not False
-        and may_be_a_poll(facts.gaps[m.member_id].ms, m)
-    ]
+    longest = ((gap, one) for one in facts.members for gap in facts.gaps.get(one.member_id, {}).values())
+    near = [(gap, member) for gap, member in longest if may_be_a_poll(gap, member)]
     if near:
-        gap, member = max(near, key=lambda found: found[0])
+        gap, member = max(near, key=lambda found: (found[0].proven, found[0].ms))
         remedy = _sooner([FAMILIES[member.family]])
         limit = seconds(member.rebalance_timeout)
-        reason = f"{seconds(gap)} between two commits; max.poll.interval.ms is {limit}"
-        more = f"raise it to at least {seconds(2 * gap)}, {remedy}"
+        reason = f"{seconds(gap.ms)} between two commits; max.poll.interval.ms is {limit}"
+        more = f"raise it to at least {seconds(2 * gap.ms)}, {remedy}"
+        if not gap.proven:
+            reason += "; that may be one batch, or a time without records"
+            more = f"look at its lag of then: if it had records to read all that time, {more}"
         yield Advice("max.poll.interval.ms", more, reason, member.client_id, member.host)
     elif breached:
         reason = f"members stopped polling for max.poll.interval.ms {_times(breached)} lately"
@@ -109,10 +107,11 @@ def _sooner(families: list[Family]) -> str:
     return f"or fewer records a poll{named}, so that each batch is done sooner"
 
 
-def may_be_a_poll(gap: int, member: Member) -> bool:
-    """Whether a gap of so many ms may be a long poll: over a longer one it polled, and committed nothing."""
-    limit = member.rebalance_timeout
-    return limit > 0 and _NEAR * limit <= gap < limit + max(member.cadence, 0)
+def may_be_a_poll(gap: Gap, member: Member) -> bool:
+    """Whether a gap may be a long poll: over a longer one it polled, and committed nothing."""
+    limit, enforces = member.rebalance_timeout, FAMILIES[member.family].enforces_poll
+    most = limit + max(member.cadence, 0) if gap.proven else limit
+    return enforces is not False and limit > 0 and _NEAR * limit <= gap.ms < most
 
 
 def _session(facts: Facts) -> Iterable[Advice]:

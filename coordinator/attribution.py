@@ -38,6 +38,8 @@ _CAP_UNSYNCED = 0.92
 # Who commits on close and went, without any commit, just when its session would have ended, or later.
 _CAP_SILENT = 0.92
 _CAP_STALL = _CAP_HIDDEN = 0.9
+# A death amid a batch of so many usual ones looks like a breach of an interval that nobody knows.
+_HIDDEN_BATCHES = 10
 _MIN_REPORTED = 0.1
 _EXACT_MS = 100
 _CERTAIN = 0.97
@@ -76,7 +78,8 @@ def attribute(seen: Silence) -> list[tuple[Cause, float]]:
     scores = scored(seen)
     shares = shared(scores, is_measured=seen.means, is_told=not seen.ended)
     if seen.hidden:
-        shares = capped(shares, _CAP_HIDDEN, {Cause.POLL_INTERVAL_EXCEEDED})
+        told = seen.silence - seen.session >= min(_HIDDEN_BATCHES * seen.cadence, seen.session)
+        shares = capped(shares, _CAP_HIDDEN if told else CAP_FITTING, {Cause.POLL_INTERVAL_EXCEEDED})
     if not seen.means and _outlasted(seen):
         shares = capped(shares, CAP_FITTING, {Cause.MEMBER_LEFT})
     shares = capped(shares, _cap(seen), _TIMEOUTS)
@@ -263,11 +266,8 @@ def _or_quiet(seen: Silence, likelihood: float, least: int) -> float:
 
 
 def _outlasted(seen: Silence) -> bool:
-    """Whether a whole session has passed since its last commit, so that it may have ended in any of this.
-
-    Where heartbeats alone keep the session no commit tells when it began: there leaving keeps its prior.
-    """
-    return seen.silence >= seen.session and not (seen.session_early or seen.waited)
+    """Whether a whole session has passed since its last commit, so that it may have ended in any of this."""
+    return seen.silence >= seen.session and not seen.waited
 
 
 def _mixed(seen: Silence, likelihood: float, least: int, quiet: float) -> float:

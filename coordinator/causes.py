@@ -78,7 +78,7 @@ CAUSE_WHAT: dict[Cause, str] = {
     Cause.SUBSCRIPTION_CHANGED: "a kept member subscribes to other topics than before",
     Cause.PARTITIONS_CHANGED: "a subscribed topic has another number of partitions than before",
     Cause.TOPIC_DELETED: "a subscribed topic lost all its partitions",
-    Cause.PROTOCOL_CHANGED: "the selected assignor, or a member's protocol version, changed",
+    Cause.PROTOCOL_CHANGED: "the selected assignor changed",
     Cause.LEADER_REJOINED: "same members, topics and partitions: a member asked for a rebalance",
     Cause.COOPERATIVE_FOLLOW_UP: "second phase of a cooperative rebalance: revoked partitions are handed on",
     Cause.STREAMS_PROBING: "Kafka Streams' own scheduled probing or follow-up rebalance",

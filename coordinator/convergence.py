@@ -183,6 +183,8 @@ def _causes(state: GroupState, scene: Scene, change: Change, gone: list[Departur
     if state.migrated > 0 or (not change.kept and not change.left and change.joined):
         new = state.stable_epoch >= 0 or _is_new(state, scene)
         found = list(starts.begun(state, len(state.members), new=new))
+        if state.migrated <= 0:
+            found += starts.reset(state, state.cst, state.bumped_at)
         return tuple(found + [joined(member, sizes, alone=True) for member in change.joined if change.kept])
     found = [cause for departure in gone for cause in departure.causes]
     found += [joined(member, sizes, alone=not gone) for member in change.joined]

@@ -14,8 +14,8 @@ Counted in a sliding window:
 
 Nothing else counts: not that older members are replaced, nor more returns than losses, which are a scale-out.
 An empty generation counts where it lost a young member without a goodbye; with goodbyes alone it ends what
-was noted: a job that runs again and again is none, but for one that three times in a row ends within 30 s,
-and begins again within 15.
+was noted (goodbyes that are sure enough to be told): a job that runs again and again is none, but for one
+that three times in a row ends within 30 s, and begins again within 15.
 
 A group storms at `storm_threshold`; or, by the probe, when seen rebalancing in half of the looks of two
 minutes that its coordinator answered, in three separate runs, but for barriers that ended in a generation
@@ -29,6 +29,9 @@ which says whether most of them expired; with fewer it is none, for it may be st
 begins within the window after it, but no third. New members may come up to a minute before the first old one
 goes. In epoch-based groups departures, when they happen, and returns count, never plain joins. The worst
 offender is the client id in most of what counts, at least a tenth of it, with its newest member, and with its
-host unless it comes from one after the other; generations that failed are nobody's.
+host unless it comes from one after the other; generations that failed are nobody's. Of a storm by sightings
+it is the client of most of those that came new into the lists of its barriers within the window, three times
+at least; it is told again once that is another one. Where the same members rebalance on and on nobody is
+named.
 
 """

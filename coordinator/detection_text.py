@@ -39,9 +39,15 @@ record's `currentStateTimestamp`; the difference is `sync_ms`, exact. The join p
 before (`started_at_min`; or as late as rebalance timeouts and failed generations allow) and its own end; the
 probe narrows that: it began between the last look that did not see it and the first that did, and one that no
 look saw lasted no longer than it is between two of them. So the group was without an assignment for `join_ms`
-+ `sync_ms`, between its bounds. `stopped_ms` is what commits show: eager members stop for the sync at least,
-and for as long as commits tell that the barrier was held; at most since the first of those that stayed, and
-commit when idle or steadily, committed last, and not before the join phase can have begun.
++ `sync_ms`, between its bounds. `stopped_ms` is what commits show of the members that stayed: eager ones
+stop for the sync at least, and for as long as commits tell that the barrier was held; at most since the first
+of those that stayed, and commit when idle or steadily, committed last, and not before the join phase can have
+begun. Partitions of members that went stood still for longer, since these committed last: that is the
+`silence_ms` of each member that left. Members of epoch-based groups do not stop together, so there it is all.
+
+Beside what the following sections say: `member_joined` (0.95) is a member that the record before has not;
+`protocol_changed` (0.9) another assignor; `offsets_reset` (0.7) a commit while the group had no members, told
+with its next start. Where a group's generations failed and its leader is gone, the finding says so.
 The same generation written again is a static member's return (`static_member_replaced`), never a rebalance.
 From the third time within 15 minutes on it is a warning: a process that crashes and comes back, or two with
 one `group.instance.id`, which fence each other. Where its returns cause rebalances (another assignor was
@@ -99,8 +105,9 @@ windows of a close S and P (6 s, 8 s) both get middling confidences. What narrow
   rebalance and the barrier's end, so the first survivor's last commit is an upper bound of when the member
   went (so in 98 % of 900 recorded losses, cooperative or not), and no two survivors rejoined further apart
   than a heartbeat and a poll take. How long these take is in no record: between 0.5 s and a third of the
-  session timeout, a short one likelier than a long one. Where one of them was busy, and so rejoined later
-  than that, the first one still came in time.
+  session timeout, at most the default of 3 s, a short one likelier than a long one. Of clients with a longer
+  heartbeat.interval.ms than that, expiries may be told as `unknown`. Where one of them was busy, and so
+  rejoined later than that, the first one still came in time.
 - Those that stayed may all have been busy: each committed, and then nothing for longer than its commits are
   apart where it polls all the time (1.25 times the shortest cadence of the group, 5 s at most, and 0.5 s;
   twice its own where it commits only what is new). Then the barrier may have begun at any time since the
@@ -164,7 +171,9 @@ nothing, and so many did not that they span its session timeout, it may have bee
 offsets moved meanwhile (their share of unmoved commits does not account for its own) the breach is claimed,
 with 0.9 at most; if theirs did not, or there are none, breach and leave get one half each. Where it commits
 by hand it falls silent at the stall, and the interval is not known: what the session timeout hardly explains
-may be a breach, and neither is claimed; where both limits are close it may be taken for an expired session.
+may be a breach, or a death amid a batch that took long, and neither is claimed until ten of its commits, or
+another session timeout, are overdue; then a breach is (0.9 at most). Where both limits are close it may be
+taken for an expired session.
 
 Kafka Connect's assignments say more than any silence: the config offset moved (`connect_reconfigured`; so it
 is when a worker rejoins within a minute, to catch up), a scheduled delay begins with a worker's loss or ends

@@ -11,6 +11,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from rebalance_monitor.coordinator.commits import commits_when_idle
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.outputs import FindingOut
 from rebalance_monitor.coordinator.removal import CLOSES_AFTER_MS
@@ -36,10 +37,19 @@ _METADATA_848 = b"\0\5"
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """The longest time (ms) between two commits of a member within one generation, and when it ended."""
+    """The longest time (ms) between two commits of a member within one generation, and when it ended.
+
+    `proven`: its member commits when idle, and every record of its shard in between was read; else there may
+    have been nothing to commit, or commits that were cleaned away.
+    """
 
     ms: int
     until: int
+    proven: bool = False
+
+
+Gaps = dict[str, dict[bool, Gap]]
+"""Member id -> the longest that is proven, and the longest that is not."""
 
 
 @dataclass(slots=True)
@@ -51,9 +61,11 @@ class Dossier:
     findings: deque[Finding] = field(default_factory=lambda: deque(maxlen=MAX_TOLD))
     subscriptions: dict[str, tuple[str, ...]] = field(default_factory=dict)
     assignors: dict[str, str] = field(default_factory=dict)
-    gaps: dict[str, Gap] = field(default_factory=dict)
+    gaps: Gaps = field(default_factory=dict)
     size: int = 0
     newest: int = -1
+    last_offset: int = -1
+    hole: int = -1
 
     @property
     def state(self) -> GroupState | None:
@@ -63,6 +75,9 @@ class Dossier:
     def on_rows(self, read: Iterable[Row]) -> None:
         """Take rows of the group's shard in offset order; those of other groups are passed over."""
         for row in read:
+            if row.first_offset > self.last_offset + 1:
+                self.hole = row.record_ts
+            self.last_offset = row.last_offset
             self.newest = max(self.newest, row.record_ts)
             if row.group == self.group:
                 self._on_row(row)
@@ -86,9 +101,12 @@ class Dossier:
         for member in state.members:
             last, commits = before.get(member.member_id, (-1, 0))
             gap = member.last_commit - last
-            longest = self.gaps.get(member.member_id)
-            if commits and gap > 0 and last > state.cst and (longest is None or gap > longest.ms):
-                self.gaps[member.member_id] = Gap(gap, member.last_commit)
+            if not commits or gap <= 0 or last <= state.cst:
+                continue
+            proven = self.hole <= last and commits_when_idle(state, member)
+            longest = self.gaps.setdefault(member.member_id, {})
+            if proven not in longest or gap > longest[proven].ms:
+                longest[proven] = Gap(gap, member.last_commit, proven)
 
     def _keep(self, key: bytes, value: bytes | None) -> None:
         found = decode_record(key, value)

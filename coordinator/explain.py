@@ -95,7 +95,7 @@ def _group(state: GroupState, place: Place) -> Json:
 
 
 def _member(dossier: Dossier, topics: list[str], member: Member) -> Json:
-    gap = dossier.gaps.get(member.member_id)
+    gaps = dossier.gaps.get(member.member_id, {}).values()
     return {
         "member_id": member.member_id,
         "instance_id": member.instance_id,
@@ -109,7 +109,7 @@ def _member(dossier: Dossier, topics: list[str], member: Member) -> Json:
         "partitions": len(member.offsets),
         "assigned": {topics[place]: sorted(given) for place, *given in member.assigned},
         "commit_every_ms": None if member.cadence < 0 else member.cadence,
-        "longest_commit_gap_ms": None if gap is None else gap.ms,
+        "longest_commit_gap_ms": max((gap.ms for gap in gaps), default=None),
         "last_commit": None if member.last_commit < 0 else member.last_commit,
         "epoch": None if member.epoch == -1 else member.epoch,
         "server_assignor": dossier.assignors.get(member.member_id) or None,

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator import beside
 from rebalance_monitor.coordinator.causes import Cause
+from rebalance_monitor.coordinator.censored import CAP_FITTING
 from rebalance_monitor.coordinator.commits import STEADY_COMMITS, commits_when_idle, is_steady
 from rebalance_monitor.coordinator.findings import MAX_KEPT, CauseEntry, MemberEntry
 from rebalance_monitor.coordinator.kinds import Kind, Severity
 from rebalance_monitor.coordinator.measured import sent_along
 from rebalance_monitor.coordinator.membership import COOPERATIVE
-from rebalance_monitor.coordinator.ranking import MAJORITY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,9 +32,9 @@ _ENDED_BY = {
 
 
 def ended_by(causes: tuple[CauseEntry, ...]) -> str:
-    """How the last member went: leave, session or unknown."""
+    """How the last member went: leave, session or, where it may as well be another cause, unknown."""
     top = causes[0] if causes else None
-    return _ENDED_BY.get(top.cause, "unknown") if top and top.confidence >= MAJORITY else "unknown"
+    return _ENDED_BY.get(top.cause, "unknown") if top and top.confidence > CAP_FITTING else "unknown"
 
 
 def refilled(state: GroupState, scene: Scene, at: int) -> list[Finding]:
@@ -136,18 +136,21 @@ def failed(
         evidence="derived",
         severity=Severity.WARNING if repeated else Severity.INFO,
         previous_generation=before.generation,
-        causes=_why_failed(before, count),
+        previous_leader=before.leader or None,
+        causes=_why_failed(before, state, count),
         details={"failed": count, "at_start": int(at_start)},
     )
 
 
-def _why_failed(before: GroupState, count: int) -> tuple[CauseEntry, ...]:
-    """Only one reason leaves a trace: an assignment that is too large to be stored."""
+def _why_failed(before: GroupState, state: GroupState, count: int) -> tuple[CauseEntry, ...]:
+    """Only one reason leaves a trace of its own: an assignment that is too large to be stored."""
     if before.large_id:
         why = "the group's record nears the topic's max.message.bytes: beyond, no assignment can be stored"
         return (CauseEntry(Cause.ASSIGNMENT_NOT_STORED, 0.7, why),)
     first = max(before.generation, 0) + 1
     why = f"{count} generations from {first} on are not on the topic, which does not say why they failed"
+    if before.leader and before.leader not in {member.member_id for member in state.members}:
+        why += "; the leader of before went meanwhile, perhaps before it gave its assignment"
     return (CauseEntry(Cause.UNKNOWN, 1.0, why),)
 
 

@@ -88,15 +88,16 @@ def forget(storm: StormState) -> None:
         storm.restarting = -1
 
 
-def was_job(state: GroupState, at: int, causes: tuple[CauseEntry, ...]) -> bool:
+def was_job(state: GroupState, at: int, causes: tuple[CauseEntry, ...], sure: float) -> bool:
     """Whether a group that is empty at `at` (ms) has done its work, or was stopped by somebody.
 
-    All have said goodbye, and it is no loop of an application that ends as soon as it has begun.
+    All have said goodbye, as far as causes of a confidence of `sure` say, and it is no loop of an application
+    that ends as soon as it has begun.
     """
     storm = state.storm
     rested, storm.stopped_at = state.started_at - storm.stopped_at, at
     storm.loops = storm.loops + 1 if at - state.started_at < START_MS and 0 <= rested < _REST_MS else 0
-    said = {entry.cause for entry in causes if entry.confidence >= MAJORITY}
+    said = {entry.cause for entry in causes if entry.confidence >= sure}
     return said == {Cause.MEMBER_LEFT} and storm.loops < _LOOPS
 
 

@@ -44,7 +44,7 @@ RULES: tuple[Rule, ...] = (
         "read (probe, epochs), suspected (commits)",
         "one unbroken barrier past `stuck_after_ms`; a join phase that ended and began again breaks it",
         "who has not rejoined is suspected by commits only: who fell silent before though it commits when "
-        "idle, or commits on; epoch-based groups' records name them",
+        "idle, or commits on; epoch-based groups' records name them; by commits alone it is a warning",
     ),
     Rule(
         Kind.SESSION_TIMEOUT,
@@ -132,8 +132,8 @@ RULES: tuple[Rule, ...] = (
         Kind.ASSIGNMENT_SKEWED,
         "derived",
         "one of Kafka's assignors, reimplemented, would spread the same partitions better",
-        "silent while partitions are withheld, for unknown protocols and very large groups; racks of "
-        "replicas are not on the topic",
+        "silent while partitions are withheld, for unknown protocols, very large groups and KIP-848 groups "
+        "whose members subscribe to different topics; racks of replicas are not on the topic",
     ),
     Rule(
         Kind.GROUP_TOO_LARGE,

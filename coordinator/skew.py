@@ -57,7 +57,9 @@ def judge(
         return close(state, scene)
     counts = _counts(before, state, asked)
     loads = [_load(member) for member in state.members]
-    if sum(loads) < sum(counts.values()) or (not before.members and state.protocol in COOPERATIVE):
+    # Of what was before nobody knows: partitions may be withheld until the second phase.
+    withheld = before.offset < 0 and state.generation > 1 and state.protocol in COOPERATIVE
+    if withheld or sum(loads) < sum(counts.values()):
         return []
     if all(topics == asked[0] for topics in asked):
         return _turn(state, scene, _even(loads))

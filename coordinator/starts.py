@@ -33,10 +33,12 @@ def started(state: GroupState, now: GroupState, *, new: bool) -> tuple[CauseEntr
         return begun(state, len(now.members), new=new or now.generation <= 1)
     why = f"empty for {seconds(cst - state.cst)}" if state.generation else "the group had no members before"
     why = f"{why}; {len(now.members)} now"
-    found = [CauseEntry(Cause.FIRST_START, 1.0, why)]
-    if state.reset_at > state.ts:
-        why = (
-            f"offsets were committed while it had no members, {seconds(max(0, cst - state.reset_at))} before"
-        )
-        found.append(CauseEntry(Cause.OFFSETS_RESET, 0.7, why))
-    return tuple(found)
+    return CauseEntry(Cause.FIRST_START, 1.0, why), *reset(state, state.ts, cst)
+
+
+def reset(state: GroupState, since: int, until: int) -> tuple[CauseEntry, ...]:
+    """Say that offsets were committed while the group had no members, `since` then and `until` now (ms)."""
+    if state.reset_at <= since:
+        return ()
+    why = f"offsets were committed while it had no members, {seconds(max(0, until - state.reset_at))} before"
+    return (CauseEntry(Cause.OFFSETS_RESET, 0.7, why),)

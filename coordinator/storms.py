@@ -55,7 +55,7 @@ def note_generation(
         return found + (restarts.told(state, scene, at) if len(left) < len(change.left) else [])
     # Who returns within a convergence comes after its loss, which is when that began.
     when = at if state.group_type == "classic" else max(state.bumped_at, 0)
-    if not state.members and restarts.was_job(state, at, causes):
+    if not state.members and restarts.was_job(state, at, causes, scene.settings.attribution_confidence):
         restarts.end_run(state.storm)
         return found
     _append(state, when, code, len(left) + back, offender)
@@ -72,7 +72,7 @@ def note_departure(
     if not _goes_for_good(state, member) or _is_starting(state, member, scene.ts):
         return []
     found = _begin(state, scene, scene.ts)
-    if not state.members and restarts.was_job(state, scene.ts, causes):
+    if not state.members and restarts.was_job(state, scene.ts, causes, scene.settings.attribution_confidence):
         restarts.end_run(state.storm)
         return found
     faulty = expiries.is_fault(state.storm, (member,), causes, scene.ts)

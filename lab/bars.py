@@ -42,9 +42,7 @@ Place = tuple[str, str, str]
 
 _FEW = frozenset({"streams", "streams-1071", "java-share", "connect", "connect-sinks", "raw"})
 # These write nothing when they work: what is known of members without traffic is known of theirs.
-SILENT = frozenset({"java-share", "connect", "connect-sinks"})
-# The same library with another assignor.
-_SAME = {"confluent-cooperative": "confluent"}
+SILENT = frozenset({"java-share", "connect"})
 
 
 class Verdict(StrEnum):
@@ -82,7 +80,7 @@ class Row:
 def _library(family: str) -> str:
     """Give what a cell is called: Java's assignors are one, what few scenarios play is put together."""
     name = plain(family)
-    own = "java" if name in JAVA else _SAME.get(name, name)
+    own = "java" if name in JAVA else name
     return REST if family in _FEW else own + family.removeprefix(name)
 
 

@@ -52,19 +52,35 @@ def test_a_long_gap_between_commits_comes_with_both_remedies() -> None:
     assert "14.0 s" in told["advice"]
     assert "fewer records a poll" in told["advice"]
     assert "7.0 s between two commits" in told["reason"]
+    # It was not seen to commit when idle: there may have been nothing to commit.
+    assert told["advice"].startswith("look at its lag of then: if it had records to read")
+    assert told["reason"].endswith("that may be one batch, or a time without records")
+
+
+def _gap_of(gap: int, *, idle: bool, hole: int = 0) -> list[Told]:
+    """Advice for a member with one gap (ms) between commits; `hole`: records of the shard gone within it."""
+    topic, member = Topic(), usual(0, rebalance=10_000)
+    topic.generation(0, 1, [member])
+    topic.commits(1_000, 4_000, member, moving=0 if idle else 1)
+    topic.offset += hole
+    topic.commit(4_000 + gap, {0: 500})
+    return about(advised(topic), "max.poll.interval.ms")
 
 
 def test_a_gap_over_which_a_member_stayed_although_it_is_longer_than_the_interval_is_a_lull() -> None:
-    for gap, near in ((4_999, False), (5_000, True), (10_500, True), (11_000, False), (60_000, False)):
-        topic, member = Topic(), usual(0, rebalance=10_000)
-        topic.generation(0, 1, [member])
-        topic.commits(1_000, 3_000, member, moving=1)
-        topic.commit(3_000 + gap, {0: 500})
-        # The cadence that it has by then counts the gap as well.
-        cadence = 1_000 + (gap - 1_000) // 8
-        assert bool(about(advised(topic), "max.poll.interval.ms")) is (
-            near or 10_000 <= gap < 10_000 + cadence
-        )
+    for gap, near in ((4_999, False), (5_000, True), (9_999, True), (60_000, False)):
+        assert bool(_gap_of(gap, idle=True)) is near
+        assert bool(_gap_of(gap, idle=False)) is near
+    # Who commits when idle does so once more after a poll, up to a cadence later.
+    assert _gap_of(10_500, idle=True)
+    assert not _gap_of(10_500, idle=False)
+
+
+def test_only_a_gap_of_one_that_commits_when_idle_and_of_which_all_was_read_is_said_to_be_a_batch() -> None:
+    (sure,) = _gap_of(7_000, idle=True)
+    assert sure["advice"].startswith("raise it to at least 14.0 s")
+    for unsure in (_gap_of(7_000, idle=True, hole=3), _gap_of(7_000, idle=False)):
+        assert unsure[0]["advice"].startswith("look at its lag of then")
 
 
 def test_a_gap_across_a_rebalance_is_no_gap() -> None:

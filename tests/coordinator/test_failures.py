@@ -146,3 +146,13 @@ def test_the_total_of_a_storm_counts_the_generations_that_failed_too() -> None:
     storm = of(findings(topic, until=400_000), Kind.STORM)
     assert storm[-1].phase == "resolved"
     assert storm[-1].details["total"] == 60
+
+
+def test_a_generation_that_failed_says_that_the_leader_of_before_is_gone() -> None:
+    for after, gone in (([A, B], False), ([B], True)):
+        topic = Topic()
+        topic.generation(0, 1, [A, B])
+        topic.generation(60_000, 3, after)
+        (failed,) = of(findings(topic), Kind.REBALANCE_FAILED)
+        assert failed.previous_leader == A.member_id
+        assert ("the leader of before went meanwhile" in failed.causes[0].why) is gone

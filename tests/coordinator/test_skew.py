@@ -186,3 +186,21 @@ def test_a_topic_that_was_made_anew_with_fewer_partitions_is_judged_by_these() -
     generation(topic, 60_000, 2, {"a": {"s": (0, 1, 2)}, "b": {"s": (3,)}}, a=("s",), b=("s",))
     (found,) = skewed(topic)
     assert (found.details["most"], found.details["least"], found.details["best_most"]) == (3, 1, 2)
+
+
+def test_idle_members_of_a_cooperative_group_are_named_from_a_first_generation_that_withholds_nothing() -> (
+    None
+):
+    for emptied in (False, True):
+        topic = Topic()
+        if emptied:
+            topic.generation(0, 6, [])
+        generation(
+            topic,
+            9_000,
+            7 if emptied else 1,
+            {"a": {"s": (0,)}, "b": {"t": (0,)}, "c": {}},
+            "cooperative-sticky",
+        )
+        (found,) = skewed(topic)
+        assert [member.member_id for member in found.members] == ["c"]

@@ -108,7 +108,7 @@ def test_looks_tell_an_expiry_from_a_breach_however_long_the_others_took_to_rejo
 
 @given(
     expired=st.booleans(),
-    stalled=st.integers(S + CADENCE + 1_000, 3 * S),
+    stalled=st.integers(S + CADENCE + 1_000, 4 * S),
     after=st.integers(0, CADENCE),
     joining=st.integers(0, 3_500),
 )
@@ -116,10 +116,14 @@ def test_looks_tell_a_breach_of_a_client_whose_poll_interval_no_record_holds(
     *, expired: bool, stalled: int, after: int, joining: int
 ) -> None:
     # aiokafka sends its session timeout for both, and commits by hand only what it processed.
-    one = seen((S + after if expired else stalled) + joining, rebalance=S, hidden=True, closes=False)
+    one = seen(
+        (S + after if expired else stalled) + joining, rebalance=S, hidden=True, closes=False, poll=False
+    )
     found = looked(told(one), joining, joining + 300)
     wanted = Cause.SESSION_TIMEOUT if expired else Cause.POLL_INTERVAL_EXCEEDED
-    assert (found[0].causes[0].cause, found[0].causes[0].confidence >= 0.6) == (wanted, True)
+    # One that was killed amid a batch that took long is as silent as one that stalled.
+    sure = expired or stalled - S >= min(10 * CADENCE, S)
+    assert (found[0].causes[0].cause, found[0].causes[0].confidence >= 0.6) == (wanted, sure)
 
 
 def test_what_stood_beside_is_told_otherwise_under_its_own_id_or_no_more() -> None:

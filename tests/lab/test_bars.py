@@ -139,8 +139,9 @@ def test_what_few_scenarios_play_is_one_cell_at_the_end() -> None:
     tallies = {(SESSION, family): Tally(20, 20, 20, 20) for family in families}
     (bar,) = (bar for bar in BARS if bar.what == OTHERS)
     assert {name: one.facts for name, one in cells(bar, tallies).items()} == {
-        "confluent": 40,
+        "confluent": 20,
         "confluent-848": 20,
+        "confluent-cooperative": 20,
         "all others": 40,
     }
 
