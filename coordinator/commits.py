@@ -37,8 +37,7 @@ _TOLD_NOTHING = -1
 # One in so many commits moves nothing where a client commits when idle; so many of those tell by themselves.
 _ONE_IN = 10
 _SMOOTHING = 4
-_MAX_IDLE_FAMILIES = 8
-_MAX_PLANS = 64
+_MAX_IDLE_FAMILIES, _MAX_PLANS = 8, 64
 _MAX_KNOWN, _KNOWN_WIDTH, _KNOWN_BYTES = 16_384, 64, 1_024
 # A shorter silence of a whole group is within every deadline.
 _SILENCE_MS = 5_000
@@ -161,7 +160,8 @@ def fold(state: GroupState, at: int, partitions: bytes, offsets: bytes, owned: O
 
     `partitions` and `offsets` are T and O of the row contract.
     """
-    if at - state.last_commit > _SILENCE_MS and state.last_commit >= 0:
+    gap = at - state.last_commit
+    if gap > _SILENCE_MS and gap > state.members[0].session_timeout and state.last_commit >= 0:
         _resumed(state, at)
     state.last_commit = max(state.last_commit, at)
     form, shares = owned.plan(partitions)
@@ -263,8 +263,8 @@ def _begin(state: GroupState, member: Member, at: int) -> None:
             member.stalled_at = at
         if gap > member.session_timeout and _told_nothing(state, member):
             member.idle = _TOLD_NOTHING
-        slow = max(gap, cadence) > member.session_timeout // 2
-        if slow or member.fresh or member.commits + 1 == STEADY_COMMITS:
+        half = member.session_timeout // 2
+        if gap > half or cadence > half or member.fresh or member.commits + 1 == STEADY_COMMITS:
             # Its traffic may have become steady, or be so again after a lull.
             state.wake = 0
         if cadence < 0:

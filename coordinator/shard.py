@@ -157,7 +157,9 @@ class ShardCoordinator:
     def _on_commits(self, row: Row, *, history: bool) -> list[Output]:
         """Fold one run; without members it is a simple consumer, which costs nothing, or a reset."""
         self.state.commits += row.count
-        group = self.state.groups.get(row.group)
+        groups = self.state.groups
+        # Without a call for those that were touched before.
+        group = groups.live.get(row.group) or groups.get(row.group)
         if group is None:
             if history:
                 vacancy.note_orphan(self.state, row.group, row.commit_ts)
