@@ -174,10 +174,10 @@ class Live:
 
     def _still_storms(self, found: Finding, group: Watched | None) -> bool:
         """Whether the looks see a storm where `found` is the end of one."""
-        answered, settings = self._looked(found).answered, self._settings.for_group(found.group or "")
-        if group is None or not answered or found.kind is not Kind.STORM or found.phase != "resolved":
+        if group is None or found.kind is not Kind.STORM or found.phase != "resolved":
             return False
-        return group.storms(answered, max(found.at, answered[-1]), settings)
+        answered, settings = self._looked(found).answered, self._settings.for_group(found.group or "")
+        return bool(answered) and group.storms(answered, max(found.at, answered[-1]), settings)
 
     def _looked(self, found: Finding) -> LookBack:
         name, leader = found.group or "", self._moves.leader(found.shard)

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 POLL_S = 0.2
+# A report is a tree that the JVM writes, and that is read, anew each time that it is asked for.
+PROGRESS_S = 1.0
 LAST_BATCH_S = 60.0
 # Spark repeats its plan and the whole stack in an error: this much of it is said.
 ERROR = 2_000
@@ -134,10 +136,12 @@ def watch(
     `on_progress` gets each progress report that is new, `on_turn` is called a few times a second; what they
     raise stops the query and goes on.
     """
-    seen, clock = -1, WallClock()
+    seen, asked, clock = -1, -PROGRESS_S, WallClock()
     try:
         while query.isActive:
-            progress = last_progress(query)
+            is_due = time.monotonic() - asked >= PROGRESS_S
+            asked = time.monotonic() if is_due else asked
+            progress = last_progress(query) if is_due else {"batchId": -1}
             is_new = progress["batchId"] > seen
             seen = max(seen, progress["batchId"])
             if (is_new and on_progress(progress)) or on_turn() or clock.was_set_back():
