@@ -21,7 +21,7 @@ from dataclasses import replace
 from rebalance_monitor.coordinator import busy, overdue, transactional
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.censored import CAP_FITTING, CLOSES, censored
-from rebalance_monitor.coordinator.measured import Silence, Stall
+from rebalance_monitor.coordinator.measured import MAX_HEARTBEAT_MS, Silence, Stall
 from rebalance_monitor.coordinator.shares import capped, shared
 from rebalance_monitor.coordinator.windows import (
     CLOSE_MS,
@@ -78,7 +78,9 @@ def attribute(seen: Silence) -> list[tuple[Cause, float]]:
     scores = scored(seen)
     shares = shared(scores, is_measured=seen.means, is_told=not seen.ended)
     if seen.hidden:
-        told = seen.silence - seen.session >= min(_HIDDEN_BATCHES * seen.cadence, seen.session)
+        beats = MAX_HEARTBEAT_MS if seen.wait >= 0 else 2 * MAX_HEARTBEAT_MS
+        overdue = min(max(_HIDDEN_BATCHES * seen.cadence, beats), seen.session)
+        told = seen.silence - seen.session >= overdue
         shares = capped(shares, _CAP_HIDDEN if told else CAP_FITTING, {Cause.POLL_INTERVAL_EXCEEDED})
     if not seen.means and _outlasted(seen):
         shares = capped(shares, CAP_FITTING, {Cause.MEMBER_LEFT})

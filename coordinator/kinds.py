@@ -177,7 +177,7 @@ KINDS: dict[Kind, KindSpec] = {
             "worst_host": "its host; none where it came from one after the other",
             "worst_member": "newest member id of that client",
             "worst_instance": "its instance id, if it is static",
-            "worst_share": "its share of the generations in the window (sightings: of who came), 0..1",
+            "worst_share": "its share of the generations in the window (by sightings: of the barriers), 0..1",
             "total": "generations since the storm opened",
             "rule": "generations or sightings",
         },

@@ -176,13 +176,16 @@ class Live:
         """Whether the looks see a storm where `found` is the end of one."""
         if group is None or found.kind is not Kind.STORM or found.phase != "resolved":
             return False
-        answered, settings = self._looked(found).answered, self._settings.for_group(found.group or "")
+        answered, settings = self._seen_of(found).answered, self._settings.for_group(found.group or "")
         return bool(answered) and group.storms(answered, max(found.at, answered[-1]), settings)
 
     def _looked(self, found: Finding) -> LookBack:
+        leader = self._moves.leader(found.shard)
+        off = (_NOBODY if leader is None else leader) in self._off
+        return LookBack() if off else self._seen_of(found)
+
+    def _seen_of(self, found: Finding) -> LookBack:
         name, leader = found.group or "", self._moves.leader(found.shard)
-        if (_NOBODY if leader is None else leader) in self._off:
-            return LookBack()
         group, lists = self._groups.get(name), self._visibility.sees(name)
         return looked_back(group, self._looks, self._unanswered, leader, lists=lists)
 

@@ -20,8 +20,9 @@ class LookBack:
 
     `sightings` saw it rebalance, `answered` are those that its coordinator answered, `led` those that saw who
     coordinates. `lists` listed its members, `listed`: member id -> the last that listed it, `forgotten`: the
-    last that listed one who is not remembered. `away` are those that its coordinator, known by then, left
-    unanswered. `end` gives when the look that began then had its last answer.
+    last that listed one who is not remembered. `heard` are those that its coordinator answered, though they
+    may not list the group, `away` those that it, known by then, left unanswered. `end` gives when the look
+    that began then had its last answer.
     """
 
     sightings: Sequence[int] = ()
@@ -30,6 +31,7 @@ class LookBack:
     lists: Sequence[int] = ()
     listed: Mapping[str, int] = field(default_factory=dict)
     forgotten: int = -1
+    heard: Sequence[int] = ()
     away: Sequence[int] = ()
     end: Callable[[int], int] = int
 
@@ -42,14 +44,15 @@ def looked_back(
     `lists`: whether the brokers list it to us; of a group that they hide, not seeing it says nothing.
     """
     times = around(group, looks)
-    answered = unanswered.by(leader, times) if lists or group else ()
+    heard = unanswered.by(leader, times)
     return LookBack(
         sightings=group.sightings if group else (),
-        answered=answered,
+        answered=heard if lists or group else (),
         led=unanswered.led(looks),
         lists=group.lists if group else (),
         listed=group.listed if group else {},
         forgotten=group.forgotten if group else -1,
+        heard=heard,
         away=unanswered.away(leader, times),
         end=unanswered.end,
     )

@@ -105,7 +105,8 @@ class Unanswered:
         """Return those of the looks at `times` that saw who coordinates, but got no answer of `leader`."""
         if leader is None:
             return []
-        return [at for at in times if leader not in (self._answered.get(at) or [leader])]
+        told = ((at, self._answered.get(at, [leader])) for at in times)
+        return [at for at, brokers in told if brokers is not None and leader not in brokers]
 
     def led(self, times: Sequence[int]) -> Sequence[int]:
         """Return those of the looks at `times` that saw who coordinates."""

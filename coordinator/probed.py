@@ -52,15 +52,15 @@ class Probed:
         found = self._find(Kind.STORM, name, group, at, phase, group.storm, "PreparingRebalance")
         group.storm = found.incident or ""
         window = self.settings.for_group(name).storm_sightings_window_ms
+        if phase == "opened":
+            group.storm_at, group.worst, group.updates = group.opened, "", 0
         details: Details = {
             "count": after(group.counted, at - window),
             "window_ms": window,
             "rule": "sightings",
-            **self._worst(name, group, at),
+            **self._worst(group, at - window),
         }
-        group.worst = str(details.get("worst_client", group.worst))
-        if phase == "opened":
-            group.storm_at, group.updates = group.opened, 0
+        group.worst, group.worst_at = str(details.get("worst_client", group.worst)), at
         return replace(found, details=details, opened_at=group.storm_at)
 
     def storming(
@@ -69,18 +69,21 @@ class Probed:
         """Open by rule two: seen in many looks that no calm generation explains, in several separate runs.
 
         `looks`: those that its coordinator answered; `recorded`: records tell a storm. One that is open is
-        told again where somebody else is behind it than was told.
+        told again, once a window at most, where somebody else is clearly behind it than was told.
         """
-        if group.storm:
-            if self._worst(name, group, at).get("worst_client", group.worst) == group.worst:
-                return []
-            group.updates += 1
-            return [self.storm(name, group, at, "updated")]
-        storms = not recorded and group.storms(looks, at, self.settings.for_group(name))
-        return [self.storm(name, group, at, "opened")] if storms else []
+        settings = self.settings.for_group(name)
+        since = at - settings.storm_sightings_window_ms
+        if not group.storm:
+            storms = not recorded and group.storms(looks, at, settings)
+            return [self.storm(name, group, at, "opened")] if storms else []
+        other = self._worst(group, since).get("worst_client", group.worst) != group.worst
+        if group.worst_at > since or not other:
+            return []
+        group.updates += 1
+        return [self.storm(name, group, at, "updated")]
 
-    def _worst(self, name: str, group: Watched, at: int) -> Details:
-        return worst(group.newcomers, at - self.settings.for_group(name).storm_sightings_window_ms)
+    def _worst(self, group: Watched, since: int) -> Details:
+        return worst(group.newcomers, since, after(group.runs, since), group.worst)
 
     def give_up(self, groups: dict[str, Watched], at: int) -> list[Finding]:
         """End all that is open of these groups, and forget them: nobody looks any more."""

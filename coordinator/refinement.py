@@ -174,15 +174,28 @@ def _moved(finding: Finding, moved_at: int, looks: LookBack) -> Finding:
     # A look tells of a move some time after it: the record may come between.
     if moved_at >= 0 and -LOOKED_MS <= finding.at - moved_at <= AFTER_MOVE_MS:
         return _by_coordinator(finding, 0.85, moved_at, "their coordinator moved")
-    since = finding.at - AFTER_MOVE_MS
-    away = [at for at in looks.away if since <= at <= finding.at]
-    if len(away) >= _AWAY_LOOKS and any(at < away[0] for at in looks.answered):
+    away = _away(finding, looks)
+    if len(away) >= _AWAY_LOOKS:
         # Not every restart steps the leader epoch: under ZooKeeper none does.
         return _by_coordinator(
             finding, 0.7, away[-1], f"their coordinator had left {len(away)} looks unanswered"
         )
     looked = any(abs(finding.at - at) <= LOOKED_MS for at in looks.led)
     return _unmoved(finding) if looked else finding
+
+
+def _away(finding: Finding, looks: LookBack) -> list[int]:
+    """Return the last looks on end that its coordinator left unanswered before, as one does that restarts.
+
+    It had answered, and no look saw the barrier begin before them.
+    """
+    before = [at for at in looks.away if finding.at - AFTER_MOVE_MS <= at <= finding.at]
+    if not before:
+        return []
+    since = max((at for at in looks.heard if at < before[-1]), default=-1)
+    began = finding.at if finding.started_at_max is None else finding.started_at_max
+    away = [at for at in before if at > since]
+    return away if since >= 0 and began >= away[0] else []
 
 
 def _by_coordinator(finding: Finding, confidence: float, since: int, what: str) -> Finding:

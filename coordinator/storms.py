@@ -55,7 +55,8 @@ def note_generation(
         return found + (restarts.told(state, scene, at) if len(left) < len(change.left) else [])
     # Who returns within a convergence comes after its loss, which is when that began.
     when = at if state.group_type == "classic" else max(state.bumped_at, 0)
-    if not state.members and restarts.was_job(state, at, causes, scene.settings.attribution_confidence):
+    always_on = scene.settings.is_always_on(scene.group)
+    if not state.members and restarts.was_job(state, at, causes, always_on=always_on):
         restarts.end_run(state.storm)
         return found
     _append(state, when, code, len(left) + back, offender)
@@ -72,7 +73,8 @@ def note_departure(
     if not _goes_for_good(state, member) or _is_starting(state, member, scene.ts):
         return []
     found = _begin(state, scene, scene.ts)
-    if not state.members and restarts.was_job(state, scene.ts, causes, scene.settings.attribution_confidence):
+    always_on = scene.settings.is_always_on(scene.group)
+    if not state.members and restarts.was_job(state, scene.ts, causes, always_on=always_on):
         restarts.end_run(state.storm)
         return found
     faulty = expiries.is_fault(state.storm, (member,), causes, scene.ts)

@@ -31,7 +31,7 @@ class Watched(msgspec.Struct):
     `storm_at` when what they tell began. `listed`: member id -> the last look that listed it; `lists`: the
     looks that listed any; `forgotten`: the last that listed one who is not remembered. `unseen`: the look
     before it was first seen. `newcomers`: see `newcomers.py`; `worst`: whom an open storm was told to be by,
-    `updates`: how often it was told again.
+    at `worst_at`; `updates`: how often it was told again.
     """
 
     opened: int
@@ -56,6 +56,7 @@ class Watched(msgspec.Struct):
     unseen: int = -1
     newcomers: list[Newcomer] = msgspec.field(default_factory=list)
     worst: str = ""
+    worst_at: int = -1
     updates: int = 0
 
     def is_another(self, at: int, fresh_ms: int) -> bool:
@@ -73,9 +74,11 @@ class Watched(msgspec.Struct):
         now = looks[-1]
         if self.opened == now:
             self.unseen = looks[-2] if len(looks) > 1 else -1
-        if self.lists and self.lists[-1] > now - _LISTED_MS and len(members) <= _MAX_LISTED:
+        there = {member[0]: now for member in members}
+        if self.lists and max(now - _LISTED_MS, self.forgotten) < self.lists[-1]:
             self.newcomers = noted(self.newcomers, members, self.listed, now, looks[0] - 1)
-        known = self.listed | dict.fromkeys((member[0] for member in members), now)
+        # Those that are there are the last to be forgotten.
+        known = {name: at for name, at in self.listed.items() if name not in there} | there
         fresh = [name for name, at in known.items() if at > min(now - _LISTED_MS, self.since - 1)]
         self.listed = {name: known.pop(name) for name in fresh[-_MAX_LISTED:]}
         self.forgotten = max([self.forgotten, *known.values()])
@@ -149,6 +152,7 @@ class Watched(msgspec.Struct):
         self.listed, self.forgotten, self.unseen, self.newcomers = {}, at, -1, []
         self.opened, self.since = min(self.opened, at), min(self.since, at)
         self.stuck_since, self.storm_at = min(self.stuck_since, at), min(self.storm_at, at)
+        self.worst_at = min(self.worst_at, at)
 
 
 def around(group: Watched | None, looks: Sequence[int]) -> Sequence[int]:
@@ -172,5 +176,5 @@ def watched(before: Watched | None, at: int, group: SeenGroup, generation: int |
         fresh.sightings, fresh.counted, fresh.runs = before.sightings, before.counted, before.runs
         fresh.storm, fresh.storm_at, fresh.listed = before.storm, before.storm_at, dict(before.listed)
         fresh.lists, fresh.forgotten, fresh.newcomers = before.lists, before.forgotten, before.newcomers
-        fresh.worst, fresh.updates = before.worst, before.updates
+        fresh.worst, fresh.worst_at, fresh.updates = before.worst, before.worst_at, before.updates
     return fresh

@@ -255,8 +255,11 @@ def test_a_poll_interval_that_no_record_holds_takes_what_the_session_hardly_expl
     client = {"session": 7_800, "rebalance": 7_800, "cadence": 97, "poll": False, "quiet": 0.05}
     fits = dict(attribute(silence(8_400, elapsed=31_000, hidden=True, **client)))
     assert fits[Cause.SESSION_TIMEOUT] >= 0.9
-    late = dict(attribute(silence(10_760, elapsed=31_000, hidden=True, **client)))
-    assert 0.6 <= late[Cause.POLL_INTERVAL_EXCEEDED] <= 0.9
+    # Killed amid a batch that took some seconds it is as silent, until its survivors have rejoined.
+    for late, told in ((10_760, False), (13_700, False), (13_800, True)):
+        found = dict(attribute(silence(late, elapsed=31_000, hidden=True, **client)))
+        assert (found[Cause.POLL_INTERVAL_EXCEEDED] >= 0.6) is told
+        assert found[Cause.POLL_INTERVAL_EXCEEDED] <= 0.9
 
 
 # In epoch-based groups heartbeats keep the session: it ends up to one of them sooner after the last commit.

@@ -86,3 +86,23 @@ def test_a_check_that_joins_for_two_seconds_every_twenty_is_a_job() -> None:
         topic.commit(run * 20_000 + 1_990, {0: 5})
         topic.generation(run * 20_000 + 2_000, 2 * run + 2, [])
     assert not of(findings(topic), Kind.STORM)
+
+
+@pytest.mark.parametrize(
+    ("session", "work", "idle"), [(10_000, 20_000, 25_000), (30_000, 15_000, 35_000), (45_000, 5_000, 50_000)]
+)
+def test_a_job_that_waits_for_more_work_for_longer_than_its_session_is_no_storm_either(
+    session: int, work: int, idle: int
+) -> None:
+    """Its end may as well have been an expiry, which is a guess; it is no fault that somebody was told of."""
+    topic = Topic()
+    for run in range(12):
+        at = run * 60_000
+        one = Client(f"rdkafka-{run}", (0,), "rdkafka", session=session, rebalance=300_000)
+        topic.generation(at, 2 * run + 1, [one])
+        for number, commit in enumerate(range(at + 1_000, at + work, 1_000)):
+            topic.commit(commit, {0: 1_000 * run + number})
+        topic.generation(at + work + idle, 2 * run + 2, [])
+    found = findings(topic, until=400_000)
+    assert len(of(found, Kind.GROUP_EMPTY)) == 12
+    assert not of(found, Kind.STORM)

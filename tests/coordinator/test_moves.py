@@ -63,3 +63,33 @@ def test_a_coordinator_that_was_away_has_reloaded_though_no_leader_epoch_steps()
     assert told.causes[0].why == "same members 3.0 s after their coordinator had left 11 looks unanswered"
     (later,) = live.refine([rebalance(91_000)])
     assert later.causes[0].cause is Cause.LEADER_REJOINED
+
+
+def test_looks_that_a_slow_coordinator_leaves_unanswered_now_and_then_are_no_reload() -> None:
+    live = Live(SETTINGS, "c1")
+    for at in range(0, 65_000, 1_000):
+        looks(live, at, at + 1_000, answered=at not in {35_000, 52_000})
+    (told,) = live.refine([rebalance(63_000)])
+    assert told.causes[0].cause is Cause.LEADER_REJOINED
+
+
+def test_a_barrier_that_looks_saw_begin_before_its_coordinator_was_away_is_not_by_its_reload() -> None:
+    live = Live(SETTINGS, "c1")
+    looks(live, 0, 50_000)
+    looks(live, 50_000, 61_000, state="PreparingRebalance")
+    looks(live, 61_000, 63_000, answered=False)
+    looks(live, 63_000, 65_000)
+    (told,) = live.refine([rebalance(63_500, began=40_000)])
+    assert told.causes[0].cause is Cause.LEADER_REJOINED
+
+
+def test_the_reload_of_a_coordinator_is_seen_for_groups_too_that_the_brokers_hide() -> None:
+    live = Live(SETTINGS, "c1")
+    alive = {"g": {"state": "Stable", "at": T0 - 60_000}}
+    hides = replace(look(0, seen=False), listed=frozenset({"other"}))
+    assert [one.phase for one in live.on_sightings([hides], alive)] == ["opened"]
+    looks(live, 1_000, 50_000)
+    looks(live, 50_000, 60_000, answered=False)
+    looks(live, 60_000, 65_000)
+    (told,) = live.refine([rebalance(63_000)])
+    assert told.causes[0].cause is _MOVED
