@@ -21,7 +21,7 @@ from dataclasses import replace
 from rebalance_monitor.coordinator import busy, overdue, transactional
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.censored import CAP_FITTING, CLOSES, censored
-from rebalance_monitor.coordinator.measured import MAX_HEARTBEAT_MS, Silence, Stall
+from rebalance_monitor.coordinator.measured import Silence, Stall
 from rebalance_monitor.coordinator.shares import capped, shared
 from rebalance_monitor.coordinator.windows import (
     CLOSE_MS,
@@ -38,8 +38,8 @@ _CAP_UNSYNCED = 0.92
 # Who commits on close and went, without any commit, just when its session would have ended, or later.
 _CAP_SILENT = 0.92
 _CAP_STALL = _CAP_HIDDEN = 0.9
-# A death amid a batch of so many usual ones looks like a breach of an interval that nobody knows.
-_HIDDEN_BATCHES = 10
+# aiokafka's max.poll.interval as it comes: sooner a death amid a long batch is as likely as a breach.
+_HIDDEN_POLL_MS = 300_000
 _MIN_REPORTED = 0.1
 _EXACT_MS = 100
 _CERTAIN = 0.97
@@ -78,9 +78,7 @@ def attribute(seen: Silence) -> list[tuple[Cause, float]]:
     scores = scored(seen)
     shares = shared(scores, is_measured=seen.means, is_told=not seen.ended)
     if seen.hidden:
-        beats = MAX_HEARTBEAT_MS if seen.wait >= 0 else 2 * MAX_HEARTBEAT_MS
-        overdue = min(max(_HIDDEN_BATCHES * seen.cadence, beats), seen.session)
-        told = seen.silence - seen.session >= overdue
+        told = seen.stall is not Stall.NO or seen.silence >= _HIDDEN_POLL_MS
         shares = capped(shares, _CAP_HIDDEN if told else CAP_FITTING, {Cause.POLL_INTERVAL_EXCEEDED})
     if not seen.means and _outlasted(seen):
         shares = capped(shares, CAP_FITTING, {Cause.MEMBER_LEFT})
