@@ -74,7 +74,8 @@ bench-scale: setup ## Growth with groups and members, a hot shard, rebuild of a 
 	@$(VENV)/python tools/jars.py
 	@$(VENV)/python bench/growth.py
 	@$(VENV)/python bench/driver.py
-	@$(VENV)/python bench/steady.py --name large --groups 100000 --per-s 10000 --trigger 5
+	@$(VENV)/python bench/steady.py --name large --groups 100000 --per-s 10000 --trigger 5 --warm 200 --seconds 80
+	@$(VENV)/python bench/steady.py --name even
 	@$(VENV)/python bench/steady.py --name hot --hot 0.5
 	@$(VENV)/python bench/steady.py --name hot-buckets --hot 0.5 --buckets 4
 	@$(VENV)/python bench/start.py $(ARGS)
