@@ -30,6 +30,8 @@ Leaving, a session fence and a rebalance-timeout fence write the same tombstones
 - the rest is told by silence. No barrier stands between removal and record, so the windows are sharp;
   heartbeats, not commits, keep the session, so it may end up to a heartbeat earlier. An acknowledged epoch is
   a heartbeat and no sign of the application: where commits tell, stalls and leaves are counted from these.
+  Who commits by a timer is given 0.75 s more to leave after a breach: it commits and gives up partitions
+  first.
 
 Where nobody came or went, a member with another subscription (`subscription_changed`) or what the group
 notes of its topics, since 4.1 by a hash (`partitions_changed`), tells why, as does a pattern that the

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 _FENCE_SLACK_MS = 1_500
 _WAIT_MS = 500
+# A client that noticed its breach commits and gives up its partitions before it says goodbye. Who commits by
+# hand may have polled long before its last commit, which takes as much of the window.
+_LEAVES_MS = 750
 # Heartbeats of a session: as many as usual, and no fewer than with the longest interval that brokers allow.
 _HEARTBEATS, _LEAST_HEARTBEATS = 6, 3
 _MAX_DEPARTED = 50
@@ -77,7 +80,7 @@ def _judge(state: GroupState, member: Member, scene: Scene) -> Departure:
     heard = max(member.last_commit, member.joined_at, member.acked_at)
     worked = heard if static or family.polls_to_rejoin else _worked_at(member, heard)
     quiet = quietness(state, member, rest, worked)
-    life = worked if quiet < 1 else heard
+    life, hand = worked if quiet < 1 else heard, by_hand(state, member, family.name)
     seen = Silence(
         session=member.session_timeout,
         rebalance=max(member.rebalance_timeout, 1),
@@ -92,12 +95,12 @@ def _judge(state: GroupState, member: Member, scene: Scene) -> Departure:
         poll=family.enforces_poll,
         goodbye=not static,
         poll_early=family.poll_early,
-        poll_late=family.poll_late(member.session_timeout),
+        poll_late=max(family.poll_late(member.session_timeout), 0 if hand else _LEAVES_MS),
         poll_held=family.poll_held,
         session_early=member.session_timeout // _HEARTBEATS,
         quiet=quiet,
         closes=bool(family.commits_idle) and bool(member.offsets),
-        by_hand=by_hand(state, member, family.name),
+        by_hand=hand,
         stalled=family.poll_held and 0 <= scene.ts - member.stalled_at <= _STALL_MS <= scene.ts,
         heard=scene.ts - heard if life < heard else -1,
     )
