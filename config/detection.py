@@ -31,6 +31,7 @@ class GroupOverride(Section):
     stuck_after_ms: int | None = Field(default=None, ge=1)
     slow_sync_ms: int | None = Field(default=None, ge=1)
     session_timeout_ms: int | None = Field(default=None, ge=1)
+    max_poll_interval_ms: int | None = Field(default=None, ge=1)
 
 
 def _listed(section: type[Section]) -> str:
@@ -103,6 +104,12 @@ class Detection(Section):
     session_timeout_streams_ms: int | None = Field(
         default=None, ge=1, description="group.streams.session.timeout.ms; else as of KIP-848 groups."
     )
+    max_poll_interval_ms: int | None = Field(
+        default=None,
+        ge=1,
+        description="The max.poll.interval of members whose clients tell it to nobody (aiokafka). Without it "
+        "no breach is claimed of those that commit by hand before their client's default of 300 s.",
+    )
     always_on: tuple[str, ...] = Field(
         default=(), description="Patterns of groups that must never be empty: `group_empty` is critical."
     )
@@ -115,7 +122,8 @@ class Detection(Section):
         default=(),
         description="Other thresholds for the groups of a `pattern`: a list with any of "
         f"{_listed(GroupOverride)} (milliseconds where the name says so; `session_timeout_ms` is that of "
-        "epoch-based groups, in whose records it does not stand). The first match wins.",
+        "epoch-based groups, in whose records it does not stand, `max_poll_interval_ms` as above). The first "
+        "match wins.",
     )
     summary_interval_ms: Milliseconds = Field(
         default=5_000, description="A group's summary is written at most once in this time."

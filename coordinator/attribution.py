@@ -21,7 +21,7 @@ from dataclasses import replace
 from rebalance_monitor.coordinator import busy, overdue, transactional
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.censored import CAP_FITTING, CLOSES, censored
-from rebalance_monitor.coordinator.measured import Silence, Stall
+from rebalance_monitor.coordinator.measured import Silence, Stall, poll_limit
 from rebalance_monitor.coordinator.shares import capped, shared
 from rebalance_monitor.coordinator.windows import (
     CLOSE_MS,
@@ -124,11 +124,12 @@ def _dynamic(seen: Silence) -> dict[Cause, float]:
     expiry = _expiry(alive, seen.session - seen.session_early, seen.session_early)
     if seen.silence > alive.silence + 2 * seen.cadence:
         expiry *= _STALLED_FIRST
-    breach = _held_breach(seen, early) if seen.poll_held else _breach(seen, seen.rebalance - early, early)
+    limit = poll_limit(seen)
+    breach = _held_breach(seen, early) if seen.poll_held else _breach(seen, limit - early, early)
     likelihood = {
         Cause.MEMBER_LEFT: _leave(seen),
         Cause.SESSION_TIMEOUT: _or_quiet(alive, expiry, seen.session),
-        Cause.POLL_INTERVAL_EXCEEDED: _or_quiet(seen, breach, seen.rebalance),
+        Cause.POLL_INTERVAL_EXCEEDED: _or_quiet(seen, breach, limit),
         Cause.UNKNOWN: 1 / max(seen.elapsed, seen.session + seen.rebalance, 1),
     }
     if seen.stalled and seen.poll is not False:

@@ -152,7 +152,7 @@ def _completed(before: GroupState, state: GroupState, after: Membership, scene: 
     # Who came with it from the other protocol was there before.
     change = membership.compare(after.members if before.migrated > 0 else before.members, after.members)
     change = comebacks.told_apart(before, change, state.cst, aborted)
-    gone = reasons.departures(before, change, state.cst, aborted)
+    gone = reasons.departures(before, change, state.cst, aborted, scene.settings.max_poll_interval_ms)
     if before.members:
         causes = reasons.causes_of(before, after, change, gone, state.protocol, state.cst, aborted)
     else:
@@ -188,7 +188,8 @@ def _emptied(before: GroupState, state: GroupState, scene: Scene) -> list[Findin
         withdrawn = vacancy.resolve_expiring(state, scene, "withdrawn")
         return withdrawn + ([] if scene.history else vacancy.stands_empty(state, scene))
     change = membership.compare(before.members, [])
-    gone = reasons.departures(before, change, state.cst, max(0, state.generation - before.generation - 1))
+    aborted = max(0, state.generation - before.generation - 1)
+    gone = reasons.departures(before, change, state.cst, aborted, scene.settings.max_poll_interval_ms)
     causes = ranked([cause for departure in gone for cause in departure.causes])
     reasons.remember(state, causes)
     critical = Severity.CRITICAL if scene.settings.is_always_on(scene.group) else None

@@ -172,7 +172,8 @@ offsets moved meanwhile (their share of unmoved commits does not account for its
 with 0.9 at most; if theirs did not, or there are none, breach and leave get one half each. Where it commits
 by hand it falls silent at the stall, and the interval is not known: what the session timeout hardly explains
 may be a breach, or a death amid a long batch, and neither is claimed; from 300 s on, its default, a breach is
-(0.9 at most). Where both limits are close it may be taken for an expired session.
+(0.9 at most). With `detection.max_poll_interval_ms`, for all or for the groups of a pattern, it is judged as
+other clients that commit by hand are. Where both limits are close it may be taken for an expired session.
 
 Kafka Connect's assignments say more than any silence: the config offset moved (`connect_reconfigured`; so it
 is when a worker rejoins within a minute, to catch up), a scheduled delay begins with a worker's loss or ends

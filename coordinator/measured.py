@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -79,7 +79,8 @@ class Silence:
     the session, so it may end this much earlier after the last commit. `stalled`: just before its last commit
     it had been silent for its rebalance timeout. `stall` and `idle`, how many of its commits moved nothing:
     see `Stall`. `waited`: it may have been silent because it waited in the barrier that another member held.
-    `hidden`: its client enforces a poll interval that no record holds. `heard`: how long ago a record told of
+    `hidden`: its client enforces a poll interval that no record holds, `interval`: which is configured (0: it
+    is not, or stands in the record as `rebalance`). `heard`: how long ago a record told of
     its newest heartbeat, which its client sends though the application is stalled; -1 for none after its last
     commit. `rejoined`: what the survivors' commits tell; `crowded`: others came or went in the same barrier;
     `by_hand`: how likely it is that it commits after processing, so that its last poll came before its last
@@ -113,6 +114,7 @@ class Silence:
     idle: int = 0
     waited: bool = False
     hidden: bool = False
+    interval: int = 0
     rejoined: Rejoined | None = None
     crowded: bool = True
     by_hand: float = 0.0
@@ -129,7 +131,19 @@ def first_end(seen: Silence) -> int:
     """Return the least silence (ms) that one of its limits ends."""
     early = int(seen.poll_early * seen.cadence)
     ends = [seen.session - seen.session_early]
-    return min([*ends, seen.rebalance - early] if seen.poll is not False else ends)
+    return min([*ends, poll_limit(seen) - early] if seen.poll is not False else ends)
+
+
+def poll_limit(seen: Silence) -> int:
+    """Return the max.poll.interval (ms) of the member, as far as it is known."""
+    return seen.interval or seen.rebalance
+
+
+def told_interval(seen: Silence, interval: int | None) -> Silence:
+    """Judge by an `interval` (ms) that is configured where no record holds it; None where none is."""
+    if not interval or not seen.hidden or seen.stall is not Stall.NO:
+        return seen
+    return replace(seen, hidden=False, interval=interval, poll=True)
 
 
 def sent_along(seen: Sequence[Silence], *, history: bool) -> Details:

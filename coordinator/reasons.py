@@ -23,7 +23,7 @@ from rebalance_monitor.coordinator.attribution import attribute
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.families import FAMILIES
 from rebalance_monitor.coordinator.findings import CauseEntry
-from rebalance_monitor.coordinator.measured import Silence, Stall
+from rebalance_monitor.coordinator.measured import Silence, Stall, told_interval
 from rebalance_monitor.coordinator.ranking import ranked
 from rebalance_monitor.coordinator.sentences import entry, joined, maybe_removed, replaced, seconds, why_of
 from rebalance_monitor.decoders.twins import quickly_made
@@ -47,8 +47,13 @@ class Departure:
     causes: tuple[CauseEntry, ...]
 
 
-def departures(state: GroupState, change: Change, cst: int, aborted: int) -> list[Departure]:
-    """Judge every member that left between `state`'s record and the one whose join phase ended at `cst`."""
+def departures(
+    state: GroupState, change: Change, cst: int, aborted: int, interval: int | None = None
+) -> list[Departure]:
+    """Judge every member that left between `state`'s record and the one whose join phase ended at `cst`.
+
+    `interval`: the configured max.poll.interval (ms) of those that send none.
+    """
     if not change.left:
         return []
     kept = [before for before, _ in change.kept]
@@ -61,7 +66,7 @@ def departures(state: GroupState, change: Change, cst: int, aborted: int) -> lis
     busily = busy.busy(state, kept, cst, held, rejoined)
     seen = [
         replace(
-            _seen(state, member, kept, cst),
+            told_interval(_seen(state, member, kept, cst), interval),
             held=held * (not emptied),
             halted=halted,
             wait=_EXACT_MS if emptied else -1,

@@ -58,8 +58,8 @@ RULES: tuple[Rule, ...] = (
         "suspected",
         "the member's silence fits max.poll.interval, and its client enforces it; or it returned from such "
         "a silence only to leave",
-        "aiokafka commits while stalled: only by offsets that stood still while its siblings' moved; where "
-        "both timeouts are close, both get a share",
+        "aiokafka commits while stalled: only by offsets that stood still while its siblings' moved, or, by "
+        "hand, with a configured interval; where both timeouts are close, both get a share",
     ),
     Rule(
         Kind.MEMBER_SILENT,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import CauseEntry
-from rebalance_monitor.coordinator.measured import Silence, Stall
+from rebalance_monitor.coordinator.measured import Silence, Stall, poll_limit
 
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings import MemberEntry
@@ -34,7 +34,8 @@ def why_of(cause: Cause, seen: Silence) -> str:
         return f"it never committed in its {seconds(seen.elapsed)} of the generation"
     text = _silent(seen)
     if cause is Cause.POLL_INTERVAL_EXCEEDED:
-        text += f"; rebalance timeout {seconds(seen.rebalance)}"
+        name = "max.poll.interval, as configured," if seen.interval else "rebalance timeout"
+        text += f"; {name} {seconds(poll_limit(seen))}"
     if cause is not Cause.POLL_INTERVAL_EXCEEDED or seen.static:
         text += f"; session timeout {seconds(seen.session)}"
     if seen.heard >= 0 and cause is Cause.SESSION_TIMEOUT:

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 class GroupOverride:
     """Thresholds for groups whose name matches `pattern`; None keeps the general one. First match wins.
 
-    `session_timeout_ms` is that of an epoch-based group: it is in no record.
+    `session_timeout_ms` is that of an epoch-based group, `max_poll_interval_ms` that of clients that send
+    none (aiokafka): they are in no record.
     """
 
     pattern: str
@@ -29,6 +30,7 @@ class GroupOverride:
     stuck_after_ms: int | None = None
     slow_sync_ms: int | None = None
     session_timeout_ms: int | None = None
+    max_poll_interval_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,7 @@ class DetectionSettings:
     session_timeout_848_ms: int = 45_000
     session_timeout_share_ms: int | None = None
     session_timeout_streams_ms: int | None = None
+    max_poll_interval_ms: int | None = None
     always_on: tuple[str, ...] = ()
     severity_overrides: tuple[SeverityOverride, ...] = ()
     group_overrides: tuple[GroupOverride, ...] = ()

@@ -28,11 +28,19 @@ from rebalance_monitor.lab.campaign import (
     plan,
 )
 from rebalance_monitor.lab.job import Job
+from rebalance_monitor.lab.limits import overrides
 from rebalance_monitor.lab.origin import origin
 from rebalance_monitor.lab.report import DEVELOPED_ON, Scored, page
 from rebalance_monitor.lab.results import LIVE, REPLAY, Result, identity, keep, kept, pooled, result_of
 from rebalance_monitor.lab.score import unmatched
-from rebalance_monitor.lab.suite import MAX_PYTHONS, broker_for, clusters_for, jobs_for, run_suite
+from rebalance_monitor.lab.suite import (
+    MAX_PYTHONS,
+    broker_for,
+    clusters_for,
+    jobs_for,
+    run_suite,
+    untold_intervals,
+)
 from rebalance_monitor.lab.suitefolder import ABOUT, read_suite
 
 if TYPE_CHECKING:
@@ -66,7 +74,8 @@ def run(
         with ExitStack() as stack:
             broker = stack.enter_context(broker_for(part, version, suite / "broker"))
             if live:
-                stack.enter_context(Job(broker.bootstrap, suite)).wait_ready()
+                told = overrides(untold_intervals(part, seed, pace))
+                stack.enter_context(Job(broker.bootstrap, suite, {"group_overrides": told})).wait_ready()
             run_suite(broker, part, suite, seed=seed, pace=pace, clients=clients, say=say)
             # The job is some seconds behind the log; its last findings count too.
             time.sleep(10 if live else 0)

@@ -86,6 +86,8 @@ FAMILIES = {
 }
 
 
+# No record holds its max.poll.interval; where it commits by hand what it does while it stalls tells nothing.
+UNTOLD = "aiokafka"
 MANUAL = ", manual"
 """What a family's name ends with where its members commit by hand: their silences mean something else."""
 

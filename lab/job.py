@@ -39,7 +39,7 @@ class Job:
         self,
         bootstrap: str,
         folder: Path,
-        detection: Mapping[str, int] | None = None,
+        detection: Mapping[str, object] | None = None,
         alerts: Mapping[str, object] | None = None,
     ) -> None:
         self._folder = folder

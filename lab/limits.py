@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 from rebalance_monitor.lab.properties import SESSION_TIMEOUT_848_MS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rebalance_monitor.lab.workers.flags import Flags
 
 CLOSE, DEFAULTS = "limits like 6 s and 8 s", "limits like 45 s and 300 s"
@@ -33,6 +35,11 @@ def limits_of(session_ms: int, poll_ms: int) -> str:
 def limits_in(flags: Flags) -> dict[str, list[int]]:
     """Give session timeout and max.poll.interval (ms) of each group that a worker with these flags is in."""
     return {one.group: [_session(one), one.poll_ms] for one in flags.each()}
+
+
+def overrides(intervals: Mapping[str, int]) -> list[dict[str, str | int]]:
+    """Give `detection.group_overrides` that tell the monitor the max.poll.interval (ms) of these groups."""
+    return [{"pattern": group, "max_poll_interval_ms": poll} for group, poll in intervals.items()]
 
 
 def _session(flags: Flags) -> int:

@@ -25,7 +25,7 @@ from rebalance_monitor.coordinator.kinds import Kind, Severity
 from rebalance_monitor.lab.claims import claims_of
 from rebalance_monitor.lab.foldstate import Fact
 from rebalance_monitor.lab.judge import named, noises
-from rebalance_monitor.lab.limits import NEARER
+from rebalance_monitor.lab.limits import NEARER, overrides
 from rebalance_monitor.lab.matching import Claim
 from rebalance_monitor.lab.properties import SESSION_TIMEOUT_848_MS
 from rebalance_monitor.lab.report import Scored
@@ -112,7 +112,9 @@ def replayed(suite: Suite) -> list[Finding]:
     capture = str(suite.folder / "capture")
     command = [sys.executable, "-c", main, "replay", "--capture", capture, "-o", "jsonl"]
     # A capture holds no broker settings; the job reads them from the broker.
-    settings = {"session_timeout_848_ms": SESSION_TIMEOUT_848_MS, **suite.settings}
+    settings: dict[str, object] = {"session_timeout_848_ms": SESSION_TIMEOUT_848_MS, **suite.settings}
+    # Nor do records hold what whoever runs these groups would tell.
+    settings |= {"group_overrides": json.dumps(overrides(suite.intervals))} if suite.intervals else {}
     command += [one for key, value in settings.items() for one in ("--set", f"detection.{key}={value}")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode not in {0, 1}:

@@ -23,7 +23,8 @@ from rebalance_monitor.cluster.jars import release
 from rebalance_monitor.cluster.probe import ProbeThread
 from rebalance_monitor.cluster.reader import Reading, read_records
 from rebalance_monitor.lab.broker import LabBroker
-from rebalance_monitor.lab.families import FAMILIES, Family, why_not
+from rebalance_monitor.lab.families import FAMILIES, UNTOLD, Family, why_not
+from rebalance_monitor.lab.limits import limits_in
 from rebalance_monitor.lab.runner import Run
 from rebalance_monitor.lab.scenario import load, varied
 from rebalance_monitor.lab.strain import Pulse, Strain, fences
@@ -31,6 +32,7 @@ from rebalance_monitor.lab.suitefolder import ABOUT
 from rebalance_monitor.lab.traffic import Traffic
 from rebalance_monitor.lab.truth import write_truth
 from rebalance_monitor.lab.versions import commit, installed
+from rebalance_monitor.lab.workers.flags import Flags
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -185,6 +187,27 @@ def _fences(broker: LabBroker) -> list[Strain]:
         for log in node.folder.glob("server.log"):
             with log.open(encoding="utf-8", errors="replace") as lines:
                 found += fences(lines)
+    return found
+
+
+def untold_intervals(jobs: Sequence[Job], seed: int, pace: float = 1.0) -> dict[str, int]:
+    """Give the max.poll.interval (ms) of each group whose members tell it to nobody, and commit by hand.
+
+    Whoever runs such groups would tell the monitor.
+    """
+    found: dict[str, int] = {}
+    for job, scenario in cast_of(list(jobs), seed, pace):
+        if job.family == UNTOLD and scenario.settings.get("commit") == "manual":
+            own, poll = scenario.settings, max(scenario.poll_ms, scenario.session_ms)
+            flags = Flags(
+                "",
+                job.group,
+                "",
+                groups=int(own.get("groups", 1)),
+                session_ms=int(own.get("session_ms", scenario.session_ms)),
+                poll_ms=int(own.get("poll_ms", poll)),
+            )
+            found |= {group: poll for group, (_, poll) in limits_in(flags).items()}
     return found
 
 

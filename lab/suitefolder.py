@@ -19,7 +19,7 @@ from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.decoders import coordinator_partition
 from rebalance_monitor.lab.counted import counted_storms
 from rebalance_monitor.lab.facts import facts_of, migrated_groups, stored
-from rebalance_monitor.lab.families import IDLE, MANUAL
+from rebalance_monitor.lab.families import IDLE, MANUAL, UNTOLD
 from rebalance_monitor.lab.foldstate import Fact
 from rebalance_monitor.lab.limits import limits_of
 from rebalance_monitor.lab.scripted import Act, Told, scripted_facts
@@ -48,7 +48,8 @@ class Suite:
 
     `quiet` groups have (from, to) in ms; `migrated` ones changed their protocol: only that is judged of them.
     `shards` gives the groups of each shard, `settings` what the broker has for settings of the detection,
-    `limits` what kind of limits each group's members have (lab/limits.py).
+    `limits` what kind of limits each group's members have (lab/limits.py), `intervals` the max.poll.interval
+    (ms) of those that tell it to nobody.
     """
 
     folder: Path
@@ -61,6 +62,7 @@ class Suite:
     shards: dict[int, list[str]] = field(default_factory=dict)
     settings: Mapping[str, int] = field(default_factory=dict)
     limits: Mapping[str, str] = field(default_factory=dict)
+    intervals: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,12 @@ class _Run:
         """What kind of limits the members of each group have; runs did not always say them."""
         said = self.raw.get("limits", {})
         return {group: kind for group, told in said.items() if (kind := limits_of(*told))}
+
+    @property
+    def intervals(self) -> dict[str, int]:
+        """The max.poll.interval (ms) in each group whose members send none, and commit by hand."""
+        untold = self.family == UNTOLD + MANUAL
+        return {group: told[1] for group, told in self.raw.get("limits", {}).items() if untold}
 
     @property
     def hurts_brokers(self) -> bool:
@@ -131,6 +139,7 @@ def read_suite(folder: Path) -> Suite:
         shards=dict(shards),
         settings={key: value for run in runs for key, value in _settings(run).items()},
         limits={group: kind for run in runs for group, kind in run.limits.items()},
+        intervals={group: poll for run in runs for group, poll in run.intervals.items()},
     )
 
 

@@ -12,7 +12,16 @@ from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import CauseEntry, Finding, MemberEntry, finding_id, record_anchor
 from rebalance_monitor.coordinator.kinds import Kind, Scope, Severity
 from rebalance_monitor.coordinator.looked import LOOKED
-from rebalance_monitor.coordinator.measured import MEASURED, Busy, Rejoined, Silence, from_text, sent_along
+from rebalance_monitor.coordinator.measured import (
+    MEASURED,
+    Busy,
+    Rejoined,
+    Silence,
+    Stall,
+    from_text,
+    sent_along,
+    told_interval,
+)
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.timed import timed
 
@@ -181,3 +190,29 @@ def test_what_was_measured_of_each_that_went_is_read_as_it_was_sent() -> None:
     one, other = seen(S + 1_000), seen(S + 2_000, rejoined=told, busy=Busy(9_000, 0.5))
     sent = sent_along([one, seen(S, static=True), other], history=False)
     assert from_text(str(sent[MEASURED])) == [one, None, other]
+
+
+@given(
+    expired=st.booleans(),
+    after=st.integers(0, 200),
+    joining=st.integers(0, 3_500),
+    interval=st.integers(S + 2_500, 60_000),
+)
+def test_a_configured_interval_tells_the_breaches_of_a_client_that_sends_none(
+    *, expired: bool, after: int, joining: int, interval: int
+) -> None:
+    silent = (S if expired else interval) + after + joining
+    one = told_interval(
+        seen(silent, rebalance=S, hidden=True, closes=False, poll=False, cadence=200), interval
+    )
+    found = looked(told(one), joining, joining + 300)
+    wanted = Cause.SESSION_TIMEOUT if expired else Cause.POLL_INTERVAL_EXCEEDED
+    assert found[0].causes[0].cause is wanted
+    assert found[0].causes[0].confidence >= 0.6
+    assert expired or "max.poll.interval, as configured, " in found[0].causes[0].why
+
+
+def test_an_interval_is_configured_for_clients_alone_that_send_none() -> None:
+    for other in (seen(S), seen(S, hidden=True, stall=Stall.LIKELY)):
+        assert told_interval(other, 60_000) == other
+    assert told_interval(seen(S, hidden=True), None) == seen(S, hidden=True)

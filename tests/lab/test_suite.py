@@ -9,12 +9,21 @@ from rebalance_monitor.lab.accuracy import CORE_FAMILIES, core_jobs, sections
 from rebalance_monitor.lab.campaign import FIRST_SEED
 from rebalance_monitor.lab.families import FAMILIES
 from rebalance_monitor.lab.foldstate import Fact
+from rebalance_monitor.lab.limits import overrides
 from rebalance_monitor.lab.matching import Claim
 from rebalance_monitor.lab.origin import Origin, origin
 from rebalance_monitor.lab.report import DEVELOPED_ON, page
 from rebalance_monitor.lab.results import LIVE, REPLAY, Result, pooled
 from rebalance_monitor.lab.scenario import load, names
-from rebalance_monitor.lab.suite import Job, broker_for, cast_of, clusters_for, fits, jobs_for
+from rebalance_monitor.lab.suite import (
+    Job,
+    broker_for,
+    cast_of,
+    clusters_for,
+    fits,
+    jobs_for,
+    untold_intervals,
+)
 from rebalance_monitor.lab.suitefolder import read_suite
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "scenarios"
@@ -164,3 +173,11 @@ def test_what_runs_beside_others_begins_first_and_ends_last() -> None:
     ((_, alone),) = cast_of(jobs_for(["quiet-herd"], ["raw"]), 5, 1.0)
     assert not alone.beside
     assert alone.end < 1_000
+
+
+def test_intervals_that_no_record_holds_are_told_to_the_monitor_as_they_are_recorded() -> None:
+    jobs = jobs_for(["many-slow-manual", "many-slow", "sigkill"], ["aiokafka", "kafka-python"])
+    found = untold_intervals(jobs, 82)
+    assert sorted(found) == [f"many-slow-manual.aiokafka.{number:03d}" for number in range(15)]
+    assert (found["many-slow-manual.aiokafka.000"], found["many-slow-manual.aiokafka.002"]) == (8_144, 8_554)
+    assert overrides({"g": 8_144}) == [{"pattern": "g", "max_poll_interval_ms": 8_144}]
