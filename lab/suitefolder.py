@@ -99,8 +99,11 @@ class _Run:
     @property
     def intervals(self) -> dict[str, int]:
         """The max.poll.interval (ms) in each group whose members send none, and commit by hand."""
-        untold = self.family == UNTOLD + MANUAL
-        return {group: told[1] for group, told in self.raw.get("limits", {}).items() if untold}
+        if self.family != UNTOLD + MANUAL:
+            return {}
+        # As for limits: what runs did not say, their scenario does.
+        said = self.raw.get("limits") or {self.group: (0, self.raw["poll_ms"])}
+        return {group: int(poll) for group, (_, poll) in said.items()}
 
     @property
     def hurts_brokers(self) -> bool:
