@@ -146,8 +146,7 @@ class Live:
     def refine(self, findings: Iterable[Finding], off: Collection[int] = ()) -> list[Finding]:
         """Add what the looks say; findings that a coordinator move explains away are left out.
 
-        `off`: brokers whose clocks are off, so that looks time nothing that they wrote; -1: all of whom
-        nobody knows what they lead.
+        `off`: brokers whose clocks are off: looks time nothing of theirs; -1: those that nobody knows.
         """
         out, self._off = [], off
         for found in timed(list(findings), self._bounded, self._went, self._settings):
@@ -291,9 +290,10 @@ class Live:
         return found
 
     def _storming(self, name: str, at: int, judged: Judged) -> list[Finding]:
-        answered = self._unanswered.by(judged.leader(name), self._looks)
-        recorded = self._one_storm.is_recorded(name)
-        return self._probed.storming(name, self._groups[name], at, answered, recorded=recorded)
+        group, recorded = self._groups[name], self._one_storm.is_recorded(name)
+        return self._probed.storming(
+            name, group, at, lambda: self._unanswered.by(judged.leader(name), self._looks), recorded=recorded
+        )
 
 
 _PROBED = frozenset({Kind.REBALANCE_IN_PROGRESS, Kind.REBALANCE_STUCK})

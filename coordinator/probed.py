@@ -13,7 +13,7 @@ from rebalance_monitor.coordinator.newcomers import worst
 from rebalance_monitor.coordinator.sentences import seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from rebalance_monitor.coordinator.findings import Details
     from rebalance_monitor.coordinator.settings import DetectionSettings
@@ -64,20 +64,23 @@ class Probed:
         return replace(found, details=details, opened_at=group.storm_at)
 
     def storming(
-        self, name: str, group: Watched, at: int, looks: Sequence[int], *, recorded: bool
+        self, name: str, group: Watched, at: int, looks: Callable[[], Sequence[int]], *, recorded: bool
     ) -> list[Finding]:
         """Open by rule two: seen in many looks that no calm generation explains, in several separate runs.
 
-        `looks`: those that its coordinator answered; `recorded`: records tell a storm. One that is open is
-        told again, once a window at most, where somebody else is clearly behind it than was told.
+        `looks` gives those that its coordinator answered, if they matter; `recorded`: records tell a storm.
+        One that is open is told again, once a window at most, where somebody else is clearly behind it than
+        was told.
         """
         settings = self.settings.for_group(name)
         since = at - settings.storm_sightings_window_ms
         if not group.storm:
-            storms = not recorded and group.storms(looks, at, settings)
+            may = not recorded and group.may_storm(at, settings)
+            storms = may and group.storms(looks(), at, settings)
             return [self.storm(name, group, at, "opened")] if storms else []
-        other = self._worst(group, since).get("worst_client", group.worst) != group.worst
-        if group.worst_at > since or not other:
+        if group.worst_at > since:
+            return []
+        if self._worst(group, since).get("worst_client", group.worst) == group.worst:
             return []
         group.updates += 1
         return [self.storm(name, group, at, "updated")]

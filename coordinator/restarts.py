@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator import expiries
 from rebalance_monitor.coordinator.causes import Cause
+from rebalance_monitor.coordinator.censored import CAP_FITTING
 from rebalance_monitor.coordinator.findings import CauseEntry
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.ranking import MAJORITY
@@ -31,8 +32,6 @@ START_MS = 30_000
 
 _REST_MS = 15_000
 _LOOPS = 3
-# A leave that is told with so much more than a half is none that may as well have been an expiry.
-_GUESSED = 0.06
 _RESTARTED = 2
 _IN_A_ROW = 2
 _AHEAD_MS = 60_000
@@ -90,7 +89,7 @@ def forget(storm: StormState) -> None:
         storm.restarting = -1
 
 
-def was_job(state: GroupState, at: int, causes: tuple[CauseEntry, ...], *, always_on: bool) -> bool:
+def was_job(state: GroupState, scene: Scene, at: int, causes: tuple[CauseEntry, ...]) -> bool:
     """Whether a group that is empty at `at` (ms) has done its work, or was stopped by somebody.
 
     All have said goodbye, of an `always_on` group surely so, and it is no loop of an application that ends as
@@ -99,7 +98,12 @@ def was_job(state: GroupState, at: int, causes: tuple[CauseEntry, ...], *, alway
     storm = state.storm
     rested, storm.stopped_at = state.started_at - storm.stopped_at, at
     storm.loops = storm.loops + 1 if at - state.started_at < START_MS and 0 <= rested < _REST_MS else 0
-    said = {one.cause for one in causes if one.confidence >= MAJORITY + (always_on and _GUESSED)}
+    surely = scene.settings.is_always_on(scene.group)
+    said = {
+        entry.cause
+        for entry in causes
+        if (entry.confidence > CAP_FITTING if surely else entry.confidence >= MAJORITY)
+    }
     return said == {Cause.MEMBER_LEFT} and storm.loops < _LOOPS
 
 

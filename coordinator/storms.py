@@ -55,8 +55,7 @@ def note_generation(
         return found + (restarts.told(state, scene, at) if len(left) < len(change.left) else [])
     # Who returns within a convergence comes after its loss, which is when that began.
     when = at if state.group_type == "classic" else max(state.bumped_at, 0)
-    always_on = scene.settings.is_always_on(scene.group)
-    if not state.members and restarts.was_job(state, at, causes, always_on=always_on):
+    if not state.members and restarts.was_job(state, scene, at, causes):
         restarts.end_run(state.storm)
         return found
     _append(state, when, code, len(left) + back, offender)
@@ -73,8 +72,7 @@ def note_departure(
     if not _goes_for_good(state, member) or _is_starting(state, member, scene.ts):
         return []
     found = _begin(state, scene, scene.ts)
-    always_on = scene.settings.is_always_on(scene.group)
-    if not state.members and restarts.was_job(state, scene.ts, causes, always_on=always_on):
+    if not state.members and restarts.was_job(state, scene, scene.ts, causes):
         restarts.end_run(state.storm)
         return found
     faulty = expiries.is_fault(state.storm, (member,), causes, scene.ts)
