@@ -9,14 +9,13 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, fields
 from hashlib import sha256
-from operator import attrgetter
 from typing import Any
 
 import msgspec
 
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.kinds import Kind, Scope, Severity
-from rebalance_monitor.decoders.twins import quickly_made
+from rebalance_monitor.decoders.twins import quickly_made, replace
 
 SCHEMA = 1
 """Version of the finding's fields."""
@@ -129,8 +128,6 @@ class Finding:
 
 FIELDS: tuple[str, ...] = tuple(field.name for field in fields(Finding))
 _LISTS = ("groups", "topics", "causes", "members")
-# History is told in tens of thousands of findings: these make and read them without a call per field.
-_finding_values = attrgetter(*FIELDS)
 _quoted = json.encoder.encode_basestring_ascii
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Finding).decode
@@ -182,9 +179,7 @@ def part_of(finding: Finding) -> str:
 def stamp(finding: Finding, detected_at: int, late_after_ms: int = LATE_AFTER_MS) -> Finding:
     """Copy of `finding` with the wall clock of its detection; `late` where that is long after the event."""
     late = not finding.history and detected_at - finding.at > late_after_ms
-    values: dict[str, Any] = dict(zip(FIELDS, _finding_values(finding), strict=True))
-    values["detected_at"], values["late"] = detected_at, late
-    return Finding(**values)
+    return replace(finding, detected_at=detected_at, late=late)
 
 
 def to_dict(finding: Finding) -> dict[str, Any]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.coordinator.findings import Coordinator, Finding, finding_id
 from rebalance_monitor.coordinator.kinds import KINDS, Kind, Scope
+from rebalance_monitor.decoders.twins import replace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,7 +8,6 @@ move says nothing until a whole session timeout has passed after it.
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.findings import CauseEntry, Finding, join_end
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.sentences import seconds
+from rebalance_monitor.decoders.twins import replace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -17,7 +17,6 @@ the threshold, which is told as an update.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator import expiries, offenders, restarts, takeovers
@@ -27,6 +26,7 @@ from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.membership import Change
 from rebalance_monitor.coordinator.restarts import AGAIN, LOSSES, START_MS, YOUNG, Code
 from rebalance_monitor.coordinator.state import NEVER
+from rebalance_monitor.decoders.twins import replace
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from rebalance_monitor.coordinator.bodies import body_of
 from rebalance_monitor.coordinator.findings import FIELDS, Finding, from_dict, to_dict
 from rebalance_monitor.dashboard.parquet import parquet_file
 from rebalance_monitor.dashboard.table_files import file_name, files, read_again, write_rows
@@ -89,7 +90,7 @@ FINDINGS_SCHEMA = pa.schema([(name, _TYPES.get(name, _TEXT)) for name in FIELDS]
 def finding_row(finding: Finding) -> dict[str, Any]:
     """Return the row of one finding."""
     row = to_dict(finding)
-    row["details"] = json.dumps(finding.details, ensure_ascii=False, separators=(",", ":"))
+    row["details"] = body_of(finding.details)
     return row
 
 

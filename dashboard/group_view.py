@@ -31,12 +31,12 @@ class GroupView:
 
     def summarised(self, summary: Mapping[str, Any], version: int) -> GroupView:
         """Return this with a newer summary."""
-        return replace(self, summary=dict(summary), version=version)
+        return GroupView(self.name, dict(summary), self.recent, version)
 
     def told(self, finding: Finding, version: int) -> GroupView:
         """Return this with one finding more; what the summary does not know yet is taken from it."""
         recent = (*self.recent[-self.KEPT + 1 :], finding)
-        return replace(self, recent=recent, summary=_patched(self.summary, finding), version=version)
+        return GroupView(self.name, _patched(self.summary, finding), recent, version)
 
     def since(self, at: int) -> GroupView:
         """Return this with the findings after `at` (ms), and the newest one in any case."""

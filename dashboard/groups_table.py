@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rebalance_monitor.checkpoints.files import replace_file
+from rebalance_monitor.coordinator.bodies import body_of
 from rebalance_monitor.coordinator.findings import from_json, to_json
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.dashboard.group_view import GroupView
@@ -176,7 +177,7 @@ def _row(view: GroupView) -> dict[str, Any]:
     return {
         **{name: summary.get(name) for name in ROWS_SCHEMA.names},
         "group": view.name,
-        "summary": json.dumps(summary, ensure_ascii=False, separators=(",", ":")),
+        "summary": body_of(summary),
     }
 
 

@@ -43,6 +43,7 @@ ROW_SCHEMA = pa.schema(
 )
 
 _RUN_HEAD = Struct(">BI")
+_RUN_HEAD_SIZE, _VERSION = _RUN_HEAD.size, bytes((BODY_VERSION,))
 _RECORD_HEAD = Struct(">BI")
 
 
@@ -148,10 +149,10 @@ def run_parts(row: Row) -> tuple[bytes, bytes]:
     Raises `RowError` for another version's body.
     """
     body = bytes(row.body)
-    _check(row, COMMIT_RUN, body)
-    start = _RUN_HEAD.size
-    end = start + _RUN_HEAD.unpack_from(body)[1]
-    return body[start:end], body[end:]
+    if row.row_kind != COMMIT_RUN or body[:1] != _VERSION:
+        _check(row, COMMIT_RUN, body)
+    end = _RUN_HEAD_SIZE + int.from_bytes(body[1:_RUN_HEAD_SIZE])
+    return body[_RUN_HEAD_SIZE:end], body[end:]
 
 
 def listed_partitions(partitions: bytes) -> Iterator[tuple[str, int]]:

@@ -10,10 +10,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from rebalance_monitor.coordinator.bodies import data_of
 from rebalance_monitor.coordinator.findings import Finding, from_json
 from rebalance_monitor.coordinator.outputs import StatOut
 from rebalance_monitor.dashboard.quarantine_table import Unreadable
-from rebalance_monitor.streaming.bodies import data_of
 
 
 class BatchKey(NamedTuple):

@@ -35,7 +35,7 @@ from rebalance_monitor.streaming.memory import few_arenas
 from rebalance_monitor.streaming.outputs import Outputs
 from rebalance_monitor.streaming.plan import StatePlan, limit_of, plan_state, told_rebuilt
 from rebalance_monitor.streaming.query import End, NotStartedError, Shape, ended_by_others, start_query, watch
-from rebalance_monitor.streaming.session import kafka_jars, shuffle_partitions, start_session
+from rebalance_monitor.streaming.session import interprets, kafka_jars, shuffle_partitions, start_session
 from rebalance_monitor.streaming.settings import assumed, detection_settings
 from rebalance_monitor.streaming.source import topic_source
 from rebalance_monitor.streaming.speaking import Speaking
@@ -213,6 +213,7 @@ class _Job:
             ),
             checkpoint=self.checkpoint,
             trigger_s=None if self.options.available_now else self.settings.trigger_seconds,
+            interprets=self.limit is None and interprets(self.settings.spark.properties()),
         )
 
     def _judge(self, progress: Mapping[str, Any], sight: SightCheck, watching: TopicWatch) -> bool:

@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import ctypes
 import gc
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import count
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 SETTLES = frozenset({2, 20, 200, 2_000, 20_000})
 """Tasks of a worker before which what it holds is taken for good."""
@@ -51,3 +55,18 @@ def settle() -> None:
     """
     if next(_tasks) in SETTLES:
         gc.freeze()
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Look for no cyclic garbage meanwhile: tens of thousands of findings hold none, and looking is dear.
+
+    Each look goes through all that was made since the last one, and often through all that the process holds.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

@@ -22,7 +22,7 @@ from rebalance_monitor.cluster.errors import DependencyError
 from rebalance_monitor.streaming.clock import clock_rows
 from rebalance_monitor.streaming.decode import decoded
 from rebalance_monitor.streaming.operator import operated
-from rebalance_monitor.streaming.session import NoJvmError
+from rebalance_monitor.streaming.session import INTERPRETED, PROJECTIONS, NoJvmError
 
 if TYPE_CHECKING:
     import threading
@@ -66,13 +66,17 @@ class End(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What the query is made of. trigger_s None: read what there is, then finish."""
+    """What the query is made of. trigger_s None: read what there is, then finish.
+
+    interprets: the batches after the first, which reads what has come together until then, are short ones.
+    """
 
     source: Source
     plan: Plan
     lanes: Lanes
     checkpoint: str
     trigger_s: float | None
+    interprets: bool = False
 
 
 def output_frame(session: SparkSession, shape: Shape) -> DataFrame:
@@ -85,7 +89,8 @@ def start_query(session: SparkSession, shape: Shape, writer: BatchWriter) -> Str
     """Start the query; its batches go to `writer`. Raises NotStartedError."""
     from py4j.protocol import Py4JJavaError  # noqa: PLC0415 - comes with pyspark
 
-    stream = output_frame(session, shape).writeStream.outputMode("update").foreachBatch(writer)
+    write = _short_after_first(writer) if shape.interprets else writer
+    stream = output_frame(session, shape).writeStream.outputMode("update").foreachBatch(write)
     stream = stream.option("checkpointLocation", shape.checkpoint)
     if shape.trigger_s is None:
         stream = stream.trigger(availableNow=True)
@@ -97,6 +102,21 @@ def start_query(session: SparkSession, shape: Shape, writer: BatchWriter) -> Str
         raise NotStartedError(_said(error)) from error
     writer.serve(str(query.id))
     return query
+
+
+def _short_after_first(writer: BatchWriter) -> Callable[[DataFrame, int], None]:
+    """Return what writes batches and has those after the first interpret their projections."""
+    is_first = True
+
+    def write(frame: DataFrame, batch_id: int) -> None:
+        nonlocal is_first
+        writer(frame, batch_id)
+        if is_first:
+            # A query plans its batches with a session of its own.
+            frame.sparkSession.conf.set(PROJECTIONS, INTERPRETED)
+        is_first = False
+
+    return write
 
 
 def _said(error: Exception) -> str:

@@ -36,6 +36,7 @@ LOCAL_FILES = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager",
 )
 
+PROJECTIONS, INTERPRETED = "spark.sql.codegen.factoryMode", "NO_CODEGEN"
 JAVA_OPTIONS, LOG_LEVEL = "spark.driver.extraJavaOptions", "spark.log.level"
 # What RocksDB and Arrow have freed goes back to the system once a minute: in hours the allocator's rest had
 # grown by 100 MB. A JVM that does not know the option passes over it. The files in deploy/ have it, too.
@@ -74,9 +75,6 @@ LOCAL: dict[str, str] = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.python.daemon.module": "rebalance_monitor.streaming.daemon",
-    # Spark's source makes a projection for each partition in every batch: interpreting one for a few rows is
-    # cheaper than to write its code and look that up.
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     JAVA_OPTIONS: LOCAL_JVM,
 }
 
@@ -144,6 +142,15 @@ def shuffle_partitions(overrides: Mapping[str, str], environment: Mapping[str, s
             "`spark:`."
         )
     return int(text)
+
+
+def interprets(overrides: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether short batches are to interpret projections: on a local master, where nothing else is asked for.
+
+    Spark's source makes a projection for each partition in every batch. For a few rows interpreting one is
+    cheaper than to write its code and look that up; a long history is worth the code.
+    """
+    return not is_platform(environment) and PROJECTIONS not in overrides
 
 
 def kafka_jars(settings: Settings) -> list[Path]:

@@ -24,11 +24,11 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rebalance_monitor.checkpoints.codec import StateVersionError, Stored, decode_state, encode_state
+from rebalance_monitor.coordinator.bodies import body_of
 from rebalance_monitor.coordinator.findings import to_json
 from rebalance_monitor.coordinator.outputs import FindingOut, GroupOut, Output, RemovedOut, StatOut
 from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
 from rebalance_monitor.decoders.rows import COMMIT_RUN, FAILURE, RECORD
-from rebalance_monitor.streaming.bodies import body_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -20,6 +20,7 @@ from rebalance_monitor.coordinator.findings import stamp
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.streaming.batches import Batch, BatchKey, read_batch
 from rebalance_monitor.streaming.identities import SHOWN, Identities
+from rebalance_monitor.streaming.memory import uncollected
 from rebalance_monitor.streaming.sinks import JsonLines, Telling
 
 if TYPE_CHECKING:
@@ -115,10 +116,10 @@ class BatchWriter:
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         """Apply one batch; Spark's `foreachBatch` function."""
         self._has_id.wait()
-        # Spark's rows are tuples.
-        rows: list[Any] = frame.collect()
         # Whatever is logged on the way, by sinks too, says which batch it belongs to.
-        with structlog.contextvars.bound_contextvars(batch=batch_id):
+        with uncollected(), structlog.contextvars.bound_contextvars(batch=batch_id):
+            # Spark's rows are tuples.
+            rows: list[Any] = frame.collect()
             self.apply(BatchKey(self._query_id, batch_id), read_batch(rows))
 
     def apply(self, key: BatchKey, batch: Batch) -> None:

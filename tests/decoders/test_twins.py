@@ -6,6 +6,7 @@ from pickle import dumps, loads
 
 import pytest
 
+from rebalance_monitor.decoders import twins
 from rebalance_monitor.decoders.twins import quickly_made
 
 
@@ -47,6 +48,20 @@ def test_it_is_frozen_hashable_copied_and_pickled_as_before() -> None:
     assert hash(made) == hash(Slow(1)) == hash(Quick(1))
     assert replace(made, second="c") == Quick(1, "c")
     assert loads(dumps(made)) == made  # noqa: S301 - written a moment ago
+
+
+def test_a_quick_copy_is_what_a_slow_one_is_and_frozen_too() -> None:
+    made = Quick(1, "b", third=None)
+    copied = twins.replace(made, second="c", third=7)
+    assert copied == replace(made, second="c", third=7)
+    assert type(copied) is Quick
+    assert made == Quick(1, "b", third=None)
+    with pytest.raises((FrozenInstanceError, TypeError)):
+        copied.first = 2  # type: ignore[misc] # it must be refused
+    with pytest.raises(AttributeError, match="fourth"):
+        twins.replace(made, fourth=4)
+    with pytest.raises(TypeError, match="Slow is not quickly made"):
+        twins.replace(Slow(1), second="c")
 
 
 def test_what_its_constructor_would_not_do_is_refused() -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import subprocess
 import sys
 
 import pytest
 
-from rebalance_monitor.streaming.memory import ARENAS
+from rebalance_monitor.streaming.memory import ARENAS, uncollected
 
 RUN = """
 import pyarrow as pa
@@ -90,3 +91,20 @@ def test_all_threads_share_two_heaps() -> None:
         done = subprocess.run([sys.executable, "-c", HEAPS, how], capture_output=True, text=True, check=True)
         found[how] = int(done.stdout)
     assert found["few"] <= ARENAS < found["usual"], found
+
+
+def test_the_collector_goes_on_after_what_is_not_looked_through_even_where_that_fails() -> None:
+    assert gc.isenabled()
+    with uncollected():
+        assert not gc.isenabled()
+    assert gc.isenabled()
+    with pytest.raises(ZeroDivisionError), uncollected():
+        1 / 0  # noqa: B018 - it fails
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        with uncollected():
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,6 +18,7 @@ from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.streaming.lanes import Lanes
 from rebalance_monitor.streaming.parts import Parts
 from rebalance_monitor.streaming.query import End, Shape, start_query, watch
+from rebalance_monitor.streaming.session import INTERPRETED, PROJECTIONS
 from rebalance_monitor.streaming.sinks import JsonLines
 from rebalance_monitor.streaming.source import COLUMNS, COLUMNS_DDL, Source
 from rebalance_monitor.streaming.step import Plan
@@ -119,6 +121,27 @@ def test_the_clock_runs_without_any_record_and_a_restart_goes_on(spark: SparkSes
     # A live trigger runs batches although there is nothing to read: the clock ticks.
     end = run(spark, tmp_path, 0.3, lambda progress, _: progress["batchId"] >= 12)
     assert end == (End.REPLACED, None)
+    assert by_records(told(tmp_path)) == EXPECTED
+
+
+def test_the_first_batch_generates_its_projections_and_the_others_interpret_them(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_topics(tmp_path / "in")
+    seen: list[str] = []
+    apply = BatchWriter.__call__
+
+    def watched(writer: BatchWriter, frame: DataFrame, batch_id: int) -> None:
+        seen.append(str(frame.sparkSession.conf.get(PROJECTIONS)))
+        apply(writer, frame, batch_id)
+
+    monkeypatch.setattr(BatchWriter, "__call__", watched)
+    before, writer = spark.conf.get(PROJECTIONS), writer_at(tmp_path)
+    query = start_query(spark, replace(shape(tmp_path, None), interprets=True), writer)
+    assert watch(query, threading.Event(), lambda _: False, lambda: False) == (End.FINISHED, None)
+    assert seen[0] == before == spark.conf.get(PROJECTIONS) != INTERPRETED
+    assert len(seen) > 1
+    assert set(seen[1:]) == {INTERPRETED}
     assert by_records(told(tmp_path)) == EXPECTED
 
 

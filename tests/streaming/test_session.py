@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rebalance_monitor.streaming.session import SUBMIT_ARGUMENTS, secrets_in_a_file
+from rebalance_monitor.streaming.session import PROJECTIONS, SUBMIT_ARGUMENTS, interprets, secrets_in_a_file
 
 SECRET = "s3cr3t = \\ # ü 団 😀"  # noqa: S105 - it protects nothing
 STARTS_SPARK = """
@@ -74,3 +74,10 @@ except NoJvmError as error:
     assert "Spark's JVM ended before it could be used." in told, done.stderr[-2000:]
     assert "spark.driver.extraJavaOptions" in told
     assert "garbage collectors" in done.stderr
+
+
+def test_short_batches_interpret_projections_where_neither_platform_nor_operator_decides() -> None:
+    assert interprets({}, {})
+    assert not interprets({PROJECTIONS: "FALLBACK"}, {})
+    assert not interprets({}, {"PYSPARK_GATEWAY_PORT": "1"})
+    assert not interprets({}, {"DATABRICKS_RUNTIME_VERSION": "16.4"})

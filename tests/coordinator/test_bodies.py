@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalance_monitor.streaming.bodies import body_of, data_of
+from rebalance_monitor.coordinator.bodies import body_of, data_of
 
 TEXT = st.text(st.characters(codec=None, exclude_categories=()))
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT

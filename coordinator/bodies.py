@@ -1,4 +1,4 @@
-"""JSON in the rows that leave the operator: what the coordinator says, but for findings, and the way back."""
+"""What the coordinator says as JSON in one line, findings apart, and the way back."""
 
 from __future__ import annotations
 
