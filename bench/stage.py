@@ -23,10 +23,12 @@ from sparks import FILE_SYSTEM_CHECKPOINTS, kafka_frame, kafka_session
 from trees import Meter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    import pandas as pd
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.state import GroupState
 
     from rebalance_monitor.streaming.lanes import Lanes
 
@@ -144,6 +146,39 @@ def _lanes(ends: Ends) -> Lanes:
     return Lanes(len(ends), 1, CORES)
 
 
+def to_carried(records: DataFrame, ends: Ends) -> DataFrame:
+    """Decode every record and carry it to a state function that makes rows of it and keeps nothing."""
+    from pyspark.sql import functions as f  # noqa: PLC0415
+
+    from rebalance_monitor.streaming.clock import clock_rows  # noqa: PLC0415
+    from rebalance_monitor.streaming.operator import OUTPUT_DDL, STATE_DDL  # noqa: PLC0415
+
+    lanes = _lanes(ends)
+    packs = to_rows(records, ends).unionByName(clock_rows(records.sparkSession, lanes))
+    lane = f.coalesce(f.col("lane"), f.lit(-1).cast("int"))
+    return (
+        packs.withColumn("lane", lane)
+        .groupBy("lane")
+        .applyInPandasWithState(_unpack, OUTPUT_DDL, STATE_DDL, "update", "NoTimeout")
+    )
+
+
+def _unpack(
+    key: tuple[int],  # noqa: ARG001 - Spark gives it
+    frames: Iterable[pd.DataFrame],
+    state: GroupState,
+) -> Iterator[pd.DataFrame]:
+    import pandas as pd  # noqa: PLC0415
+
+    from rebalance_monitor.streaming.operator import OutRow  # noqa: PLC0415
+    from rebalance_monitor.streaming.packing import Unpacked  # noqa: PLC0415
+
+    found = Unpacked(bytes(pack) for frame in frames for pack in frame["rows"].tolist())
+    rows = sum(len(list(found.rows(place))) for place in found.places)
+    state.update((rows, b""))
+    yield pd.DataFrame([], columns=list(OutRow._fields))
+
+
 def to_state(records: DataFrame, ends: Ends) -> DataFrame:
     """Decode every record and keep the state of every group."""
     from rebalance_monitor.coordinator.settings import DetectionSettings  # noqa: PLC0415
@@ -165,6 +200,7 @@ SPARK_STAGES: dict[str, Callable[[DataFrame, Ends], DataFrame]] = {
     "source": to_nothing,
     "identity": to_identity,
     "decode": to_rows,
+    "carried": to_carried,
     "state": to_state,
 }
 

@@ -54,7 +54,7 @@ def replace(one: _T, /, **changes: object) -> _T:
     copied = _copiers.get(layout)
     if copied is None:
         raise TypeError(f"{layout.__name__} is not quickly made: use dataclasses.replace")
-    made = copied(one)
+    made: _T = copied(one)
     for name, value in changes.items():
         setattr(made, name, value)
     made.__class__ = layout
