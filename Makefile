@@ -61,24 +61,11 @@ accuracy-full: setup ## As accuracy, with every broker and family, for hours; go
 
 bench: setup ## Records per second and CPU of every stage, steady traffic, against the floors of this machine.
 	@$(VENV)/python tools/jars.py
-	@$(VENV)/python bench/decoders_bench.py
-	@$(VENV)/python bench/replay.py
-	@$(VENV)/python bench/findings.py
-	@$(VENV)/python bench/web.py
-	@$(VENV)/python bench/pipeline.py $(ARGS)
-	@$(VENV)/python bench/steady.py
-	@$(VENV)/python bench/steady.py --name small --groups 50 --per-s 100
-	@$(VENV)/python bench/steady.py --name empty --groups 50 --per-s 0 --rebalances 0
+	@$(VENV)/python bench/suite.py bench --pipeline "$(ARGS)"
 
 bench-scale: setup ## Growth with groups and members, a hot shard, rebuild of a long topic, two executors (an hour).
 	@$(VENV)/python tools/jars.py
-	@$(VENV)/python bench/growth.py
-	@$(VENV)/python bench/driver.py
-	@$(VENV)/python bench/steady.py --name large --groups 100000 --per-s 10000 --trigger 5 --warm 200 --seconds 80
-	@$(VENV)/python bench/steady.py --name even
-	@$(VENV)/python bench/steady.py --name hot --hot 0.5
-	@$(VENV)/python bench/steady.py --name hot-buckets --hot 0.5 --buckets 4
-	@$(VENV)/python bench/start.py $(ARGS)
+	@$(VENV)/python bench/suite.py scale
 
 sbom: setup ## Write build/sbom.json (CycloneDX) from the hash-pinned requirements.
 	@$(VENV)/python tools/sbom.py

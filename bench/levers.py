@@ -1,10 +1,13 @@
-"""What each performance lever of the job is worth: the batch without new records, one lever off at a time.
+"""What each performance lever of the job is worth: one lever off at a time.
 
-The query is the job's shape: the Kafka source over 50 partitions of `__consumer_offsets`, the decode stage,
-the clock row, the stateful operator with 1 MB of state, a sink that persists and collects. Every variant
-runs in a process of its own, batches back to back. Prints ms and CPU-ms per batch (medians, means).
+First the batch without new records. The query is the job's shape: the Kafka source over 50 partitions of
+`__consumer_offsets`, the decode stage, the clock row, the stateful operator with 1 MB of state, a sink that
+collects; the session has the job's settings. Every variant runs in a process of its own, batches back to
+back. Prints ms and CPU-ms per batch (medians, means). Then the levers of reading: a topic with records, read
+by Spark's source to nothing, with its time, CPU and the JVM's memory at most. Writes build/bench/levers.json.
 
     python bench/levers.py --spark 'local[2]'
+    python bench/levers.py --records 0 --only "all levers on" --only "generated projections"
 """
 
 from __future__ import annotations
@@ -18,9 +21,13 @@ import tempfile
 import time
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from load import load, records_of
+from mix import Mix
 from sparks import FILE_SYSTEM_CHECKPOINTS, batch_ms, kafka_frame, kafka_session
+from stage import drain_query
 from state_curve import OUT, STATE, Cell, step
 from trees import Meter
 
@@ -28,10 +35,12 @@ from rebalance_monitor.lab.broker import LabBroker
 from rebalance_monitor.streaming.clock import clock_rows
 from rebalance_monitor.streaming.decode import decoded
 from rebalance_monitor.streaming.lanes import Lanes
+from rebalance_monitor.streaming.session import INTERPRETED, LOCAL, OPEN_SOURCE, PROJECTIONS, QUERY
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+OUT_FILE = Path(__file__).parents[1] / "build" / "bench" / "levers.json"
 SHARDS = 50
 WATCH_S = 240.0
 DEFAULT_CHECKPOINTS = "org.apache.spark.sql.execution.streaming.FileContextBasedCheckpointFileManager"
@@ -48,6 +57,7 @@ class Variant:
     timeout: str = "NoTimeout"
     checkpoints: str = FILE_SYSTEM_CHECKPOINTS
     daemon: str = "rebalance_monitor.streaming.daemon"
+    computes: int = 1
     conf: dict[str, str] = field(default_factory=dict)
 
 
@@ -63,6 +73,12 @@ VARIANTS: dict[str, Variant] = {
     "a state key for each of 50 shards": replace(ON, lanes=SHARDS),
     "1 shuffle partition": replace(ON, partitions=1),
     "4 shuffle partitions": replace(ON, partitions=4),
+    "generated projections (default)": replace(ON, conf={PROJECTIONS: "FALLBACK"}),
+    "no options for the JVM (default)": replace(ON, conf={"spark.driver.extraJavaOptions": "-Dnone=1"}),
+    "a sink that keeps and computes twice": replace(ON, computes=2),
+    "no changelog (default)": replace(
+        ON, conf={"spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "false"}
+    ),
     "ProcessingTimeTimeout": replace(ON, timeout="ProcessingTimeTimeout"),
     "HDFS-style state store": replace(
         ON,
@@ -75,8 +91,17 @@ VARIANTS: dict[str, Variant] = {
 }
 
 
+# Milliseconds that a fetch waits, records that a poll gives at most.
+READING = ((500, 500), (5, 500), (0, 500), (5, 50_000), (0, 50_000))
+
+
 def sink(frame: DataFrame, _: int) -> None:
-    """Do what the job's sink does: compute once, use twice."""
+    """Do what the job's sink does: compute once."""
+    frame.collect()
+
+
+def keeping_sink(frame: DataFrame, _: int) -> None:
+    """Keep the frame, so as to use it twice."""
     frame.persist()
     try:
         frame.count()
@@ -88,6 +113,11 @@ def sink(frame: DataFrame, _: int) -> None:
 def run(variant: Variant, master: str, bootstrap: str, batches: int) -> dict[str, Any]:
     """Measure one variant in this process."""
     conf = {
+        **QUERY,
+        **OPEN_SOURCE,
+        **LOCAL,
+        PROJECTIONS: INTERPRETED,
+        "spark.master": master,
         "spark.sql.shuffle.partitions": str(variant.partitions),
         "spark.sql.streaming.checkpointFileManagerClass": variant.checkpoints,
         "spark.python.daemon.module": variant.daemon,
@@ -103,7 +133,8 @@ def run(variant: Variant, master: str, bootstrap: str, batches: int) -> dict[str
         step(Cell(lanes.count, SHARDS * 20_000 // lanes.count, "all")), OUT, STATE, "update", variant.timeout
     )
     folder = tempfile.TemporaryDirectory(prefix="levers-", ignore_cleanup_errors=True)
-    writer = out.writeStream.foreachBatch(sink).outputMode("update")
+    writes = sink if variant.computes == 1 else keeping_sink
+    writer = out.writeStream.foreachBatch(writes).outputMode("update")
     query = writer.option("checkpointLocation", folder.name).trigger(processingTime="0 seconds").start()
     with Meter() as meter:
         row = _watch(partial(batch_ms, query), batches, meter)
@@ -132,23 +163,71 @@ def _watch(
     return medians | {"cpu": (after.cpu_s - before.cpu_s) * 1000 / len(rows), "batches": len(rows)}
 
 
-def table(options: argparse.Namespace, bootstrap: str) -> None:
+def read(wait_ms: int, poll: int, master: str, bootstrap: str) -> dict[str, Any]:
+    """Read the whole topic to nothing, once to warm up and once that counts, in this process."""
+    spark = kafka_session(master, {**QUERY, **LOCAL, "spark.master": master})
+    options = {"kafka.fetch.max.wait.ms": str(wait_ms), "kafka.max.poll.records": str(poll)}
+    frame = kafka_frame(spark, bootstrap, SHARDS, options).coalesce(2)
+    with Meter() as meter:
+        drain_query(frame)
+        before, began = meter.read(), time.monotonic()
+        drain_query(frame)
+        seconds, after = time.monotonic() - began, meter.read()
+    spark.stop()
+    cpu_s = after.cpu_s - before.cpu_s
+    return {"seconds": seconds, "cpu_s": cpu_s, "jvm_mb": after.jvm_bytes // 1_000_000}
+
+
+def reading(options: argparse.Namespace, bootstrap: str) -> dict[str, Any]:
+    """Load the topic, read it with each pair of options, print a line for each."""
+    load(bootstrap, records_of(Mix(10_000, 10, options.records, time.time_ns() // 1_000_000)))
+    print(f"\n{options.records:,} records, read")
+    print(f"{'fetch wait, ms':>40} / {'poll':<9} {'s':>9} {'CPU-s':>7} {'JVM MB':>8}")
+    found = {}
+    for wait_ms, poll in READING:
+        row = _child(options, bootstrap, "--reading", str(wait_ms), str(poll))
+        if row is not None:
+            found[f"{wait_ms}/{poll}"] = row
+            print(f"{wait_ms:>40} / {poll:<9} {row['seconds']:>9.1f} {row['cpu_s']:>7.1f} {row['jvm_mb']:>8}")
+    return found
+
+
+def _child(options: argparse.Namespace, bootstrap: str, *arguments: str) -> dict[str, Any] | None:
+    """Run this program for one row, in a process of its own; None where it failed."""
+    command = [sys.executable, __file__, "--spark", options.spark, "--bootstrap", bootstrap, *arguments]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
+    if done.returncode:
+        print(f"{' '.join(arguments)} failed")
+        return None
+    row: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return row
+
+
+def table(options: argparse.Namespace, bootstrap: str) -> dict[str, Any]:
     """Run every wanted variant in its own process and print a line for each."""
+    found = {}
     print(f"{'':<34} {'ms':>6} {'CPU-ms':>7} {'addBatch':>9} {'offsets':>8} {'wal+commit':>11}")
     for name in options.only or VARIANTS:
-        command = [sys.executable, __file__, "--spark", options.spark, "--variant", name]
-        command += ["--bootstrap", bootstrap, "--batches", str(options.batches)]
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
-        if done.returncode:
-            print(f"{name:<34} failed")
+        row = _child(options, bootstrap, "--variant", name, "--batches", str(options.batches))
+        if row is None:
             continue
-        row = json.loads(done.stdout.splitlines()[-1])
+        found[name] = row
         logs = row["walCommit"] + row["commitOffsets"]
         print(
             f"{name:<34} {row['triggerExecution']:>6.0f} {row['cpu']:>7.0f} {row['addBatch']:>9.0f}"
             f" {row['latestOffset']:>8.0f} {logs:>11.0f}",
             flush=True,
         )
+    return found
+
+
+def bench(options: argparse.Namespace, bootstrap: str) -> None:
+    """Print both tables and write them."""
+    found = {"batches": table(options, bootstrap)}
+    if options.records:
+        found["reading"] = reading(options, bootstrap)
+    OUT_FILE.parent.mkdir(parents=True, exist_ok=True)
+    OUT_FILE.write_text(json.dumps(found, indent=1))
 
 
 def main() -> None:
@@ -157,17 +236,21 @@ def main() -> None:
     parser.add_argument("--spark", default="local[2]", help="master URL")
     parser.add_argument("--batches", type=int, default=15)
     parser.add_argument("--only", action="append", choices=list(VARIANTS))
-    parser.add_argument("--variant", choices=list(VARIANTS))
+    parser.add_argument("--records", type=int, default=1_000_000, help="to be read; 0: no such table")
+    parser.add_argument("--variant", choices=list(VARIANTS), help=argparse.SUPPRESS)
+    parser.add_argument("--reading", type=int, nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--bootstrap", help="an existing broker; default: a lab broker of its own")
     options = parser.parse_args()
     if options.variant:
         row = run(VARIANTS[options.variant], options.spark, options.bootstrap, options.batches)
         print(json.dumps(row))
+    elif options.reading:
+        print(json.dumps(read(*options.reading, options.spark, options.bootstrap)))
     elif options.bootstrap:
-        table(options, options.bootstrap)
+        bench(options, options.bootstrap)
     else:
         with LabBroker() as broker:
-            table(options, broker.bootstrap)
+            bench(options, broker.bootstrap)
 
 
 if __name__ == "__main__":

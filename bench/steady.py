@@ -24,12 +24,14 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from feeding import feeding
-from trees import Meter, stolen_s
+from trees import Meter, jvm_threads, stolen_s
 
 from rebalance_monitor.lab.broker import LabBroker
 
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
 OUT = Path(__file__).parents[1] / "build" / "bench" / "steady.json"
 LIVE_S = 150.0
 BATCHES_KEPT = 2_000
-EMPTY_ENOUGH = 20
+EMPTY_ENOUGH, THREADS = 20, 8
 
 
 @dataclass(slots=True)
@@ -108,9 +110,11 @@ def observe(listener: Listener, options: argparse.Namespace) -> dict[str, Any]:
     first = time.monotonic() - began
     time.sleep(options.warm)
     with Meter() as meter:
+        threads = jvm_threads()
         before, stolen, start = meter.read(), stolen_s(), time.monotonic()
         time.sleep(options.seconds)
         after, stolen, took = meter.read(), stolen_s() - stolen, time.monotonic() - start
+        threads = jvm_threads() - threads
     delays = [delay for at, delay in listener.delays if at >= start]
     batches = [batch for batch in listener.batches if batch[0] >= start]
     reports = batch_reports(len(batches))
@@ -131,13 +135,31 @@ def observe(listener: Listener, options: argparse.Namespace) -> dict[str, Any]:
         "cpu_share": round(cpu / all_of_it, 3),
         "stolen_share": round(stolen / all_of_it, 3),
         "cpu_ms_per_batch": round(cpu * 1000 / max(1, len(batches))),
+        "jvm_threads_ms": {
+            name: round(spent * 1000 / max(1, len(batches))) for name, spent in threads.most_common(THREADS)
+        },
         "jvm_share_of_cpu": round((after.jvm_s - before.jvm_s) / cpu, 2),
         "state_bytes": max((size for *_, size in batches), default=0),
+        **on_disk(Path(options.folder)),
         "jvm_mb": after.jvm_bytes // 1_000_000,
         "python_mb": after.python_bytes // 1_000_000,
         "first_live_s": round(first, 1),
         "load": round(os.getloadavg()[0], 1),
     }
+
+
+def on_disk(folder: Path) -> dict[str, int]:
+    """Give what Spark's state store writes for a batch, of all partitions, and what the state has on disk."""
+    sizes: dict[Path, int] = {}
+    for path in folder.glob("state/*/state/**/*"):
+        # Spark deletes old versions meanwhile.
+        with suppress(FileNotFoundError):
+            sizes[path] = path.stat().st_size if path.is_file() else 0
+    logs: Counter[str] = Counter()
+    for path, size in sizes.items():
+        if path.suffix == ".changelog":
+            logs[path.stem] += size
+    return {"changelog_bytes": max(logs.values(), default=0), "state_on_disk_bytes": sum(sizes.values())}
 
 
 def batch_reports(count: int) -> list[dict[str, int]]:

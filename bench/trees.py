@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
+from re import sub
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 if TYPE_CHECKING:
@@ -111,6 +115,21 @@ class Meter:
             self._peak = max(self._peak[0], resident[0]), max(self._peak[1], resident[1])
             jvm = sum(cpu for (*_, is_jvm), cpu in self._cpu.items() if is_jvm)
             return Usage(jvm, sum(self._cpu.values()) - jvm, *self._peak)
+
+
+def jvm_threads() -> Counter[str]:
+    """CPU seconds so far of the threads of the JVMs under this process, by name without numbers."""
+    processes = list(_processes())
+    parents = {process.pid: process.parent for process in processes}
+    found: Counter[str] = Counter()
+    for process in processes:
+        if not process.is_jvm or not _is_under(process.pid, os.getpid(), parents):
+            continue
+        for thread in Path(f"/proc/{process.pid}/task").iterdir():
+            with suppress(OSError):
+                name, _, rest = (thread / "stat").read_text().partition("(")[2].rpartition(")")
+                found[sub(r"[-#0-9. ]*\d+$", "", name)] += sum(map(int, rest.split()[OWN])) * TICK_S
+    return found
 
 
 def _is_under(pid: int, top: int, parents: dict[int, int]) -> bool:

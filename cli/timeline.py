@@ -70,7 +70,8 @@ class Lane:
 def rows_of(batch: pa.RecordBatch, start: int, stop: int) -> list[Row]:
     """Give the rows `start` to `stop` of a batch of ROW_SCHEMA."""
     part = batch.slice(start, stop - start)
-    return list(made_rows(column.to_pylist() for column in part.columns))
+    # Through numpy: values of Python's own, made in C.
+    return list(made_rows(column.to_numpy(zero_copy_only=False).tolist() for column in part.columns))
 
 
 def timeline(lanes: Iterable[Lane]) -> Iterator[Tick]:
