@@ -15,7 +15,7 @@ import pandas as pd
 
 from rebalance_monitor.checkpoints.codec import StateCorruptError, decode_lane, encode_lane
 from rebalance_monitor.coordinator.outputs import StatOut
-from rebalance_monitor.streaming.memory import settle
+from rebalance_monitor.streaming.memory import settle, uncollected
 from rebalance_monitor.streaming.packing import Unpacked
 from rebalance_monitor.streaming.step import OutRow, Plan, out_row, step
 
@@ -39,6 +39,13 @@ def operate(
 ) -> Iterator[pd.DataFrame]:
     """Spark's state function: one call per lane and batch. Free of side effects: a task may run twice."""
     settle()
+    with uncollected():
+        yield from _operated(key, frames, state, plan, lanes)
+
+
+def _operated(
+    key: tuple[int], frames: Iterable[pd.DataFrame], state: GroupState, plan: Plan, lanes: Lanes
+) -> Iterator[pd.DataFrame]:
     found = Unpacked(bytes(pack) for frame in frames for pack in frame["rows"].tolist())
     members = lanes.members(lanes.keys.index(int(key[0])))
     stored, damage = _stored(state)

@@ -75,6 +75,8 @@ LOCAL: dict[str, str] = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.python.daemon.module": "rebalance_monitor.streaming.daemon",
+    # Versions that are no longer kept are deleted this often: at one a second 60 s would leave 60 of them.
+    "spark.sql.streaming.stateStore.maintenanceInterval": "10s",
     JAVA_OPTIONS: LOCAL_JVM,
 }
 
