@@ -5,7 +5,7 @@ against the same gather alone with every position known, and against the readabl
 `decode_batch`, and how many records it folds into one row. The readable parser against kafka-python's
 `ApiData.decode` with Kafka's schemas: its public call, which walks the schema in Python (the code that
 it generates for broker responses has no public call for such classes). Groups: us per GroupMetadata
-record by number of members.
+record by number of members. Prints tables and writes build/bench/decoders.json.
 
     python bench/decoders_bench.py --records 50000
 """
@@ -14,10 +14,12 @@ from __future__ import annotations
 
 import argparse
 import gc
+import json
 import random
 import struct
 import time
 import uuid
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,6 +37,7 @@ Json = dict[str, Any]
 Pairs = list[tuple[bytes, bytes]]
 # The readable paths take this many records: per record they are slow enough to measure.
 SAMPLE = 20_000
+OUT = Path(__file__).parents[1] / "build" / "bench" / "decoders.json"
 MEMBERS = (1, 10, 100, 1_000, 10_000)
 
 
@@ -211,8 +214,8 @@ def seconds(works: dict[str, Callable[[], object]], repeats: int) -> dict[str, f
     return best
 
 
-def commits(records: int, repeats: int) -> None:
-    """Print the table of commits."""
+def commits(records: int, repeats: int) -> Json:
+    """Print the table of commits; return records a second of each way."""
     pairs = traffic(records)
     whole, sample = batch(pairs), pairs[:SAMPLE]
     keys, values = cells(whole.column("key")), cells(whole.column("value"))
@@ -239,10 +242,12 @@ def commits(records: int, repeats: int) -> None:
     ):
         print(f"  {one} / {other}: {per_second[one] / per_second[other]:.2f}")
     print(f"  {records} records in {rows} rows: {records / rows:.1f} records a row")
+    return per_second
 
 
-def against_api_data(repeats: int) -> None:
-    """Print the readable parser's table against kafka-python's codec."""
+def against_api_data(repeats: int) -> Json:
+    """Print the readable parser's table against kafka-python's codec; return us a record of both."""
+    found: Json = {}
     print("readable parser / kafka-python's ApiData.decode, on the same records")
     new = traffic(SAMPLE // 4)
     kinds: list[tuple[str, Pairs, list[Json], list[Json]]] = [
@@ -262,8 +267,10 @@ def against_api_data(repeats: int) -> None:
     for name, pairs, key_fields, value_fields in kinds:
         works = {"ours": parser(pairs), "theirs": api_data(pairs, key_fields, value_fields)}
         taken = {who: 1e6 * spent / len(pairs) for who, spent in seconds(works, repeats).items()}
+        found[name] = taken
         print(f"  {name:30} {taken['ours']:9.2f} us, {taken['theirs']:9.2f} us: "
               f"{taken['theirs'] / taken['ours']:.2f}")  # fmt: skip
+    return found
 
 
 def groups(repeats: int) -> None:
@@ -283,9 +290,10 @@ def main() -> None:
     options.add_argument("--records", type=int, default=50_000)
     options.add_argument("--repeats", type=int, default=5)
     chosen = options.parse_args()
-    commits(chosen.records, chosen.repeats)
-    against_api_data(chosen.repeats)
+    found = {"commits_per_s": commits(chosen.records, chosen.repeats), "us": against_api_data(chosen.repeats)}
     groups(chosen.repeats)
+    OUT.parent.mkdir(parents=True, exist_ok=True)
+    OUT.write_text(json.dumps(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":

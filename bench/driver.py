@@ -3,7 +3,7 @@
 A synthetic world (growth.py) gives each simulated second new generations; what the operator says of them goes
 through the production writer with all its sinks but the web page, on the real disk, as fast as it goes. No
 Spark, no broker: what remains is our own Python. Prints resident memory every ten simulated minutes, and its
-slope with the standard error after the bounded memories are full.
+slope with the standard error after the bounded memories are full; writes build/bench/driver.json.
 
     python bench/driver.py --hours 5
 """
@@ -11,6 +11,7 @@ slope with the standard error after the bounded memories are full.
 from __future__ import annotations
 
 import argparse
+import json
 import logging
 import tempfile
 from itertools import cycle, islice
@@ -36,6 +37,7 @@ from rebalance_monitor.streaming.storage import Storage
 from rebalance_monitor.streaming.writer import BatchWriter
 
 MINUTE, FULL_H = 60, 0.8
+OUT = Path(__file__).parents[1] / "build" / "bench" / "driver.json"
 STATUS = Path("/proc/self/status")
 
 
@@ -95,6 +97,9 @@ def main() -> None:
     grows, error = slope([hours for hours, _ in full], [size for _, size in full])
     mean = sum(size for _, size in full) / len(full)
     print(f"from hour {FULL_H} on: {mean:.0f} MB, {grows:+.1f} % an hour, standard error {error:.1f}")
+    OUT.parent.mkdir(parents=True, exist_ok=True)
+    about = {"mean_mb": mean, "percent_an_hour": grows, "standard_error": error, "samples": samples}
+    OUT.write_text(json.dumps(about) + "\n")
 
 
 if __name__ == "__main__":
