@@ -4,25 +4,18 @@ An OffsetCommit record names no member, so a commit belongs to the member that t
 the partition to. The fold takes one partition at a time and knows a commit by its timestamp, so a run that
 was cut anywhere gives the same state as the whole run. Only whether an offset moved is used, never its
 value: it may belong to an aborted transaction.
-
-A group commits the same partitions in the same order again and again, so who owns which place of a run is
-worked out once per list of partitions (bytes) and assignment, and after that a member's share is a slice.
 """
 
 from __future__ import annotations
 
-from struct import Struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-import msgspec
-
-from rebalance_monitor.coordinator import topic_names
 from rebalance_monitor.coordinator.families import FAMILIES
-from rebalance_monitor.decoders.rows import listed_partitions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from rebalance_monitor.coordinator.owners import Owners, Places
     from rebalance_monitor.coordinator.state import GroupState, Member
 
 IDLE_TRAIT = 2
@@ -37,122 +30,9 @@ _TOLD_NOTHING = -1
 # One in so many commits moves nothing where a client commits when idle; so many of those tell by themselves.
 _ONE_IN = 10
 _SMOOTHING = 4
-_MAX_IDLE_FAMILIES, _MAX_PLANS = 8, 64
-_MAX_KNOWN, _KNOWN_WIDTH, _KNOWN_BYTES = 16_384, 64, 1_024
+_MAX_IDLE_FAMILIES = 8
 # A shorter silence of a whole group is within every deadline.
 _SILENCE_MS = 5_000
-_NONE = slice(0)
-
-
-class _Places(NamedTuple):
-    """What one member, by its place in the group, has of a run, and where that is among its offsets.
-
-    `width` of these there are; the usual is that they are all that it has.
-    """
-
-    member: int
-    run: slice
-    own: slice
-    width: int
-    # Instead of the slices, where the places are in no regular order or one comes twice.
-    each: tuple[tuple[int, int], ...] = ()
-
-
-_Plan = tuple[Struct, tuple[_Places, ...]]
-"""The form of a run's offsets, and who has which of them."""
-
-_packed = msgspec.msgpack.Encoder().encode
-
-# Pure memory of what `_plan` gave last. The groups of one application share topic and assignment, and every
-# batch sees the same runs again.
-_known: dict[tuple[bytes, bytes], _Plan] = {}
-
-
-class Owners:
-    """Who owns what under the current assignment of one group; good until the next record of the group."""
-
-    __slots__ = ("_layout", "_owned", "_plans", "_state")
-
-    def __init__(self, state: GroupState) -> None:
-        self._state = state
-        self._plans: dict[bytes, _Plan] = {}
-        self._owned: dict[tuple[str, int], tuple[int, int]] = {}
-        width = sum(len(member.offsets) for member in state.members)
-        self._layout = _layout(state) if width <= _KNOWN_WIDTH else b""
-
-    def plan(self, partitions: bytes) -> _Plan:
-        """Say who has which place of a run with this list of partitions (T of the row contract)."""
-        found = self._plans.get(partitions)
-        if found is None:
-            if len(self._plans) >= _MAX_PLANS:
-                self._plans.clear()
-            found = self._plans[partitions] = self._remembered(partitions)
-        return found
-
-    def _remembered(self, partitions: bytes) -> _Plan:
-        if not self._layout or len(partitions) > _KNOWN_BYTES:
-            return self._made(partitions)
-        key = partitions, self._layout
-        found = _known.get(key)
-        if found is None:
-            if len(_known) >= _MAX_KNOWN:
-                _known.clear()
-            found = _known[key] = self._made(partitions)
-        return found
-
-    def _made(self, partitions: bytes) -> _Plan:
-        self._owned = self._owned or _owned(self._state)
-        return _plan(partitions, self._owned)
-
-
-def _layout(state: GroupState) -> bytes:
-    """Topics of a group, and the assignment of each member; none for names that are no text."""
-    try:
-        return _packed((topic_names.named(state), [member.assigned for member in state.members]))
-    except UnicodeEncodeError:
-        return b""
-
-
-def _owned(state: GroupState) -> dict[tuple[str, int], tuple[int, int]]:
-    """(topic, partition) -> (place of the member, index into its offsets) under the current assignment."""
-    found: dict[tuple[str, int], tuple[int, int]] = {}
-    topics = topic_names.named(state)
-    for place, member in enumerate(state.members if topics else ()):
-        index = 0
-        for topic, *partitions in member.assigned:
-            name = topics[topic]
-            for partition in partitions:
-                found[name, partition] = (place, index)
-                index += 1
-    return found
-
-
-def _plan(partitions: bytes, owned: dict[tuple[str, int], tuple[int, int]]) -> _Plan:
-    listed = list(listed_partitions(partitions))
-    places: dict[int, tuple[list[int], list[int]]] = {}
-    for place, partition in enumerate(listed):
-        found = owned.get(partition)
-        if found is not None:
-            run, own = places.setdefault(found[0], ([], []))
-            run.append(place)
-            own.append(found[1])
-    shares = tuple(_places(member, run, own) for member, (run, own) in places.items())
-    return Struct(f">{len(listed)}q"), shares
-
-
-def _places(member: int, run: list[int], own: list[int]) -> _Places:
-    slices = _slice(run), _slice(own)
-    if None in slices:
-        return _Places(member, _NONE, _NONE, len(own), tuple(zip(run, own, strict=True)))
-    return _Places(member, slices[0] or _NONE, slices[1] or _NONE, len(own))
-
-
-def _slice(places: list[int]) -> slice | None:
-    """Return the slice that gives these places in this order, if there is one."""
-    step = places[1] - places[0] if len(places) > 1 else 1
-    if step > 0 and places == list(range(places[0], places[-1] + 1, step)):
-        return slice(places[0], places[-1] + 1, step)
-    return None
 
 
 def fold(state: GroupState, at: int, partitions: bytes, offsets: bytes, owned: Owners) -> list[Member]:
@@ -167,11 +47,18 @@ def fold(state: GroupState, at: int, partitions: bytes, offsets: bytes, owned: O
     form, shares = owned.plan(partitions)
     values, members, begun = list(form.unpack(offsets)), state.members, []
     for share in shares:
-        member = members[share.member]
+        place, run, _, width, each = share
+        member = members[place]
         if at > member.last_commit:
             _begin(state, member, at)
             begun.append(member)
-        _take(member, share, values, at)
+        before = member.offsets
+        if each or width < len(before):
+            _take(member, share, values, at)
+        elif before != (after := values[run]):
+            # The usual, without a call: all that the member has.
+            member.offsets = after
+            _moved(member, before, at)
     return begun
 
 
@@ -217,20 +104,20 @@ def goes_on(member: Member, now: int) -> bool:
     return member.commits > 0 and member.last_commit + 2 * max(member.cadence, 1_000) + 1_000 >= now
 
 
-def _take(member: Member, share: _Places, values: list[int], at: int) -> None:
+def _take(member: Member, share: Places, values: list[int], at: int) -> None:
     """Take a member's share of the offsets of a run."""
-    _, run, own, width, each = share
+    _, run, own, _, each = share
     if each:
         _take_each(member, each, values, at)
         return
-    offsets, after = member.offsets, values[run]
-    before = offsets if width == len(offsets) else offsets[own]
-    if before == after:
-        return
-    if before is offsets:
-        member.offsets = after
-    else:
-        offsets[own] = after
+    before, after = member.offsets[own], values[run]
+    if before != after:
+        member.offsets[own] = after
+        _moved(member, before, at)
+
+
+def _moved(member: Member, before: Iterable[int], at: int) -> None:
+    """Note that offsets of a member moved, from what they were `before`."""
     if at == member.last_commit:
         member.moved = True
         member.fresh |= min(before) < 0

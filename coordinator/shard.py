@@ -24,6 +24,7 @@ from rebalance_monitor.coordinator import (
     waiting,
 )
 from rebalance_monitor.coordinator.outputs import GroupOut, Output, RemovedOut, count, counters, told
+from rebalance_monitor.coordinator.owners import Owners
 from rebalance_monitor.coordinator.scene import Scene
 from rebalance_monitor.coordinator.state import GroupState, PendingRemoval, ShardState
 from rebalance_monitor.coordinator.store import GroupStore
@@ -71,7 +72,7 @@ class ShardCoordinator:
         self._cluster = cluster
         self._summaries = summaries
         self._read = read
-        self._owners: dict[str, commits.Owners] = {}
+        self._owners: dict[str, Owners] = {}
         self._by_group: dict[str, DetectionSettings] = {}
         self._came: dict[str, GroupState] = {}
 
@@ -174,7 +175,7 @@ class ShardCoordinator:
                 self._owners.pop(row.group, None)
         owned = self._owners.get(row.group)
         if owned is None:
-            owned = self._owners[row.group] = commits.Owners(group)
+            owned = self._owners[row.group] = Owners(group)
         # A request may bring a time of its own.
         at = min(row.commit_ts, row.record_ts)
         begun = commits.fold(group, at, partitions, offsets, owned)
