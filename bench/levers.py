@@ -7,7 +7,7 @@ back. Prints ms and CPU-ms per batch (medians, means). Then the levers of readin
 by Spark's source to nothing, with its time, CPU and the JVM's memory at most. Writes build/bench/levers.json.
 
     python bench/levers.py --spark 'local[2]'
-    python bench/levers.py --records 0 --only "all levers on" --only "generated projections"
+    python bench/levers.py --records 0 --only "all levers on" --only "generated projections (default)"
 """
 
 from __future__ import annotations

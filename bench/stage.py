@@ -148,19 +148,10 @@ def _lanes(ends: Ends) -> Lanes:
 
 def to_carried(records: DataFrame, ends: Ends) -> DataFrame:
     """Decode every record and carry it to a state function that makes rows of it and keeps nothing."""
-    from pyspark.sql import functions as f  # noqa: PLC0415
-
     from rebalance_monitor.streaming.clock import clock_rows  # noqa: PLC0415
-    from rebalance_monitor.streaming.operator import OUTPUT_DDL, STATE_DDL  # noqa: PLC0415
+    from rebalance_monitor.streaming.operator import by_lane  # noqa: PLC0415
 
-    lanes = _lanes(ends)
-    packs = to_rows(records, ends).unionByName(clock_rows(records.sparkSession, lanes))
-    lane = f.coalesce(f.col("lane"), f.lit(-1).cast("int"))
-    return (
-        packs.withColumn("lane", lane)
-        .groupBy("lane")
-        .applyInPandasWithState(_unpack, OUTPUT_DDL, STATE_DDL, "update", "NoTimeout")
-    )
+    return by_lane(to_rows(records, ends), clock_rows(records.sparkSession, _lanes(ends)), _unpack)
 
 
 def _unpack(

@@ -20,7 +20,7 @@ from rebalance_monitor.streaming.packing import Unpacked
 from rebalance_monitor.streaming.step import OutRow, Plan, out_row, step
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.state import GroupState
@@ -66,6 +66,11 @@ def _operated(
 
 def operated(packs: DataFrame, clock: DataFrame, plan: Plan, lanes: Lanes) -> DataFrame:
     """Return the operator's output for `packs` and `clock`, both with the columns of a pack."""
+    return by_lane(packs, clock, partial(operate, plan=plan, lanes=lanes))
+
+
+def by_lane(packs: DataFrame, clock: DataFrame, function: Callable[..., Iterator[pd.DataFrame]]) -> DataFrame:
+    """Return the output of a state function like `operate` for each lane of `packs` and `clock`."""
     from pyspark.sql import functions as f  # noqa: PLC0415 - heavy, and an optional dependency
 
     # The key must be non-null in the union: else the state's schema would depend on which leg a batch has.
@@ -74,9 +79,7 @@ def operated(packs: DataFrame, clock: DataFrame, plan: Plan, lanes: Lanes) -> Da
         packs.unionByName(clock)
         .withColumn("lane", lane)
         .groupBy("lane")
-        .applyInPandasWithState(
-            partial(operate, plan=plan, lanes=lanes), OUTPUT_DDL, STATE_DDL, "update", "NoTimeout"
-        )
+        .applyInPandasWithState(function, OUTPUT_DDL, STATE_DDL, "update", "NoTimeout")
     )
 
 
