@@ -11,11 +11,10 @@ All columns are non-null, with -1 or "" for absent. Bodies start with a version 
 
 import base64
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import starmap
 from struct import Struct, pack, unpack_from
-from typing import Any
 
 import pyarrow as pa
 
@@ -111,8 +110,10 @@ class FailureRow:
     raw_value: bytes | None
 
 
-def made_rows(columns: Iterable[Iterable[Any]]) -> Iterator[Row]:
-    """Yield rows from the values of `ROW_SCHEMA`'s columns, as Python values."""
+def made_rows(batch: pa.RecordBatch) -> Iterator[Row]:
+    """Yield the rows of a batch of `ROW_SCHEMA`."""
+    # Through numpy: values of Python's own, made in C.
+    columns = (column.to_numpy(zero_copy_only=False).tolist() for column in batch.columns)
     return starmap(Row, zip(*columns, strict=True))
 
 

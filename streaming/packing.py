@@ -70,7 +70,7 @@ class Unpacked:
 
     def rows(self, place: tuple[int, int]) -> Iterator[Row]:
         """Yield the rows of one coordinator, those of each pack in order."""
-        return chain.from_iterable(map(_rows, self._parts.get(place, ())))
+        return chain.from_iterable(map(made_rows, self._parts.get(place, ())))
 
     def _add(self, rows: pa.RecordBatch) -> None:
         place = _column(rows, "shard").astype(np.int64) << 32 | _column(rows, "bucket")
@@ -82,11 +82,6 @@ class Unpacked:
         for at, begin, end in zip(found.tolist(), begins.tolist(), ends, strict=True):
             self._parts[at >> 32, at & 0xFFFF_FFFF].append(rows.slice(begin, end - begin))
         self.newest = max(self.newest, int(_column(rows, "record_ts").max()))
-
-
-def _rows(part: pa.RecordBatch) -> Iterator[Row]:
-    # Through numpy: values of Python's own, made in C.
-    return made_rows(column.to_numpy(zero_copy_only=False).tolist() for column in part.columns)
 
 
 def _column(rows: pa.RecordBatch, name: str) -> np.ndarray:
