@@ -122,12 +122,11 @@ def _from_broker(group: str, settings: "Settings") -> dict[str, Any] | None:
 
 def _read(dossier: "Dossier", batches: "Iterable[pa.RecordBatch]") -> None:
     """Feed the records of one partition to the dossier."""
-    from rebalance_monitor.cli.timeline import rows_of
     from rebalance_monitor.decoders import decode_batch
+    from rebalance_monitor.decoders.rows import made_rows
 
     for batch in batches:
-        decoded = decode_batch(batch)
-        dossier.on_rows(rows_of(decoded, 0, decoded.num_rows))
+        dossier.on_rows(made_rows(decode_batch(batch)))
     dossier.close()
 
 

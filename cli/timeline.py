@@ -7,11 +7,12 @@ silence it ticks ever coarser, by a six-hundredth of the silence so far, or a co
 would cost millions of ticks. A pure function of the rows: how they were cut into batches changes nothing.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from rebalance_monitor.decoders import Row
@@ -20,6 +21,8 @@ from rebalance_monitor.decoders.rows import made_rows
 TICK_MS = 1_000
 # Silence is divided in at least this many ticks.
 RESOLUTION = 600
+# Rows take several times the bytes of their batch: of each shard no more than so many are there at once.
+AT_ONCE = 1_024
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,40 +39,42 @@ class Lane:
 
     shard: int
     batches: Iterator[pa.RecordBatch]
-    _batch: pa.RecordBatch | None = None
-    _times: npt.NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    _pieces: Iterator[pa.RecordBatch] = field(init=False)
+    _rows: list[Row] = field(default_factory=list)
+    _times: list[int] = field(default_factory=list)
     _at: int = 0
     _newest: int = -1
+
+    def __post_init__(self) -> None:
+        self._pieces = chain.from_iterable(map(_pieces, self.batches))
 
     def head(self) -> int | None:
         """Give the time (ms) at which the next row is due, None at the end."""
         if self._at >= len(self._times) and not self._load():
             return None
-        return int(self._times[self._at])
+        return self._times[self._at]
 
     def until(self, end: int) -> list[Row]:
         """Take the rows due before `end` (ms)."""
         taken: list[Row] = []
         while (head := self.head()) is not None and head < end:
-            stop = int(np.searchsorted(self._times, end, side="left"))
-            taken += rows_of(self._batch, self._at, stop)
+            stop = bisect_left(self._times, end, self._at)
+            taken += self._rows[self._at : stop]
             self._at = stop
         return taken
 
     def _load(self) -> bool:
-        for batch in self.batches:
-            if batch.num_rows:
-                stamps = batch.column("record_ts").to_numpy()
-                self._times = np.maximum(np.maximum.accumulate(stamps), self._newest)
-                self._newest = int(self._times[-1])
-                self._batch, self._at = batch, 0
-                return True
-        return False
+        piece = next(self._pieces, None)
+        if piece is None:
+            return False
+        stamps = np.maximum.accumulate(piece.column("record_ts").to_numpy())
+        self._times = np.maximum(stamps, self._newest).tolist()
+        self._rows, self._at, self._newest = list(made_rows(piece)), 0, self._times[-1]
+        return True
 
 
-def rows_of(batch: pa.RecordBatch, start: int, stop: int) -> list[Row]:
-    """Give the rows `start` to `stop` of a batch of ROW_SCHEMA."""
-    return list(made_rows(batch.slice(start, stop - start)))
+def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    return (batch.slice(at, AT_ONCE) for at in range(0, batch.num_rows, AT_ONCE))
 
 
 def timeline(lanes: Iterable[Lane]) -> Iterator[Tick]:

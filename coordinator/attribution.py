@@ -16,8 +16,6 @@ does not commit when idle and had no steady traffic) no timeout may be claimed a
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from rebalance_monitor.coordinator import busy, overdue, transactional
 from rebalance_monitor.coordinator.causes import Cause
 from rebalance_monitor.coordinator.censored import CAP_FITTING, CLOSES, censored
@@ -31,6 +29,7 @@ from rebalance_monitor.coordinator.windows import (
     heartbeat,
     trapezoid,
 )
+from rebalance_monitor.decoders.twins import replace
 
 _CAP_NOTHING_ELSE = 0.85
 _CAP_WITHOUT_MEANING = 0.5

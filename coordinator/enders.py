@@ -8,11 +8,11 @@ which one is told by how well the silence of each fits that.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator.attribution import scored
 from rebalance_monitor.coordinator.windows import heartbeat
+from rebalance_monitor.decoders.twins import replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from rebalance_monitor.decoders.twins import quickly_made
+from rebalance_monitor.decoders.twins import quickly_made, replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

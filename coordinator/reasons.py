@@ -6,7 +6,7 @@ wherever the evidence does not add up to a majority.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator import (
@@ -26,7 +26,7 @@ from rebalance_monitor.coordinator.findings import CauseEntry
 from rebalance_monitor.coordinator.measured import Silence, Stall, told_interval
 from rebalance_monitor.coordinator.ranking import ranked
 from rebalance_monitor.coordinator.sentences import entry, joined, maybe_removed, replaced, seconds, why_of
-from rebalance_monitor.decoders.twins import quickly_made
+from rebalance_monitor.decoders.twins import quickly_made, replace
 
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.membership import Change, Membership

@@ -41,6 +41,8 @@ def arrival(seen: Silence, late: int, spread: int) -> float:
     if seen.wait >= 0:
         return trapezoid(late, spread, seen.wait)
     told = seen.rejoined or Rejoined(seen.held)
+    if _is_out(seen, late, spread, told):
+        return 0.0
     likely = told.sure * _begun(seen, late - told.least, spread, told)
     likely += (1 - told.sure) * _begun(seen, late, spread, Rejoined())
     if seen.busy is not None:
@@ -55,6 +57,14 @@ def arrival(seen: Silence, late: int, spread: int) -> float:
     if seen.ended:
         likely = (1 - seen.ended) * likely + seen.ended * trapezoid(late, spread, _ended(seen))
     return likely
+
+
+def _is_out(seen: Silence, late: int, spread: int, told: Rejoined) -> bool:
+    """Whether it ended before or after all windows, as by far the most explanations would have it."""
+    if late < -SLACK_MS:
+        return True
+    busily = 0 if seen.busy is None else seen.busy.most
+    return late > told.least + spread + busily + heartbeat(seen) + CLOSE_MS + 2 * SLACK_MS
 
 
 def ended_by_another(seen: Silence) -> bool:

@@ -2,7 +2,8 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rebalance_monitor.cli.timeline import Lane, Tick, quiet_ticks, rows_of, timeline
+from rebalance_monitor.cli import timeline as timelines
+from rebalance_monitor.cli.timeline import Lane, Tick, quiet_ticks, timeline
 from rebalance_monitor.decoders import ROW_SCHEMA, Row
 
 shards = st.dictionaries(st.integers(0, 4), st.lists(st.integers(0, 12_000), max_size=30), max_size=4)
@@ -81,6 +82,9 @@ def test_even_centuries_of_silence_cost_few_ticks_and_each_is_a_small_part_of_it
     assert all(step <= max(1000, tick / 600) for step, tick in zip(steps, ticks, strict=True))
 
 
-def test_a_row_comes_out_as_it_went_in() -> None:
-    rows = [row(3, offset, 7) for offset in range(4)]
-    assert rows_of(batch(rows), 1, 3) == rows[1:3]
+def test_a_batch_of_more_rows_than_are_held_at_once_comes_out_whole_and_in_order() -> None:
+    rows = [row(3, offset, offset) for offset in range(2 * timelines.AT_ONCE + 5)]
+    (tick,) = [tick for tick in timeline([Lane(3, iter([batch(rows[:0]), batch(rows)]))]) if tick.now == 2000]
+    every = [r for tick in timeline([Lane(3, iter([batch(rows)]))]) for r in tick.rows[3]]
+    assert every == rows
+    assert tick.rows[3] == rows[1000:2000]

@@ -16,13 +16,13 @@ import pyarrow as pa
 import pytest
 
 from rebalance_monitor.checkpoints.codec import decode_state, encode_state
-from rebalance_monitor.cli.timeline import rows_of
 from rebalance_monitor.cluster.capture import read_capture
 from rebalance_monitor.coordinator.kinds import KINDS, DrivenBy, Kind
 from rebalance_monitor.coordinator.outputs import FindingOut
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
 from rebalance_monitor.decoders import decode_batch
+from rebalance_monitor.decoders.rows import made_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -54,8 +54,7 @@ def coordinated(
     state: ShardState = new_shard_state(shard, 0, history)
     told: list[list[Finding]] = []
     for start, end in pieces:
-        decoded = decode_batch(records.slice(start, end - start))
-        rows = rows_of(decoded, 0, decoded.num_rows)
+        rows = list(made_rows(decode_batch(records.slice(start, end - start))))
         coordinator = ShardCoordinator(decode_state(encode_state(state)), DetectionSettings(), "cut")
         found = [out for row in rows for out in coordinator.on_row(row)]
         if clocks:

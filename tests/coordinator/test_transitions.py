@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from rebalance_monitor.cli.timeline import rows_of
 from rebalance_monitor.cluster.capture import read_capture
 from rebalance_monitor.coordinator.kinds import Kind
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
 from rebalance_monitor.coordinator.transitions import TRANSITIONS, Status
 from rebalance_monitor.decoders import Row, decode_batch
+from rebalance_monitor.decoders.rows import made_rows
 from tests.coordinator.epochs import A, B, Epochs
 from tests.coordinator.test_invariance import topics
 from tests.coordinator.timeline import Topic, findings
@@ -49,8 +49,7 @@ def test_recorded_groups_keep_to_the_table(name: str) -> None:
         for partition, stream in streams.items():
             shard = fresh(partition)
             for batch in stream:
-                decoded = decode_batch(batch)
-                seen |= taken(shard, list(rows_of(decoded, 0, decoded.num_rows)))
+                seen |= taken(shard, list(made_rows(decode_batch(batch))))
     assert seen <= EDGES
     assert (Status.STABLE, Status.EMPTY) in seen
 

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rebalance_monitor.coordinator.measured import Rejoined
+from rebalance_monitor.coordinator import windows
+from rebalance_monitor.coordinator.measured import Busy, Rejoined
 from rebalance_monitor.coordinator.windows import SLACK_MS, arrival, trapezoid
 from tests.coordinator.test_attribution import silence
 
@@ -41,6 +42,41 @@ def test_whatever_the_survivors_tell_the_barriers_end_is_a_density(
     seen = silence(0, session=6_000, rejoined=told, wait=wait, crowded=crowded)
     whole = sum(arrival(seen, late, spread) for late in range(-SLACK_MS, 5_000, STEP_MS)) * STEP_MS
     assert whole == pytest.approx(1, abs=0.015)
+
+
+@given(
+    late=st.one_of(st.integers(-300, 500), st.integers(0, 60_000)),
+    spread=st.integers(0, 10_000),
+    told=st.one_of(
+        st.none(),
+        st.builds(
+            Rejoined, st.integers(0, 20_000), st.integers(0, 5_000), st.integers(1, 5), st.floats(0, 1)
+        ),
+    ),
+    held=st.integers(0, 20_000),
+    busy=st.one_of(st.none(), st.builds(Busy, st.integers(0, 20_000), st.floats(0, 1))),
+    aborted=st.integers(0, 2),
+    ended=st.sampled_from([0.0, 0.4, 1.0]),
+    returned=st.booleans(),
+)
+@settings(max_examples=500)
+def test_what_is_told_apart_as_too_late_or_too_early_is_so_by_every_window(
+    late: int,
+    spread: int,
+    told: Rejoined | None,
+    held: int,
+    busy: Busy | None,
+    aborted: int,
+    ended: float,
+    *,
+    returned: bool,
+) -> None:
+    measured = {"held": held, "busy": busy, "aborted": aborted, "ended": ended, "returned": returned}
+    seen = silence(0, session=45_000, rejoined=told, **measured)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(windows, "_is_out", lambda *_: False)
+        by_every_window = arrival(seen, late, spread)
+    assert arrival(seen, late, spread) == by_every_window
 
 
 @pytest.mark.parametrize("wait", [0, 300])
