@@ -4,7 +4,8 @@ First the batch without new records. The query is the job's shape: the Kafka sou
 `__consumer_offsets`, the decode stage, the clock row, the stateful operator with 1 MB of state, a sink that
 collects; the session has the job's settings. Every variant runs in a process of its own, batches back to
 back. Prints ms and CPU-ms per batch (medians, means). Then the levers of reading: a topic with records, read
-by Spark's source to nothing, with its time, CPU and the JVM's memory at most. Writes build/bench/levers.json.
+by Spark's source to nothing, with its time, CPU and the JVM's memory at most, from loopback and from a broker
+some milliseconds away. Writes build/bench/levers.json.
 
     python bench/levers.py --spark 'local[2]'
     python bench/levers.py --records 0 --only "all levers on" --only "generated projections (default)"
@@ -38,6 +39,8 @@ from rebalance_monitor.streaming.lanes import Lanes
 from rebalance_monitor.streaming.session import INTERPRETED, LOCAL, OPEN_SOURCE, PROJECTIONS, QUERY
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pyspark.sql import DataFrame
 
 OUT_FILE = Path(__file__).parents[1] / "build" / "bench" / "levers.json"
@@ -93,6 +96,9 @@ VARIANTS: dict[str, Variant] = {
 
 # Milliseconds that a fetch waits, records that a poll gives at most.
 READING = ((500, 500), (5, 500), (0, 500), (5, 50_000), (0, 50_000))
+# And from a broker that a round trip to takes so many milliseconds longer.
+AWAY_MS = 2.0
+READING_AWAY = ((5, 500), (0, 500), (5, 50_000), (0, 50_000))
 
 
 def sink(frame: DataFrame, _: int) -> None:
@@ -178,17 +184,19 @@ def read(wait_ms: int, poll: int, master: str, bootstrap: str) -> dict[str, Any]
     return {"seconds": seconds, "cpu_s": cpu_s, "jvm_mb": after.jvm_bytes // 1_000_000}
 
 
-def reading(options: argparse.Namespace, bootstrap: str) -> dict[str, Any]:
-    """Load the topic, read it with each pair of options, print a line for each."""
-    load(bootstrap, records_of(Mix(10_000, 10, options.records, time.time_ns() // 1_000_000)))
-    print(f"\n{options.records:,} records, read")
+def reading(
+    options: argparse.Namespace, bootstrap: str, title: str, pairs: Iterable[tuple[int, int]]
+) -> dict[str, Any]:
+    """Read the topic with each pair of options, print a line for each."""
+    print(f"\n{options.records:,} records, {title}")
     print(f"{'fetch wait, ms':>40} / {'poll':<9} {'s':>9} {'CPU-s':>7} {'JVM MB':>8}")
     found = {}
-    for wait_ms, poll in READING:
+    for wait_ms, poll in pairs:
         row = _child(options, bootstrap, "--reading", str(wait_ms), str(poll))
         if row is not None:
             found[f"{wait_ms}/{poll}"] = row
-            print(f"{wait_ms:>40} / {poll:<9} {row['seconds']:>9.1f} {row['cpu_s']:>7.1f} {row['jvm_mb']:>8}")
+            figures = f"{row['seconds']:>9.1f} {row['cpu_s']:>7.1f} {row['jvm_mb']:>8}"
+            print(f"{wait_ms:>40} / {poll:<9} {figures}", flush=True)
     return found
 
 
@@ -221,11 +229,15 @@ def table(options: argparse.Namespace, bootstrap: str) -> dict[str, Any]:
     return found
 
 
-def bench(options: argparse.Namespace, bootstrap: str) -> None:
-    """Print both tables and write them."""
-    found = {"batches": table(options, bootstrap)}
+def bench(options: argparse.Namespace, bootstrap: str, away: str) -> None:
+    """Print all tables and write them; `away` leads to the same broker with a longer round trip."""
+    found = {"batches": table(options, bootstrap)} if options.batches else {}
     if options.records:
-        found["reading"] = reading(options, bootstrap)
+        load(bootstrap, records_of(Mix(10_000, 10, options.records, time.time_ns() // 1_000_000)))
+        found["reading"] = reading(options, bootstrap, "read", READING)
+    if options.records and away:
+        title = f"read from {AWAY_MS:g} ms away"
+        found["reading_away"] = reading(options, away, title, READING_AWAY)
     OUT_FILE.parent.mkdir(parents=True, exist_ok=True)
     OUT_FILE.write_text(json.dumps(found, indent=1))
 
@@ -234,9 +246,9 @@ def main() -> None:
     """Measure one variant (`--variant`) or all of them against a lab broker."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--spark", default="local[2]", help="master URL")
-    parser.add_argument("--batches", type=int, default=15)
+    parser.add_argument("--batches", type=int, default=15, help="of each variant; 0: no such table")
     parser.add_argument("--only", action="append", choices=list(VARIANTS))
-    parser.add_argument("--records", type=int, default=1_000_000, help="to be read; 0: no such table")
+    parser.add_argument("--records", type=int, default=1_000_000, help="to be read; 0: no such tables")
     parser.add_argument("--variant", choices=list(VARIANTS), help=argparse.SUPPRESS)
     parser.add_argument("--reading", type=int, nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--bootstrap", help="an existing broker; default: a lab broker of its own")
@@ -247,10 +259,10 @@ def main() -> None:
     elif options.reading:
         print(json.dumps(read(*options.reading, options.spark, options.bootstrap)))
     elif options.bootstrap:
-        bench(options, options.bootstrap)
+        bench(options, options.bootstrap, "")
     else:
-        with LabBroker() as broker:
-            bench(options, broker.bootstrap)
+        with LabBroker(away_ms=AWAY_MS) as broker:
+            bench(options, broker.bootstrap, broker.proxied_bootstrap)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ Prints one line and writes it to build/bench/steady.json under `--name`.
     python bench/steady.py --groups 50 --per-s 100           a small cluster
     python bench/steady.py --groups 50 --per-s 0 --rebalances 0     nothing but empty batches
     python bench/steady.py --hot 0.5 --buckets 4             half of the traffic in one shard
+    python bench/steady.py --away 2                          brokers a round trip of 2 ms away
     python bench/steady.py --set source.fetch_max_wait_ms=0  with another setting of the job's
 """
 
@@ -183,12 +184,14 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     seconds = LIVE_S + options.warm + options.seconds
     load = {name: getattr(options, name) for name in ("groups", "per_s", "rebalances", "hot")}
     with (
-        LabBroker() as broker,
+        LabBroker(away_ms=options.away) as broker,
         feeding(broker.bootstrap, seconds, **load),
         tempfile.TemporaryDirectory() as folder,
     ):
         command = [sys.executable, __file__, "--child", *sys.argv[1:]]
-        command += ["--bootstrap", broker.bootstrap, "--folder", folder]
+        # The feed is beside the broker, the job is away from it.
+        bootstrap = broker.proxied_bootstrap or broker.bootstrap
+        command += ["--bootstrap", bootstrap, "--folder", folder]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(done.stderr[-2_000:])
@@ -214,6 +217,7 @@ def main() -> None:
     parser.add_argument("--trigger", type=float, default=1.0, help="seconds")
     parser.add_argument("--warm", type=float, default=30.0, help="seconds after the first live finding")
     parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--away", type=float, default=0.0, help="ms that a round trip takes longer")
     parser.add_argument("--conf", action="append", default=[], type=lambda text: text.split("=", 1))
     parser.add_argument("--set", action="append", default=[], type=lambda text: text.split("=", 1))
     parser.add_argument("--name", default="steady")

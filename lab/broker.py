@@ -39,7 +39,8 @@ class LabBroker:
 
     `version` may end in `+new`: a 3.7 to 3.9 with the new (Java) coordinator. `port=0` takes free ports;
     otherwise node i listens on `port + i`. `settings` are broker properties. `cluster_id`: 22 characters
-    of base64, "" for one of its own. The other keyword arguments are fields of `Shape`.
+    of base64, "" for one of its own. `away_ms`: how much longer a round trip to `proxied_bootstrap` takes.
+    The other keyword arguments are fields of `Shape`.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class LabBroker:
         offsets_partitions: int = 50,
         initial_delay_ms: int = 0,
         proxied: bool = False,
+        away_ms: float = 0.0,
         cluster_id: str = "",
     ) -> None:
         self._temporary = folder is None
@@ -66,10 +68,10 @@ class LabBroker:
             nodes=nodes,
             offsets_partitions=offsets_partitions,
             initial_delay_ms=initial_delay_ms,
-            proxied=proxied,
+            proxied=proxied or away_ms > 0,
             extra=dict(settings or {}),
         )
-        self._port = port
+        self._port, self._away_ms = port, away_ms
         self._new_id = cluster_id or base64.urlsafe_b64encode(secrets.token_bytes(16)).decode().rstrip("=")
         self.nodes: list[Node] = []
         self.proxies: list[Proxy] = []
@@ -115,7 +117,7 @@ class LabBroker:
         for node in self.nodes:
             behind, port = node.address.proxied
             if port:
-                self.proxies.append(Proxy(port, behind).open())
+                self.proxies.append(Proxy(port, behind, self._away_ms).open())
 
     def _cluster_id(self) -> str | None:
         for node in self.nodes:

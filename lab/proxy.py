@@ -1,4 +1,6 @@
-"""A loopback TCP proxy between members and a broker, which can stall or cut the network of single members.
+"""A loopback TCP proxy between clients and a broker, which can stall or cut the network of single ones.
+
+It can also be as far away as a broker in another building: then each way takes half of a round trip longer.
 
 Brokers advertise it as a listener of their own (`Shape.proxied`), so that clients never find a way around it.
 Whose connection one is tells the client id in its first Kafka request (header: int32 size, int16 API, int16
@@ -16,15 +18,23 @@ from typing import Self
 from rebalance_monitor.lab.properties import HOST
 
 _CHUNK = 65_536
+# So many chunks at most are on their way.
+_UNDER_WAY = 256
+_Way = asyncio.Queue[tuple[float, bytes]]
+"""What is on its way, and when (by the loop's clock, s) it arrives; nothing at the end."""
+
 _HEADER = struct.Struct(">ihhih")
 _LOOK_S = 0.05
 
 
 class Proxy:
-    """Forwards `port` to `target` on loopback, from a thread of its own, until closed."""
+    """Forwards `port` to `target` on loopback, from a thread of its own, until closed.
 
-    def __init__(self, port: int, target: int) -> None:
-        self._port, self._target = port, target
+    `away_ms`: how much longer a round trip takes; as many bytes pass as before.
+    """
+
+    def __init__(self, port: int, target: int, away_ms: float = 0.0) -> None:
+        self._port, self._target, self._way_s = port, target, away_ms / 2_000
         self._stalled: frozenset[str] = frozenset()
         self._cut: frozenset[str] = frozenset()
         self._open: dict[asyncio.StreamWriter, str] = {}
@@ -90,9 +100,7 @@ class Proxy:
         from_broker, to_broker = await asyncio.open_connection(HOST, self._target)
         self._open |= {writer: client_id, to_broker: client_id}
         try:
-            await self._unless_stalled(client_id)
-            to_broker.write(first)
-            ways = (self._pump(client_id, reader, to_broker), self._pump(client_id, from_broker, writer))
+            ways = self._pump(client_id, reader, to_broker, first), self._pump(client_id, from_broker, writer)
             tasks = [asyncio.ensure_future(way) for way in ways]
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in tasks:
@@ -102,12 +110,33 @@ class Proxy:
                 self._open.pop(one, None)
                 one.close()
 
-    async def _pump(self, client_id: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _pump(
+        self, client_id: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, first: bytes = b""
+    ) -> None:
+        under_way: _Way = asyncio.Queue(_UNDER_WAY)
+        leaving = asyncio.ensure_future(self._leave(reader, under_way, first))
+        try:
+            await self._arrive(client_id, under_way, writer)
+        finally:
+            leaving.cancel()
+
+    async def _leave(self, reader: asyncio.StreamReader, under_way: _Way, data: bytes) -> None:
         with suppress(OSError):
-            while data := await reader.read(_CHUNK):
+            data = data or await reader.read(_CHUNK)
+            while data:
+                await under_way.put((self._loop.time() + self._way_s, data))
+                data = await reader.read(_CHUNK)
+        await under_way.put((self._loop.time() + self._way_s, b""))
+
+    async def _arrive(self, client_id: str, under_way: _Way, writer: asyncio.StreamWriter) -> None:
+        due, data = await under_way.get()
+        with suppress(OSError):
+            while data:
+                await asyncio.sleep(due - self._loop.time())
                 await self._unless_stalled(client_id)
                 writer.write(data)
                 await writer.drain()
+                due, data = await under_way.get()
 
     async def _unless_stalled(self, client_id: str) -> None:
         while client_id in self._stalled:  # noqa: ASYNC110 - it is set from other threads

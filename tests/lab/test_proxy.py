@@ -1,6 +1,7 @@
 import socket
 import struct
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -24,15 +25,22 @@ def _echo(server: socket.socket) -> None:
 
 
 @pytest.fixture
-def proxy() -> Iterator[tuple[Proxy, int]]:
-    """A proxy before a server that gives back what it gets, and the proxy's port."""
-    port, target = free_ports(2)
-    server = socket.create_server(("127.0.0.1", target))
+def echo_port() -> Iterator[int]:
+    """The port of a server that gives back what it gets."""
+    (port,) = free_ports(1)
+    server = socket.create_server(("127.0.0.1", port))
     threading.Thread(target=_echo, args=(server,), daemon=True).start()
-    found = Proxy(port, target).open()
+    yield port
+    server.close()
+
+
+@pytest.fixture
+def proxy(echo_port: int) -> Iterator[tuple[Proxy, int]]:
+    """A proxy before that server, and the proxy's port."""
+    (port,) = free_ports(1)
+    found = Proxy(port, echo_port).open()
     yield found, port
     found.close()
-    server.close()
 
 
 def _request(client_id: str) -> bytes:
@@ -100,3 +108,21 @@ def _gone(one: socket.socket) -> bool:
         return True
     except TimeoutError:
         return False
+
+
+def test_a_broker_that_is_away_answers_a_round_trip_later_and_to_many_bytes_as_much(
+    echo_port: int,
+) -> None:
+    (port,) = free_ports(1)
+    away = Proxy(port, echo_port, away_ms=200).open()
+    with _connected(port, "a") as one:
+        began = time.monotonic()
+        assert _answers(one, SIZE)
+        assert time.monotonic() - began >= 0.19
+        many = bytes(range(256)) * 10_000
+        threading.Thread(target=one.sendall, args=(many,), daemon=True).start()
+        got = bytearray()
+        while len(got) < len(many):
+            got += one.recv(65_536)
+        assert got == many
+    away.close()
