@@ -84,7 +84,6 @@ def test_even_centuries_of_silence_cost_few_ticks_and_each_is_a_small_part_of_it
 
 def test_a_batch_of_more_rows_than_are_held_at_once_comes_out_whole_and_in_order() -> None:
     rows = [row(3, offset, offset) for offset in range(2 * timelines.AT_ONCE + 5)]
-    (tick,) = [tick for tick in timeline([Lane(3, iter([batch(rows[:0]), batch(rows)]))]) if tick.now == 2000]
-    every = [r for tick in timeline([Lane(3, iter([batch(rows)]))]) for r in tick.rows[3]]
-    assert every == rows
-    assert tick.rows[3] == rows[1000:2000]
+    ticks = {tick.now: tick.rows[3] for tick in timeline([Lane(3, iter([batch(rows[:0]), batch(rows)]))])}
+    assert [r for found in ticks.values() for r in found] == rows
+    assert ticks[2000] == rows[1000:2000]
