@@ -5,11 +5,12 @@ each stage (stage.py) in a process of its own; then loads more of the same and r
 million records cost is the slope between the two, so that starting and warming up do not count. Records/s
 are compared with librdkafka reading the topic (`drain`), CPU seconds per million records with Spark sending
 the records through Python unread (`identity`). Where `KMINION_BIN` or `BURROW_BIN` names a program,
-that reads the same topic as well (rivals.py; its CPU stands under Python). Prints a table after each size,
-then the slopes, and writes build/bench/pipeline.json.
+that reads the same topic as well (rivals.py; its CPU stands under Python). `plain` is measured where it is
+asked for. Prints a table after each size, then the slopes, and writes build/bench/pipeline.json.
 
     python bench/pipeline.py --records 2000000 --more 4000000
     python bench/pipeline.py --at-once 10000 --only identity --only job
+    python bench/pipeline.py --only plain --only identity
     python bench/pipeline.py --only job --conf spark.sql.codegen.factoryMode=FALLBACK
 """
 
@@ -29,7 +30,7 @@ from typing import TYPE_CHECKING
 import rivals
 from load import load, producer, records_of
 from mix import Mix
-from stage import SPARK_STAGES, end_offsets, measure
+from stage import PLAIN, SPARK_STAGES, end_offsets, measure
 from transactions import transact
 
 from rebalance_monitor.lab.broker import LabBroker
@@ -108,7 +109,9 @@ def table(title: str, options: argparse.Namespace, bootstrap: str) -> dict[str, 
     print(header(title), flush=True)
     rows: dict[str, Row] = {}
     wanted = [
-        name for name in options.only or STAGES if name not in rivals.BINARIES or name in rivals.given()
+        name
+        for name in options.only or (stage for stage in STAGES if stage != PLAIN)
+        if name not in rivals.BINARIES or name in rivals.given()
     ]
     for name in wanted:
         figures = run_stage(name, options, bootstrap)

@@ -1,10 +1,11 @@
 """The stages of the job, each one more step than the one before, over the same topic.
 
-`drain` is the floor: librdkafka reading every record and doing nothing. The Spark stages run `availableNow`
-in one process: everything once, which warms the JVM's compilers up, a small pass (the last 2 % of each
-partition; of the whole job nothing), then everything again. What is reported is the difference between the
-last two passes, so neither start-up nor compiling counts: a monitor runs for months. Memory is the most of
-all three passes in the one process.
+`drain` is the floor: librdkafka reading every record and doing nothing. `plain` is identity as Spark and
+Kafka's client have it by default, without the job's settings of source, workers and files. The Spark stages
+run `availableNow` in one process: everything once, which warms the JVM's compilers up, a small pass (the last
+2 % of each partition; of the whole job nothing), then everything again. What is reported is the difference
+between the last two passes, so neither start-up nor compiling counts: a monitor runs for months. Memory is
+the most of all three passes in the one process.
 """
 
 from __future__ import annotations
@@ -37,6 +38,14 @@ COLUMNS = ("key", "value", "partition", "offset", "timestamp")
 SMALL_SHARE = 50  # a small pass reads one fiftieth
 CORES = 2
 FETCH = 10_000
+PLAIN = "plain"
+DEFAULTS = {"spark.sql.execution.arrow.maxRecordsPerBatch": "10000"}
+UNTUNED = {"kafka.fetch.max.wait.ms": "500", "kafka.max.poll.records": "500"}
+TUNED = {
+    "spark.sql.shuffle.partitions": str(CORES),
+    "spark.sql.streaming.checkpointFileManagerClass": FILE_SYSTEM_CHECKPOINTS,
+    "spark.python.daemon.module": "rebalance_monitor.streaming.daemon",
+}
 Ends = dict[int, int]
 
 
@@ -114,13 +123,15 @@ def _is_read(consumer: Consumer, ends: Ends) -> bool:
     return all(place.offset >= ends[place.partition] for place in consumer.position(filled))
 
 
-def source(spark: SparkSession, bootstrap: str, start: Mapping[int, int] | None, ends: Ends) -> DataFrame:
-    """Give the job's source, from offsets `start` (None: everything)."""
-    options = {}
+def source(
+    spark: SparkSession, bootstrap: str, start: Mapping[int, int] | None, ends: Ends, *, plain: bool
+) -> DataFrame:
+    """Give the job's source, or a `plain` one, from offsets `start` (None: everything)."""
+    options = dict(UNTUNED) if plain else {}
     if start is not None:
         options["startingOffsets"] = json.dumps({TOPIC: {str(p): at for p, at in start.items()}})
-    frame = kafka_frame(spark, bootstrap, len(ends), options)
-    return frame.select(*COLUMNS).coalesce(CORES)
+    frame = kafka_frame(spark, bootstrap, len(ends), options).select(*COLUMNS)
+    return frame if plain else frame.coalesce(CORES)
 
 
 def as_is(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -189,6 +200,7 @@ def to_nothing(records: DataFrame, _: Ends) -> DataFrame:
 
 SPARK_STAGES: dict[str, Callable[[DataFrame, Ends], DataFrame]] = {
     "source": to_nothing,
+    PLAIN: to_identity,
     "identity": to_identity,
     "decode": to_rows,
     "carried": to_carried,
@@ -198,17 +210,12 @@ SPARK_STAGES: dict[str, Callable[[DataFrame, Ends], DataFrame]] = {
 
 def spark_stage(name: str, master: str, bootstrap: str, ends: Ends) -> Figures:
     """Measure one Spark stage: everything minus a small pass, both warm."""
-    conf = {
-        "spark.sql.shuffle.partitions": str(CORES),
-        "spark.sql.streaming.checkpointFileManagerClass": FILE_SYSTEM_CHECKPOINTS,
-        "spark.python.daemon.module": "rebalance_monitor.streaming.daemon",
-    }
-    spark = kafka_session(master, conf)
+    spark = kafka_session(master, DEFAULTS if name == PLAIN else TUNED)
     tail = {p: end - end // SMALL_SHARE for p, end in ends.items()}
 
     def run(start: Mapping[int, int] | None) -> Figures:
         records = sum(ends.values()) - sum((start or {}).values())
-        frame = SPARK_STAGES[name](source(spark, bootstrap, start, ends), ends)
+        frame = SPARK_STAGES[name](source(spark, bootstrap, start, ends, plain=name == PLAIN), ends)
         return timed(meter, records, lambda: drain_query(frame))
 
     with Meter() as meter:

@@ -3,8 +3,8 @@
 Starts a lab broker, feeds it (feed.py) and runs the production job with all its sinks in a process of its
 own. After the warm-up it counts, over `--seconds`: batch time (Spark's `triggerExecution`), finding delay
 (record time to ledger commit, live findings that a record decided), CPU seconds of the job's processes as a
-share of the cores (and what the host took from them meanwhile), state bytes per batch, peak memory.
-Prints one line and writes it to build/bench/steady.json under `--name`.
+share of the cores (and what the host took from them meanwhile), state bytes per batch and on disk, and the
+most memory. Prints one line and writes it to build/bench/steady.json under `--name`.
 
     python bench/steady.py                                   10,000 groups, 20,000 commits/s
     python bench/steady.py --groups 50 --per-s 100           a small cluster
@@ -29,7 +29,7 @@ from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from feeding import feeding
 from trees import Meter, jvm_threads, stolen_s
@@ -47,6 +47,7 @@ OUT = Path(__file__).parents[1] / "build" / "bench" / "steady.json"
 LIVE_S = 150.0
 BATCHES_KEPT = 2_000
 EMPTY_ENOUGH, THREADS = 20, 8
+WEIGHED_S = 2.0
 
 
 @dataclass(slots=True)
@@ -113,7 +114,7 @@ def observe(listener: Listener, options: argparse.Namespace) -> dict[str, Any]:
     with Meter() as meter:
         threads = jvm_threads()
         before, stolen, start = meter.read(), stolen_s(), time.monotonic()
-        time.sleep(options.seconds)
+        weights = weighed(Path(options.folder), start + options.seconds)
         after, stolen, took = meter.read(), stolen_s() - stolen, time.monotonic() - start
         threads = jvm_threads() - threads
     delays = [delay for at, delay in listener.delays if at >= start]
@@ -141,7 +142,9 @@ def observe(listener: Listener, options: argparse.Namespace) -> dict[str, Any]:
         },
         "jvm_share_of_cpu": round((after.jvm_s - before.jvm_s) / cpu, 2),
         "state_bytes": max((size for *_, size in batches), default=0),
-        **on_disk(Path(options.folder)),
+        "changelog_bytes": max((weight.version for weight in weights), default=0),
+        "state_on_disk_bytes": round(statistics.fmean(weight.all for weight in weights)),
+        "state_on_disk_bytes_most": max(weight.all for weight in weights),
         "jvm_mb": after.jvm_bytes // 1_000_000,
         "python_mb": after.python_bytes // 1_000_000,
         "first_live_s": round(first, 1),
@@ -149,8 +152,24 @@ def observe(listener: Listener, options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def on_disk(folder: Path) -> dict[str, int]:
-    """Give what Spark's state store writes for a batch, of all partitions, and what the state has on disk."""
+class Weight(NamedTuple):
+    """Bytes of the largest version that Spark's state store wrote, and of all that the state has on disk."""
+
+    version: int
+    all: int
+
+
+def weighed(folder: Path, until: float) -> list[Weight]:
+    """Weigh the state on disk every `WEIGHED_S` until `until` (monotonic), and once at least."""
+    found = [weight(folder)]
+    while (left := until - time.monotonic()) > 0:
+        time.sleep(min(left, WEIGHED_S))
+        found.append(weight(folder))
+    return found
+
+
+def weight(folder: Path) -> Weight:
+    """Weigh the state of all partitions on disk."""
     sizes: dict[Path, int] = {}
     for path in folder.glob("state/*/state/**/*"):
         # Spark deletes old versions meanwhile.
@@ -160,7 +179,7 @@ def on_disk(folder: Path) -> dict[str, int]:
     for path, size in sizes.items():
         if path.suffix == ".changelog":
             logs[path.stem] += size
-    return {"changelog_bytes": max(logs.values(), default=0), "state_on_disk_bytes": sum(sizes.values())}
+    return Weight(max(logs.values(), default=0), sum(sizes.values()))
 
 
 def batch_reports(count: int) -> list[dict[str, int]]:

@@ -29,6 +29,7 @@ from rebalance_monitor.coordinator.removal import CLOSES_AFTER_MS
 from rebalance_monitor.coordinator.rollup import RollUp
 from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
 from rebalance_monitor.decoders import Decoded, Failure, decode_batch, decode_record
+from rebalance_monitor.streaming.memory import uncollected
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -98,6 +99,15 @@ class Replay:
 
     def run(self, ticks: Iterator[Tick], sightings: Iterator[Sighting]) -> Iterator[Finding]:
         """Yield the findings of all ticks and sightings; sightings in order of time."""
+        batches = self._batches(ticks, sightings)
+        while True:
+            with uncollected():
+                told = next(batches, None)
+            if told is None:
+                return
+            yield from told
+
+    def _batches(self, ticks: Iterator[Tick], sightings: Iterator[Sighting]) -> Iterator[list[Finding]]:
         roll_up, live = RollUp(self.settings, self.cluster), Live(self.settings, self.cluster)
         waiting = next(sightings, None)
         self.summarise = self.watch is not None or waiting is not None
@@ -106,12 +116,12 @@ class Replay:
             while waiting is not None and waiting.at < tick.now:
                 looks.append(waiting)
                 waiting = next(sightings, None)
-            yield from self._told(tick.now, self._step(tick), looks, roll_up, live)
+            yield self._told(tick.now, self._step(tick), looks, roll_up, live)
         while waiting is not None:
             now = max(self.now, waiting.at)
-            yield from self._told(now, self._clock(now), [waiting], roll_up, live)
+            yield self._told(now, self._clock(now), [waiting], roll_up, live)
             waiting = next(sightings, None)
-        yield from self._told(self.now, self._closing(), [], roll_up, live)
+        yield self._told(self.now, self._closing(), [], roll_up, live)
 
     def _told(
         self, now: int, outputs: list[Output], looks: list[Sighting], roll_up: RollUp, live: Live

@@ -54,7 +54,7 @@ QUERY: dict[str, str] = {
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     # A version of the state is as large as the state: few are kept.
-    "spark.sql.streaming.minBatchesToRetain": "5",
+    "spark.sql.streaming.minBatchesToRetain": "3",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
     "spark.sql.adaptive.enabled": "false",
 }
@@ -75,8 +75,10 @@ LOCAL: dict[str, str] = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.python.daemon.module": "rebalance_monitor.streaming.daemon",
-    # Versions that are no longer kept are deleted this often: at one a second 60 s would leave 60 of them.
-    "spark.sql.streaming.stateStore.maintenanceInterval": "10s",
+    # Versions that are no longer kept are deleted this often, back to a snapshot: at one a second the
+    # defaults, 60 s and ten versions, would leave some seventy of them.
+    "spark.sql.streaming.stateStore.maintenanceInterval": "5s",
+    "spark.sql.streaming.stateStore.minDeltasForSnapshot": "5",
     JAVA_OPTIONS: LOCAL_JVM,
 }
 

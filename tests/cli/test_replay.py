@@ -1,5 +1,6 @@
 """Replay: the same findings from any layout of the same records, with and without history and sightings."""
 
+import gc
 import json
 import tempfile
 from pathlib import Path
@@ -110,6 +111,13 @@ def test_a_killed_member_is_found_and_named_without_spark(capture: Path) -> None
     ]
     assert all(not finding.history and finding.cluster == "c" for finding in found)
     assert all(finding.detected_at - finding.at >= 0 for finding in found)
+
+
+def test_whoever_takes_the_findings_one_by_one_has_its_garbage_collected_between_them(capture: Path) -> None:
+    collecting = [gc.isenabled() for _ in replay_capture(capture, DETECTION)]
+    assert collecting
+    assert all(collecting)
+    assert gc.isenabled()
 
 
 def test_what_lies_before_the_given_end_is_history_and_no_deadline_passes_in_it(capture: Path) -> None:
