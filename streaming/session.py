@@ -77,8 +77,8 @@ LOCAL: dict[str, str] = {
     "spark.python.daemon.module": "rebalance_monitor.streaming.daemon",
     # Versions that are no longer kept are deleted this often, back to a snapshot: at one a second the
     # defaults, 60 s and ten versions, would leave some seventy of them.
-    "spark.sql.streaming.stateStore.maintenanceInterval": "5s",
-    "spark.sql.streaming.stateStore.minDeltasForSnapshot": "5",
+    "spark.sql.streaming.stateStore.maintenanceInterval": "3s",
+    "spark.sql.streaming.stateStore.minDeltasForSnapshot": "3",
     JAVA_OPTIONS: LOCAL_JVM,
 }
 
