@@ -63,7 +63,7 @@ bench: setup ## Records per second and CPU of every stage, steady traffic, again
 	@$(VENV)/python tools/jars.py
 	@$(VENV)/python bench/suite.py bench --pipeline "$(ARGS)"
 
-bench-scale: setup ## Growth with groups and members, a hot shard, rebuild of a long topic, two executors (16 minutes, 90 at most).
+bench-scale: setup ## Growth with groups and members, a hot shard, rebuild of a long topic, two executors (21 minutes, 90 at most).
 	@$(VENV)/python tools/jars.py
 	@$(VENV)/python bench/suite.py scale
 

@@ -10,7 +10,7 @@ asked for. Prints a table after each size, then the slopes, and writes build/ben
 
     python bench/pipeline.py --records 2000000 --more 4000000
     python bench/pipeline.py --at-once 10000 --only identity --only job
-    python bench/pipeline.py --only plain --only identity
+    python bench/pipeline.py --only identity --only plain
     python bench/pipeline.py --only job --conf spark.sql.codegen.factoryMode=FALLBACK
 """
 

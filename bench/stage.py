@@ -1,11 +1,11 @@
-"""The stages of the job, each one more step than the one before, over the same topic.
+"""The stages of the job, most of them one more step than the one before, over the same topic.
 
 `drain` is the floor: librdkafka reading every record and doing nothing. `plain` is identity as Spark and
-Kafka's client have it by default, without the job's settings of source, workers and files. The Spark stages
-run `availableNow` in one process: everything once, which warms the JVM's compilers up, a small pass (the last
-2 % of each partition; of the whole job nothing), then everything again. What is reported is the difference
-between the last two passes, so neither start-up nor compiling counts: a monitor runs for months. Memory is
-the most of all three passes in the one process.
+Kafka's client have it by default, without the job's settings of tasks, fetches, workers and files. The Spark
+stages run `availableNow` in one process: everything once, which warms the JVM's compilers up, a small pass
+(the last 2 % of each partition; of the whole job nothing), then everything again. What is reported is the
+difference between the last two passes, so neither start-up nor compiling counts: a monitor runs for months.
+Memory is the most of all three passes in the one process.
 """
 
 from __future__ import annotations

@@ -108,15 +108,17 @@ def run_child(options: argparse.Namespace) -> dict[str, Any]:
 def observe(listener: Listener, options: argparse.Namespace) -> dict[str, Any]:
     """Wait until findings are live and warm, then measure."""
     began = time.monotonic()
-    listener.live.wait(LIVE_S)
-    first = time.monotonic() - began
-    time.sleep(options.warm)
-    with Meter() as meter:
-        threads = jvm_threads()
-        before, stolen, start = meter.read(), stolen_s(), time.monotonic()
-        weights = weighed(Path(options.folder), start + options.seconds)
-        after, stolen, took = meter.read(), stolen_s() - stolen, time.monotonic() - start
-        threads = jvm_threads() - threads
+    with Meter() as whole:
+        listener.live.wait(LIVE_S)
+        first = time.monotonic() - began
+        time.sleep(options.warm)
+        with Meter() as meter:
+            threads = jvm_threads()
+            before, stolen, start = meter.read(), stolen_s(), time.monotonic()
+            weights = weighed(Path(options.folder), start + options.seconds)
+            after, stolen, took = meter.read(), stolen_s() - stolen, time.monotonic() - start
+            threads = jvm_threads() - threads
+        ever = whole.read()
     delays = [delay for at, delay in listener.delays if at >= start]
     batches = [batch for batch in listener.batches if batch[0] >= start]
     reports = batch_reports(len(batches))
@@ -147,6 +149,8 @@ def observe(listener: Listener, options: argparse.Namespace) -> dict[str, Any]:
         "state_on_disk_bytes_most": max(weight.all for weight in weights),
         "jvm_mb": after.jvm_bytes // 1_000_000,
         "python_mb": after.python_bytes // 1_000_000,
+        "jvm_mb_since_start": ever.jvm_bytes // 1_000_000,
+        "python_mb_since_start": ever.python_bytes // 1_000_000,
         "first_live_s": round(first, 1),
         "load": round(os.getloadavg()[0], 1),
     }

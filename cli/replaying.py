@@ -43,8 +43,11 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.settings import DetectionSettings
     from rebalance_monitor.coordinator.sightings import Sighting
 
+    Batch = tuple[int, list[Output], list[Finding]]
+    """Its clock (ms), what the shards said, and the findings that were made of it."""
+
     Watch = Callable[[int, list[Output], list[Finding]], None]
-    """Told of each batch: its clock (ms), what the shards said, and the findings that were made of it."""
+    """Told of each batch."""
 
 # Fifty shards are open at once: small batches keep them in memory.
 BATCH_ROWS = 8_192
@@ -102,12 +105,14 @@ class Replay:
         batches = self._batches(ticks, sightings)
         while True:
             with uncollected():
-                told = next(batches, None)
-            if told is None:
+                batch = next(batches, None)
+            if batch is None:
                 return
-            yield from told
+            if self.watch is not None:
+                self.watch(*batch)
+            yield from batch[-1]
 
-    def _batches(self, ticks: Iterator[Tick], sightings: Iterator[Sighting]) -> Iterator[list[Finding]]:
+    def _batches(self, ticks: Iterator[Tick], sightings: Iterator[Sighting]) -> Iterator[Batch]:
         roll_up, live = RollUp(self.settings, self.cluster), Live(self.settings, self.cluster)
         waiting = next(sightings, None)
         self.summarise = self.watch is not None or waiting is not None
@@ -125,8 +130,8 @@ class Replay:
 
     def _told(
         self, now: int, outputs: list[Output], looks: list[Sighting], roll_up: RollUp, live: Live
-    ) -> list[Finding]:
-        """Make one batch's findings of its outputs and looks."""
+    ) -> Batch:
+        """Make one batch of its outputs and looks."""
         self.now = now
         findings = [out.finding for out in outputs if isinstance(out, FindingOut)]
         stats = [out for out in outputs if isinstance(out, StatOut)]
@@ -134,10 +139,7 @@ class Replay:
         found = live.on_sightings(looks, self.summaries, findings, read_until(stats)) if looks else []
         found += live.refine(findings)
         found += roll_up.on_batch(found, stats, now)
-        told = [stamp(finding, now) for finding in found]
-        if self.watch is not None:
-            self.watch(now, outputs, told)
-        return told
+        return now, outputs, [stamp(finding, now) for finding in found]
 
     def _step(self, tick: Tick) -> list[Output]:
         out: list[Output] = []

@@ -22,7 +22,7 @@ from rebalance_monitor.cluster.errors import DependencyError
 from rebalance_monitor.streaming.clock import clock_rows
 from rebalance_monitor.streaming.decode import decoded
 from rebalance_monitor.streaming.operator import operated
-from rebalance_monitor.streaming.session import INTERPRETED, PROJECTIONS, NoJvmError
+from rebalance_monitor.streaming.session import INTERPRETED, PROJECTIONS, NoJvmError, keep_few_versions
 
 if TYPE_CHECKING:
     import threading
@@ -90,6 +90,7 @@ def start_query(session: SparkSession, shape: Shape, writer: BatchWriter) -> Str
     from py4j.protocol import Py4JJavaError  # noqa: PLC0415 - comes with pyspark
 
     write = _short_after_first(writer) if shape.interprets else writer
+    keep_few_versions(session, shape.checkpoint)
     stream = output_frame(session, shape).writeStream.outputMode("update").foreachBatch(write)
     stream = stream.option("checkpointLocation", shape.checkpoint)
     if shape.trigger_s is None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING
 
+from rebalance_monitor.checkpoints.places import is_uri
 from rebalance_monitor.cluster.errors import DependencyError
 from rebalance_monitor.cluster.jars import installed_spark, resolve_spark_kafka
 from rebalance_monitor.cluster.java import find_java
@@ -54,7 +55,7 @@ QUERY: dict[str, str] = {
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     # A version of the state is as large as the state: few are kept.
-    "spark.sql.streaming.minBatchesToRetain": "3",
+    "spark.sql.streaming.minBatchesToRetain": "4",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
     "spark.sql.adaptive.enabled": "false",
 }
@@ -75,11 +76,13 @@ LOCAL: dict[str, str] = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.python.daemon.module": "rebalance_monitor.streaming.daemon",
-    # Versions that are no longer kept are deleted this often, back to a snapshot: at one a second the
-    # defaults, 60 s and ten versions, would leave some seventy of them.
+    JAVA_OPTIONS: LOCAL_JVM,
+}
+# Of a state in a local folder: versions no longer kept are deleted this often, back to a snapshot. At
+# one a second the defaults, 60 s and ten versions, would leave some seventy; to list a bucket is dear.
+FEW_VERSIONS = {
     "spark.sql.streaming.stateStore.maintenanceInterval": "3s",
     "spark.sql.streaming.stateStore.minDeltasForSnapshot": "3",
-    JAVA_OPTIONS: LOCAL_JVM,
 }
 
 
@@ -263,6 +266,19 @@ def _use_local_files(session: SparkSession, overrides: Mapping[str, str]) -> Non
         if _has_class(session, name):
             session.conf.set(key, name)
             return
+
+
+def keep_few_versions(session: SparkSession, state: str, environment: Mapping[str, str] = os.environ) -> None:
+    """Have a query that begins now delete old versions of its `state` soon, in a local master's own folder.
+
+    What the session was configured with stays.
+    """
+    if is_platform(environment) or (is_uri(state) and not state.startswith("file:")):
+        return
+    given = session.sparkContext.getConf()
+    for key, value in FEW_VERSIONS.items():
+        if not given.contains(key):
+            session.conf.set(key, value)
 
 
 def _has_class(session: SparkSession, name: str) -> bool:

@@ -1,11 +1,12 @@
 """The state that Spark keeps in a checkpoint, read back blob by blob, for `checkpoint groups` and `verify`.
 
 Spark 4.0 and newer read a state store as a table (`statestore`); older ones cannot, and are refused by name.
-Reads the newest committed version and never writes; a running job is not disturbed.
+Reads the newest committed version and never writes; a running job, which deletes versions, is not disturbed.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.state import GroupState, ShardState
 
 FIRST_SPARK = 4
+TRIES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +75,28 @@ def stored_shards(session: SparkSession, checkpoint: str) -> Iterator[StoredShar
             f"pyspark {version('pyspark')} cannot read a state store.",
             "Use Spark 4.0 or newer for this verb.",
         )
+    lanes = _newest(session, checkpoint)
+    yield from sorted((found for now, lane in lanes for found in _shards(now, lane)), key=_place)
+
+
+def _newest(session: SparkSession, checkpoint: str) -> list[tuple[int, bytes]]:
+    """Read the newest version: (now, lane) of each key.
+
+    A job that runs deletes a version some batches later. Where that was quicker, a newer one is read.
+    """
+    from py4j.protocol import Py4JJavaError  # noqa: PLC0415 - comes with pyspark
+    from pyspark.errors import PySparkException  # noqa: PLC0415 - heavy, and an optional dependency
+
+    for _ in range(TRIES - 1):
+        with suppress(PySparkException, Py4JJavaError):
+            return _read(session, checkpoint)
+    return _read(session, checkpoint)
+
+
+def _read(session: SparkSession, checkpoint: str) -> list[tuple[int, bytes]]:
     frame = session.read.format("statestore").load(checkpoint)
-    lanes = frame.select("value.groupState.now", "value.groupState.blob").collect()
-    yield from sorted((found for now, lane in lanes for found in _shards(int(now), bytes(lane))), key=_place)
+    found = frame.select("value.groupState.now", "value.groupState.blob").collect()
+    return [(int(now), bytes(lane)) for now, lane in found]
 
 
 def _shards(now: int, lane: bytes) -> Iterator[StoredShard]:

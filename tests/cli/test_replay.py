@@ -114,9 +114,24 @@ def test_a_killed_member_is_found_and_named_without_spark(capture: Path) -> None
 
 
 def test_whoever_takes_the_findings_one_by_one_has_its_garbage_collected_between_them(capture: Path) -> None:
-    collecting = [gc.isenabled() for _ in replay_capture(capture, DETECTION)]
+    watched: list[bool] = []
+
+    def watch(*_: object) -> None:
+        watched.append(gc.isenabled())
+
+    collecting = [gc.isenabled() for _ in replay_capture(capture, DETECTION, watch=watch)]
     assert collecting
-    assert all(collecting)
+    assert all(collecting + watched)
+    begun = replay_capture(capture, DETECTION)
+    next(begun)
+    begun.close()  # type: ignore[attr-defined]  # a generator's
+    assert gc.isenabled()
+
+
+def test_a_replay_that_fails_leaves_garbage_to_the_collector(tmp_path: Path) -> None:
+    write_capture(tmp_path / "c", [killed().batch()], Metadata(cluster_id="c"), ["no sighting"])
+    with pytest.raises(CaptureError, match="no sighting"):
+        list(replay_capture(tmp_path / "c", DETECTION))
     assert gc.isenabled()
 
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 import time
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 pytest.importorskip("pyspark")
+
+from py4j.protocol import Py4JJavaError
+from pyspark import SparkConf
+from pyspark.errors import PySparkException
 
 from rebalance_monitor.checkpoints.ledger import Ledger
 from rebalance_monitor.coordinator.findings import Finding, from_json
@@ -18,20 +23,21 @@ from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.streaming.lanes import Lanes
 from rebalance_monitor.streaming.parts import Parts
 from rebalance_monitor.streaming.query import End, Shape, start_query, watch
-from rebalance_monitor.streaming.session import INTERPRETED, PROJECTIONS
+from rebalance_monitor.streaming.session import FEW_VERSIONS, INTERPRETED, PROJECTIONS, keep_few_versions
 from rebalance_monitor.streaming.sinks import JsonLines
 from rebalance_monitor.streaming.source import COLUMNS, COLUMNS_DDL, Source
 from rebalance_monitor.streaming.step import Plan
 from rebalance_monitor.streaming.storage import Storage
+from rebalance_monitor.streaming.stored_state import TRIES, stored_shards
 from rebalance_monitor.streaming.writer import BatchWriter
 from tests.coordinator.timeline import findings
 from tests.streaming.topics import eventful_topic, put_file, records
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
 # PySpark leaves the sockets of `collect` to the garbage collector.
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")]
@@ -143,6 +149,70 @@ def test_the_first_batch_generates_its_projections_and_the_others_interpret_them
     assert len(seen) > 1
     assert set(seen[1:]) == {INTERPRETED}
     assert by_records(told(tmp_path)) == EXPECTED
+
+
+@dataclass
+class Deleting:
+    """A session in whose first `failing` reads the newest version of the state has just been deleted."""
+
+    session: SparkSession
+    state: Path
+    failing: int
+    reads: int = 0
+
+    @property
+    def read(self) -> DataFrameReader:
+        self.reads += 1
+        hidden = self.state.with_name("hidden")
+        if self.reads == 1:
+            shutil.copytree(self.state, hidden)
+            for file in [*self.state.rglob("*.changelog"), *self.state.rglob("*.zip")]:
+                file.unlink()
+        if self.reads == self.failing + 1:
+            shutil.rmtree(self.state)
+            hidden.rename(self.state)
+        return self.session.read
+
+
+@pytest.mark.filterwarnings("ignore:unclosed")
+def test_a_state_of_which_a_version_is_deleted_while_it_is_read_is_read_again_and_one_without_any_is_refused(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    put_topics(tmp_path / "in")
+    assert run(spark, tmp_path, None) == (End.FINISHED, None)
+    checkpoint = tmp_path / "state" / "1"
+    there = list(stored_shards(spark, str(checkpoint)))
+    assert [(found.shard, found.bucket) for found in there] == [(0, 0), (1, 0)]
+    deleting = Deleting(spark, checkpoint / "state", TRIES - 1)
+    assert list(stored_shards(cast("SparkSession", deleting), str(checkpoint))) == there
+    assert deleting.reads == TRIES
+    with pytest.raises((PySparkException, Py4JJavaError)):
+        list(
+            stored_shards(cast("SparkSession", Deleting(spark, checkpoint / "state", TRIES)), str(checkpoint))
+        )
+
+
+def test_old_versions_are_deleted_soon_in_a_folder_but_not_in_a_bucket_nor_where_it_was_configured(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = {key: spark.newSession().conf.get(key) for key in FEW_VERSIONS}
+    assert usual.keys() == FEW_VERSIONS.keys()
+
+    def settings(state: str, environment: Mapping[str, str]) -> dict[str, str | None]:
+        session = spark.newSession()
+        keep_few_versions(session, state, environment)
+        return {key: session.conf.get(key) for key in FEW_VERSIONS}
+
+    assert settings("state/1", {}) == settings("file:///state/1", {}) == FEW_VERSIONS != usual
+    assert settings("s3a://bucket/state/1", {}) == usual
+    assert settings("state/1", {"DATABRICKS_RUNTIME_VERSION": "17"}) == usual
+    asked = dict.fromkeys(FEW_VERSIONS, "9")
+    monkeypatch.setattr(
+        type(spark.sparkContext),
+        "getConf",
+        lambda _: SparkConf(loadDefaults=False).setAll(list(asked.items())),
+    )
+    assert settings("state/1", {}) == usual
 
 
 def test_a_batch_whose_sink_failed_runs_again_and_is_told_once(spark: SparkSession, tmp_path: Path) -> None:
