@@ -210,12 +210,13 @@ SPARK_STAGES: dict[str, Callable[[DataFrame, Ends], DataFrame]] = {
 
 def spark_stage(name: str, master: str, bootstrap: str, ends: Ends) -> Figures:
     """Measure one Spark stage: everything minus a small pass, both warm."""
-    spark = kafka_session(master, DEFAULTS if name == PLAIN else TUNED)
+    plain = name == PLAIN
+    spark = kafka_session(master, DEFAULTS if plain else TUNED)
     tail = {p: end - end // SMALL_SHARE for p, end in ends.items()}
 
     def run(start: Mapping[int, int] | None) -> Figures:
         records = sum(ends.values()) - sum((start or {}).values())
-        frame = SPARK_STAGES[name](source(spark, bootstrap, start, ends, plain=name == PLAIN), ends)
+        frame = SPARK_STAGES[name](source(spark, bootstrap, start, ends, plain=plain), ends)
         return timed(meter, records, lambda: drain_query(frame))
 
     with Meter() as meter:

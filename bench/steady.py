@@ -4,7 +4,7 @@ Starts a lab broker, feeds it (feed.py) and runs the production job with all its
 own. After the warm-up it counts, over `--seconds`: batch time (Spark's `triggerExecution`), finding delay
 (record time to ledger commit, live findings that a record decided), CPU seconds of the job's processes as a
 share of the cores (and what the host took from them meanwhile), state bytes per batch and on disk, and the
-most memory. Prints one line and writes it to build/bench/steady.json under `--name`.
+most memory since the start. Prints one line and writes it to build/bench/steady.json under `--name`.
 
     python bench/steady.py                                   10,000 groups, 20,000 commits/s
     python bench/steady.py --groups 50 --per-s 100           a small cluster
@@ -108,17 +108,15 @@ def run_child(options: argparse.Namespace) -> dict[str, Any]:
 def observe(listener: Listener, options: argparse.Namespace) -> dict[str, Any]:
     """Wait until findings are live and warm, then measure."""
     began = time.monotonic()
-    with Meter() as whole:
+    with Meter() as meter:
         listener.live.wait(LIVE_S)
         first = time.monotonic() - began
         time.sleep(options.warm)
-        with Meter() as meter:
-            threads = jvm_threads()
-            before, stolen, start = meter.read(), stolen_s(), time.monotonic()
-            weights = weighed(Path(options.folder), start + options.seconds)
-            after, stolen, took = meter.read(), stolen_s() - stolen, time.monotonic() - start
-            threads = jvm_threads() - threads
-        ever = whole.read()
+        threads = jvm_threads()
+        before, stolen, start = meter.read(), stolen_s(), time.monotonic()
+        weights = weighed(Path(options.folder), start + options.seconds)
+        after, stolen, took = meter.read(), stolen_s() - stolen, time.monotonic() - start
+        threads = jvm_threads() - threads
     delays = [delay for at, delay in listener.delays if at >= start]
     batches = [batch for batch in listener.batches if batch[0] >= start]
     reports = batch_reports(len(batches))
@@ -149,8 +147,6 @@ def observe(listener: Listener, options: argparse.Namespace) -> dict[str, Any]:
         "state_on_disk_bytes_most": max(weight.all for weight in weights),
         "jvm_mb": after.jvm_bytes // 1_000_000,
         "python_mb": after.python_bytes // 1_000_000,
-        "jvm_mb_since_start": ever.jvm_bytes // 1_000_000,
-        "python_mb_since_start": ever.python_bytes // 1_000_000,
         "first_live_s": round(first, 1),
         "load": round(os.getloadavg()[0], 1),
     }

@@ -102,6 +102,11 @@ def is_uri(text: str) -> bool:
     return _URI.fullmatch(text) is not None
 
 
+def is_elsewhere(text: str) -> bool:
+    """Whether `text` names another file system than this machine's folders, as `s3://…`, not `file:…`."""
+    return is_uri(text) and not text.startswith("file:")
+
+
 def place_at(text: str | os.PathLike[str]) -> Place:
     """Return the place that a setting names. Raises FolderError for a URI that cannot be used."""
     named = os.fspath(text)

@@ -171,7 +171,7 @@ def _time(at: int) -> str | None:
 @contextmanager
 def _keys(settings: "Settings") -> "Iterator[Iterator[StoredShard]]":
     from rebalance_monitor.checkpoints.inspection import inspect as look
-    from rebalance_monitor.checkpoints.places import is_uri
+    from rebalance_monitor.checkpoints.places import is_elsewhere
     from rebalance_monitor.config.errors import ConfigError
     from rebalance_monitor.streaming.session import kafka_jars, start_session
     from rebalance_monitor.streaming.stored_state import stored_shards
@@ -183,7 +183,7 @@ def _keys(settings: "Settings") -> "Iterator[Iterator[StoredShard]]":
         raise ConfigError(f"{storage.root} holds no state that can be read: {said}")
     location = storage.location(found.manifest.generation)
     # What reaches another file system stands with Kafka's connector in `packages:` or `jars:`.
-    jars = kafka_jars(settings) if is_uri(location) and not location.startswith("file:") else []
+    jars = kafka_jars(settings) if is_elsewhere(location) else []
     session = start_session("rebalance-monitor-checkpoint", settings.spark.properties(), jars)
     try:
         yield stored_shards(session, location)

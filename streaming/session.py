@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.checkpoints.places import is_uri
+from rebalance_monitor.checkpoints.places import is_elsewhere
 from rebalance_monitor.cluster.errors import DependencyError
 from rebalance_monitor.cluster.jars import installed_spark, resolve_spark_kafka
 from rebalance_monitor.cluster.java import find_java
@@ -273,7 +273,7 @@ def keep_few_versions(session: SparkSession, state: str, environment: Mapping[st
 
     What the session was configured with stays.
     """
-    if is_platform(environment) or (is_uri(state) and not state.startswith("file:")):
+    if is_platform(environment) or is_elsewhere(state):
         return
     given = session.sparkContext.getConf()
     for key, value in FEW_VERSIONS.items():

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rebalance_monitor.checkpoints.files import FolderError
-from rebalance_monitor.checkpoints.places import is_uri, place_at
+from rebalance_monitor.checkpoints.places import is_elsewhere, is_uri, place_at
 from rebalance_monitor.streaming.storage import storage_at
 
 
@@ -20,8 +20,10 @@ def test_a_uri_is_told_from_a_path() -> None:
         "dbfs:/x",
     ):
         assert is_uri(uri)
+        assert is_elsewhere(uri) is not uri.startswith("file:")
     for path in ("data", "/data", "./a:b", "C", "s3", "a/b:/c"):
         assert not is_uri(path)
+        assert not is_elsewhere(path)
         assert place_at(path) == Path(path)
 
 

@@ -174,7 +174,6 @@ class Deleting:
         return self.session.read
 
 
-@pytest.mark.filterwarnings("ignore:unclosed")
 def test_a_state_of_which_a_version_is_deleted_while_it_is_read_is_read_again_and_one_without_any_is_refused(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -186,10 +185,9 @@ def test_a_state_of_which_a_version_is_deleted_while_it_is_read_is_read_again_an
     deleting = Deleting(spark, checkpoint / "state", TRIES - 1)
     assert list(stored_shards(cast("SparkSession", deleting), str(checkpoint))) == there
     assert deleting.reads == TRIES
+    gone = cast("SparkSession", Deleting(spark, checkpoint / "state", TRIES))
     with pytest.raises((PySparkException, Py4JJavaError)):
-        list(
-            stored_shards(cast("SparkSession", Deleting(spark, checkpoint / "state", TRIES)), str(checkpoint))
-        )
+        list(stored_shards(gone, str(checkpoint)))
 
 
 def test_old_versions_are_deleted_soon_in_a_folder_but_not_in_a_bucket_nor_where_it_was_configured(
