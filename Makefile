@@ -53,11 +53,11 @@ oracle: setup ## Every record type against Kafka's own classes (needs a JDK); wr
 
 accuracy: setup ## Every scenario of the lab, and how precise and complete the findings were.
 	@$(VENV)/python tools/jars.py
-	@$(VENV)/python -m rebalance_monitor.lab.accuracy $(ARGS)
+	@$(VENV)/python -m rebalance_monitor.lab.suite.accuracy $(ARGS)
 
 accuracy-full: setup ## As accuracy, with every broker and family, for hours; goes on where it stopped.
 	@$(VENV)/python tools/jars.py
-	@$(VENV)/python -m rebalance_monitor.lab.accuracy --full $(ARGS)
+	@$(VENV)/python -m rebalance_monitor.lab.suite.accuracy --full $(ARGS)
 
 bench: setup ## Records per second and CPU of every stage, steady traffic, against the floors of this machine.
 	@$(VENV)/python tools/jars.py

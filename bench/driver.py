@@ -27,14 +27,14 @@ from rebalance_monitor.config.dashboard import Audit
 from rebalance_monitor.config.model import Settings
 from rebalance_monitor.config.web import Web
 from rebalance_monitor.coordinator.settings import DetectionSettings
-from rebalance_monitor.streaming.alerting import Alerting
-from rebalance_monitor.streaming.batches import BatchKey, read_batch
-from rebalance_monitor.streaming.notices import Notices
-from rebalance_monitor.streaming.outputs import storage_sinks
-from rebalance_monitor.streaming.parts import Parts
-from rebalance_monitor.streaming.serving import Serving
-from rebalance_monitor.streaming.storage import Storage
-from rebalance_monitor.streaming.writer import BatchWriter
+from rebalance_monitor.engine.batch.batches import BatchKey, read_batch
+from rebalance_monitor.engine.batch.parts import Parts
+from rebalance_monitor.engine.batch.writer import BatchWriter
+from rebalance_monitor.engine.health.notices import Notices
+from rebalance_monitor.engine.outputs.alerting import Alerting
+from rebalance_monitor.engine.outputs.outputs import storage_sinks
+from rebalance_monitor.engine.outputs.serving import Serving
+from rebalance_monitor.engine.storage import Storage
 
 MINUTE, FULL_H = 60, 0.8
 OUT = Path(__file__).parents[1] / "build" / "bench" / "driver.json"

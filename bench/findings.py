@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING
 
 from replay import made
 
-from rebalance_monitor.cli.replaying import replay_capture
-from rebalance_monitor.coordinator.findings import from_json, stamp, to_json
+from rebalance_monitor.coordinator.findings.finding import from_json, stamp, to_json
 from rebalance_monitor.coordinator.settings import DetectionSettings
-from rebalance_monitor.dashboard.findings_table import write_findings
+from rebalance_monitor.dashboard.tables.findings_table import write_findings
+from rebalance_monitor.engine.replay.replaying import replay_capture
 
 if TYPE_CHECKING:
     from collections.abc import Callable

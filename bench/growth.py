@@ -25,9 +25,9 @@ from mix import Group, Message, Mix, groups_of, new_generation, request
 
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.decoders import decode_batch
-from rebalance_monitor.streaming.lanes import Lanes
-from rebalance_monitor.streaming.packing import Unpacked, packed
-from rebalance_monitor.streaming.step import OutRow, Plan, step
+from rebalance_monitor.engine.batch.step import OutRow, Plan, step
+from rebalance_monitor.streaming.rows.lanes import Lanes
+from rebalance_monitor.streaming.rows.packing import Unpacked, packed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

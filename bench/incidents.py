@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from rebalance_monitor.decoders import coordinator_partition
 from tests.chaos.rig import Record, inject
-from tests.coordinator.timeline import Client, metadata
+from tests.coordinator.support.timeline import Client, metadata
 from tests.decoders.encode import group_key
 
 if TYPE_CHECKING:

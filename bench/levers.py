@@ -32,11 +32,11 @@ from stage import drain_query
 from state_curve import OUT, STATE, Cell, step
 from trees import Meter
 
-from rebalance_monitor.lab.broker import LabBroker
-from rebalance_monitor.streaming.clock import clock_rows
-from rebalance_monitor.streaming.decode import decoded
-from rebalance_monitor.streaming.lanes import Lanes
-from rebalance_monitor.streaming.session import INTERPRETED, LOCAL, OPEN_SOURCE, PROJECTIONS, QUERY
+from rebalance_monitor.lab.cluster.broker import LabBroker
+from rebalance_monitor.streaming.query.decode import decoded
+from rebalance_monitor.streaming.rows.clock import clock_rows
+from rebalance_monitor.streaming.rows.lanes import Lanes
+from rebalance_monitor.streaming.spark.session import INTERPRETED, LOCAL, OPEN_SOURCE, PROJECTIONS, QUERY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -59,7 +59,7 @@ class Variant:
     lanes: int = 0
     timeout: str = "NoTimeout"
     checkpoints: str = FILE_SYSTEM_CHECKPOINTS
-    daemon: str = "rebalance_monitor.streaming.daemon"
+    daemon: str = "rebalance_monitor.streaming.spark.daemon"
     computes: int = 1
     conf: dict[str, str] = field(default_factory=dict)
 

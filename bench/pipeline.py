@@ -33,7 +33,7 @@ from mix import Mix
 from stage import PLAIN, SPARK_STAGES, end_offsets, measure
 from transactions import transact
 
-from rebalance_monitor.lab.broker import LabBroker
+from rebalance_monitor.lab.cluster.broker import LabBroker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

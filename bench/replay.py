@@ -23,11 +23,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from mix import Message, Mix, messages
 
-from rebalance_monitor.cli.replaying import BATCH_ROWS, replay_capture
-from rebalance_monitor.cluster.capture import Metadata, conform, read_capture, write_capture
-from rebalance_monitor.coordinator.findings import to_json
+from rebalance_monitor.cluster.captures.capture import Metadata, conform, read_capture, write_capture
+from rebalance_monitor.coordinator.findings.finding import to_json
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.decoders import decode_batch
+from rebalance_monitor.engine.replay.replaying import BATCH_ROWS, replay_capture
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

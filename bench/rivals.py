@@ -22,7 +22,7 @@ from urllib.request import urlopen
 
 from trees import process_of
 
-from rebalance_monitor.cluster.java import find_java
+from rebalance_monitor.cluster.jars.java import find_java
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

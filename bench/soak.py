@@ -33,9 +33,9 @@ from urllib.request import urlopen
 from bench.feeding import feeding
 from bench.incidents import Incidents
 from bench.slopes import slope, slope_of_pairs
-from rebalance_monitor.cluster.java import find_java
-from rebalance_monitor.lab.broker import LabBroker
-from rebalance_monitor.lab.node import wait_until
+from rebalance_monitor.cluster.jars.java import find_java
+from rebalance_monitor.lab.cluster.broker import LabBroker
+from rebalance_monitor.lab.cluster.node import wait_until
 from tests.alerts.sinks.fakes import WebhookFake
 from tests.chaos.rig import PATIENCE_S, Rig, command_line
 

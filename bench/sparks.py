@@ -51,7 +51,7 @@ def batch_ms(query: StreamingQuery, skip: int) -> list[dict[str, int]]:
 
 def kafka_session(master: str, conf: Mapping[str, str]) -> SparkSession:
     """Start a session with Spark's Kafka connector, told to read internal topics."""
-    from rebalance_monitor.cluster.jars import (  # noqa: PLC0415 - the other functions do without us
+    from rebalance_monitor.cluster.jars.jars import (  # noqa: PLC0415 - the other functions do without us
         installed_spark,
         resolve_spark_kafka,
     )

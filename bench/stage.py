@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.state import GroupState
 
-    from rebalance_monitor.streaming.lanes import Lanes
+    from rebalance_monitor.streaming.rows.lanes import Lanes
 
 RECORD_DDL = "key binary, value binary, partition int, offset long, timestamp timestamp"
 COLUMNS = ("key", "value", "partition", "offset", "timestamp")
@@ -44,7 +44,7 @@ UNTUNED = {"kafka.fetch.max.wait.ms": "500", "kafka.max.poll.records": "500"}
 TUNED = {
     "spark.sql.shuffle.partitions": str(CORES),
     "spark.sql.streaming.checkpointFileManagerClass": FILE_SYSTEM_CHECKPOINTS,
-    "spark.python.daemon.module": "rebalance_monitor.streaming.daemon",
+    "spark.python.daemon.module": "rebalance_monitor.streaming.spark.daemon",
 }
 Ends = dict[int, int]
 
@@ -146,21 +146,21 @@ def to_identity(records: DataFrame, _: Ends) -> DataFrame:
 
 def to_rows(records: DataFrame, ends: Ends) -> DataFrame:
     """Decode every record."""
-    from rebalance_monitor.streaming.decode import decoded  # noqa: PLC0415 - only some stages need Spark
+    from rebalance_monitor.streaming.query.decode import decoded  # noqa: PLC0415 - only some stages need Spark
 
     return decoded(records, _lanes(ends))
 
 
 def _lanes(ends: Ends) -> Lanes:
-    from rebalance_monitor.streaming.lanes import Lanes  # noqa: PLC0415
+    from rebalance_monitor.streaming.rows.lanes import Lanes  # noqa: PLC0415
 
     return Lanes(len(ends), 1, CORES)
 
 
 def to_carried(records: DataFrame, ends: Ends) -> DataFrame:
     """Decode every record and carry it to a state function that makes rows of it and keeps nothing."""
-    from rebalance_monitor.streaming.clock import clock_rows  # noqa: PLC0415
-    from rebalance_monitor.streaming.operator import by_lane  # noqa: PLC0415
+    from rebalance_monitor.streaming.query.operator import by_lane  # noqa: PLC0415
+    from rebalance_monitor.streaming.rows.clock import clock_rows  # noqa: PLC0415
 
     return by_lane(to_rows(records, ends), clock_rows(records.sparkSession, _lanes(ends)), _unpack)
 
@@ -172,8 +172,8 @@ def _unpack(
 ) -> Iterator[pd.DataFrame]:
     import pandas as pd  # noqa: PLC0415
 
-    from rebalance_monitor.streaming.operator import OutRow  # noqa: PLC0415
-    from rebalance_monitor.streaming.packing import Unpacked  # noqa: PLC0415
+    from rebalance_monitor.streaming.query.operator import OutRow  # noqa: PLC0415
+    from rebalance_monitor.streaming.rows.packing import Unpacked  # noqa: PLC0415
 
     found = Unpacked(bytes(pack) for frame in frames for pack in frame["rows"].tolist())
     rows = sum(len(list(found.rows(place))) for place in found.places)
@@ -184,9 +184,9 @@ def _unpack(
 def to_state(records: DataFrame, ends: Ends) -> DataFrame:
     """Decode every record and keep the state of every group."""
     from rebalance_monitor.coordinator.settings import DetectionSettings  # noqa: PLC0415
-    from rebalance_monitor.streaming.clock import clock_rows  # noqa: PLC0415
-    from rebalance_monitor.streaming.operator import operated  # noqa: PLC0415
-    from rebalance_monitor.streaming.step import Plan  # noqa: PLC0415
+    from rebalance_monitor.engine.batch.step import Plan  # noqa: PLC0415
+    from rebalance_monitor.streaming.query.operator import operated  # noqa: PLC0415
+    from rebalance_monitor.streaming.rows.clock import clock_rows  # noqa: PLC0415
 
     plan = Plan(DetectionSettings(), "bench", dict(ends))
     lanes = _lanes(ends)
@@ -251,7 +251,7 @@ def job_stage(bootstrap: str, ends: Ends, conf: Mapping[str, str]) -> Figures:
 
 def _run_job(bootstrap: str, starting: str, folder: Path, conf: Mapping[str, str]) -> None:
     from rebalance_monitor.config.load import load  # noqa: PLC0415 - only this stage needs it
-    from rebalance_monitor.streaming.job import Options, run_job  # noqa: PLC0415
+    from rebalance_monitor.streaming.job.job import Options, run_job  # noqa: PLC0415
 
     flags = {
         "kafka.bootstrap.servers": bootstrap,

@@ -28,12 +28,12 @@ from load import load, records_of
 from mix import Mix
 from trees import Meter
 
-from rebalance_monitor.lab.broker import LabBroker
+from rebalance_monitor.lab.cluster.broker import LabBroker
 
 if TYPE_CHECKING:
     from rebalance_monitor.checkpoints.ledger import Snapshot
-    from rebalance_monitor.streaming.batches import BatchKey
-    from rebalance_monitor.streaming.sinks import Telling
+    from rebalance_monitor.engine.batch.batches import BatchKey
+    from rebalance_monitor.engine.outputs.sinks import Telling
 
 OUT = Path(__file__).parents[1] / "build" / "bench" / "start.json"
 SPREAD = "local-cluster[2,1,3072]"
@@ -69,7 +69,7 @@ class FirstBatch:
 def run_child(options: argparse.Namespace, began: float) -> dict[str, Any]:
     """Run the job in this process: to the end of the topic, or until its first batch."""
     from rebalance_monitor.config.load import load as settings_of  # noqa: PLC0415 - only the child needs them
-    from rebalance_monitor.streaming.job import Options, run_job  # noqa: PLC0415
+    from rebalance_monitor.streaming.job.job import Options, run_job  # noqa: PLC0415
 
     flags: dict[str, Any] = {
         "kafka.bootstrap.servers": options.bootstrap,

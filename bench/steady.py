@@ -34,14 +34,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from feeding import feeding
 from trees import Meter, jvm_threads, stolen_s
 
-from rebalance_monitor.lab.broker import LabBroker
+from rebalance_monitor.lab.cluster.broker import LabBroker
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rebalance_monitor.checkpoints.ledger import Snapshot
-    from rebalance_monitor.streaming.batches import BatchKey
-    from rebalance_monitor.streaming.sinks import Telling
+    from rebalance_monitor.engine.batch.batches import BatchKey
+    from rebalance_monitor.engine.outputs.sinks import Telling
 
 OUT = Path(__file__).parents[1] / "build" / "bench" / "steady.json"
 LIVE_S = 150.0
@@ -78,7 +78,7 @@ class Listener:
 def run_child(options: argparse.Namespace) -> dict[str, Any]:
     """Run the job in this process and measure it; the feed is somebody else's."""
     from rebalance_monitor.config.load import load  # noqa: PLC0415 - only the child needs them
-    from rebalance_monitor.streaming.job import Options, run_job  # noqa: PLC0415
+    from rebalance_monitor.streaming.job.job import Options, run_job  # noqa: PLC0415
 
     flags: dict[str, Any] = {
         "kafka.bootstrap.servers": options.bootstrap,

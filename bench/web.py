@@ -26,9 +26,9 @@ from typing import TYPE_CHECKING, Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from rebalance_monitor.dashboard.findings_table import write_findings
-from rebalance_monitor.dashboard.snapshot import Update
-from rebalance_monitor.dashboard.web.table_past import TablePast
+from rebalance_monitor.dashboard.tables.findings_table import write_findings
+from rebalance_monitor.dashboard.view.snapshot import Update
+from rebalance_monitor.dashboard.web.past.table_past import TablePast
 from tests.dashboard.web import known
 from tests.dashboard.web.serving import served
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     import httpx
 
-    from rebalance_monitor.dashboard.snapshot import Snapshot
+    from rebalance_monitor.dashboard.view.snapshot import Snapshot
 
 P95_MS = 200.0
 PAINT_MS = 1_000.0

@@ -24,8 +24,8 @@ import pyarrow as pa
 
 from rebalance_monitor.checkpoints.errors import REBUILD
 from rebalance_monitor.checkpoints.versions import CODEC_VERSION, OLDEST_READ
-from rebalance_monitor.coordinator.state import GroupState, PendingRemoval, ShardState
-from rebalance_monitor.coordinator.store import Frozen, GroupStore
+from rebalance_monitor.coordinator.state.group_state import GroupState, PendingRemoval, ShardState
+from rebalance_monitor.coordinator.state.store import Frozen, GroupStore
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -15,7 +15,7 @@ from rebalance_monitor.cli.options import config_options, identities_for, load_s
 
 if TYPE_CHECKING:
     from rebalance_monitor.config.model import Settings
-    from rebalance_monitor.dashboard.answers import Answers, Unanswered
+    from rebalance_monitor.dashboard.web.http.answers import Answers, Unanswered
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -52,7 +52,7 @@ def answers_of(
     capture: Path | None,
     pace: float = 0.0,
 ) -> Iterator["Answers"]:
-    """Give who answers. `pace`: see cli/feeding.py; a paced replay runs while answers are given.
+    """Give who answers. `pace`: see engine/replay/feeding.py; a paced replay runs while answers are given.
 
     Raises ConfigError, DependencyError (nobody answers and there are no tables), CaptureError.
     """
@@ -80,13 +80,13 @@ def problem_of(error: "Unanswered") -> Exception:
 def from_tables(settings: "Settings", folder: str) -> "Answers":
     """Return what a job's tables say. Raises DependencyError where there are none."""
     from rebalance_monitor.cluster.errors import DependencyError
-    from rebalance_monitor.dashboard.answers import LocalAnswers
-    from rebalance_monitor.dashboard.findings_table import read_newest
-    from rebalance_monitor.dashboard.groups_table import read_groups, restored
-    from rebalance_monitor.dashboard.snapshot import Snapshot, Update
-    from rebalance_monitor.dashboard.web.api import Api
-    from rebalance_monitor.dashboard.web.table_past import TablePast
-    from rebalance_monitor.streaming.storage import storage_at
+    from rebalance_monitor.dashboard.tables.findings_table import read_newest
+    from rebalance_monitor.dashboard.tables.groups_table import read_groups, restored
+    from rebalance_monitor.dashboard.view.snapshot import Snapshot, Update
+    from rebalance_monitor.dashboard.web.api.api import Api
+    from rebalance_monitor.dashboard.web.http.answers import LocalAnswers
+    from rebalance_monitor.dashboard.web.past.table_past import TablePast
+    from rebalance_monitor.engine.storage import storage_at
 
     storage = storage_at(folder)
     if not (storage.findings.is_dir() or storage.groups.is_dir()):
@@ -112,7 +112,7 @@ def _running(settings: "Settings", url: str | None) -> Iterator["Answers"]:
     from rebalance_monitor.checkpoints.places import place_at
     from rebalance_monitor.cluster.errors import DependencyError
     from rebalance_monitor.config.errors import ConfigError
-    from rebalance_monitor.dashboard.answers import HttpAnswers, Unanswered
+    from rebalance_monitor.dashboard.web.http.answers import HttpAnswers, Unanswered
 
     try:
         token = settings.web.secret()
@@ -133,13 +133,13 @@ def _running(settings: "Settings", url: str | None) -> Iterator["Answers"]:
 
 @contextmanager
 def _replayed(settings: "Settings", path: Path, pace: float) -> Iterator["Answers"]:
-    from rebalance_monitor.cli.feeding import Feed
-    from rebalance_monitor.cluster.capture import read_capture
-    from rebalance_monitor.dashboard.answers import LocalAnswers
-    from rebalance_monitor.dashboard.snapshot import Snapshot
-    from rebalance_monitor.dashboard.web.api import Api
-    from rebalance_monitor.dashboard.web.past import MemoryPast
-    from rebalance_monitor.streaming.settings import detection_settings
+    from rebalance_monitor.cluster.captures.capture import read_capture
+    from rebalance_monitor.dashboard.view.snapshot import Snapshot
+    from rebalance_monitor.dashboard.web.api.api import Api
+    from rebalance_monitor.dashboard.web.http.answers import LocalAnswers
+    from rebalance_monitor.dashboard.web.past.past import MemoryPast
+    from rebalance_monitor.engine.replay.feeding import Feed
+    from rebalance_monitor.engine.settings import detection_settings
 
     metadata = read_capture(path).metadata
     detection = detection_settings(settings.detection, metadata)

@@ -13,7 +13,7 @@ import click
 
 from rebalance_monitor.cli.exit_codes import ExitCode, exit_code_of
 from rebalance_monitor.cli.logs import LEVELS, configure
-from rebalance_monitor.cli.verbs import LazyGroup
+from rebalance_monitor.cli.registry import LazyGroup
 
 PROGRAM = "rebalance-monitor"
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}

@@ -11,8 +11,8 @@ import click
 
 if TYPE_CHECKING:
     from rebalance_monitor.config.model import Settings
-    from rebalance_monitor.streaming.identities import Identities
-    from rebalance_monitor.streaming.storage import Storage
+    from rebalance_monitor.engine.outputs.identities import Identities
+    from rebalance_monitor.engine.storage import Storage
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -51,7 +51,7 @@ def load_settings(
 def storage_of(settings: "Settings") -> "Storage":
     """Return the storage of a job that has run. Raises ConfigError where no folder is."""
     from rebalance_monitor.config.errors import ConfigError
-    from rebalance_monitor.streaming.storage import storage_at
+    from rebalance_monitor.engine.storage import storage_at
 
     storage = storage_at(settings.storage.path, settings.storage.checkpoint)
     if not storage.root.is_dir():
@@ -65,8 +65,8 @@ def identities_for(settings: "Settings") -> "Identities":
 
     Raises OSError, FolderError.
     """
-    from rebalance_monitor.streaming.identities import Identities, known_identities
-    from rebalance_monitor.streaming.storage import storage_at
+    from rebalance_monitor.engine.outputs.identities import Identities, known_identities
+    from rebalance_monitor.engine.storage import storage_at
 
     mode = settings.outputs.identities
     if mode != "hashed":

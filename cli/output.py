@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TextIO, TypeVar
 
 import click
 
-from rebalance_monitor.streaming.console import plain, safe_json
+from rebalance_monitor.engine.outputs.console import plain, safe_json
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import click
 
 from rebalance_monitor.cli.exit_codes import ExitCode
-from rebalance_monitor.cli.verbs import VERBS
+from rebalance_monitor.cli.registry import VERBS
 
 HEAD = """# Verbs
 
@@ -34,7 +34,7 @@ def cli_markdown() -> str:
 
 
 def _verb(name: str) -> Iterator[str]:
-    command = importlib.import_module(f"rebalance_monitor.cli.{name}").command
+    command = importlib.import_module(f"rebalance_monitor.cli.verbs.{name}").command
     yield f"## `{name}`\n\n{VERBS[name]}\n"
     yield from _below(name, command)
 

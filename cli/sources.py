@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from rebalance_monitor.cluster.reader import Reading
+    from rebalance_monitor.cluster.clients.reader import Reading
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -2,7 +2,7 @@
 
 The keys under `route`, `inhibit_rules` and `time_intervals` are Alertmanager's own with its meaning, so these
 sections can be moved between the two. Matchers and names are checked where they are used
-(`alerts/setup.py`): this model knows their form only.
+(`alerts/setup/setup.py`): this model knows their form only.
 """
 
 from collections.abc import Mapping

@@ -15,29 +15,31 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rebalance_monitor.coordinator import calm, lists, outages, refinement, standing, waiting
-from rebalance_monitor.coordinator.calm import Calm
-from rebalance_monitor.coordinator.heldback import HeldBack
-from rebalance_monitor.coordinator.kinds import Kind
-from rebalance_monitor.coordinator.lookback import LookBack, looked_back
-from rebalance_monitor.coordinator.looks import Judged, LastAnswers, Unanswered
-from rebalance_monitor.coordinator.moves import Moves
-from rebalance_monitor.coordinator.onestorm import OneStorm
-from rebalance_monitor.coordinator.outages import Reach
-from rebalance_monitor.coordinator.probed import Probed
-from rebalance_monitor.coordinator.timed import timed
-from rebalance_monitor.coordinator.transitions import Status
-from rebalance_monitor.coordinator.untold import Untold
-from rebalance_monitor.coordinator.visibility import Visibility
-from rebalance_monitor.coordinator.watched import Watched, end_barrier, watched
+from rebalance_monitor.coordinator.deadlines import not_rejoined
+from rebalance_monitor.coordinator.findings.kinds import Kind
+from rebalance_monitor.coordinator.probe import expected_barriers, group_summaries
+from rebalance_monitor.coordinator.probe.answers import Judged, LastAnswers, Unanswered
+from rebalance_monitor.coordinator.probe.coordinator_moves import Moves
+from rebalance_monitor.coordinator.probe.expected_barriers import Calm
+from rebalance_monitor.coordinator.probe.observed_group import Watched, end_barrier, watched
+from rebalance_monitor.coordinator.probe.probe_findings import Probed
+from rebalance_monitor.coordinator.probe.visibility import Visibility
+from rebalance_monitor.coordinator.refine import listed_members, outages, refinement
+from rebalance_monitor.coordinator.refine.after_a_move import HeldBack
+from rebalance_monitor.coordinator.refine.history import LookBack, looked_back
+from rebalance_monitor.coordinator.refine.outages import Reach
+from rebalance_monitor.coordinator.refine.reattribution import timed
+from rebalance_monitor.coordinator.refine.shared_incidents import OneStorm
+from rebalance_monitor.coordinator.refine.suppressed import Untold
+from rebalance_monitor.coordinator.state.state_machine import Status
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from rebalance_monitor.coordinator.findings import Finding
-    from rebalance_monitor.coordinator.lists import Listed
+    from rebalance_monitor.coordinator.findings.finding import Finding
+    from rebalance_monitor.coordinator.probe.sample import SeenGroup, Sighting
+    from rebalance_monitor.coordinator.refine.listed_members import Listed
     from rebalance_monitor.coordinator.settings import DetectionSettings
-    from rebalance_monitor.coordinator.sightings import SeenGroup, Sighting
 
     _Memory = dict[str, Any]
     _Summary = Mapping[str, Any]
@@ -192,7 +194,7 @@ class Live:
         return refinement.bounded(found, self._looked(found))
 
     def _went(self, found: Finding, member_id: str) -> Listed | None:
-        return lists.went(self._looked(found), found, member_id)
+        return listed_members.went(self._looked(found), found, member_id)
 
     def _overruled(self, finding: Finding) -> bool:
         """Whether commits suggest a barrier of a group that the probe watches: it knows better."""
@@ -204,7 +206,10 @@ class Live:
     def _learn(self, finding: Finding) -> None:
         """End one barrier with each completed generation; a storm that records opened is not opened twice."""
         self._one_storm.learn(finding)
-        group, explained = self._groups.get(finding.group or ""), calm.span(finding, self._settings)
+        group, explained = (
+            self._groups.get(finding.group or ""),
+            expected_barriers.span(finding, self._settings),
+        )
         if finding.kind in _ENDS:
             end_barrier(self._groups, finding)
         if explained is not None and group is not None:
@@ -221,7 +226,7 @@ class Live:
         judged = Judged(sighting)
         listed = {one.group: one for one in sighting.groups}
         known = {name: summaries.get(name, _NONE) for name in listed}
-        seen = {name: one for name, one in listed.items() if not standing.is_settled(known[name], one)}
+        seen = {name: one for name, one in listed.items() if not group_summaries.is_settled(known[name], one)}
         for name, group in seen.items():
             found += self._seen(sighting.at, group, known[name], sighting.members.get(name))
             found += self._storming(name, sighting.at, judged)
@@ -265,10 +270,14 @@ class Live:
         if group.stuck and group.since > group.stuck_since and not group.again:
             found.append(self._probed.stuck(name, group, at, "resolved", seen.state))
             group.stuck = ""
-        if not group.stuck and at - group.since >= limit and not standing.knows_who(summary, group, at):
+        if (
+            not group.stuck
+            and at - group.since >= limit
+            and not group_summaries.knows_who(summary, group, at)
+        ):
             group.stuck_since = group.since
             stuck = self._probed.stuck(name, group, at, "opened", seen.state)
-            found.append(waiting.named(stuck, standing.waits(summary, group, limit, listed)))
+            found.append(not_rejoined.named(stuck, group_summaries.waits(summary, group, limit, listed)))
         return found
 
     def _not_seen(self, name: str, at: int, since: int, summary: _Summary) -> list[Finding]:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator import attribution
-from rebalance_monitor.coordinator.advice import RULES as ADVICE
-from rebalance_monitor.coordinator.bursts import ROLLED_UP
-from rebalance_monitor.coordinator.causes import CAUSE_WHAT
+from rebalance_monitor.coordinator.commits.client_families import FAMILIES, Family
+from rebalance_monitor.coordinator.departure import attribution
 from rebalance_monitor.coordinator.detection_text import PROSE
-from rebalance_monitor.coordinator.families import FAMILIES, Family
-from rebalance_monitor.coordinator.findings import SCHEMA, CauseEntry, Finding, MemberEntry
-from rebalance_monitor.coordinator.kinds import KINDS
-from rebalance_monitor.coordinator.rules import RULES
+from rebalance_monitor.coordinator.explain.advice import RULES as ADVICE
+from rebalance_monitor.coordinator.findings.causes import CAUSE_WHAT
+from rebalance_monitor.coordinator.findings.finding import SCHEMA, CauseEntry, Finding, MemberEntry
+from rebalance_monitor.coordinator.findings.kinds import KINDS
+from rebalance_monitor.coordinator.findings.rules import RULES
+from rebalance_monitor.coordinator.rollup.bursts import ROLLED_UP
 from rebalance_monitor.coordinator.settings import UNCONFIGURED, DetectionSettings
-from rebalance_monitor.coordinator.transitions import TRANSITIONS, Status
+from rebalance_monitor.coordinator.state.state_machine import TRANSITIONS, Status
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

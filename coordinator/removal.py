@@ -10,19 +10,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator import classic, endings, epochs, vacancy
-from rebalance_monitor.coordinator.causes import Cause
-from rebalance_monitor.coordinator.findings import CauseEntry
-from rebalance_monitor.coordinator.kinds import Kind
-from rebalance_monitor.coordinator.sentences import seconds
-from rebalance_monitor.coordinator.state import GroupState
-from rebalance_monitor.coordinator.transitions import Status
+from rebalance_monitor.coordinator.classic import classic_group
+from rebalance_monitor.coordinator.findings.causes import Cause
+from rebalance_monitor.coordinator.findings.finding import CauseEntry
+from rebalance_monitor.coordinator.findings.kinds import Kind
+from rebalance_monitor.coordinator.findings.wording import seconds
+from rebalance_monitor.coordinator.lifecycle import close_incidents, empty_groups
+from rebalance_monitor.coordinator.modern import epoch_group
+from rebalance_monitor.coordinator.state.group_state import GroupState
+from rebalance_monitor.coordinator.state.state_machine import Status
 from rebalance_monitor.decoders import rows
 
 if TYPE_CHECKING:
-    from rebalance_monitor.coordinator.findings import Details, Finding
-    from rebalance_monitor.coordinator.scene import Scene
-    from rebalance_monitor.coordinator.state import PendingRemoval
+    from rebalance_monitor.coordinator.context import Scene
+    from rebalance_monitor.coordinator.findings.finding import Details, Finding
+    from rebalance_monitor.coordinator.state.group_state import PendingRemoval
     from rebalance_monitor.decoders import Row
 
 CLOSES_AFTER_MS = 2_000
@@ -42,7 +44,11 @@ def becomes(held: PendingRemoval, row: Row) -> str | None:
     if value is None:
         return None
     kind = int.from_bytes(key[:2], "big", signed=True)
-    found = classic.CLASSIC if kind == classic.GROUP_METADATA else epochs.GROUP_TYPES.get(kind, "")
+    found = (
+        classic_group.CLASSIC
+        if kind == classic_group.GROUP_METADATA
+        else epoch_group.GROUP_TYPES.get(kind, "")
+    )
     return "" if found == held.state.group_type else found
 
 
@@ -51,7 +57,7 @@ def removed(state: GroupState, scene: Scene) -> list[Finding]:
     since = state.empty_at if state.empty_at >= 0 else state.cst
     empty_ms = max(0, scene.ts - since) if since >= 0 else 0
     causes = _causes(state, scene, empty_ms)
-    found = endings.ended(state, scene, "expired")
+    found = close_incidents.ended(state, scene, "expired")
     state.status = Status.DEAD
     removal = scene.find(
         Kind.GROUP_REMOVED, state, at=scene.ts, causes=causes, details={"empty_ms": empty_ms}
@@ -74,7 +80,7 @@ def handed_on(state: GroupState) -> GroupState:
 
 def migrated(state: GroupState, scene: Scene, to: str) -> list[Finding]:
     """Report that the group lives on as group type `to`."""
-    found = endings.ended(state, scene, "withdrawn")
+    found = close_incidents.ended(state, scene, "withdrawn")
     why = f"the tombstone of the {state.group_type} group and the {to} group's records are one write"
     cause = CauseEntry(Cause.GROUP_MIGRATED, 1.0, why)
     details: Details = {"from": state.group_type, "to": to}
@@ -90,7 +96,7 @@ def _causes(state: GroupState, scene: Scene, empty_ms: int) -> tuple[CauseEntry,
     why = f"empty for {seconds(empty_ms)}; offsets are kept for {seconds(retention)}"
     if state.group_type != "classic" and state.last_commit >= 0:
         why += f" from the last commit on, {seconds(scene.ts - state.last_commit)} before"
-    if scene.ts >= vacancy.kept_until(state, scene.settings) - _SWEEP_MS:
+    if scene.ts >= empty_groups.kept_until(state, scene.settings) - _SWEEP_MS:
         return (CauseEntry(Cause.GROUP_EXPIRED, 0.9, why),)
     bare_ms = scene.ts - state.dropped_at
     if state.dropped_at > state.last_commit and 0 < bare_ms <= _SWEEP_MS + CLOSES_AFTER_MS:

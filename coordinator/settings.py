@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rebalance_monitor.coordinator.kinds import Kind, Severity
+    from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,25 +9,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator import (
-    barriers,
-    classic,
-    commits,
-    endings,
-    epochs,
-    removal,
-    silence,
-    summary,
-    topic_names,
-    unsubscribed,
-    vacancy,
-    waiting,
-)
-from rebalance_monitor.coordinator.outputs import GroupOut, Output, RemovedOut, count, counters, told
-from rebalance_monitor.coordinator.owners import Owners
-from rebalance_monitor.coordinator.scene import Scene
-from rebalance_monitor.coordinator.state import GroupState, PendingRemoval, ShardState
-from rebalance_monitor.coordinator.store import GroupStore
+from rebalance_monitor.coordinator import removal, summary
+from rebalance_monitor.coordinator.checks import unsubscribed_topics
+from rebalance_monitor.coordinator.classic import classic_group
+from rebalance_monitor.coordinator.commits import topic_names, trace
+from rebalance_monitor.coordinator.commits.owners import Owners
+from rebalance_monitor.coordinator.context import Scene
+from rebalance_monitor.coordinator.deadlines import not_rejoined, silent_members, stuck_rebalances
+from rebalance_monitor.coordinator.findings.outputs import GroupOut, Output, RemovedOut, count, counters, told
+from rebalance_monitor.coordinator.lifecycle import close_incidents, empty_groups
+from rebalance_monitor.coordinator.modern import epoch_group
+from rebalance_monitor.coordinator.state.group_state import GroupState, PendingRemoval, ShardState
+from rebalance_monitor.coordinator.state.store import GroupStore
 from rebalance_monitor.decoders import Decoded, GroupMetadataValue, decode_record, rows
 
 if TYPE_CHECKING:
@@ -38,7 +31,7 @@ if TYPE_CHECKING:
 _QUIET_CLOCKS = 10
 # The end offset may never be read: markers of transactions and compaction leave offsets without a record.
 _RECHECK_MS = 1_000
-_COMMITTING = frozenset({classic.CLASSIC, epochs.CONSUMER, epochs.STREAMS})
+_COMMITTING = frozenset({classic_group.CLASSIC, epoch_group.CONSUMER, epoch_group.STREAMS})
 _COMMIT_TYPES = frozenset({b"\0\0", b"\0\1"})
 
 
@@ -146,7 +139,7 @@ class ShardCoordinator:
         self.state.live_since = max(self.state.now, at)
         names = [name for name in self.state.groups if self._settings.is_always_on(name)]
         there = ((self.state.groups[name], self._scene(name, -1, at, history=False)) for name in names)
-        return told(one for state, scene in there for one in vacancy.stands_empty(state, scene))
+        return told(one for state, scene in there for one in empty_groups.stands_empty(state, scene))
 
     def _scene(self, group: str, offset: int, ts: int, *, history: bool) -> Scene:
         settings = self._by_group.get(group)
@@ -163,11 +156,11 @@ class ShardCoordinator:
         group = groups.live.get(row.group) or groups.get(row.group)
         if group is None:
             if history:
-                vacancy.note_orphan(self.state, row.group, row.commit_ts)
+                empty_groups.note_orphan(self.state, row.group, row.commit_ts)
             return []
         if not group.members or group.group_type not in _COMMITTING:
             scene = self._scene(row.group, row.first_offset, row.record_ts, history=history)
-            return told(vacancy.on_commit(group, scene, row.commit_ts))
+            return told(empty_groups.on_commit(group, scene, row.commit_ts))
         partitions, offsets = rows.run_parts(row)
         if group.names and topic_names.unsettled(group):
             listed = rows.listed_partitions(partitions)
@@ -178,15 +171,15 @@ class ShardCoordinator:
             owned = self._owners[row.group] = Owners(group)
         # A request may bring a time of its own.
         at = min(row.commit_ts, row.record_ts)
-        begun = commits.fold(group, at, partitions, offsets, owned)
+        begun = trace.fold(group, at, partitions, offsets, owned)
         group.resumed_at = min(group.resumed_at, row.record_ts)
         silent = [member for member in begun if member.silent_id]
         if not silent and not group.held_id:
             return []
         group.wake = 0
         scene = self._scene(row.group, row.first_offset, row.record_ts, history=history)
-        found = barriers.settle(group, scene, "withdrawn") if group.held_id and begun else []
-        return told(found + silence.on_commit(group, scene, silent, at))
+        found = stuck_rebalances.settle(group, scene, "withdrawn") if group.held_id and begun else []
+        return told(found + silent_members.on_commit(group, scene, silent, at))
 
     def _on_record(self, row: Row, *, history: bool) -> list[Output]:
         self.state.records += 1
@@ -202,36 +195,36 @@ class ShardCoordinator:
         if found.value is None and row.group not in self.state.groups:
             self.state.orphans.pop(row.group, None)
             return []
-        if found.type == classic.GROUP_METADATA:
+        if found.type == classic_group.GROUP_METADATA:
             return self._on_classic(row, found, scene, len(value or b""))
-        return self._on_epochs(row, found, scene) if found.type in epochs.GROUP_TYPES else []
+        return self._on_epochs(row, found, scene) if found.type in epoch_group.GROUP_TYPES else []
 
     def _on_tombstone(self, row: Row, key: bytes, *, history: bool) -> list[Output]:
         group = self.state.groups.get(row.group)
         if group is None:
             return []
         scene = self._scene(row.group, row.first_offset, row.record_ts, history=history)
-        return told(unsubscribed.on_tombstone(group, scene, key))
+        return told(unsubscribed_topics.on_tombstone(group, scene, key))
 
     def _on_classic(self, row: Row, found: Decoded, scene: Scene, size: int) -> list[Output]:
         if not isinstance(found.value, GroupMetadataValue):
             group = self.state.groups[row.group]
-            if group.group_type == classic.CLASSIC:
+            if group.group_type == classic_group.CLASSIC:
                 self._hold(scene)
             return []
         group = self._group(row.group)
         group.wake = 0
-        return told(classic.on_value(group, found.value, scene, size))
+        return told(classic_group.on_value(group, found.value, scene, size))
 
     def _on_epochs(self, row: Row, found: Decoded, scene: Scene) -> list[Output]:
         group = self._group(row.group)
-        if found.value is None and group.group_type != epochs.GROUP_TYPES[found.type]:
+        if found.value is None and group.group_type != epoch_group.GROUP_TYPES[found.type]:
             return []
         group.wake = 0
-        if epochs.says_gone(found):
+        if epoch_group.says_gone(found):
             self._hold(scene)
             return []
-        return told(epochs.on_record(group, found, scene))
+        return told(epoch_group.on_record(group, found, scene))
 
     def _group(self, name: str) -> GroupState:
         group = self.state.groups.get(name)
@@ -270,28 +263,32 @@ class ShardCoordinator:
         """Evaluate the deadlines of one group at the clock; summarise it if it changed, or counts down."""
         state, now, live_since = self.state.groups[group], self.state.now, self.state.live_since
         scene = self._scene(group, -1, now, history=False)
-        found = epochs.on_clock(state, scene) if state.group_type != classic.CLASSIC else []
-        settings, ahead = scene.settings, silence.watched(state, live_since)
-        found += silence.on_clock(state, scene, now, ahead, self.state.last_ts)
-        barrier = barriers.due(state, settings, live_since)
+        found = epoch_group.on_clock(state, scene) if state.group_type != classic_group.CLASSIC else []
+        settings, ahead = scene.settings, silent_members.watched(state, live_since)
+        found += silent_members.on_clock(state, scene, now, ahead, self.state.last_ts)
+        barrier = stuck_rebalances.due(state, settings, live_since)
         if now >= barrier:
-            found += barriers.on_clock(state, scene, live_since, self.state.last_ts)
-            barrier = barriers.due(state, settings, live_since)
+            found += stuck_rebalances.on_clock(state, scene, live_since, self.state.last_ts)
+            barrier = stuck_rebalances.due(state, settings, live_since)
         if found:
-            ahead = silence.watched(state, live_since)
+            ahead = silent_members.watched(state, live_since)
         out = told(found)
-        if vacancy.retired(state, settings, now):
+        if empty_groups.retired(state, settings, now):
             del self.state.groups[group]
-            return [*out, *told(endings.ended(state, scene, "expired")), RemovedOut(group)]
-        ends = silence.countdown(state, now, ahead)
-        state.dirty = state.dirty or bool(ends) or waiting.is_untold(state, settings, now)
+            return [*out, *told(close_incidents.ended(state, scene, "expired")), RemovedOut(group)]
+        ends = silent_members.countdown(state, now, ahead)
+        state.dirty = state.dirty or bool(ends) or not_rejoined.is_untold(state, settings, now)
         if state.dirty and now >= state.last_summary + settings.summary_interval_ms:
             # Again while deadlines count down, and once more when they no longer do.
             state.dirty, state.last_summary = bool(ends), now
             if self._summaries:
                 said = summary.summarise(group, state, settings.summary_members, ends)
-                out.append(GroupOut(group, said | {"offsets_expire_at": vacancy.expiry(state, settings)}))
-        due = min(barrier, silence.due(state, settings, now, ahead), waiting.due(state, settings, now))
+                out.append(
+                    GroupOut(group, said | {"offsets_expire_at": empty_groups.expiry(state, settings)})
+                )
+        due = min(
+            barrier, silent_members.due(state, settings, now, ahead), not_rejoined.due(state, settings, now)
+        )
         state.wake = due if due > now else now + _RECHECK_MS
         return out
 

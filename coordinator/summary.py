@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rebalance_monitor.coordinator import topic_names
-from rebalance_monitor.coordinator.commits import commits_when_idle
-from rebalance_monitor.coordinator.deadlines import AWAY
-from rebalance_monitor.coordinator.storms import is_open
+from rebalance_monitor.coordinator.commits import topic_names
+from rebalance_monitor.coordinator.commits.trace import commits_when_idle
+from rebalance_monitor.coordinator.deadlines.member_deadlines import AWAY
+from rebalance_monitor.coordinator.storms.storm import is_open
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from rebalance_monitor.coordinator.state import GroupState, Member
+    from rebalance_monitor.coordinator.state.group_state import GroupState, Member
 
 MAX_TOPICS = 20
 MAX_RANGES = 50

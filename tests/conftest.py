@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from rebalance_monitor.lab.broker import LabBroker
+    from rebalance_monitor.lab.cluster.broker import LabBroker
 
 Report = pytest.TestReport | pytest.CollectReport
 
@@ -37,7 +37,7 @@ _left_out: Counter[str] = Counter()
 @pytest.fixture(scope="session")
 def lab_broker() -> Iterator["LabBroker"]:
     """A running single-node Kafka for the whole session; `lab_broker.bootstrap` is where it listens."""
-    from rebalance_monitor.lab.broker import LabBroker
+    from rebalance_monitor.lab.cluster.broker import LabBroker
 
     with LabBroker() as broker:
         yield broker
@@ -55,8 +55,8 @@ def s3() -> Iterator[str]:
 @pytest.fixture(scope="session")
 def spark() -> Iterator["SparkSession"]:
     """A Spark session on two local threads with the Kafka connector, for the whole session."""
-    from rebalance_monitor.cluster.jars import installed_spark, resolve_spark_kafka
-    from rebalance_monitor.streaming.session import start_session
+    from rebalance_monitor.cluster.jars.jars import installed_spark, resolve_spark_kafka
+    from rebalance_monitor.streaming.spark.session import start_session
 
     session = start_session("rebalance-monitor-tests", {}, resolve_spark_kafka(*installed_spark()))
     yield session

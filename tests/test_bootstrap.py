@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rebalance_monitor.lab.broker import DEFAULT_VERSION
+from rebalance_monitor.lab.cluster.broker import DEFAULT_VERSION
 from tools import jars
 
 ROOT = Path(__file__).resolve().parents[1]

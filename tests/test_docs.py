@@ -10,7 +10,7 @@ import pytest
 
 from rebalance_monitor.cli.main import run
 from rebalance_monitor.cli.reference import cli_markdown
-from rebalance_monitor.cli.verbs import VERBS
+from rebalance_monitor.cli.registry import VERBS
 from rebalance_monitor.config.load import load
 from tools import docs
 
@@ -44,7 +44,7 @@ def test_the_page_of_verbs_has_every_command_however_deep_it_lies_with_all_its_o
         re.findall(r"^##+ `([a-z ]+)`\n(.*?)(?=^##|\Z)", cli_markdown(), re.MULTILINE | re.DOTALL)
     )
     for name in VERBS:
-        command = importlib.import_module(f"rebalance_monitor.cli.{name}").command
+        command = importlib.import_module(f"rebalance_monitor.cli.verbs.{name}").command
         for words, leaf in _leaves(name, command):
             named = [one for parameter in leaf.params for one in parameter.opts if one.startswith("--")]
             assert [one for one in named if not re.search(rf"{one}[ `]", sections[words])] == []
@@ -89,7 +89,7 @@ def _unknown(line: str) -> list[str]:
     verb, *rest = words
     if verb not in VERBS:
         return [verb]
-    command = importlib.import_module(f"rebalance_monitor.cli.{verb}").command
+    command = importlib.import_module(f"rebalance_monitor.cli.verbs.{verb}").command
     while isinstance(command, click.Group) and rest:
         part, *rest = rest
         if part not in command.commands and "|" not in part:

@@ -26,7 +26,7 @@ from grafana_foundation_sdk.models.common import GraphDrawStyle, LineInterpolati
 from grafana_foundation_sdk.models.dashboard import DataSourceRef, VariableOption, VariableRefresh
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
-from rebalance_monitor.dashboard.metrics import METRICS
+from rebalance_monitor.dashboard.metrics.definitions import METRICS
 
 FOLDER = Path(__file__).resolve().parent.parent / "deploy" / "grafana"
 SOURCE = DataSourceRef(type_val="prometheus", uid="${datasource}")

@@ -7,13 +7,13 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from rebalance_monitor.alerts.gallery import messages_markdown
+from rebalance_monitor.alerts.gallery.gallery import messages_markdown
 from rebalance_monitor.cli.reference import cli_markdown
 from rebalance_monitor.config.reference import reference_markdown, reference_yaml
 from rebalance_monitor.coordinator.reference import detection_markdown, findings_markdown
-from rebalance_monitor.dashboard.metrics_reference import metrics_markdown
+from rebalance_monitor.dashboard.metrics.reference import metrics_markdown
 from rebalance_monitor.decoders.reference import records_markdown
-from rebalance_monitor.lab.accuracy import kept_page
+from rebalance_monitor.lab.suite.accuracy import kept_page
 
 ROOT = Path(__file__).resolve().parent.parent
 GENERATED: dict[str, Callable[[], str]] = {

@@ -9,9 +9,9 @@ import shutil
 import sys
 from pathlib import Path
 
-from rebalance_monitor.lab.results import REPLAY, result_of
-from rebalance_monitor.lab.score import tally
-from rebalance_monitor.lab.suitefolder import read_suite
+from rebalance_monitor.lab.scoring.results import REPLAY, result_of
+from rebalance_monitor.lab.scoring.score import tally
+from rebalance_monitor.lab.truth.recorded_suite import read_suite
 
 
 def main(suite: Path, target: Path) -> None:

@@ -7,9 +7,9 @@ cache this needs no network and hardly any time. Exit code 3 and one message whe
 import sys
 
 from rebalance_monitor.cluster.errors import DependencyError
-from rebalance_monitor.cluster.jars import installed_spark, resolve_kafka_broker, resolve_spark_kafka
+from rebalance_monitor.cluster.jars.jars import installed_spark, resolve_kafka_broker, resolve_spark_kafka
 
-# The lab's default (lab/broker.py), without importing its Kafka clients.
+# The lab's default (lab/cluster/broker.py), without importing its Kafka clients.
 KAFKA = "4.1.1"
 
 

@@ -23,17 +23,17 @@ from typing import TYPE_CHECKING, Literal
 import httpx
 from playwright.sync_api import sync_playwright
 
-from rebalance_monitor.cli.feeding import Feed
 from rebalance_monitor.coordinator.settings import DetectionSettings
-from rebalance_monitor.dashboard.snapshot import Snapshot
-from rebalance_monitor.dashboard.web.access import Access
-from rebalance_monitor.dashboard.web.api import Api
-from rebalance_monitor.dashboard.web.app import make_app
-from rebalance_monitor.dashboard.web.past import MemoryPast
-from rebalance_monitor.dashboard.web.server import Server
-from rebalance_monitor.lab.broker import LabBroker
-from rebalance_monitor.lab.demo import stage
-from rebalance_monitor.lab.node import free_ports
+from rebalance_monitor.dashboard.view.snapshot import Snapshot
+from rebalance_monitor.dashboard.web.api.api import Api
+from rebalance_monitor.dashboard.web.http.access import Access
+from rebalance_monitor.dashboard.web.http.app import make_app
+from rebalance_monitor.dashboard.web.http.server import Server
+from rebalance_monitor.dashboard.web.past.past import MemoryPast
+from rebalance_monitor.engine.replay.feeding import Feed
+from rebalance_monitor.lab.cluster.broker import LabBroker
+from rebalance_monitor.lab.cluster.node import free_ports
+from rebalance_monitor.lab.suite.demo import stage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

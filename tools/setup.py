@@ -65,7 +65,7 @@ def java_problem() -> str | None:
     sys.path.insert(0, str(TYPED.parent))
     # Not importable before the line above.
     from rebalance_monitor.cluster.errors import DependencyError  # noqa: PLC0415
-    from rebalance_monitor.cluster.java import find_java  # noqa: PLC0415
+    from rebalance_monitor.cluster.jars.java import find_java  # noqa: PLC0415
 
     try:
         find_java()

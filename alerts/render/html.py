@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import assert_never
 
-from rebalance_monitor.alerts.blocks import (
+from rebalance_monitor.alerts.messages.blocks import (
     Block,
     Bullets,
     Fields,

@@ -5,7 +5,16 @@ from __future__ import annotations
 import re
 from typing import assert_never
 
-from rebalance_monitor.alerts.blocks import Block, Bullets, Fields, Line, Message, Paragraph, Span, Style
+from rebalance_monitor.alerts.messages.blocks import (
+    Block,
+    Bullets,
+    Fields,
+    Line,
+    Message,
+    Paragraph,
+    Span,
+    Style,
+)
 from rebalance_monitor.alerts.render.plain import MARKS
 
 _MARKUP = re.compile(r"([\\`*_{}\[\]()#+\-.!|~<>&@:])")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from rebalance_monitor.alerts.blocks import Block, Bullets, Fields, Line, Message, Paragraph, Tone
+from rebalance_monitor.alerts.messages.blocks import Block, Bullets, Fields, Line, Message, Paragraph, Tone
 
 MARKS = {Tone.CRITICAL: "CRITICAL", Tone.WARNING: "WARNING", Tone.INFO: "INFO", Tone.RESOLVED: "RESOLVED"}
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from typing import Any, assert_never
 
-from rebalance_monitor.alerts.blocks import (
+from rebalance_monitor.alerts.messages.blocks import (
     Block,
     Bullets,
     Fields,
@@ -23,8 +23,8 @@ from rebalance_monitor.alerts.blocks import (
     Style,
     Tone,
 )
+from rebalance_monitor.alerts.messages.text import cut
 from rebalance_monitor.alerts.render import plain
-from rebalance_monitor.alerts.text import cut
 
 COLOURS = {Tone.CRITICAL: "#d92d20", Tone.WARNING: "#f79009", Tone.INFO: "#2e90fa", Tone.RESOLVED: "#12b76a"}
 MARKS = {Tone.CRITICAL: "🔴", Tone.WARNING: "🟠", Tone.INFO: "🔵", Tone.RESOLVED: "🟢"}

@@ -15,22 +15,22 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from rebalance_monitor.alerts.message import NO_LINKS, message_of
+from rebalance_monitor.alerts.dispatch.watchdog import ALERTNAME
+from rebalance_monitor.alerts.messages.message import NO_LINKS, message_of
+from rebalance_monitor.alerts.messages.notification import Sent, SinkError
+from rebalance_monitor.alerts.messages.text import cut, visible
 from rebalance_monitor.alerts.render import plain
-from rebalance_monitor.alerts.sinks.base import Sent, SinkError
 from rebalance_monitor.alerts.sinks.http import Net, Poster
-from rebalance_monitor.alerts.text import cut, visible
-from rebalance_monitor.alerts.watchdog import ALERTNAME
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pydantic import SecretStr
 
-    from rebalance_monitor.alerts.alert import Alert
-    from rebalance_monitor.alerts.labels import Labels
-    from rebalance_monitor.alerts.links import Links
-    from rebalance_monitor.alerts.sinks.base import Notification
+    from rebalance_monitor.alerts.incidents.alert import Alert
+    from rebalance_monitor.alerts.messages.links import Links
+    from rebalance_monitor.alerts.messages.notification import Notification
+    from rebalance_monitor.alerts.routing.labels import Labels
 
 MAX_VALUE = 1_000
 _ALIVE = 4

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rebalance_monitor.alerts.messages.notification import Sent, SinkError
 from rebalance_monitor.alerts.render import plain
-from rebalance_monitor.alerts.sinks.base import Sent, SinkError
 
 if TYPE_CHECKING:
     from typing import TextIO
 
-    from rebalance_monitor.alerts.sinks.base import Notification
+    from rebalance_monitor.alerts.messages.notification import Notification
 
 
 class ConsoleSink:

@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from rebalance_monitor.alerts.messages.notification import Phase, Sent, SinkError
 from rebalance_monitor.alerts.render import html, plain
-from rebalance_monitor.alerts.sinks.base import Phase, Sent, SinkError
 from rebalance_monitor.alerts.sinks.http import Net
 from rebalance_monitor.alerts.sinks.quiet import short
 
 if TYPE_CHECKING:
     from pydantic import SecretStr
 
-    from rebalance_monitor.alerts.sinks.base import Notification
+    from rebalance_monitor.alerts.messages.notification import Notification
 
 log = structlog.get_logger()
 

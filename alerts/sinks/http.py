@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Self
 import httpx
 
 import rebalance_monitor.alerts.sinks.quiet  # noqa: F401 - silences the client's log
-from rebalance_monitor.alerts.sinks.base import SinkError
+from rebalance_monitor.alerts.messages.notification import SinkError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from rebalance_monitor.alerts.sinks.base import Sent, SinkError
+from rebalance_monitor.alerts.messages.notification import Sent, SinkError
 from rebalance_monitor.alerts.sinks.payload import payload_of
 from rebalance_monitor.alerts.sinks.quiet import SILENT, short
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from pydantic import SecretStr
 
-    from rebalance_monitor.alerts.sinks.base import Notification
+    from rebalance_monitor.alerts.messages.notification import Notification
 
 _PERMANENT = {
     KafkaError.TOPIC_AUTHORIZATION_FAILED,

@@ -11,17 +11,17 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from rebalance_monitor.alerts.blocks import Tone
+from rebalance_monitor.alerts.messages.blocks import Tone
+from rebalance_monitor.alerts.messages.notification import Phase, Sent
+from rebalance_monitor.alerts.messages.text import cut, visible
 from rebalance_monitor.alerts.render import plain
-from rebalance_monitor.alerts.sinks.base import Phase, Sent
 from rebalance_monitor.alerts.sinks.http import Net, Poster
-from rebalance_monitor.alerts.text import cut, visible
 
 if TYPE_CHECKING:
     from pydantic import SecretStr
 
-    from rebalance_monitor.alerts.blocks import Message
-    from rebalance_monitor.alerts.sinks.base import Notification
+    from rebalance_monitor.alerts.messages.blocks import Message
+    from rebalance_monitor.alerts.messages.notification import Notification
 
 EVENTS = "https://events.pagerduty.com"
 MAX_SUMMARY = 1_024

@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from rebalance_monitor.alerts.alert import NEVER
+from rebalance_monitor.alerts.incidents.alert import NEVER
+from rebalance_monitor.alerts.messages.notification import Phase
 from rebalance_monitor.alerts.render import plain
-from rebalance_monitor.alerts.sinks.base import Phase
-from rebalance_monitor.coordinator.findings import to_dict
+from rebalance_monitor.coordinator.findings.finding import to_dict
 
 if TYPE_CHECKING:
-    from rebalance_monitor.alerts.alert import Alert
-    from rebalance_monitor.alerts.sinks.base import Notification
+    from rebalance_monitor.alerts.incidents.alert import Alert
+    from rebalance_monitor.alerts.messages.notification import Notification
 
 VERSION = 1
 MAX_BYTES = 256_000

@@ -17,20 +17,20 @@ from typing import TYPE_CHECKING, Any
 
 from slack_sdk.errors import SlackClientError
 
+from rebalance_monitor.alerts.messages.notification import Phase, Sent, SinkError
+from rebalance_monitor.alerts.messages.thread import news_of
 from rebalance_monitor.alerts.render import slack as blocks
 from rebalance_monitor.alerts.sinks import slack_errors
-from rebalance_monitor.alerts.sinks.base import Phase, Sent, SinkError
 from rebalance_monitor.alerts.sinks.http import Net
 from rebalance_monitor.alerts.sinks.quiet import SILENT, short
 from rebalance_monitor.alerts.sinks.slack_client import SlackClient
-from rebalance_monitor.alerts.thread import news_of
 
 if TYPE_CHECKING:
     from pydantic import SecretStr
     from slack_sdk.web import SlackResponse
 
-    from rebalance_monitor.alerts.blocks import Message
-    from rebalance_monitor.alerts.sinks.base import Notification
+    from rebalance_monitor.alerts.messages.blocks import Message
+    from rebalance_monitor.alerts.messages.notification import Notification
 
 API = "https://slack.com/api/"
 EVENT = "rebalance_monitor_alert"

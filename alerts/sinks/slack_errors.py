@@ -11,7 +11,7 @@ import time
 
 from slack_sdk.errors import SlackApiError, SlackClientError
 
-from rebalance_monitor.alerts.sinks.base import SinkError
+from rebalance_monitor.alerts.messages.notification import SinkError
 from rebalance_monitor.alerts.sinks.http import RETRYABLE, retry_after
 
 UNEDITABLE = {"message_not_found", "edit_window_closed", "cant_update_message"}

@@ -10,14 +10,14 @@ import json
 import re
 from typing import TYPE_CHECKING
 
+from rebalance_monitor.alerts.messages.notification import Sent, SinkError
 from rebalance_monitor.alerts.render import slack as blocks
-from rebalance_monitor.alerts.sinks.base import Sent, SinkError
 from rebalance_monitor.alerts.sinks.http import Net, Poster, Response, refusal
 
 if TYPE_CHECKING:
     from pydantic import SecretStr
 
-    from rebalance_monitor.alerts.sinks.base import Notification
+    from rebalance_monitor.alerts.messages.notification import Notification
 
 _HEADERS = {"Content-Type": "application/json; charset=utf-8"}
 _CODE = re.compile(rb"[a-z0-9_]{1,60}")

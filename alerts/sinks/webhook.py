@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from jinja2 import StrictUndefined, TemplateError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from rebalance_monitor.alerts.sinks.base import Sent, SinkError
+from rebalance_monitor.alerts.messages.notification import Sent, SinkError
 from rebalance_monitor.alerts.sinks.http import Net, Poster
 from rebalance_monitor.alerts.sinks.payload import payload_of
 from rebalance_monitor.alerts.sinks.quiet import short
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from jinja2 import Template
     from pydantic import SecretStr
 
-    from rebalance_monitor.alerts.sinks.base import Notification
+    from rebalance_monitor.alerts.messages.notification import Notification
     from rebalance_monitor.alerts.sinks.payload import Json
 
 MAX_BODY = 512_000

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from rebalance_monitor.coordinator.findings import SCHEMA
-from rebalance_monitor.coordinator.kinds import Kind, Scope, Severity
-from rebalance_monitor.dashboard.groups_table import SCHEMA as GROUPS_SCHEMA
+from rebalance_monitor.coordinator.findings.finding import SCHEMA
+from rebalance_monitor.coordinator.findings.kinds import Kind, Scope, Severity
+from rebalance_monitor.dashboard.tables.groups_table import SCHEMA as GROUPS_SCHEMA
 
 RECORDS, FINDINGS, GROUPS = "records", "findings", "groups"
 EVIDENCE = ("read", "derived", "suspected")

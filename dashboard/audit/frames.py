@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from rebalance_monitor.coordinator.bursts import ROLLED_UP
-from rebalance_monitor.coordinator.causes import Cause
-from rebalance_monitor.coordinator.kinds import KINDS, Kind, Scope
-from rebalance_monitor.dashboard.table_files import date_of
+from rebalance_monitor.coordinator.findings.causes import Cause
+from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind, Scope
+from rebalance_monitor.coordinator.rollup.bursts import ROLLED_UP
+from rebalance_monitor.dashboard.tables.files import date_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -9,8 +9,8 @@ from importlib import resources
 from string import Template
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.dashboard.delta_log import is_delta
-from rebalance_monitor.dashboard.table_files import files
+from rebalance_monitor.dashboard.tables.delta_log import is_delta
+from rebalance_monitor.dashboard.tables.files import files
 
 if TYPE_CHECKING:
     from rebalance_monitor.checkpoints.places import Place

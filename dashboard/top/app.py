@@ -14,14 +14,14 @@ from textual.binding import Binding
 from textual.containers import Vertical
 from textual.widgets import DataTable, Footer, Input, Static
 
-from rebalance_monitor.dashboard.answers import Unanswered
 from rebalance_monitor.dashboard.top.cells import GROUP_COLUMNS, TONES, group_cells, plain
 from rebalance_monitor.dashboard.top.group import GroupScreen
+from rebalance_monitor.dashboard.web.http.answers import Unanswered
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
 
-    from rebalance_monitor.dashboard.answers import Answers
+    from rebalance_monitor.dashboard.web.http.answers import Answers
 
 SORTS = ("trouble", "rebalances", "last_rebalance", "group", "state", "members", "generation", "cause")
 DOWN = frozenset({"rebalances", "last_rebalance", "members", "generation"})

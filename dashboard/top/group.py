@@ -9,7 +9,6 @@ from textual.binding import Binding
 from textual.screen import Screen
 from textual.widgets import DataTable, Footer, Static
 
-from rebalance_monitor.dashboard.answers import Unanswered
 from rebalance_monitor.dashboard.top.cells import (
     GENERATION_COLUMNS,
     MEMBER_COLUMNS,
@@ -19,6 +18,7 @@ from rebalance_monitor.dashboard.top.cells import (
     member_cells,
     plain,
 )
+from rebalance_monitor.dashboard.web.http.answers import Unanswered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rich.text import Text
     from textual.app import ComposeResult
 
-    from rebalance_monitor.dashboard.answers import Answers
+    from rebalance_monitor.dashboard.web.http.answers import Answers
 
 
 class GroupScreen(Screen[None]):

@@ -9,16 +9,16 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.alerts import examples, gallery
-from rebalance_monitor.alerts.message import message_of
+from rebalance_monitor.alerts.gallery import examples, gallery
+from rebalance_monitor.alerts.messages.message import message_of
+from rebalance_monitor.alerts.messages.thread import message_of_thread, news_of
 from rebalance_monitor.alerts.render import html, markdown, plain, slack
-from rebalance_monitor.alerts.thread import message_of_thread, news_of
-from rebalance_monitor.coordinator.kinds import KINDS, Kind
+from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rebalance_monitor.alerts.blocks import Message
+    from rebalance_monitor.alerts.messages.blocks import Message
 
 FOLDER = Path(__file__).parent / "golden"
 

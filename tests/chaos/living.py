@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.lab.families import FAMILIES
-from rebalance_monitor.lab.processes import WorkerProcess
-from rebalance_monitor.lab.traffic import Traffic
+from rebalance_monitor.lab.scenario.processes import WorkerProcess
+from rebalance_monitor.lab.scenario.traffic import Traffic
+from rebalance_monitor.lab.workers.families import FAMILIES
 from rebalance_monitor.lab.workers.flags import Flags, group_names
 from tests.chaos.rig import TOPIC
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from contextlib import ExitStack
     from pathlib import Path
 
-    from rebalance_monitor.coordinator.findings import Finding
+    from rebalance_monitor.coordinator.findings.finding import Finding
     from tests.chaos.rig import Rig
 
 # Long enough for clients that a busy machine starves, s.

@@ -23,12 +23,18 @@ import yaml
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from rebalance_monitor.coordinator.findings import Finding, from_json
-from rebalance_monitor.dashboard.table_files import files
-from rebalance_monitor.lab.job import Job
-from rebalance_monitor.lab.node import wait_until
-from rebalance_monitor.streaming.storage import Storage
-from tests.streaming.undisturbed import both, findings_of_topic, left_open, record_driven, require_by_looks
+from rebalance_monitor.coordinator.findings.finding import Finding, from_json
+from rebalance_monitor.dashboard.tables.files import files
+from rebalance_monitor.engine.storage import Storage
+from rebalance_monitor.lab.cluster.node import wait_until
+from rebalance_monitor.lab.suite.job import Job
+from tests.streaming.support.undisturbed import (
+    both,
+    findings_of_topic,
+    left_open,
+    record_driven,
+    require_by_looks,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -38,7 +44,7 @@ PATIENCE_S = float(os.environ.get("CHAOS_PATIENCE_S", "240"))
 OFFSETS = "__consumer_offsets"
 TOPIC = "chaos"
 # What the command lines of Spark's Python workers and of its JVM hold.
-WORKERS, JVM = "-m rebalance_monitor.streaming.daemon", "org.apache.spark.deploy.SparkSubmit"
+WORKERS, JVM = "-m rebalance_monitor.streaming.spark.daemon", "org.apache.spark.deploy.SparkSubmit"
 
 
 def of_faults(limit_s: float) -> list[pytest.MarkDecorator]:

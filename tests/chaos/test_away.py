@@ -11,8 +11,8 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from rebalance_monitor.lab.broker import LabBroker
-from rebalance_monitor.lab.node import free_ports, wait_until
+from rebalance_monitor.lab.cluster.broker import LabBroker
+from rebalance_monitor.lab.cluster.node import free_ports, wait_until
 from tests.chaos.rig import PATIENCE_S, Proxy, Rig, of_faults
 
 if TYPE_CHECKING:

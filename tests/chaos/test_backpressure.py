@@ -23,19 +23,19 @@ pytest.importorskip("pyspark")
 from confluent_kafka import Producer
 
 from bench.feeding import feeding
-from rebalance_monitor.coordinator.findings import LATE_AFTER_MS
+from rebalance_monitor.coordinator.findings.finding import LATE_AFTER_MS
 from rebalance_monitor.decoders import coordinator_partition
-from rebalance_monitor.lab.broker import LabBroker
-from rebalance_monitor.lab.node import wait_until
+from rebalance_monitor.lab.cluster.broker import LabBroker
+from rebalance_monitor.lab.cluster.node import wait_until
 from tests.chaos.rig import JVM, OFFSETS, PATIENCE_S, TOPIC, WORKERS, Rig, command_line, of_faults
-from tests.coordinator.timeline import Client, metadata
+from tests.coordinator.support.timeline import Client, metadata
 from tests.decoders.encode import commit_key, commit_value, group_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from rebalance_monitor.coordinator.findings import Finding
+    from rebalance_monitor.coordinator.findings.finding import Finding
 
 pytestmark = of_faults(600 + 5 * PATIENCE_S)
 LIVELY = ("before", "held", "after")

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rebalance_monitor.coordinator.findings import from_json
+from rebalance_monitor.coordinator.findings.finding import from_json
 from rebalance_monitor.coordinator.settings import DetectionSettings
-from rebalance_monitor.streaming.step import Plan, step
-from tests.coordinator.timeline import T0, Client, Topic
+from rebalance_monitor.engine.batch.step import Plan, step
+from tests.coordinator.support.timeline import T0, Client, Topic
 
 if TYPE_CHECKING:
     from rebalance_monitor.checkpoints.codec import Stored

@@ -20,11 +20,11 @@ import pytest
 pytest.importorskip("pyspark")
 
 from rebalance_monitor.decoders import Failure, decode_record
-from rebalance_monitor.lab.broker import DEFAULT_VERSION, LabBroker
-from rebalance_monitor.lab.node import wait_until
+from rebalance_monitor.lab.cluster.broker import DEFAULT_VERSION, LabBroker
+from rebalance_monitor.lab.cluster.node import wait_until
 from tests.chaos.rig import PATIENCE_S, Record, Rig, inject, of_faults
+from tests.streaming.support.undisturbed import record_driven
 from tests.streaming.test_end_to_end import Members
-from tests.streaming.undisturbed import record_driven
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

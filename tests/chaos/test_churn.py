@@ -19,13 +19,13 @@ import pytest
 pytest.importorskip("pyspark")
 
 from bench.soak import heap_of, resident
-from rebalance_monitor.dashboard.groups_table import read_groups
+from rebalance_monitor.dashboard.tables.groups_table import read_groups
 from rebalance_monitor.decoders import coordinator_partition
-from rebalance_monitor.lab.broker import LabBroker
-from rebalance_monitor.lab.node import wait_until
-from rebalance_monitor.streaming.storage import Storage
+from rebalance_monitor.engine.storage import Storage
+from rebalance_monitor.lab.cluster.broker import LabBroker
+from rebalance_monitor.lab.cluster.node import wait_until
 from tests.chaos.rig import PATIENCE_S, TOPIC, Record, Rig, command_line, inject, of_faults
-from tests.coordinator.timeline import Client, metadata
+from tests.coordinator.support.timeline import Client, metadata
 from tests.decoders.encode import commit_key, commit_value, group_key
 
 if TYPE_CHECKING:

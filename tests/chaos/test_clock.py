@@ -20,15 +20,15 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from rebalance_monitor.lab.broker import LabBroker
-from rebalance_monitor.lab.node import wait_until
+from rebalance_monitor.lab.cluster.broker import LabBroker
+from rebalance_monitor.lab.cluster.node import wait_until
 from tests.chaos.living import SESSION_S, Living
 from tests.chaos.rig import PATIENCE_S, Rig, of_faults
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rebalance_monitor.coordinator.findings import Finding
+    from rebalance_monitor.coordinator.findings.finding import Finding
 
 pytestmark = of_faults(1_200 + 12 * PATIENCE_S)
 SOURCE = Path(__file__).parent / "c" / "clock.c"

@@ -15,18 +15,18 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from rebalance_monitor.lab.broker import LabBroker
-from rebalance_monitor.lab.clusterfaults import coordinator_of, move_shard_of
-from rebalance_monitor.lab.node import wait_until
+from rebalance_monitor.lab.cluster.broker import LabBroker
+from rebalance_monitor.lab.cluster.node import wait_until
+from rebalance_monitor.lab.scenario.cluster_faults import coordinator_of, move_shard_of
 from tests.chaos.living import SESSION_S, Living
 from tests.chaos.rig import PATIENCE_S, Rig, of_faults
-from tests.streaming.undisturbed import findings_of_topic
+from tests.streaming.support.undisturbed import findings_of_topic
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from rebalance_monitor.coordinator.findings import Finding
+    from rebalance_monitor.coordinator.findings.finding import Finding
 
 pytestmark = of_faults(1_200 + 10 * PATIENCE_S)
 GROUPS = 3

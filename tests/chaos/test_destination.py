@@ -10,8 +10,8 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from rebalance_monitor.lab.broker import LabBroker
-from rebalance_monitor.lab.node import free_ports, wait_until
+from rebalance_monitor.lab.cluster.broker import LabBroker
+from rebalance_monitor.lab.cluster.node import free_ports, wait_until
 from tests.alerts.sinks.fakes import WebhookFake
 from tests.chaos.rig import PATIENCE_S, Rig, of_faults
 

@@ -16,13 +16,13 @@ pytest.importorskip("pyspark")
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from rebalance_monitor.dashboard.table_files import files
+from rebalance_monitor.dashboard.tables.files import files
 from rebalance_monitor.decoders import coordinator_partition
-from rebalance_monitor.lab.broker import LabBroker
-from rebalance_monitor.lab.node import wait_until
-from rebalance_monitor.streaming.storage import Storage
+from rebalance_monitor.engine.storage import Storage
+from rebalance_monitor.lab.cluster.broker import LabBroker
+from rebalance_monitor.lab.cluster.node import wait_until
 from tests.chaos.rig import OFFSETS, PATIENCE_S, TOPIC, Record, Rig, inject, of_faults
-from tests.coordinator.timeline import Client, metadata
+from tests.coordinator.support.timeline import Client, metadata
 from tests.decoders.encode import commit_key, commit_value, group_key
 
 if TYPE_CHECKING:

@@ -23,12 +23,12 @@ import pytest
 pytest.importorskip("pyspark")
 
 from rebalance_monitor.decoders import coordinator_partition
-from rebalance_monitor.lab.broker import LabBroker
-from rebalance_monitor.lab.node import wait_until
-from rebalance_monitor.streaming.storage import Storage
+from rebalance_monitor.engine.storage import Storage
+from rebalance_monitor.lab.cluster.broker import LabBroker
+from rebalance_monitor.lab.cluster.node import wait_until
 from tests.alerts.sinks.fakes import WebhookFake
 from tests.chaos.rig import PATIENCE_S, Rig, command_line, of_faults
-from tests.streaming.undisturbed import findings_of_topic
+from tests.streaming.support.undisturbed import findings_of_topic
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,7 +44,7 @@ PARTITIONS = 50
 LIVELY = ("first", "before", "after")
 AWAKE = {coordinator_partition(group, PARTITIONS) for group in LIVELY}
 # The most that processes may ever have had, in MB: Python's one by one, and all of the job's at one moment,
-# for that is what a pod's limit counts. The JVM's heap is 1 GB (lab/job.py).
+# for that is what a pod's limit counts. The JVM's heap is 1 GB (lab/suite/job.py).
 BOUNDS = {"driver": 1_000, "worker": 1_000, "together": 4_000}
 
 

@@ -14,11 +14,11 @@ import pytest
 pytest.importorskip("pyspark")
 
 from bench.feeding import feeding
-from rebalance_monitor.cluster.admin import ClusterAdmin
-from rebalance_monitor.cluster.reader import Reading, read_records
+from rebalance_monitor.cluster.clients.admin import ClusterAdmin
+from rebalance_monitor.cluster.clients.reader import Reading, read_records
 from rebalance_monitor.decoders import coordinator_partition
-from rebalance_monitor.lab.broker import LabBroker
-from rebalance_monitor.lab.node import wait_until
+from rebalance_monitor.lab.cluster.broker import LabBroker
+from rebalance_monitor.lab.cluster.node import wait_until
 from tests.chaos.rig import PATIENCE_S, Rig, of_faults
 from tests.decoders.encode import string
 

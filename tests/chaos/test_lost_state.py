@@ -14,8 +14,8 @@ pytest.importorskip("pyspark")
 
 from confluent_kafka import Consumer
 
-from rebalance_monitor.lab.broker import LabBroker
-from rebalance_monitor.lab.node import wait_until
+from rebalance_monitor.lab.cluster.broker import LabBroker
+from rebalance_monitor.lab.cluster.node import wait_until
 from tests.alerts.sinks.fakes import WebhookFake
 from tests.chaos.rig import PATIENCE_S, TOPIC, Rig, of_faults
 

@@ -18,9 +18,9 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from rebalance_monitor.cli.exit_codes import ExitCode
-from rebalance_monitor.lab.broker import LabBroker
-from rebalance_monitor.lab.node import wait_until
-from rebalance_monitor.lab.quiet import quiet
+from rebalance_monitor.lab.cluster.broker import LabBroker
+from rebalance_monitor.lab.cluster.node import wait_until
+from rebalance_monitor.lab.cluster.quiet import quiet
 from tests.chaos.rig import OFFSETS, PATIENCE_S, Rig, of_faults
 
 pytestmark = of_faults(900 + 5 * PATIENCE_S)

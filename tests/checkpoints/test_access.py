@@ -38,7 +38,7 @@ def test_a_folder_with_parts_of_somebody_else_is_told_in_one_sentence(tmp_path: 
         "import os, sys\n"
         "from rebalance_monitor.checkpoints.files import locked, usable\n"
         "from rebalance_monitor.checkpoints.places import place_at\n"
-        "from rebalance_monitor.alerts.inbox import Inbox\n"
+        "from rebalance_monitor.alerts.runtime.inbox import Inbox\n"
         "os.setgroups([]); os.setegid(65534); os.seteuid(65534)\n"
         "root = place_at(sys.argv[1])\n"
         "with locked(root), usable(root):\n"

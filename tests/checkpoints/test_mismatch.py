@@ -27,10 +27,10 @@ from confluent_kafka.admin import (
     NewTopic,
 )
 
-from rebalance_monitor.cluster.admin import ClusterAdmin
-from rebalance_monitor.coordinator.findings import Finding, from_json
-from rebalance_monitor.lab.broker import LabBroker
-from rebalance_monitor.lab.node import free_ports
+from rebalance_monitor.cluster.clients.admin import ClusterAdmin
+from rebalance_monitor.coordinator.findings.finding import Finding, from_json
+from rebalance_monitor.lab.cluster.broker import LabBroker
+from rebalance_monitor.lab.cluster.node import free_ports
 from tests.chaos.rig import PATIENCE_S
 
 if TYPE_CHECKING:

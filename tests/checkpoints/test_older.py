@@ -21,13 +21,13 @@ from rebalance_monitor.checkpoints.codec import (
     encode_state,
 )
 from rebalance_monitor.checkpoints.versions import CODEC_VERSION
-from rebalance_monitor.coordinator.outputs import FindingOut
+from rebalance_monitor.coordinator.findings.outputs import FindingOut
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
 from rebalance_monitor.decoders import Row, decode_batch
 
 if TYPE_CHECKING:
-    from rebalance_monitor.coordinator.state import ShardState
+    from rebalance_monitor.coordinator.state.group_state import ShardState
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 LANE = decode_lane((FIXTURES / "states" / "codec-3.lane").read_bytes())

@@ -27,7 +27,7 @@ from rebalance_monitor.checkpoints.manifest import (
     write_manifest,
 )
 from rebalance_monitor.checkpoints.places import is_remote, place_at
-from rebalance_monitor.streaming.storage import storage_at
+from rebalance_monitor.engine.storage import storage_at
 from tests.checkpoints.stores import faulty_place, s3_place, sub_tree_place
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from confluent_kafka.admin import NewTopic
 
 from rebalance_monitor.checkpoints.versions import CODEC_VERSION
 from rebalance_monitor.decoders import coordinator_partition
-from rebalance_monitor.lab.broker import LabBroker
-from rebalance_monitor.lab.node import free_ports
+from rebalance_monitor.lab.cluster.broker import LabBroker
+from rebalance_monitor.lab.cluster.node import free_ports
 from tests.checkpoints.test_mismatch import GROUPS, RUN_S, Site, degraded, no_twice
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import pytest
 
 from rebalance_monitor.checkpoints.files import FolderError
 from rebalance_monitor.checkpoints.places import is_elsewhere, is_uri, place_at
-from rebalance_monitor.streaming.storage import storage_at
+from rebalance_monitor.engine.storage import storage_at
 
 
 def test_a_uri_is_told_from_a_path() -> None:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rebalance_monitor.cli.main import run
-from rebalance_monitor.cluster.capture import Metadata, write_capture
-from rebalance_monitor.streaming.identities import identities_of
-from tests.cli.records import Records
-from tests.coordinator.timeline import Client
+from rebalance_monitor.cluster.captures.capture import Metadata, write_capture
+from rebalance_monitor.engine.outputs.identities import identities_of
+from tests.cli.support.records import Records
+from tests.coordinator.support.timeline import Client
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,10 +12,10 @@ import click
 import pytest
 import yaml
 
-from rebalance_monitor.cli import verbs
+from rebalance_monitor.cli import registry
 from rebalance_monitor.cli.exit_codes import ExitCode
 from rebalance_monitor.cli.main import cli, main, run
-from rebalance_monitor.cli.run import stop_on_signals
+from rebalance_monitor.cli.verbs.run import stop_on_signals
 from rebalance_monitor.cluster.errors import BrokerUnreachableError, DependencyError
 from rebalance_monitor.config.errors import ConfigError
 
@@ -55,7 +55,7 @@ def test_help_imports_nothing_heavy() -> None:
 def test_help_names_every_verb_with_its_summary(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--help"]) == ExitCode.FINE
     printed = capsys.readouterr().out
-    for verb, summary in verbs.VERBS.items():
+    for verb, summary in registry.VERBS.items():
         assert f"  {verb} " in printed
         assert summary.split()[0] in printed
 
@@ -64,10 +64,10 @@ def test_every_file_that_defines_a_command_is_a_verb_of_the_table() -> None:
     defining = re.compile(r"^def command\(|^command\b.*=", re.MULTILINE)
     files = (ROOT / "cli").glob("*.py")
     verbs_on_disk = {path.stem for path in files if defining.search(path.read_text(encoding="utf-8"))}
-    assert verbs_on_disk == set(verbs.VERBS)
+    assert verbs_on_disk == set(registry.VERBS)
 
 
-@pytest.mark.parametrize("verb", verbs.VERBS)
+@pytest.mark.parametrize("verb", registry.VERBS)
 def test_every_verb_exposes_a_command_with_help(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run([verb, "--help"]) == ExitCode.FINE
     assert "Usage: rebalance-monitor " + verb in capsys.readouterr().out

@@ -16,9 +16,9 @@ import pyarrow as pa
 import pytest
 
 from rebalance_monitor.checkpoints.codec import decode_state, encode_state
-from rebalance_monitor.cluster.capture import read_capture
-from rebalance_monitor.coordinator.kinds import KINDS, DrivenBy, Kind
-from rebalance_monitor.coordinator.outputs import FindingOut
+from rebalance_monitor.cluster.captures.capture import read_capture
+from rebalance_monitor.coordinator.findings.kinds import KINDS, DrivenBy, Kind
+from rebalance_monitor.coordinator.findings.outputs import FindingOut
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
 from rebalance_monitor.decoders import decode_batch
@@ -27,8 +27,8 @@ from rebalance_monitor.decoders.rows import made_rows
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rebalance_monitor.coordinator.findings import Finding
-    from rebalance_monitor.coordinator.state import ShardState
+    from rebalance_monitor.coordinator.findings.finding import Finding
+    from rebalance_monitor.coordinator.state.group_state import ShardState
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "scenarios"
 NAMES = sorted(path.name for path in FIXTURES.iterdir() if path.is_dir())

@@ -6,12 +6,12 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rebalance_monitor.coordinator.findings import Finding, from_json, to_json
-from rebalance_monitor.coordinator.kinds import KINDS, DrivenBy, Kind
-from rebalance_monitor.coordinator.measured import MEASURED
+from rebalance_monitor.coordinator.departure.measured import MEASURED
+from rebalance_monitor.coordinator.findings.finding import Finding, from_json, to_json
+from rebalance_monitor.coordinator.findings.kinds import KINDS, DrivenBy, Kind
 from rebalance_monitor.decoders import Row, rows
-from tests.coordinator.epochs import A, B, Epochs, Share, Streams
-from tests.coordinator.timeline import Client, Topic, findings, in_batches
+from tests.coordinator.support.epochs import A, B, Epochs, Share, Streams
+from tests.coordinator.support.timeline import Client, Topic, findings, in_batches
 
 CLIENTS = [
     Client("a-1", (0, 1), "consumer-a"),

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalance_monitor.coordinator.outputs import GroupOut
+from rebalance_monitor.coordinator.findings.outputs import GroupOut
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.summary import ranges
-from tests.coordinator.timeline import T0, Client, S, Topic, outputs
+from tests.coordinator.support.timeline import T0, Client, S, Topic, outputs
 
 A = Client("a-1", (0, 1), "consumer-g-1")
 B = Client("b-1", (2, 3), "consumer-g-2", "/10.0.0.2")

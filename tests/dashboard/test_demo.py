@@ -22,10 +22,10 @@ import pytest
 pytest.importorskip("pyspark")
 
 from rebalance_monitor.dashboard import queries
-from rebalance_monitor.lab.broker import LabBroker
-from rebalance_monitor.lab.demo import stage
-from rebalance_monitor.lab.node import free_ports
-from rebalance_monitor.streaming.storage import storage_at
+from rebalance_monitor.engine.storage import storage_at
+from rebalance_monitor.lab.cluster.broker import LabBroker
+from rebalance_monitor.lab.cluster.node import free_ports
+from rebalance_monitor.lab.suite.demo import stage
 from tests.deploy.test_prometheus import all_zero, answer, panels, prometheus, wait_until_ready
 from tests.programs import installed
 
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from rebalance_monitor.lab.demo import Stage
-    from rebalance_monitor.streaming.storage import Storage
+    from rebalance_monitor.engine.storage import Storage
+    from rebalance_monitor.lab.suite.demo import Stage
 
 pytestmark = [
     pytest.mark.slow,

@@ -13,7 +13,7 @@ from kafka import KafkaConsumer
 
 from rebalance_monitor.decoders import Decoded, decode_record
 from rebalance_monitor.decoders.json_form import record_json
-from rebalance_monitor.lab.broker import LabBroker
+from rebalance_monitor.lab.cluster.broker import LabBroker
 from tests.fuzz import mutate
 from tests.fuzz.properties import check_batch
 from tests.oracle.compare import EQUAL

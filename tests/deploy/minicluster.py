@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Self
 
 import pytest
 
-from rebalance_monitor.cluster.ivy import Coordinate, cache_folder, resolve
-from rebalance_monitor.cluster.java import find_java
-from rebalance_monitor.lab.node import wait_until
+from rebalance_monitor.cluster.jars.ivy import Coordinate, cache_folder, resolve
+from rebalance_monitor.cluster.jars.java import find_java
+from rebalance_monitor.lab.cluster.node import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

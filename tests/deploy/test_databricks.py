@@ -15,9 +15,9 @@ import pytest
 import yaml
 
 from rebalance_monitor.config.load import load
-from rebalance_monitor.coordinator.kinds import Kind
-from rebalance_monitor.dashboard.findings_table import write_findings
-from tests.alerts.findings import finding
+from rebalance_monitor.coordinator.findings.kinds import Kind
+from rebalance_monitor.dashboard.tables.findings_table import write_findings
+from tests.alerts.support.findings import finding
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from rebalance_monitor.cluster.ivy import spark_jars_folder
-from rebalance_monitor.cluster.java import find_java
+from rebalance_monitor.cluster.jars.ivy import spark_jars_folder
+from rebalance_monitor.cluster.jars.java import find_java
 
 ROOT = Path(__file__).resolve().parents[2]
 KUBERNETES = ROOT / "deploy" / "kubernetes"
@@ -56,7 +56,7 @@ def test_the_image_runs_a_driver_as_spark_asks_for_it(tmp_path: Path) -> None:
 # That Spark started it, is what tells the monitor to leave master, jars and Python alone.
 DRIVER = """
 from pyspark import SparkContext
-from rebalance_monitor.streaming.session import is_platform
+from rebalance_monitor.streaming.spark.session import is_platform
 import os
 SparkContext._ensure_initialized()
 asked = SparkContext._jvm.java.lang.System.getProperty

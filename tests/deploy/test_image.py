@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import yaml
 
-from rebalance_monitor.cluster.ivy import cache_folder
-from rebalance_monitor.streaming.session import GIVES_BACK, RESULT_LIMIT
+from rebalance_monitor.cluster.jars.ivy import cache_folder
+from rebalance_monitor.streaming.spark.session import GIVES_BACK, RESULT_LIMIT
 from tools import sbom
 
 if TYPE_CHECKING:

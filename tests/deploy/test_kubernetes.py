@@ -13,7 +13,7 @@ import yaml
 
 from rebalance_monitor.cli.main import run
 from rebalance_monitor.config.load import load
-from rebalance_monitor.dashboard.web.access import OPEN_PATHS
+from rebalance_monitor.dashboard.web.http.access import OPEN_PATHS
 
 if TYPE_CHECKING:
     from rebalance_monitor.config.model import Settings

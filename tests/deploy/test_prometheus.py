@@ -17,28 +17,28 @@ import httpx
 import pytest
 import yaml
 
-from rebalance_monitor.coordinator.causes import Cause
-from rebalance_monitor.coordinator.findings import CauseEntry
-from rebalance_monitor.coordinator.kinds import Kind
-from rebalance_monitor.dashboard.metrics import METRICS
-from rebalance_monitor.dashboard.metrics_collector import SnapshotCollector, exposition, registry_of
-from rebalance_monitor.dashboard.metrics_tallies import Limits, Tallies
-from rebalance_monitor.dashboard.snapshot import Snapshot, Update
-from rebalance_monitor.dashboard.web.access import Access
-from rebalance_monitor.dashboard.web.api import Api
-from rebalance_monitor.dashboard.web.app import make_app
-from rebalance_monitor.dashboard.web.past import MemoryPast
-from rebalance_monitor.dashboard.web.server import Server
-from rebalance_monitor.lab.node import free_ports
-from tests.dashboard.played import all_updates
-from tests.dashboard.test_snapshot import about
+from rebalance_monitor.coordinator.findings.causes import Cause
+from rebalance_monitor.coordinator.findings.finding import CauseEntry
+from rebalance_monitor.coordinator.findings.kinds import Kind
+from rebalance_monitor.dashboard.metrics.collector import SnapshotCollector, exposition, registry_of
+from rebalance_monitor.dashboard.metrics.definitions import METRICS
+from rebalance_monitor.dashboard.metrics.tallies import Limits, Tallies
+from rebalance_monitor.dashboard.view.snapshot import Snapshot, Update
+from rebalance_monitor.dashboard.web.api.api import Api
+from rebalance_monitor.dashboard.web.http.access import Access
+from rebalance_monitor.dashboard.web.http.app import make_app
+from rebalance_monitor.dashboard.web.http.server import Server
+from rebalance_monitor.dashboard.web.past.past import MemoryPast
+from rebalance_monitor.lab.cluster.node import free_ports
+from tests.dashboard.support.played import all_updates
+from tests.dashboard.view.test_snapshot import about
 from tests.programs import installed
 from tools import dashboards
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rebalance_monitor.coordinator.findings import Finding
+    from rebalance_monitor.coordinator.findings.finding import Finding
 
 ROOT = Path(__file__).resolve().parents[2]
 RULES = ROOT / "deploy" / "prometheus"

@@ -17,17 +17,17 @@ import yaml
 pytest.importorskip("pyspark")
 
 from rebalance_monitor.checkpoints.manifest import read_manifest
-from rebalance_monitor.cluster.ivy import spark_jars_folder
-from rebalance_monitor.cluster.jars import installed_spark, resolve_spark_kafka
-from rebalance_monitor.cluster.java import find_java
-from rebalance_monitor.lab.node import wait_until
+from rebalance_monitor.cluster.jars.ivy import spark_jars_folder
+from rebalance_monitor.cluster.jars.jars import installed_spark, resolve_spark_kafka
+from rebalance_monitor.cluster.jars.java import find_java
+from rebalance_monitor.lab.cluster.node import wait_until
 from tests.chaos.rig import Rig
 from tests.deploy.minicluster import MiniCluster, processes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rebalance_monitor.lab.broker import LabBroker
+    from rebalance_monitor.lab.cluster.broker import LabBroker
 
 pytestmark = [
     pytest.mark.chaos,

@@ -18,7 +18,7 @@ pytest.importorskip("pyspark")
 from tests.chaos.rig import PATIENCE_S, Rig
 
 if TYPE_CHECKING:
-    from rebalance_monitor.lab.broker import LabBroker
+    from rebalance_monitor.lab.cluster.broker import LabBroker
 
 RUN = Path(__file__).resolve().parents[2] / "deploy" / "yarn" / "run.py"
 LOG = "monitor-python.log"

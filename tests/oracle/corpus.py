@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rebalance_monitor.cluster.captured import METADATA_KEY, Metadata
+from rebalance_monitor.cluster.captures.captured import METADATA_KEY, Metadata
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

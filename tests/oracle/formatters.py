@@ -12,8 +12,8 @@ import os
 import subprocess
 from typing import TYPE_CHECKING, Any
 
-from rebalance_monitor.cluster.ivy import Coordinate, cache_folder, resolve
-from rebalance_monitor.cluster.java import find_java
+from rebalance_monitor.cluster.jars.ivy import Coordinate, cache_folder, resolve
+from rebalance_monitor.cluster.jars.java import find_java
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -17,22 +17,22 @@ pytest.importorskip("pyspark")
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from rebalance_monitor.coordinator.findings import Finding, from_json
-from rebalance_monitor.dashboard.table_files import files
-from rebalance_monitor.lab.families import FAMILIES
-from rebalance_monitor.lab.job import Job
-from rebalance_monitor.lab.node import wait_until
-from rebalance_monitor.lab.processes import WorkerProcess
-from rebalance_monitor.lab.traffic import Traffic
+from rebalance_monitor.coordinator.findings.finding import Finding, from_json
+from rebalance_monitor.dashboard.tables.files import files
+from rebalance_monitor.engine.storage import Storage
+from rebalance_monitor.lab.cluster.node import wait_until
+from rebalance_monitor.lab.scenario.processes import WorkerProcess
+from rebalance_monitor.lab.scenario.traffic import Traffic
+from rebalance_monitor.lab.suite.job import Job
+from rebalance_monitor.lab.workers.families import FAMILIES
 from rebalance_monitor.lab.workers.flags import Flags
-from rebalance_monitor.streaming.storage import Storage
-from tests.streaming.undisturbed import both, findings_of_topic, record_driven, require_by_looks
+from tests.streaming.support.undisturbed import both, findings_of_topic, record_driven, require_by_looks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from rebalance_monitor.lab.broker import LabBroker
+    from rebalance_monitor.lab.cluster.broker import LabBroker
 
 pytestmark = [
     pytest.mark.spark,

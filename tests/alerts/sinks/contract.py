@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
-from rebalance_monitor.alerts.sinks.base import Phase, Sent, SinkError
+from rebalance_monitor.alerts.messages.notification import Phase, Sent, SinkError
 from tests.alerts.sinks.notes import HOSTILE, NOW, note
 
 if TYPE_CHECKING:
-    from rebalance_monitor.alerts.sinks.base import Notification, Sink
+    from rebalance_monitor.alerts.messages.notification import Notification, Sink
 
 
 class Trouble(StrEnum):

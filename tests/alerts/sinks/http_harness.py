@@ -10,7 +10,7 @@ from tests.alerts.sinks.contract import Trouble
 from tests.alerts.sinks.fakes import Answer, Fake, PagerDutyFake, json_answer
 
 if TYPE_CHECKING:
-    from rebalance_monitor.alerts.sinks.base import Sink
+    from rebalance_monitor.alerts.messages.notification import Sink
 
 NET = Net(timeout_s=5)
 SECRET = "a-signing-secret"  # noqa: S105 - signs nothing but these tests

@@ -6,17 +6,17 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from rebalance_monitor.alerts.alert import NEVER, Alert, fingerprint
-from rebalance_monitor.alerts.labels import labels_of
-from rebalance_monitor.alerts.links import Links
-from rebalance_monitor.alerts.sinks.base import Notification, Phase
-from rebalance_monitor.alerts.tally import Tally
-from rebalance_monitor.alerts.thread import message_of_thread
-from rebalance_monitor.coordinator.kinds import Kind
-from tests.alerts.findings import CAUSE, MEMBER, finding
+from rebalance_monitor.alerts.incidents.alert import NEVER, Alert, fingerprint
+from rebalance_monitor.alerts.incidents.tally import Tally
+from rebalance_monitor.alerts.messages.links import Links
+from rebalance_monitor.alerts.messages.notification import Notification, Phase
+from rebalance_monitor.alerts.messages.thread import message_of_thread
+from rebalance_monitor.alerts.routing.labels import labels_of
+from rebalance_monitor.coordinator.findings.kinds import Kind
+from tests.alerts.support.findings import CAUSE, MEMBER, finding
 
 if TYPE_CHECKING:
-    from rebalance_monitor.coordinator.findings import Finding
+    from rebalance_monitor.coordinator.findings.finding import Finding
 
 NOW = int(time.time() * 1000)
 OPENED = NOW - 120_000

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from rebalance_monitor.alerts.alert import NEVER
+from rebalance_monitor.alerts.incidents.alert import NEVER
+from rebalance_monitor.alerts.messages.notification import Notification, Phase
 from rebalance_monitor.alerts.sinks.alertmanager import AlertmanagerSink
-from rebalance_monitor.alerts.sinks.base import Notification, Phase
-from tests.alerts.alertmanager import running
 from tests.alerts.sinks.notes import HOSTILE, note
+from tests.alerts.support.alertmanager import running
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from rebalance_monitor.alerts.sinks.base import Phase
+from rebalance_monitor.alerts.messages.notification import Phase
 from rebalance_monitor.alerts.sinks.console import ConsoleSink
 from tests.alerts.sinks.contract import SinkContract, Trouble
 from tests.alerts.sinks.notes import HOSTILE, NOW, note

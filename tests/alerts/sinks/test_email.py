@@ -15,10 +15,10 @@ from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
 from pydantic import SecretStr
 
-from rebalance_monitor.alerts.sinks.base import Phase, SinkError
+from rebalance_monitor.alerts.messages.notification import Phase, SinkError
 from rebalance_monitor.alerts.sinks.email import EmailSink, Security, Server
 from rebalance_monitor.alerts.sinks.http import Net
-from rebalance_monitor.lab.node import free_ports
+from rebalance_monitor.lab.cluster.node import free_ports
 from tests.alerts.sinks.contract import RemoteContract, Trouble
 from tests.alerts.sinks.notes import HOSTILE, NOW, note
 

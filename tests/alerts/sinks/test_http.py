@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 from pydantic import SecretStr
 
+from rebalance_monitor.alerts.gallery.sample import sample_notification
+from rebalance_monitor.alerts.messages.notification import Phase, SinkError
 from rebalance_monitor.alerts.sinks.alertmanager import MAX_VALUE, AlertmanagerSink
-from rebalance_monitor.alerts.sinks.base import Phase, SinkError
 from rebalance_monitor.alerts.sinks.http import retry_after
 from rebalance_monitor.alerts.sinks.pagerduty import PagerDutySink
-from rebalance_monitor.alerts.sinks.sample import sample_notification
 from tests.alerts.sinks.contract import LimitedContract
 from tests.alerts.sinks.fakes import AlertmanagerFake, PagerDutyFake
 from tests.alerts.sinks.http_harness import NET, TOKEN, HttpHarness

@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from pydantic import SecretStr
 
-from rebalance_monitor.alerts.sinks.base import Phase, SinkError
+from rebalance_monitor.alerts.messages.notification import Phase, SinkError
 from rebalance_monitor.alerts.sinks.kafka import KafkaSink
 from tests.alerts.sinks.contract import RemoteContract, Trouble
 from tests.alerts.sinks.notes import NOW, note
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from confluent_kafka import Message
 
-    from rebalance_monitor.alerts.sinks.base import Notification, Sent
-    from rebalance_monitor.lab.broker import LabBroker
+    from rebalance_monitor.alerts.messages.notification import Notification, Sent
+    from rebalance_monitor.lab.cluster.broker import LabBroker
 
 PASSWORD = "a-kafka-password"  # noqa: S105 - opens nothing
 ELSEWHERE = {"bootstrap.servers": "127.0.0.1:1"}

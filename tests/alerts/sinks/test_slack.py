@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from rebalance_monitor.alerts.sinks.base import Phase, SinkError
+from rebalance_monitor.alerts.messages.notification import Phase, SinkError
 from rebalance_monitor.alerts.sinks.http import Net
 from rebalance_monitor.alerts.sinks.slack import SlackSink
 from rebalance_monitor.alerts.sinks.slack_webhook import SlackWebhookSink
@@ -26,7 +26,7 @@ from tests.alerts.sinks.slack_fake import CHANNEL, HOOK, TOKEN, SlackFake, ratel
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rebalance_monitor.alerts.sinks.base import Sink
+    from rebalance_monitor.alerts.messages.notification import Sink
 
 NET = Net(timeout_s=5)
 TROUBLES = {

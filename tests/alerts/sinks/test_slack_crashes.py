@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pydantic import SecretStr
 
-from rebalance_monitor.alerts.sinks.base import Phase, SinkError
+from rebalance_monitor.alerts.messages.notification import Phase, SinkError
 from rebalance_monitor.alerts.sinks.http import Net
 from rebalance_monitor.alerts.sinks.slack import SlackSink
 from tests.alerts.sinks.fakes import Answer
@@ -20,7 +20,7 @@ from tests.alerts.sinks.slack_fake import CHANNEL, TOKEN, Flaky, SlackFake, said
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rebalance_monitor.alerts.sinks.base import Notification
+    from rebalance_monitor.alerts.messages.notification import Notification
 
 NET = Net(timeout_s=5)
 

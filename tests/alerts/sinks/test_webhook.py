@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pydantic import SecretStr
 
-from rebalance_monitor.alerts.sinks.base import SinkError
+from rebalance_monitor.alerts.messages.notification import SinkError
 from rebalance_monitor.alerts.sinks.http import Net
 from rebalance_monitor.alerts.sinks.payload import MAX_BYTES, payload_of
 from rebalance_monitor.alerts.sinks.webhook import WebhookSink

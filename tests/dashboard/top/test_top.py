@@ -10,18 +10,18 @@ import pytest
 from textual.widgets import DataTable, Static
 
 from rebalance_monitor.config.errors import ConfigError
-from rebalance_monitor.dashboard.answers import (
+from rebalance_monitor.dashboard.top.app import Top
+from rebalance_monitor.dashboard.top.cells import ago, duration, plain, spark
+from rebalance_monitor.dashboard.view.snapshot import Snapshot, Update
+from rebalance_monitor.dashboard.web.api.api import Api
+from rebalance_monitor.dashboard.web.http.answers import (
     HttpAnswers,
     LocalAnswers,
     Unanswered,
     all_findings,
     all_groups,
 )
-from rebalance_monitor.dashboard.snapshot import Snapshot, Update
-from rebalance_monitor.dashboard.top.app import Top
-from rebalance_monitor.dashboard.top.cells import ago, duration, plain, spark
-from rebalance_monitor.dashboard.web.api import Api
-from rebalance_monitor.dashboard.web.past import MemoryPast
+from rebalance_monitor.dashboard.web.past.past import MemoryPast
 from tests.dashboard.web import known
 from tests.dashboard.web.serving import served
 

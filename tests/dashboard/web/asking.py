@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from rebalance_monitor.dashboard.findings_table import write_findings
-from rebalance_monitor.dashboard.web import openapi
-from rebalance_monitor.dashboard.web.table_past import TablePast
+from rebalance_monitor.dashboard.tables.findings_table import write_findings
+from rebalance_monitor.dashboard.web.api import openapi
+from rebalance_monitor.dashboard.web.past.table_past import TablePast
 from tests.dashboard.web import known
 from tests.dashboard.web.serving import served
 

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Error, Page, Playwright
 
-    from rebalance_monitor.dashboard.snapshot import Snapshot
-    from rebalance_monitor.dashboard.web.access import Access
-    from rebalance_monitor.dashboard.web.past import Past
+    from rebalance_monitor.dashboard.view.snapshot import Snapshot
+    from rebalance_monitor.dashboard.web.http.access import Access
+    from rebalance_monitor.dashboard.web.past.past import Past
 
 VIOLATIONS = """
 window.violations = [];

@@ -7,12 +7,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from rebalance_monitor.cli.feeding import Feed
-from rebalance_monitor.coordinator.causes import Cause
-from rebalance_monitor.coordinator.findings import CauseEntry, Finding, MemberEntry
-from rebalance_monitor.coordinator.kinds import Kind, Scope, Severity
+from rebalance_monitor.coordinator.findings.causes import Cause
+from rebalance_monitor.coordinator.findings.finding import CauseEntry, Finding, MemberEntry
+from rebalance_monitor.coordinator.findings.kinds import Kind, Scope, Severity
 from rebalance_monitor.coordinator.settings import DetectionSettings
-from rebalance_monitor.dashboard.snapshot import Known, Snapshot, Update
+from rebalance_monitor.dashboard.view.snapshot import Known, Snapshot, Update
+from rebalance_monitor.engine.replay.feeding import Feed
 
 CAPTURE = Path(__file__).resolve().parents[2] / "fixtures" / "scenarios" / "python-3.9.1" / "capture"
 STORMY = "crash-loop.confluent"

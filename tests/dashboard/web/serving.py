@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 
 import httpx
 
-from rebalance_monitor.dashboard.web.access import Access
-from rebalance_monitor.dashboard.web.api import Api
-from rebalance_monitor.dashboard.web.app import make_app
-from rebalance_monitor.dashboard.web.past import MemoryPast
-from rebalance_monitor.dashboard.web.server import Server
+from rebalance_monitor.dashboard.web.api.api import Api
+from rebalance_monitor.dashboard.web.http.access import Access
+from rebalance_monitor.dashboard.web.http.app import make_app
+from rebalance_monitor.dashboard.web.http.server import Server
+from rebalance_monitor.dashboard.web.past.past import MemoryPast
 from tests.dashboard.web.known import T0
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rebalance_monitor.dashboard.snapshot import Snapshot
-    from rebalance_monitor.dashboard.web.past import Past
+    from rebalance_monitor.dashboard.view.snapshot import Snapshot
+    from rebalance_monitor.dashboard.web.past.past import Past
 
 
 @contextmanager

@@ -1,0 +1,1 @@
+"""The dispatcher without threads, files and clock: notifications, threads of messages, retries."""

@@ -1,0 +1,1 @@
+"""What is due to whom, with Alertmanager's timing: pure."""

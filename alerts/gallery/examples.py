@@ -1,0 +1,243 @@
+"""One example finding per kind, as a bad day gives them: for the gallery of messages and golden files."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from rebalance_monitor.coordinator.findings.causes import Cause
+from rebalance_monitor.coordinator.findings.finding import (
+    CauseEntry,
+    Coordinator,
+    Finding,
+    MemberEntry,
+    finding_id,
+)
+from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind, Scope, Severity
+
+AT = 1_795_218_556_552
+OPENED = AT - 200_000
+_GROUP = "orders-enricher"
+
+LOST = MemberEntry(
+    member_id="orders-enricher-7-8c1e",
+    instance_id=None,
+    client_id="orders-enricher-7",
+    host="/10.1.2.37",
+    host_is_stale=False,
+    role="left",
+    session_timeout_ms=45_000,
+    rebalance_timeout_ms=300_000,
+    last_seen=AT - 46_200,
+    silence_ms=46_200,
+    partitions=4,
+)
+NEW = replace(LOST, member_id="orders-enricher-9-41d0", client_id="orders-enricher-9", host="/10.1.2.39",
+              role="joined", last_seen=None, silence_ms=None)  # fmt: skip
+STATIC = replace(LOST, member_id="orders-2-77aa", instance_id="orders-2", role="replaced", host_is_stale=True)
+
+
+def _cause(cause: Cause, confidence: float, why: str, member: MemberEntry | None = LOST) -> CauseEntry:
+    if member is None:
+        return CauseEntry(cause, confidence, why)
+    named = (member.member_id, member.client_id, member.host, member.instance_id)
+    return CauseEntry(cause, confidence, why, *named)
+
+
+_TIMEOUT = _cause(
+    Cause.SESSION_TIMEOUT,
+    0.93,
+    "silent 46.2 s before the barrier closed; session timeout 45.0 s; committed every 5.0 s until then",
+)
+_POLL = _cause(
+    Cause.POLL_INTERVAL_EXCEEDED,
+    0.88,
+    "silent 301.4 s; max.poll.interval 300.0 s; committed every 5.0 s until then",
+)
+_JOINED = _cause(Cause.MEMBER_JOINED, 0.97, "was not in the generation before", NEW)
+_LOST_TIMES = {"silence_ms": 46_200, "session_timeout_ms": 45_000, "cadence_ms": 5_000}
+_STORM = {
+    "rule": "generations",
+    "total": 14,
+    "count": 14,
+    "completed": 11,
+    "failed": 3,
+    "window_ms": 300_000,
+    "threshold": 5,
+    "worst_client": "orders-enricher-7",
+    "worst_host": "/10.1.2.37",
+    "worst_share": 0.79,
+}
+
+_MADE: dict[Kind, dict[str, Any]] = {
+    Kind.REBALANCE: {
+        "causes": (_JOINED, _TIMEOUT),
+        "members": (NEW, LOST),
+        "details": {"joined": 1, "left": 1, "replaced": 0, "family": "java"},
+    },
+    Kind.REBALANCE_FAILED: {
+        "severity": Severity.WARNING,
+        "causes": (
+            _cause(Cause.SYNC_DEADLINE_MISSED, 0.71, "two generation numbers without a record", None),
+        ),
+        "details": {"failed": 2, "at_start": 0},
+    },
+    Kind.REBALANCE_IN_PROGRESS: {"details": {"sightings": 4, "duration_ms": 8_000}},
+    Kind.REBALANCE_STUCK: {
+        "causes": (
+            _cause(Cause.UNKNOWN, 1.0, "seen rebalancing without a completed generation for 122.0 s", None),
+        ),
+        "details": {"sightings": 61, "duration_ms": 122_000, "threshold_ms": 120_000},
+    },
+    Kind.SESSION_TIMEOUT: {
+        "evidence": "suspected",
+        "causes": (_TIMEOUT,),
+        "members": (LOST,),
+        "details": _LOST_TIMES,
+    },
+    Kind.POLL_INTERVAL_EXCEEDED: {
+        "evidence": "suspected",
+        "confidence": 0.88,
+        "causes": (_POLL,),
+        "members": (replace(LOST, silence_ms=301_400),),
+        "details": {"silence_ms": 301_400, "rebalance_timeout_ms": 300_000, "cadence_ms": 5_000},
+    },
+    Kind.MEMBER_SILENT: {
+        "evidence": "suspected",
+        "confidence": 0.72,
+        "causes": (_cause(Cause.SESSION_TIMEOUT, 0.72, "no commit for 46.5 s; it committed every 5.0 s"),),
+        "details": {"deadline": "session", "silence_ms": 46_500, "session_timeout_ms": 45_000},
+    },
+    Kind.STORM: {"causes": (_TIMEOUT, _JOINED), "members": (LOST, NEW), "details": _STORM},
+    Kind.ROLLING_RESTART: {"details": {"restarted": 6, "window_ms": 94_000}, "members_affected": 6},
+    Kind.STATIC_MEMBER_REPLACED: {
+        "members": (STATIC,),
+        "details": {
+            "instance_id": "orders-2",
+            "previous_member_id": "orders-2-12fe",
+            "times": 1,
+            "window_ms": 900_000,
+        },
+        "stopped_ms_min": None,
+        "stopped_ms_max": None,
+    },
+    Kind.GROUP_MIGRATED: {
+        "group_type": "consumer",
+        "causes": (_cause(Cause.GROUP_MIGRATED, 1.0, "its records changed from type 2 to type 3", None),),
+        "details": {"from": "classic", "to": "consumer"},
+    },
+    Kind.GROUP_REMOVED: {
+        "causes": (_cause(Cause.GROUP_EXPIRED, 0.9, "empty for 7 days, the retention of offsets", None),),
+        "details": {"empty_ms": 604_800_000},
+    },
+    Kind.COORDINATOR_MOVED: {
+        "shard": 17,
+        "coordinator": Coordinator(3, 42),
+        "details": {"previous_broker": 1, "previous_epoch": 41},
+    },
+    Kind.GROUP_EMPTY: {
+        "severity": Severity.CRITICAL,
+        "causes": (_TIMEOUT,),
+        "members": (LOST,),
+        "members_total": 0,
+        "details": {"ended_by": "session"},
+    },
+    Kind.OFFSETS_EXPIRING: {
+        "details": {"expires_at": AT + 82_800_000, "retention_ms": 604_800_000},
+        "members_total": 0,
+    },
+    Kind.SLOW_SYNC: {
+        "sync_ms": 31_200,
+        "join_ms_min": 900,
+        "join_ms_max": 3_100,
+        "details": {"threshold_ms": 10_000},
+    },
+    Kind.ASSIGNMENT_SKEWED: {"details": {"most": 24, "least": 0, "idle": 3}, "members_affected": 3},
+    Kind.GROUP_TOO_LARGE: {"details": {"bytes": 948_112, "limit": 1_048_588}},
+    Kind.UNREADABLE_RECORDS: {
+        "details": {"reason": "unknown_version", "count": 212, "window_ms": 60_000, "sample": "17/88213"}
+    },
+    Kind.MONITOR_DEGRADED: {
+        "causes": (_cause(Cause.BEHIND, 1.0, "the newest record read is 94 s old and falling back", None),),
+        "details": {"cause": "behind", "lag_ms": 94_000, "records": 1_204_331},
+    },
+}
+
+_OF_A_REBALANCE = {
+    Kind.REBALANCE,
+    Kind.REBALANCE_FAILED,
+    Kind.SESSION_TIMEOUT,
+    Kind.POLL_INTERVAL_EXCEEDED,
+    Kind.STORM,
+    Kind.GROUP_EMPTY,
+}
+
+
+def example(kind: Kind, phase: str | None = None) -> Finding:
+    """Return the example of a kind; `phase` is opened (the default of a kind with phases) or resolved."""
+    spec = KINDS[kind]
+    phase = phase or ("opened" if spec.phases else None)
+    made = Finding(
+        id=finding_id("prod", kind, _GROUP, "example", phase=phase or ""),
+        kind=kind,
+        scope=spec.scope,
+        severity=spec.severity,
+        evidence="read" if spec.scope is not Scope.GROUP else "derived",
+        confidence=1.0 if spec.scope is not Scope.GROUP else 0.93,
+        cluster="prod",
+        at=OPENED if phase == "opened" else AT,
+        detected_at=AT + 900,
+        phase=phase,
+        opened_at=OPENED if spec.phases else None,
+        resolution="completed" if phase == "resolved" else None,
+        details={},
+    )
+    if spec.scope is Scope.GROUP:
+        made = replace(made, group=_GROUP, generation=412, previous_generation=411, members_total=24)
+    if kind in _OF_A_REBALANCE:
+        made = replace(made, stopped_ms_min=46_200, stopped_ms_max=49_300)
+        made = replace(made, members_affected=1, partitions_affected=4)
+    made = replace(made, **_MADE[kind])
+    return replace(made, **_ENDED.get(kind, {})) if phase == "resolved" else made
+
+
+def roll_up(phase: str = "opened") -> Finding:
+    """Return the example of what concerns many groups at once."""
+    names = tuple(f"team-{number:02d}" for number in range(50))
+    why = "64 groups lost a member within 30 s, all on one host"
+    return replace(
+        example(Kind.SESSION_TIMEOUT),
+        scope=Scope.CLUSTER,
+        phase=phase,
+        at=OPENED if phase == "opened" else AT,
+        opened_at=OPENED,
+        resolution="quiet" if phase == "resolved" else None,
+        confidence=0.8,
+        group=None,
+        generation=None,
+        previous_generation=None,
+        members_total=None,
+        members_affected=None,
+        partitions_affected=None,
+        stopped_ms_min=None,
+        stopped_ms_max=None,
+        groups=names,
+        groups_total=64,
+        causes=(CauseEntry(Cause.SESSION_TIMEOUT, 0.8, why, host="/10.1.2.37"),),
+        members=(),
+        details={},
+    )
+
+
+# What the finding that ends an incident says otherwise; the rest is what the alert keeps of the last one.
+_ENDED: dict[Kind, dict[str, Any]] = {
+    Kind.STORM: {"resolution": "quiet", "details": {**_STORM, "total": 37}},
+    Kind.MEMBER_SILENT: {"resolution": "confirmed", "evidence": "read", "confidence": 1.0},
+    Kind.UNREADABLE_RECORDS: {"resolution": "quiet"},
+    Kind.MONITOR_DEGRADED: {"resolution": "quiet"},
+    Kind.GROUP_EMPTY: {
+        "severity": Severity.INFO,
+        "members_total": 24,
+        "details": {"ended_by": "session", "empty_ms": AT - OPENED},
+    },
+}

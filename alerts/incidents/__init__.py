@@ -1,0 +1,1 @@
+"""Findings to alerts, and which alerts explain others."""

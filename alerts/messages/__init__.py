@@ -1,0 +1,1 @@
+"""Messages: what a notification says, independent of the medium."""

@@ -1,0 +1,121 @@
+"""What each kind of finding is called in a message, and the one line that says what to do next.
+
+One table; the runbook docs/runbooks.md has a section of the same name per kind.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rebalance_monitor.coordinator.findings.kinds import Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """`opened` follows the group's name in a title, `resolved` does once it is over; `next_step` acts."""
+
+    opened: str
+    next_step: str
+    resolved: str | None = None
+
+
+HEADLINES: dict[Kind, Headline] = {
+    Kind.REBALANCE: Headline(
+        "rebalanced",
+        "Nothing, if it stays at one: look at the cause named here before scaling or restarting anything.",
+    ),
+    Kind.REBALANCE_FAILED: Headline(
+        "had rebalances that never produced an assignment",
+        "Look for members that die or hang between joining and syncing: start with the newest deployment.",
+    ),
+    Kind.REBALANCE_IN_PROGRESS: Headline(
+        "is rebalancing",
+        "Wait for it to complete; consumption of the group's eager members is stopped meanwhile.",
+        "finished rebalancing",
+    ),
+    Kind.REBALANCE_STUCK: Headline(
+        "is stuck in a rebalance",
+        "Find the member that has not rejoined: it holds every other member up until its rebalance timeout.",
+        "left its stuck rebalance",
+    ),
+    Kind.SESSION_TIMEOUT: Headline(
+        "lost a member to its session timeout",
+        "Check the member's host: killed, out of memory, a long pause, or cut off from the broker.",
+        "lost no more members to session timeouts",
+    ),
+    Kind.POLL_INTERVAL_EXCEEDED: Headline(
+        "lost a member that stopped polling",
+        "Find what the member was processing; raise max.poll.interval.ms or lower max.poll.records.",
+        "lost no more members that stopped polling",
+    ),
+    Kind.MEMBER_SILENT: Headline(
+        "has a member that went silent",
+        "Check that the member's process is alive; the broker will expire it if it stays silent.",
+        "silent member explained",
+    ),
+    Kind.STORM: Headline(
+        "is in a rebalance storm",
+        "Stop or fix the worst offender first: each of its returns stops consumption for all.",
+        "rebalance storm is over",
+    ),
+    Kind.ROLLING_RESTART: Headline(
+        "went through a rolling restart",
+        "Nothing, where it was deployed: static membership (group.instance.id) would have saved these "
+        "rebalances. Where members expired, see what took their hosts or memory.",
+        "rolling restart is over",
+    ),
+    Kind.STATIC_MEMBER_REPLACED: Headline(
+        "had a static member come back without a rebalance",
+        "Nothing, if it was restarted: this is what static membership is for. Again and again: see that no "
+        "other process has its group.instance.id, then why it crashes.",
+    ),
+    Kind.GROUP_MIGRATED: Headline(
+        "moved to another group protocol",
+        "Check that every client of the group speaks the new protocol.",
+    ),
+    Kind.GROUP_REMOVED: Headline(
+        "was removed",
+        "If nobody retired the group: who called DeleteGroups, or why did its offsets expire?",
+    ),
+    Kind.COORDINATOR_MOVED: Headline(
+        "coordinator moved",
+        "Check the broker that lost the partition; most clients carry on without a rebalance.",
+        "coordinator stays where it is",
+    ),
+    Kind.GROUP_EMPTY: Headline(
+        "has no members left",
+        "If it should be running: start its consumers; lag grows and offsets expire after their retention.",
+        "has members again",
+    ),
+    Kind.OFFSETS_EXPIRING: Headline(
+        "will lose its offsets soon",
+        "Let a consumer join, even briefly, or save the positions (kafka-consumer-groups --reset-offsets "
+        "--to-current --dry-run --export); a topic no longer subscribed to: subscribe again, or let it go.",
+        "offsets are safe again",
+    ),
+    Kind.SLOW_SYNC: Headline(
+        "waited for its leader's assignment",
+        "Look at the group's leader: a slow assignor, or slow metadata for many topics.",
+    ),
+    Kind.ASSIGNMENT_SKEWED: Headline(
+        "spreads its partitions unevenly",
+        "Compare assignors with `rebalance-monitor explain`; idle members only cost rebalances.",
+        "spreads its partitions evenly again",
+    ),
+    Kind.GROUP_TOO_LARGE: Headline(
+        "nears the size that the broker can store",
+        "Raise max.message.bytes of the offsets topic or split the group, before assignments fail.",
+        "fits well again",
+    ),
+    Kind.UNREADABLE_RECORDS: Headline(
+        "records that cannot be read",
+        "Look into the quarantine table; a newer Kafka may write a form that this version does not know.",
+        "records can be read again",
+    ),
+    Kind.MONITOR_DEGRADED: Headline(
+        "the monitor itself is degraded",
+        "Until this is resolved silence means nothing: see the cause named here and the job's log.",
+        "the monitor works again",
+    ),
+}
+"""kind -> headline; every kind has one."""

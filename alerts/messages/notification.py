@@ -1,0 +1,116 @@
+"""The contract between the dispatcher and every sink, and the error that a sink raises.
+
+A notification is one thing to tell one receiver about one group of alerts. It is whole: a sink needs nothing
+but it, so a restart, a retry and a preview all send the same. Sinks block and are called by one thread at a
+time; they retry nothing themselves and keep nothing: the dispatcher retries, and keeps `Sent.state`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Protocol
+
+from rebalance_monitor.alerts.incidents.tally import Tally
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rebalance_monitor.alerts.incidents.alert import Alert
+    from rebalance_monitor.alerts.messages.blocks import Message
+    from rebalance_monitor.alerts.routing.labels import Labels
+    from rebalance_monitor.coordinator.findings.finding import Finding
+
+MAX_NEWS = 20
+
+
+class Phase(StrEnum):
+    """Where the thread stands.
+
+    `acknowledged`: somebody silenced everything in it that fires. `repeated` says again what is known.
+    `resolved` is the last of a thread.
+    """
+
+    OPENED = "opened"
+    UPDATED = "updated"
+    ACKNOWLEDGED = "acknowledged"
+    RESOLVED = "resolved"
+    REPEATED = "repeated"
+
+
+@dataclass(frozen=True, slots=True)
+class Notification:
+    """What the dispatcher hands to a sink. Times in ms since epoch.
+
+    `key`: the same for every attempt to send this, different from that of any other notification (receiver,
+    thread, phase, sequence within the thread). `thread`: the identity of this incident at this receiver: one
+    Slack thread, one PagerDuty incident; the next incident of the same group of alerts is another thread.
+    `labels` are those that the group of alerts shares. `alerts`: the firing ones first. `news`: findings
+    taken in since this thread was last told, oldest first, the last MAX_NEWS of them. `state` is what the
+    sink returned for this thread last time, empty at first. `maybe_sent` is False only where it is certain
+    that nothing of this thread reached the service that `state` does not tell of: not after a crash, and
+    not on any retry. It costs Slack a look into the channel's history, and nothing elsewhere.
+    """
+
+    key: str
+    thread: str
+    receiver: str
+    phase: Phase
+    labels: Labels
+    alerts: tuple[Alert, ...]
+    message: Message
+    opened_at: int
+    news: tuple[Finding, ...] = ()
+    tally: Tally = field(default_factory=Tally)
+    state: Mapping[str, str] = field(default_factory=dict)
+    maybe_sent: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """The service has it. `state` goes into the ledger and into the next notification of this thread."""
+
+    state: dict[str, str] = field(default_factory=dict)
+
+
+class SinkError(Exception):
+    """A notification did not arrive, or may not have; `why` names no secret and is short.
+
+    `permanent`: the same call will fail again until somebody changes something (token, channel, address):
+    the dispatcher stops and raises an alert of its own. Else it tries again, not before `retry_after_s`.
+    """
+
+    def __init__(self, why: str, *, permanent: bool = False, retry_after_s: float | None = None) -> None:
+        super().__init__(why)
+        self.why = why
+        self.permanent = permanent
+        self.retry_after_s = retry_after_s
+
+
+class Sink(Protocol):
+    """One receiver's way out.
+
+    `is_idempotent`: sending one key twice tells once. `resend_ms`: the service forgets an alert that is not
+    told again at least so often (Alertmanager), so the dispatcher sends `repeated` for open threads, many of
+    them as one notification: its `state` has a key for each alert, the alert's fingerprint. None elsewhere.
+    """
+
+    @property
+    def name(self) -> str: ...  # noqa: D102 - the name in the configuration
+
+    @property
+    def kind(self) -> str: ...  # noqa: D102 - slack, pagerduty, …
+
+    @property
+    def is_idempotent(self) -> bool: ...  # noqa: D102 - see the class
+
+    @property
+    def resend_ms(self) -> int | None: ...  # noqa: D102 - see the class
+
+    def send(self, notification: Notification, now_ms: int) -> Sent:
+        """Tell the service; blocks up to the sink's timeout; raises nothing but SinkError."""
+        ...
+
+    def close(self) -> None:
+        """Let connections go; the sink is not used again. Does not raise."""
+        ...

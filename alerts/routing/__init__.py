@@ -1,0 +1,1 @@
+"""Labels, matchers, the routing tree and time intervals."""

@@ -1,0 +1,1 @@
+"""The dispatcher's thread and its files: inbox, journal, memory, silences."""

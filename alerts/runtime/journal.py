@@ -1,0 +1,113 @@
+"""The journal of notifications: one JSON line for each that arrived, with why it was sent.
+
+Bounded: a full file becomes the one old file that is kept; where nothing can be appended it is a folder of
+parts (checkpoints/lines.py), of which the oldest go. It is for people; what has been told is decided by the
+memory alone, so a journal that is lost loses nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from rebalance_monitor.checkpoints.lines import LineParts
+from rebalance_monitor.checkpoints.places import is_remote
+
+if TYPE_CHECKING:
+    from rebalance_monitor.alerts.dispatch.plan import Outgoing
+    from rebalance_monitor.alerts.messages.notification import Notification
+    from rebalance_monitor.checkpoints.places import Place
+
+MAX_BYTES = 5_000_000
+MAX_NAMED = 50
+INCIDENTS = 5
+"""A line of the job's own log names so many incidents."""
+PART_BYTES = 64_000
+"""What one part holds: it is put anew with each notification."""
+
+
+def incidents_of(told: Notification) -> list[str]:
+    """Return the incidents that a notification is about, for the log: a few."""
+    named = (alert.finding.incident or alert.finding.id for alert in told.alerts)
+    return list(dict.fromkeys(named))[:INCIDENTS]
+
+
+class Pages(Protocol):
+    """Where lines of the journal go."""
+
+    def append(self, line: bytes) -> None:
+        """Append one line. Raises OSError."""
+
+
+class Journal:
+    """`notifications.jsonl` in `folder`, and `notifications.old.jsonl`."""
+
+    def __init__(self, folder: Place, max_bytes: int = MAX_BYTES, part_bytes: int = PART_BYTES) -> None:
+        path = folder / "notifications.jsonl"
+        self._pages: Pages = (
+            JournalParts(path, 2 * max_bytes, part_bytes)
+            if is_remote(path)
+            else JournalFile(Path(str(path)), max_bytes)
+        )
+
+    def write(self, outgoing: Outgoing, now: int) -> None:
+        """Append one notification that arrived at `now` (ms). Raises OSError."""
+        line = json.dumps(entry(outgoing, now), ensure_ascii=False) + "\n"
+        self._pages.append(line.encode(errors="replace"))
+
+
+class JournalFile:
+    """One file, and one old one."""
+
+    def __init__(self, path: Path, max_bytes: int) -> None:
+        self._path = path
+        self._max_bytes = max_bytes
+
+    def append(self, line: bytes) -> None:
+        """Append one line; not synced: nothing depends on it."""
+        if self._path.exists() and self._path.stat().st_size >= self._max_bytes:
+            self._path.replace(self._path.with_name("notifications.old.jsonl"))
+        with self._path.open("ab") as file:
+            file.write(line)
+
+
+class JournalParts:
+    """A folder of parts; every process begins one of its own."""
+
+    def __init__(self, folder: Place, max_bytes: int, part_bytes: int) -> None:
+        self._folder = folder
+        self._parts = LineParts(folder)
+        self._max_bytes = max_bytes
+        self._part_bytes = part_bytes
+        self._begin = -1
+        self._part = b""
+
+    def append(self, line: bytes) -> None:
+        """Put the last part with one line more."""
+        if self._begin < 0:
+            self._begin = self._parts.end()
+        elif len(self._part) >= self._part_bytes:
+            self._begin, self._part = self._begin + len(self._part), b""
+            self._parts.forget(self._begin - self._max_bytes)
+        self._part += line
+        self._parts.append(self._part, self._begin)
+
+
+def entry(outgoing: Outgoing, now: int) -> dict[str, Any]:
+    """Return what is noted of one notification: whom, what, why, and about which findings."""
+    due, told = outgoing.due, outgoing.notification
+    return {
+        "at": now,
+        "receiver": told.receiver,
+        "route": due.key[0],
+        "group": dict(due.key[1]),
+        "phase": told.phase.value,
+        "reason": due.reason.value,
+        "firing": len(due.firing),
+        "resolved": len(due.resolved),
+        "title": told.message.title,
+        "thread": told.thread,
+        "key": told.key,
+        "findings": [alert.finding.id for alert in told.alerts[:MAX_NAMED]],
+    }

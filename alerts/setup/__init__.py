@@ -1,0 +1,1 @@
+"""The configuration of alerts as rules and receivers."""

@@ -1,0 +1,197 @@
+"""Sinks from the configuration, with what the dispatcher has to know of each. Opens no connection.
+
+Raises ConfigError, in words without secrets, for options that a sink refuses.
+"""
+
+from __future__ import annotations
+
+import sys
+from base64 import b64encode
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
+
+from pydantic import SecretStr
+
+from rebalance_monitor.alerts.dispatch.plan import Plan, WayOut
+from rebalance_monitor.alerts.dispatch.watchdog import WatchdogRule
+from rebalance_monitor.alerts.messages.links import Links
+from rebalance_monitor.alerts.routing.routes import ALL_LABELS, Route
+from rebalance_monitor.alerts.setup.setup import names_of, policy_of, rules_of, takes_updates, ways_of
+from rebalance_monitor.alerts.sinks.http import Net
+from rebalance_monitor.config.durations import milliseconds
+from rebalance_monitor.config.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from rebalance_monitor.alerts.messages.notification import Sink
+    from rebalance_monitor.alerts.routing.labels import Labels
+    from rebalance_monitor.config import receivers as options
+    from rebalance_monitor.config.model import Settings
+
+GROUP_PAGE = "/?group={group}"
+INCIDENT_PAGE = "/?incident={incident}"
+
+
+def plan_of(settings: Settings, cluster: str, silenced: Callable[[Labels, int], bool] | None = None) -> Plan:
+    """Return the plan of a dispatcher; `cluster` is what findings call it. Raises ConfigError."""
+    section = settings.alerts
+    rules = rules_of(section)
+    ways = {
+        name: _facts(name, kind, way, section.watchdog.interval)
+        for name, (kind, way) in ways_of(section).items()
+    }
+    names = names_of(section)
+    return Plan(
+        rules=replace(rules, silenced=silenced or rules.silenced, fallback=tuple(map(_fallback, names))),
+        ways=ways,
+        policy=policy_of(section),
+        links=links_of(settings),
+        watchdog=WatchdogRule(
+            ways=tuple(way for name in section.watchdog.to for way in names[name]),
+            interval_ms=milliseconds(section.watchdog.interval),
+            silent_after_ms=milliseconds(section.watchdog.silent_after),
+        ),
+        sink_failing_ms=milliseconds(section.sink_failing_after),
+        cluster=cluster,
+    )
+
+
+def links_of(settings: Settings) -> Links:
+    """Return the addresses that messages lead to."""
+    runbooks, web = settings.alerts.links.runbooks or None, settings.web.url.rstrip("/")
+    if not web:
+        return Links(runbook=runbooks)
+    return Links(runbook=runbooks, page=web + GROUP_PAGE, incident=web + INCIDENT_PAGE)
+
+
+def sinks_of(settings: Settings) -> dict[str, Sink]:
+    """Return a sink for each way out. Raises ConfigError with every problem."""
+    problems, sinks = [], {}
+    for name, (kind, way) in ways_of(settings.alerts).items():
+        try:
+            sinks[name] = _MAKERS[kind](name, way, settings)
+        except (ValueError, OSError) as error:
+            problems.append(f"the receiver {name!r}: {error}")
+    if problems:
+        raise ConfigError.of(problems)
+    return sinks
+
+
+def _facts(name: str, kind: str, way: options.WayOut, beat: str) -> WayOut:
+    resend = getattr(way, "resend_interval", None)
+    resend_ms = min(milliseconds(resend), milliseconds(beat)) if resend else None
+    edits = takes_updates(kind, way) or kind in {"pagerduty", "alertmanager"}
+    return WayOut(name, kind, way.per_minute, resend_ms, closes=edits and way.send_resolved)
+
+
+def _fallback(receiver: str) -> Route:
+    return Route(
+        path=f"fallback/{receiver}",
+        receiver=receiver,
+        group_by=(ALL_LABELS,),
+        group_wait=0,
+        group_interval=60_000,
+    )
+
+
+def _net(way: options.WayOut) -> Net:
+    ca_file = None if way.ca_file is None else str(way.ca_file)
+    return Net(milliseconds(way.timeout) / 1_000, way.proxy, ca_file)
+
+
+def _slack(name: str, way: options.WayOut, _: Settings) -> Sink:
+    from rebalance_monitor.alerts.sinks.slack import SlackSink  # noqa: PLC0415 - slow to import
+    from rebalance_monitor.alerts.sinks.slack_webhook import SlackWebhookSink  # noqa: PLC0415
+
+    slack = cast("options.Slack", way)
+    if slack.webhook_url is not None:
+        return SlackWebhookSink(name, slack.webhook_url, net=_net(way))
+    if slack.token is None:
+        raise ValueError("`token` is missing")
+    return SlackSink(name, slack.token, slack.channel, base_url=slack.api_url, net=_net(way))
+
+
+def _pagerduty(name: str, way: options.WayOut, _: Settings) -> Sink:
+    from rebalance_monitor.alerts.sinks.pagerduty import PagerDutySink  # noqa: PLC0415
+
+    duty = cast("options.PagerDuty", way)
+    return PagerDutySink(name, duty.routing_key, base_url=duty.base_url, net=_net(way))
+
+
+def _alertmanager(name: str, way: options.WayOut, settings: Settings) -> Sink:
+    from rebalance_monitor.alerts.sinks.alertmanager import AlertmanagerSink  # noqa: PLC0415
+
+    manager = cast("options.Alertmanager", way)
+    resend_ms = milliseconds(manager.resend_interval)
+    return AlertmanagerSink(
+        name,
+        manager.urls,
+        headers=_authorization(manager),
+        resend_ms=resend_ms,
+        beat_ms=milliseconds(settings.alerts.watchdog.interval),
+        links=links_of(settings),
+        net=_net(way),
+    )
+
+
+def _authorization(way: options.Alertmanager) -> Mapping[str, SecretStr]:
+    if way.bearer_token is not None:
+        return {"Authorization": SecretStr(f"Bearer {way.bearer_token.get_secret_value()}")}
+    if way.password is not None:
+        pair = f"{way.username}:{way.password.get_secret_value()}".encode()
+        return {"Authorization": SecretStr(f"Basic {b64encode(pair).decode()}")}
+    return {}
+
+
+def _webhook(name: str, way: options.WayOut, settings: Settings) -> Sink:
+    from rebalance_monitor.alerts.sinks.webhook import WebhookSink  # noqa: PLC0415
+
+    hook = cast("options.Webhook", way)
+    return WebhookSink(
+        name,
+        hook.url,
+        template=settings.alerts.templates[hook.template] if hook.template else None,
+        content_type=hook.content_type,
+        secret=hook.signing_secret,
+        headers={} if hook.authorization is None else {"Authorization": hook.authorization},
+        net=_net(way),
+    )
+
+
+def _email(name: str, way: options.WayOut, _: Settings) -> Sink:
+    from rebalance_monitor.alerts.sinks.email import EmailSink, Security, Server  # noqa: PLC0415
+
+    mail = cast("options.Email", way)
+    server = Server(mail.host, mail.port, Security(mail.security), mail.username or None, mail.password)
+    return EmailSink(name, server, mail.sender, mail.to, net=_net(way))
+
+
+def _kafka(name: str, way: options.WayOut, settings: Settings) -> Sink:
+    from rebalance_monitor.alerts.sinks.kafka import KafkaSink  # noqa: PLC0415
+
+    topic = cast("options.KafkaTopic", way)
+    own = topic.properties.extras()
+    given = own if "bootstrap.servers" in own else {**settings.kafka.extras(), **own}
+    plain = {name: value for name, value in given.items() if not isinstance(value, SecretStr)}
+    plain.setdefault("bootstrap.servers", settings.kafka.bootstrap_servers)
+    hidden = {name: value for name, value in given.items() if isinstance(value, SecretStr)}
+    timeout_s = milliseconds(way.timeout) / 1_000
+    return KafkaSink(name, topic.topic, plain, secrets=hidden, timeout_s=timeout_s)
+
+
+def _console(name: str, _: options.WayOut, __: Settings) -> Sink:
+    from rebalance_monitor.alerts.sinks.console import ConsoleSink  # noqa: PLC0415
+
+    return ConsoleSink(name, sys.stderr)
+
+
+_MAKERS: dict[str, Callable[[str, options.WayOut, Settings], Sink]] = {
+    "slack": _slack,
+    "pagerduty": _pagerduty,
+    "alertmanager": _alertmanager,
+    "webhook": _webhook,
+    "email": _email,
+    "kafka": _kafka,
+    "console": _console,
+}

@@ -1,0 +1,166 @@
+"""What `doctor` asks of a broker.
+
+Permissions are the least that the job needs: Read and Describe on the offsets topic, Describe on the source's
+own group; Describe on the cluster and on groups for the probe; DescribeConfigs on cluster, topic and groups
+for values that are otherwise assumed.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.cli.checks.checks import Result, dotted, numbers
+
+if TYPE_CHECKING:
+    from rebalance_monitor.cluster.clients.admin import ClusterAdmin
+    from rebalance_monitor.config.model import Settings
+
+OLDEST_BROKER = (2, 6)
+READ_TIMEOUT_S = 15.0
+GROUP_PREFIX = "rebalance-monitor"
+# Whether members may be seen is asked of so many groups.
+GROUPS_ASKED = 5
+
+BrokerCheck = Callable[["ClusterAdmin", "Settings"], Result]
+
+
+def broker(admin: "ClusterAdmin", _settings: "Settings") -> Result:
+    """Check that the cluster answers, and that it is not too old."""
+    brokers, text = admin.brokers(), admin.broker_version()
+    found = f"Kafka {text}, {len(brokers)} broker(s), cluster {admin.cluster_id() or 'without id'}"
+    old = numbers(text) < OLDEST_BROKER
+    return Result("broker", not old, found, f"The probe needs Kafka {dotted(OLDEST_BROKER)} or newer.", old)
+
+
+def topic(admin: "ClusterAdmin", settings: "Settings") -> Result:
+    """Check that the offsets topic exists."""
+    name = settings.source.topic
+    seen = admin.topic(name)
+    if seen is None:
+        remedy = "It appears when the first group commits; `run` waits for it. Is this the right cluster?"
+        return Result("topic", ok=False, found=f"{name} does not exist", remedy=remedy, optional=True)
+    begins, ends = admin.begin_offsets(name), admin.end_offsets(name)
+    offsets = sum(end - begins.get(partition, end) for partition, end in ends.items())
+    return Result("topic", ok=True, found=f"{name}: {seen.partitions} partitions, {offsets:,} offsets")
+
+
+def topic_access(admin: "ClusterAdmin", settings: "Settings") -> Result:
+    """Check what may be done with the topic; brokers without an authorizer allow everything."""
+    name = settings.source.topic
+    if admin.topic(name) is None:
+        return Result("topic access", ok=True, found="not checked: the topic does not exist")
+    missing = sorted({"READ", "DESCRIBE"} - admin.topic_operations(name))
+    found = f"no {' and '.join(missing)} on the topic {name}" if missing else f"Read and Describe on {name}"
+    return Result("topic access", not missing, found, f"Grant {' and '.join(missing)} on the topic {name}.")
+
+
+def reading(admin: "ClusterAdmin", settings: "Settings") -> Result:
+    """Read the last record of the fullest partition, as the job would."""
+    from rebalance_monitor.cluster.clients.reader import Reading, read_records
+
+    name = settings.source.topic
+    begins, ends = admin.begin_offsets(name), admin.end_offsets(name)
+    filled = {partition: end for partition, end in ends.items() if end > begins.get(partition, 0)}
+    if not filled:
+        return Result("reading", ok=True, found=f"{name} holds no records yet")
+    fullest = max(filled, key=lambda partition: filled[partition])
+    look = Reading({fullest: filled[fullest] - 1}, {fullest: filled[fullest]}, duration_s=READ_TIMEOUT_S)
+    rows = sum(batch.num_rows for batch in read_records(settings.kafka.client_properties(), look, name))
+    fine = look.reached.get(fullest, -1) >= filled[fullest]
+    found = (
+        f"partition {fullest} delivers up to offset {look.reached.get(fullest, -1)} ({rows} record(s) read)"
+    )
+    return Result("reading", fine, found, "Check Read on the topic, and that clients reach every broker.")
+
+
+def source_group(admin: "ClusterAdmin", settings: "Settings") -> Result:
+    """Check what Spark's source needs: it looks its own group up, though it never joins one."""
+    if admin.topic(settings.source.topic) is None:
+        # Asking for a group would make the brokers create the topic.
+        return Result("source's group", ok=True, found="not checked: the topic does not exist")
+    fine = admin.may_describe_group(f"{GROUP_PREFIX}-doctor")
+    words = f"Describe on groups with the prefix {GROUP_PREFIX}"
+    return Result("source's group", fine, words if fine else f"no {words}", f"Grant {words}.")
+
+
+def cluster_access(admin: "ClusterAdmin", _settings: "Settings") -> Result:
+    """Check what the probe needs."""
+    fine = "DESCRIBE" in admin.cluster_operations()
+    found = "Describe on the cluster" if fine else "no Describe on the cluster: the probe sees few groups"
+    return Result("probe access", fine, found, "Grant Describe on the cluster.", optional=True)
+
+
+def member_access(admin: "ClusterAdmin", settings: "Settings") -> Result:
+    """Check whether the members of some groups, of those that may be listed, may be seen too."""
+    name, remedy = "members", "Grant Describe on the groups (`*`)."
+    if admin.topic(settings.source.topic) is None:
+        # Asking for a group would make the brokers create the topic.
+        return Result(name, ok=True, found="not checked: the topic does not exist")
+    listed = {str(group["group_id"]) for one in admin.brokers() for group in admin.list_groups(one.id)}
+    # A group need not exist to be asked for; the permission is wanted before there is one.
+    asked = sorted(listed)[:GROUPS_ASKED] or ["doctor"]
+    hidden = [group for group in asked if not admin.may_describe_group(group)]
+    if not hidden:
+        return Result(name, ok=True, found=f"Describe on {len(asked)} of {len(asked)} group(s) asked")
+    found = f"no Describe on {len(hidden)} of {len(asked)} group(s) asked"
+    found += f", such as {hidden[0]!r}" if listed else ""
+    found += ": of a rebalance that goes on the probe sees no members"
+    return Result(name, ok=False, found=found, remedy=remedy, optional=True)
+
+
+def probe(admin: "ClusterAdmin", _settings: "Settings") -> Result:
+    """Look once for rebalancing groups at every broker."""
+    from rebalance_monitor.cluster.probe.probe import REBALANCING
+
+    groups = [group for one in admin.brokers() for group in admin.list_groups(one.id, REBALANCING)]
+    return Result("probe", ok=True, found=f"every broker answers; {len(groups)} group(s) rebalancing now")
+
+
+def values(admin: "ClusterAdmin", settings: "Settings") -> Result:
+    """Check which configuration values the brokers tell."""
+    from rebalance_monitor.cluster.captures.copying import broker_values
+
+    topic = settings.source.topic
+    told = broker_values(admin, topic)
+    where = {"offsets_retention_ms": "the cluster", "max_message_bytes": f"the topic {topic}"}
+    missing = [name for name in where if name not in told]
+    found = ", ".join(f"{name} {value}" for name, value in told.items())
+    if missing:
+        found = f"not told, so assumed: {', '.join(missing)}"
+    grants = " and ".join(where[name] for name in missing)
+    remedy = f"Grant DescribeConfigs on {grants}, or set the value(s) under `detection:`."
+    return Result("broker values", not missing, found, remedy, optional=True)
+
+
+def group_values(admin: "ClusterAdmin", _settings: "Settings") -> Result:
+    """Check whether session timeouts that epoch-based groups have of their own may be read."""
+    from rebalance_monitor.cluster.clients.admin import GROUPS_WITH_VALUES
+
+    name = "group values"
+    if numbers(admin.broker_version()) < GROUPS_WITH_VALUES:
+        return Result(name, ok=True, found="not asked: groups have timeouts of their own since Kafka 4.0")
+    # A group need not exist to be asked for; the permission is wanted before there is one.
+    groups = admin.epoch_based_groups() or {f"{GROUP_PREFIX}-doctor": "consumer"}
+    told = admin.session_timeouts_of(groups)
+    missing = sorted(group for group in groups if told.get(group) is None)
+    found = f"DescribeConfigs on {len(groups) - len(missing)} of {len(groups)} group(s) asked"
+    if missing:
+        found = (
+            f"no DescribeConfigs on {len(missing)} of {len(groups)} group(s) asked, such as {missing[0]}: "
+        )
+        found += "a session timeout of their own is not known, the brokers' is assumed"
+    remedy = "Grant DescribeConfigs on the groups (`*`), or set `session_timeout_ms` in "
+    return Result(name, not missing, found, f"{remedy}`detection.group_overrides`.", optional=True)
+
+
+REMOTE: dict[str, BrokerCheck] = {
+    "broker": broker,
+    "topic": topic,
+    "topic access": topic_access,
+    "reading": reading,
+    "source's group": source_group,
+    "probe access": cluster_access,
+    "members": member_access,
+    "probe": probe,
+    "broker values": values,
+    "group values": group_values,
+}

@@ -1,0 +1,182 @@
+"""What `doctor` looks at: one function per check, each one line of the report.
+
+A check says what is fine, or what is wrong and what to do. Those that ask a broker are in broker_checks.py.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.cluster.errors import DependencyError
+
+if TYPE_CHECKING:
+    from rebalance_monitor.checkpoints.remote_place import RemotePlace
+    from rebalance_monitor.config.model import Settings
+
+PYTHONS = ((3, 11), (3, 12), (3, 13))
+# Package -> versions from and below which the job runs.
+PACKAGES: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
+    "pyspark": ((3, 5), (4, 4)),
+    "pyarrow": ((15,), (26,)),
+    "pandas": ((2, 2), (3,)),
+    "kafka-python": ((3,), (4,)),
+    "confluent-kafka": ((2, 6), (3,)),
+}
+BLIND_TRAP = "spark.sql.streaming.kafka.useDeprecatedOffsetFetching"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One line: what was looked at, whether it is fine, what was found, and what to do if it is not.
+
+    `optional`: the job runs without it, and assumes or leaves out something.
+    """
+
+    check: str
+    ok: bool
+    found: str
+    remedy: str = ""
+    optional: bool = False
+
+
+Check = Callable[["Settings"], Result]
+
+
+def run_checks(settings: "Settings") -> Iterator[Result]:
+    """Yield the results in order; checks of the broker come only where one answers."""
+    for name, check in LOCAL.items():
+        yield _guarded(name, lambda check=check: check(settings))  # type: ignore[misc] # bound now
+    from rebalance_monitor.cluster.clients.admin import ClusterAdmin
+
+    try:
+        admin = ClusterAdmin(settings.kafka.client_properties())
+    except DependencyError as error:
+        yield Result("broker", ok=False, found=error.what, remedy=error.remedy)
+        return
+    from rebalance_monitor.cli.checks.broker_checks import REMOTE
+    from rebalance_monitor.cli.checks.sight import CHECK, through_spark
+
+    with admin:
+        seen = []
+        for name, asks in REMOTE.items():
+            seen.append(_guarded(name, lambda asks=asks: asks(admin, settings)))  # type: ignore[misc] # bound now
+            yield seen[-1]
+        if all(result.ok or result.optional for result in seen):
+            yield _guarded(CHECK, lambda: through_spark(admin, settings))
+
+
+def _guarded(name: str, check: Callable[[], Result]) -> Result:
+    try:
+        return check()
+    except DependencyError as error:
+        return Result(name, ok=False, found=error.what, remedy=error.remedy)
+
+
+def python(_settings: "Settings") -> Result:
+    """Check the version of Python."""
+    found = ".".join(map(str, sys.version_info[:3]))
+    known = ", ".join(".".join(map(str, pair)) for pair in PYTHONS)
+    return Result("python", sys.version_info[:2] in PYTHONS, f"Python {found}", f"Use one of {known}.")
+
+
+def packages(_settings: "Settings") -> Result:
+    """Check the versions of the libraries that break the job where they are others."""
+    seen, wrong = [], []
+    for name, (least, below) in PACKAGES.items():
+        try:
+            text = version(name)
+        except PackageNotFoundError:
+            wrong.append(f"{name} is missing")
+            continue
+        seen.append(f"{name} {text}")
+        if not least <= numbers(text) < below:
+            wrong.append(f"{name} must be >= {dotted(least)} and < {dotted(below)}, not {text}")
+    remedy = "Install versions within these bounds, or the pinned set as docs/howto/systemd.md does."
+    return Result("packages", not wrong, "; ".join(wrong) or ", ".join(seen), remedy)
+
+
+def java(_settings: "Settings") -> Result:
+    """Check that a Java which Spark starts on is installed."""
+    from rebalance_monitor.cluster.jars.java import find_java
+
+    found = find_java()
+    return Result("java", ok=True, found=f"Java {found.major} in {found.home}")
+
+
+def jars(settings: "Settings") -> Result:
+    """Check that the jars of Spark's Kafka source are there or can be fetched."""
+    from rebalance_monitor.cluster.jars.jars import installed_spark, resolve_spark_kafka
+    from rebalance_monitor.streaming.spark.session import is_platform
+
+    if is_platform(os.environ):
+        return Result("jars", ok=True, found="the platform's own connector is used")
+    spark, scala = installed_spark()
+    found = resolve_spark_kafka(spark, scala, settings)
+    return Result("jars", ok=True, found=f"{len(found)} jars for Spark {spark} (Scala {scala})")
+
+
+def blind_trap(settings: "Settings") -> Result:
+    """Check that nothing switches off the setting without which Spark delivers no row of this topic."""
+    value = settings.spark.properties().get(BLIND_TRAP, "true")
+    return Result(
+        "blind trap",
+        value.strip().lower() == "true",
+        f"{BLIND_TRAP} is {value}",
+        f"Remove {BLIND_TRAP} from `spark:`: without it Spark gives no row of this topic, and no error.",
+    )
+
+
+def storage(settings: "Settings") -> Result:
+    """Check that the job's folder can be written."""
+    from rebalance_monitor.checkpoints.places import is_remote
+    from rebalance_monitor.engine.storage import storage_at
+
+    path = storage_at(settings.storage.path).root
+    if is_remote(path):
+        return _remote_storage(path)
+    path = Path(str(path))
+    nearest = next(folder for folder in (path, *path.parents) if folder.exists())
+    fine = nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK)
+    found = f"{path} can{'' if fine else 'not'} be written"
+    return Result("storage", fine, found, f"Make {nearest} a writable folder, or set `storage.path`.")
+
+
+def _remote_storage(root: "RemotePlace") -> Result:
+    """Write, list, read and delete a file: all that a job does there."""
+    trial = root / "doctor" / "trial"
+    try:
+        trial.put(b"trial")
+        listed = [found.name for found in (root / "doctor").glob("[!.]*")]
+        fine = trial.read_bytes() == b"trial" and "trial" in listed
+        trial.unlink()
+        why = "" if fine else ": what was written did not come back"
+    except OSError as error:
+        fine, why = False, f": {str(error).splitlines()[0]}"
+    found = f"{root} can{'' if fine else 'not'} be written and read{why}"
+    advice = "Give this machine the right to read, list, write and delete there, or set `storage.path`."
+    return Result("storage", fine, found, advice)
+
+
+def numbers(text: str) -> tuple[int, ...]:
+    """Return the leading numbers of a version."""
+    parts = text.split("+", maxsplit=1)[0].split(".")
+    return tuple(int(part) for part in parts if part.isdigit())
+
+
+def dotted(parts: tuple[int, ...]) -> str:
+    """Return a version as text."""
+    return ".".join(map(str, parts))
+
+
+LOCAL: dict[str, Check] = {
+    "python": python,
+    "packages": packages,
+    "java": java,
+    "jars": jars,
+    "blind trap": blind_trap,
+    "storage": storage,
+}

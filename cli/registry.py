@@ -1,0 +1,85 @@
+"""The verbs: one file each, imported only when it is the one that runs.
+
+`cli/<verb>.py` exposes `command`, a click command. The summaries stand here so that `--help` imports nothing.
+"""
+
+import importlib
+import os
+import select
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, cast
+
+import click
+
+VERBS = {
+    "demo": "Show a local Kafka with faulty consumers, and what the monitor says about them.",
+    "run": "Watch a cluster: the production job.",
+    "doctor": "Check Java, jars, brokers and permissions, and say what to do.",
+    "decode": "Print the records of the offsets topic as JSON lines.",
+    "capture": "Copy the offsets topic from a broker into a folder.",
+    "replay": "Find in a capture, without Spark, what the job would have found.",
+    "explain": "Say all there is to know of one group: members, causes, spread, advice.",
+    "top": "Watch the groups live in the terminal.",
+    "groups": "List the groups, those in trouble first.",
+    "history": "Tell what was found about one group.",
+    "lab": "Start and stop a real Kafka broker on this machine.",
+    "checkpoint": "Show, check and tidy the state of a job.",
+    "table": "Tend the findings table, and print the SQL of the usual questions.",
+    "audit": "Check samples of records and tables against their contracts.",
+    "alerts": "Try out who is told of what, and hold alerts back for a while.",
+    "config": "Check, show and explain the configuration.",
+}
+
+
+def reader_is_gone() -> bool:
+    """Whether nobody reads stdout any more; what is still to be flushed then goes nowhere."""
+    looks = select.poll()
+    looks.register(sys.stdout.fileno(), select.POLLOUT)
+    if not any(event & (select.POLLERR | select.POLLHUP) for _, event in looks.poll(0)):
+        return False
+    # Python flushes once more when it ends, and would complain.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return True
+
+
+@contextmanager
+def patient() -> Iterator[None]:
+    """End well where a reader of stdout has had enough (`decode | head`): click itself would end with 1."""
+    try:
+        yield
+    except BrokenPipeError:
+        if not reader_is_gone():
+            raise
+        raise click.exceptions.Exit(0) from None
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are the table above."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - the signature is click's
+        """Return the verbs in the order of the table."""
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Import the verb's module and return its command; None for no verb of ours."""
+        if cmd_name not in VERBS:
+            return None
+        module = importlib.import_module(f"rebalance_monitor.cli.verbs.{cmd_name}")
+        return cast("click.Command", module.command)
+
+    def make_context(self, *given: Any, **more: Any) -> click.Context:  # noqa: ANN401 - click's own
+        """Read the command line, and print help if it asks for it."""
+        with patient():
+            return super().make_context(*given, **more)
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the verb."""
+        with patient():
+            return super().invoke(ctx)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """Write the table without importing any verb."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(VERBS.items()))

@@ -1,0 +1,191 @@
+"""`rebalance-monitor checkpoint inspect|groups|verify|prune`: what a job's folder holds, and if it is sound.
+
+`inspect` and `prune` need neither Spark nor a broker. `groups` and `verify` read Spark's state store, while
+the job is stopped or while it runs. `prune` removes state that a rebuild has superseded, nothing else.
+"""
+
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from rebalance_monitor.cli.exit_codes import ExitCode
+from rebalance_monitor.cli.options import config_options, load_settings, storage_of
+from rebalance_monitor.cli.output import Form, output_option, write_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rebalance_monitor.checkpoints.inspection import Generation, Inspection
+    from rebalance_monitor.config.model import Settings
+    from rebalance_monitor.engine.storage import Storage
+    from rebalance_monitor.streaming.storage.stored_state import StoredShard
+
+
+@click.group()
+def command() -> None:
+    """Show, check and tidy the state of a job."""
+
+
+@command.command()
+@config_options
+@output_option(Form.TABLE)
+def inspect(config: Path | None, assignments: tuple[str, ...], output: Form) -> int:
+    """Say what the state was made of and how far it has read; exit code 1 where something is wrong."""
+    from rebalance_monitor.checkpoints.inspection import inspect as look
+
+    settings = load_settings(config, assignments)
+    storage = storage_of(settings)
+    found = look(storage.manifest, storage.states)
+    if output is Form.TABLE and found.manifest:
+        identity = found.manifest.identity
+        click.echo(f"cluster {identity.cluster_id or '-'}, topic id {identity.topic_id or '-'}")
+        click.echo(f"{identity.shards} partitions, {identity.buckets} bucket(s) each")
+        click.echo(f"state format {identity.codec_version}, last run by {identity.product_version}\n")
+    write_rows([_row(generation, found) for generation in found.generations], output)
+    for generation in found.generations:
+        if generation.out_of_reach:
+            click.echo(f"{_kept(generation)} is not looked at: {generation.out_of_reach}", err=True)
+    problems = _problems(found, storage, settings)
+    for problem in problems:
+        click.echo(problem, err=True)
+    return ExitCode.PROBLEMS if problems else ExitCode.FINE
+
+
+def _problems(found: "Inspection", storage: "Storage", settings: "Settings") -> "list[str]":
+    from rebalance_monitor.config.errors import ConfigError
+    from rebalance_monitor.streaming.job.plan import outlook
+
+    if not (found.manifest or found.generations or found.problems):
+        return [f"{storage.root} holds no state: no job has run on it."]
+    try:
+        ahead = outlook(storage, settings)
+    except (ConfigError, OSError) as error:
+        ahead = [str(error)]
+    return list(dict.fromkeys([*found.problems, *ahead]))
+
+
+@command.command()
+@config_options
+@click.option("--group", "pattern", default="*", help="Only groups whose name matches this shell pattern.")
+@output_option(Form.TABLE)
+def groups(config: Path | None, assignments: tuple[str, ...], pattern: str, output: Form) -> None:
+    """List the groups that the state knows."""
+    from fnmatch import fnmatchcase
+
+    with _keys(load_settings(config, assignments)) as keys:
+        rows = [
+            {
+                "group": name,
+                "shard": key.shard,
+                "type": state.group_type,
+                "generation": state.generation,
+                "members": len(state.members),
+                "protocol": state.protocol,
+            }
+            for key in keys
+            for name, state in key.groups()
+            if fnmatchcase(name, pattern)
+        ]
+    write_rows(rows, output, ["group", "shard", "type", "generation", "members", "protocol"])
+
+
+@command.command()
+@config_options
+@output_option(Form.TABLE)
+def verify(config: Path | None, assignments: tuple[str, ...], output: Form) -> int:
+    """Decode every group of every shard; exit code 1 where one cannot be read."""
+    rows, wrong = [], 0
+    with _keys(load_settings(config, assignments)) as keys:
+        for key in keys:
+            problem = key.problem()
+            wrong += bool(problem)
+            number = len(key.state().groups) if not problem else None
+            row: dict[str, object] = {"shard": key.shard, "bucket": key.bucket, "bytes": len(key.blob)}
+            rows.append({**row, "groups": number, "problem": problem or None})
+    write_rows(rows, output, ["shard", "bucket", "bytes", "groups", "problem"])
+    click.echo(f"{len(rows)} keys, {wrong} of them cannot be read", err=True)
+    if wrong:
+        from rebalance_monitor.checkpoints.errors import REBUILD
+
+        click.echo(REBUILD, err=True)
+    return ExitCode.PROBLEMS if wrong else ExitCode.FINE
+
+
+@command.command()
+@config_options
+@click.option("--yes", is_flag=True, help="Remove; without it only what would go is said.")
+def prune(*, config: Path | None, assignments: tuple[str, ...], yes: bool) -> int:
+    """Remove the state of earlier generations; the one in use, ledger and tables stay."""
+    from rebalance_monitor.checkpoints.files import locked
+    from rebalance_monitor.checkpoints.inspection import inspect as look
+    from rebalance_monitor.checkpoints.inspection import remove, superseded
+
+    storage = storage_of(load_settings(config, assignments))
+    left = False
+    with locked(storage.root):
+        found = look(storage.manifest, storage.states)
+        if found.manifest is None:
+            click.echo("There is no readable manifest, so nobody knows which state is in use.", err=True)
+            return ExitCode.PROBLEMS
+        for generation in superseded(found):
+            if generation.out_of_reach:
+                # Without its folder here nothing would name it any more, and it would stay for ever.
+                click.echo(f"{_kept(generation)} cannot be removed: {generation.out_of_reach}", err=True)
+                left = True
+                continue
+            if yes:
+                remove(storage.states, generation)
+            says = "removed" if yes else "would remove"
+            click.echo(f"{says} state {generation.number}: {generation.size:,} bytes")
+    return ExitCode.PROBLEMS if left else ExitCode.FINE
+
+
+def _kept(generation: "Generation") -> str:
+    return f"What Spark keeps of state {generation.number} in {generation.elsewhere}"
+
+
+def _row(generation: "Generation", found: "Inspection") -> dict[str, object]:
+    log = generation.log
+    read = log.read("__consumer_offsets") if log else {}
+    history = found.manifest.catching_up if found.manifest and generation.in_use else {}
+    return {
+        "state": generation.number,
+        "in use": "yes" if generation.in_use else "no",
+        "bytes": generation.size,
+        "batches kept": generation.batches,
+        "last batch": log.committed if log else None,
+        "at": _time(log.at) if log else None,
+        "read up to": sum(read.values()) if read else None,
+        "history up to": sum(history.values()) if history else None,
+    }
+
+
+def _time(at: int) -> str | None:
+    from datetime import UTC, datetime
+
+    return datetime.fromtimestamp(at / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if at >= 0 else None
+
+
+@contextmanager
+def _keys(settings: "Settings") -> "Iterator[Iterator[StoredShard]]":
+    from rebalance_monitor.checkpoints.inspection import inspect as look
+    from rebalance_monitor.checkpoints.places import is_elsewhere
+    from rebalance_monitor.config.errors import ConfigError
+    from rebalance_monitor.streaming.spark.session import kafka_jars, start_session
+    from rebalance_monitor.streaming.storage.stored_state import stored_shards
+
+    storage = storage_of(settings)
+    found = look(storage.manifest, storage.states)
+    if found.manifest is None:
+        said = " ".join(found.problems) or "no job has run on it."
+        raise ConfigError(f"{storage.root} holds no state that can be read: {said}")
+    location = storage.location(found.manifest.generation)
+    # What reaches another file system stands with Kafka's connector in `packages:` or `jars:`.
+    jars = kafka_jars(settings) if is_elsewhere(location) else []
+    session = start_session("rebalance-monitor-checkpoint", settings.spark.properties(), jars)
+    try:
+        yield stored_shards(session, location)
+    finally:
+        session.stop()

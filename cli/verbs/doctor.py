@@ -1,0 +1,61 @@
+"""`rebalance-monitor doctor`: says whether all is there that the job needs, and may be done that it must do.
+
+One line per check: OK, or what to do. Ends with 1 if anything is wrong; what the job can do without is told
+as a note and does not count.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from rebalance_monitor.cli.exit_codes import ExitCode
+from rebalance_monitor.cli.options import config_options, load_settings
+from rebalance_monitor.cli.output import Form, output_option, write_rows
+from rebalance_monitor.cli.sources import bootstrap_option
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rebalance_monitor.cli.checks.checks import Result
+
+
+@click.command("doctor")
+@config_options
+@bootstrap_option
+@output_option(Form.TABLE)
+def command(*, config: Path | None, assignments: tuple[str, ...], bootstrap: str | None, output: Form) -> int:
+    """Check Java, jars, brokers and permissions, and say what to do."""
+    settings = load_settings(config, assignments, {"kafka.bootstrap_servers": bootstrap})
+    from rebalance_monitor.cli.checks.checks import run_checks
+
+    results = run_checks(settings)
+    seen = _lines(results) if output is Form.TABLE else list(results)
+    if output is not Form.TABLE:
+        write_rows([as_row(result) for result in seen], output)
+    return ExitCode.PROBLEMS if any(verdict(result) == "problem" for result in seen) else ExitCode.FINE
+
+
+def verdict(result: "Result") -> str:
+    """Return ok, note (the job can do without) or problem."""
+    return "ok" if result.ok else "note" if result.optional else "problem"
+
+
+def as_row(result: "Result") -> dict[str, object]:
+    """Return a result as it is written in JSON."""
+    remedy = None if result.ok else result.remedy
+    return {"check": result.check, "verdict": verdict(result), "found": result.found, "remedy": remedy}
+
+
+def _lines(results: "Iterable[Result]") -> "list[Result]":
+    """Write each line as soon as it is known."""
+    seen = []
+    for result in results:
+        seen.append(result)
+        word, colour = (
+            ("OK", "green") if result.ok else ("NOTE", "yellow") if result.optional else ("FIX", "red")
+        )
+        click.echo(f"{click.style(f'{word:<5}', fg=colour)} {result.check}: {result.found}")
+        if not result.ok and result.remedy:
+            click.echo(f"      → {result.remedy}")
+    return seen

@@ -1,0 +1,112 @@
+"""`rebalance-monitor groups`: the groups as they are now, those in trouble first."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rebalance_monitor.cli.answering import answer_options, answers_of, problem_of
+from rebalance_monitor.cli.exit_codes import ExitCode
+from rebalance_monitor.cli.output import Form, output_option, write_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+COLUMNS = (
+    "group",
+    "trouble",
+    "state",
+    "members",
+    "generation",
+    "rebalances 1h",
+    "last cause",
+    "last rebalance",
+)
+SORTS = ("trouble", "group", "state", "members", "generation", "rebalances", "last_rebalance", "cause")
+
+
+@click.command("groups")
+@click.argument("search", required=False)
+@answer_options
+@click.option("--state", help="Only groups in this state (Stable, Empty …).")
+@click.option("--trouble", help="Only groups with this trouble (storm …); `any`: with some.")
+@click.option("--sort", type=click.Choice(SORTS), default="trouble", show_default=True, help="The order.")
+@click.option("--reverse", is_flag=True, help="Turn the order around.")
+@click.option("--limit", type=click.IntRange(1), default=1_000, show_default=True, help="Groups at most.")
+@output_option(Form.TABLE)
+def command(
+    *,
+    search: str | None,
+    config: Path | None,
+    assignments: tuple[str, ...],
+    url: str | None,
+    tables: str | None,
+    capture: Path | None,
+    state: str | None,
+    trouble: str | None,
+    sort: str,
+    reverse: bool,
+    limit: int,
+    output: Form,
+) -> int:
+    """List the groups, or those with SEARCH in their name, topics, clients or hosts."""
+    from rebalance_monitor.dashboard.web.http.answers import Unanswered, all_groups
+
+    with answers_of(config, assignments, url, tables, capture) as answers:
+        try:
+            rows = all_groups(
+                answers,
+                limit,
+                search=search,
+                state=state,
+                trouble=trouble,
+                sort=sort,
+                order="desc" if reverse else "asc",
+            )
+        except Unanswered as error:
+            raise problem_of(error) from error
+    if output is not Form.TABLE:
+        write_rows(rows, output)
+        return ExitCode.FINE
+    write_rows([table_row(row) for row in rows], output, COLUMNS)
+    click.echo(f"{len(rows):,} groups, from {answers.where}", err=True)
+    return ExitCode.FINE
+
+
+def table_row(row: "Mapping[str, Any]") -> dict[str, object]:
+    """Return a group's row as people read it."""
+    return {
+        "group": printable(row["group"]),
+        "trouble": row["trouble"].replace("_", " "),
+        "state": row["state"],
+        "members": row["members"],
+        "generation": row["generation"],
+        "rebalances 1h": row["rebalances"],
+        "last cause": cause_text(row["last_cause"], row["last_confidence"]),
+        "last rebalance": moment(row["last_rebalance"]),
+    }
+
+
+def cause_text(cause: str, confidence: float) -> str:
+    """Return a cause with how sure it is."""
+    return f"{cause.replace('_', ' ')} {confidence:.0%}" if cause else ""
+
+
+def moment(at: int | None) -> str:
+    """Return a time (ms) in UTC, as ISO 8601 has it; "" for none that a calendar knows."""
+    try:
+        return (
+            ""
+            if at is None or at < 0
+            else datetime.fromtimestamp(at / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+        )
+    except (ValueError, OverflowError, OSError):
+        return ""
+
+
+def printable(text: str) -> str:
+    """Return a name from a client with everything unprintable escaped."""
+    from rebalance_monitor.engine.outputs.console import plain
+
+    return plain(text)

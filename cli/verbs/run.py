@@ -1,0 +1,68 @@
+"""`rebalance-monitor run`: the production job, until it is asked to stop.
+
+Findings that are news go to stdout as they come, everything goes to the storage folder. SIGTERM and Ctrl-C
+finish the batch under way and end with 0; a second Ctrl-C does not wait.
+"""
+
+import signal
+import sys
+import threading
+from pathlib import Path
+from types import FrameType
+
+import click
+
+from rebalance_monitor.cli.exit_codes import ExitCode
+from rebalance_monitor.cli.options import config_options, load_settings
+from rebalance_monitor.cli.output import Form, output_option
+
+
+@click.command("run")
+@config_options
+@click.option(
+    "--rebuild-state",
+    is_flag=True,
+    help="Rebuild the state from the topic in a new folder; findings, tables and ledger are kept.",
+)
+@click.option("--available-now", is_flag=True, help="Read what there is, then exit.")
+@output_option(Form.TABLE, Form.TABLE, Form.JSONL)
+def command(
+    *,
+    config: Path | None,
+    assignments: tuple[str, ...],
+    rebuild_state: bool,
+    available_now: bool,
+    output: Form,
+) -> int:
+    """Watch a cluster: the production job."""
+    settings = load_settings(config, assignments)
+    from rebalance_monitor.engine.outputs.console import renderer, writer
+    from rebalance_monitor.engine.outputs.sinks import Lines
+    from rebalance_monitor.streaming.job.job import Options, run_job
+
+    console = (
+        [Lines(renderer(output.value, sys.stdout), writer(sys.stdout))] if settings.outputs.console else []
+    )
+    try:
+        run_job(settings, Options(rebuild_state, available_now), stop_on_signals(), console)
+    finally:
+        for sink in console:
+            sink.close()
+    return ExitCode.FINE
+
+
+def stop_on_signals() -> threading.Event:
+    """Return an event that SIGTERM and Ctrl-C set; a second one interrupts at once."""
+    stop = threading.Event()
+
+    def ask(_number: int, _frame: FrameType | None) -> None:
+        # Nothing of Spark may be called here: py4j is not reentrant.
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+
+    # Another thread may set none: there whoever started it stops the process.
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, ask)
+        signal.signal(signal.SIGINT, ask)
+    return stop

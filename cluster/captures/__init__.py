@@ -1,0 +1,1 @@
+"""Captures: the offsets topic in a folder."""

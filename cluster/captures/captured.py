@@ -1,0 +1,81 @@
+"""What a capture is made of: its file names, its metadata, and the error of a damaged one.
+
+A capture is a folder with `records.parquet` and, where the probe ran, `sightings.jsonl`. Where the records
+come from stands in the Parquet metadata under METADATA_KEY, as one JSON object.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field, fields
+
+from rebalance_monitor.cluster.clients.admin import OFFSETS_TOPIC
+from rebalance_monitor.config.errors import ConfigError
+
+FORMAT = 1
+METADATA_KEY = b"rebalance_monitor.capture"
+RECORDS, SIGHTINGS = "records.parquet", "sightings.jsonl"
+BATCH_ROWS = 32_768
+
+
+class CaptureError(ConfigError):
+    """A path that holds no capture, or a damaged one; the sentence names the path and what is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    """Where the records come from; offsets by partition, ends exclusive; -1 and "" where unknown.
+
+    `broker_values`: what detection asks of the brokers, as far as they told. `session_timeouts`: ms of those
+    epoch-based groups that have one of their own; None of a group that did not tell, or of all.
+    """
+
+    format: int = FORMAT
+    topic: str = OFFSETS_TOPIC
+    cluster_id: str = ""
+    topic_id: str = ""
+    partitions: int = -1
+    start_offsets: dict[int, int] = field(default_factory=dict)
+    end_offsets: dict[int, int] = field(default_factory=dict)
+    leader_epochs: dict[int, int] = field(default_factory=dict)
+    broker_version: str = ""
+    broker_values: dict[str, int] = field(default_factory=dict)
+    session_timeouts: dict[str, int | None] | None = field(default_factory=dict)
+    captured_at: int = -1
+
+    def offsets_retention_ms(self) -> int | None:
+        """Give the brokers' retention of committed offsets, ms."""
+        return self.broker_values.get("offsets_retention_ms")
+
+    def max_message_bytes(self) -> int | None:
+        """Give the largest message that the topic took, bytes."""
+        return self.broker_values.get("max_message_bytes")
+
+    def session_timeout_848_ms(self) -> int | None:
+        """Give the brokers' session timeout of KIP-848 groups, ms."""
+        return self.broker_values.get("session_timeout_848_ms")
+
+    def session_timeout_share_ms(self) -> int | None:
+        """Give the brokers' session timeout of share groups, ms."""
+        return self.broker_values.get("session_timeout_share_ms")
+
+    def session_timeout_streams_ms(self) -> int | None:
+        """Give the brokers' session timeout of groups of the streams protocol, ms."""
+        return self.broker_values.get("session_timeout_streams_ms")
+
+    def group_session_timeouts(self) -> dict[str, int | None] | None:
+        """Give the session timeouts (ms) of the epoch-based groups that have one of their own."""
+        return self.session_timeouts
+
+    def to_json(self) -> str:
+        """Give the JSON object of the Parquet metadata."""
+        return json.dumps(asdict(self), separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Metadata:
+        """Read the JSON object; unknown keys are left out. Raises ValueError, TypeError or AttributeError."""
+        body = json.loads(text)
+        known = {f.name: body[f.name] for f in fields(cls) if f.name in body}
+        for name in ("start_offsets", "end_offsets", "leader_epochs"):
+            known[name] = {int(partition): int(at) for partition, at in known.get(name, {}).items()}
+        return cls(**known)

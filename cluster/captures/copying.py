@@ -1,0 +1,140 @@
+"""Copies the offsets topic from a broker into a capture, with the probe's sightings if wanted.
+
+What is read is settled at the start: from which offsets, and until the ends found then, for a duration, or
+until told to stop. A topic that does not exist yet is a DependencyError: no group has ever committed there.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.cluster.captures.capture import CaptureWriter, Metadata
+from rebalance_monitor.cluster.clients.admin import OFFSETS_TOPIC, ClusterAdmin
+from rebalance_monitor.cluster.clients.reader import Reading, read_records
+from rebalance_monitor.cluster.errors import DependencyError
+from rebalance_monitor.cluster.probe.probe import ProbeThread
+from rebalance_monitor.config.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+    from threading import Event
+
+    from rebalance_monitor.cluster.clients.topology import Topic
+
+EARLIEST, LATEST = "earliest", "latest"
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """What to read of the topic.
+
+    `start`: `earliest`, `latest` or offsets (`parse_offsets`); `until_end`: stop at the ends found at start;
+    `duration_s`: stop after this long; neither: only `stop` ends it.
+    """
+
+    start: str = EARLIEST
+    until_end: bool = False
+    duration_s: float | None = None
+    stop: Event | None = None
+
+
+def parse_offsets(text: str) -> dict[int, int]:
+    """Read `0:12,3:99` or JSON, Spark's form (`{"topic":{"0":12}}`) too; ConfigError on anything else."""
+    try:
+        if text.lstrip().startswith("{"):
+            body = json.loads(text)
+            inner = next(iter(body.values()), None)
+            found = inner if isinstance(inner, dict) else body
+            return {int(partition): int(offset) for partition, offset in found.items()}
+        pairs = (part.split(":") for part in text.split(","))
+        return {int(partition): int(offset) for partition, offset in pairs}
+    except (ValueError, TypeError, AttributeError):
+        raise ConfigError(
+            f"{text!r} is neither `earliest`, `latest` nor offsets like `0:12,3:99` or " + '{"0":12,"3":99}'
+        ) from None
+
+
+def open_reading(admin: ClusterAdmin, extent: Extent, name: str = OFFSETS_TOPIC) -> tuple[Topic, Reading]:
+    """Settle what to read. Partitions left out of given offsets begin at their first record.
+
+    Raises DependencyError where the topic does not exist, ConfigError for offsets of no partition.
+    """
+    topic = admin.topic(name)
+    if topic is None:
+        raise DependencyError(
+            f"The topic {name} does not exist on {admin.servers} yet.",
+            "It appears when the first group commits; check that this is the right cluster.",
+        )
+    begins, ends = admin.begin_offsets(name), admin.end_offsets(name)
+    start = ends if extent.start == LATEST else begins
+    if extent.start not in {EARLIEST, LATEST}:
+        given = parse_offsets(extent.start)
+        if foreign := sorted(set(given) - set(begins)):
+            raise ConfigError(f"{name} has no partitions {foreign}: it has {topic.partitions}")
+        start = {p: max(first, given.get(p, first)) for p, first in begins.items()}
+    return topic, Reading(start, ends if extent.until_end else None, extent.duration_s, extent.stop)
+
+
+def copy_topic(
+    properties: Mapping[str, str],
+    path: Path,
+    extent: Extent,
+    *,
+    topic: str = OFFSETS_TOPIC,
+    probe_interval_s: float | None = None,
+    progress: Callable[[Reading], None] | None = None,
+) -> Metadata:
+    """Write a capture at `path`, with sightings every `probe_interval_s` unless None; give its metadata.
+
+    `progress` is called after every batch. Raises DependencyError, ConfigError (CaptureError too): then no
+    capture is left behind.
+    """
+    with ClusterAdmin(properties) as admin, CaptureWriter(path) as writer:
+        found, reading = open_reading(admin, extent, topic)
+        cluster, version, values = admin.cluster_id(), admin.broker_version(), broker_values(admin, topic)
+        own = admin.group_session_timeouts()
+        probe = ProbeThread(properties, probe_interval_s) if probe_interval_s else None
+        with probe or nullcontext():
+            for batch in read_records(properties, reading, topic):
+                writer.add(batch)
+                _drain(probe, writer)
+                if progress:
+                    progress(reading)
+        _drain(probe, writer)
+        metadata = Metadata(
+            topic=topic,
+            cluster_id=cluster,
+            topic_id=found.id,
+            partitions=found.partitions,
+            start_offsets=dict(reading.start),
+            end_offsets=dict(reading.until or {**reading.start, **reading.reached}),
+            leader_epochs=dict(reading.leader_epochs),
+            broker_version=version,
+            broker_values=values,
+            session_timeouts=own,
+            captured_at=int(time.time() * 1000),
+        )
+        writer.finish(metadata)
+    return metadata
+
+
+def broker_values(admin: ClusterAdmin, topic: str = OFFSETS_TOPIC) -> dict[str, int]:
+    """Ask the brokers for the values that detection needs; those that they do not tell are left out."""
+    told = {
+        "offsets_retention_ms": admin.offsets_retention_ms(),
+        "max_message_bytes": admin.max_message_bytes(topic),
+        "session_timeout_848_ms": admin.session_timeout_848_ms(),
+        "session_timeout_share_ms": admin.session_timeout_share_ms(),
+        "session_timeout_streams_ms": admin.session_timeout_streams_ms(),
+    }
+    return {name: value for name, value in told.items() if value is not None}
+
+
+def _drain(probe: ProbeThread | None, writer: CaptureWriter) -> None:
+    if probe:
+        writer.add_sightings(sighting.to_json() for sighting in probe.drain())

@@ -1,0 +1,1 @@
+"""Kafka clients: connections, admin calls, readers."""

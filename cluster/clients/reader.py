@@ -1,0 +1,208 @@
+"""Reads the records of the offsets topic, bounded, through confluent-kafka.
+
+All partitions are assigned, no group is joined and nothing is committed: that would write into the topic
+being watched. Reads uncommitted, as the coordinator does: with librdkafka's default one open transaction
+hides every later record of its partition. Ends at the offsets asked for, after a duration, or when told to.
+Transaction markers and compacted records are holes in the offsets: nobody waits for them.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from rebalance_monitor.cluster.clients.admin import CLIENT_ID, OFFSETS_TOPIC
+from rebalance_monitor.cluster.clients.properties import reader_settings
+from rebalance_monitor.cluster.errors import AccessDeniedError, BrokerUnreachableError, DependencyError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from threading import Event
+
+# The Kafka source's own columns.
+RECORD_SCHEMA = pa.schema(
+    [
+        pa.field("key", pa.binary()),
+        pa.field("value", pa.binary()),
+        pa.field("topic", pa.string(), nullable=False),
+        pa.field("partition", pa.int32(), nullable=False),
+        pa.field("offset", pa.int64(), nullable=False),
+        pa.field("timestamp", pa.timestamp("ms", tz="UTC"), nullable=False),
+        pa.field("timestampType", pa.int32(), nullable=False),
+    ]
+)
+BATCH_ROWS = 32_768
+BATCH_BYTES = 16 * 1024 * 1024
+MESSAGES_A_CALL = 10_000
+POLL_S = 0.2
+FLUSH_S = 1.0
+STALLED_S = 30.0
+FIXED = {
+    "group.id": CLIENT_ID,  # the library insists on one; it is never joined and nothing is committed to it
+    "isolation.level": "read_uncommitted",
+    "enable.auto.commit": "false",
+    "enable.partition.eof": "true",
+    "auto.offset.reset": "earliest",
+    "fetch.wait.max.ms": "50",
+    "queued.max.messages.kbytes": "65536",
+    "allow.auto.create.topics": "false",
+    "log_level": "0",  # it would write to stderr by itself; what matters comes as an error event
+}
+
+
+@dataclass(slots=True)
+class Reading:
+    """What to read and how far it is: partition -> offset everywhere.
+
+    `start`: the first offsets; `until`: stop before these (None: no end); `duration_s`: stop after this long;
+    `stop`: stop when set. `reached` and `leader_epochs` are filled while reading: next offset, last leader
+    epoch of a batch (-1 where brokers tell none).
+    """
+
+    start: Mapping[int, int]
+    until: Mapping[int, int] | None = None
+    duration_s: float | None = None
+    stop: Event | None = None
+    reached: dict[int, int] = field(default_factory=dict)
+    leader_epochs: dict[int, int] = field(default_factory=dict)
+    rows: int = 0
+
+    def open_partitions(self) -> set[int]:
+        """Give the partitions that have something to read."""
+        if self.until is None:
+            return set(self.start)
+        return {p for p, first in self.start.items() if first < self.until.get(p, 0)}
+
+
+def read_records(
+    properties: Mapping[str, str], reading: Reading, topic: str = OFFSETS_TOPIC
+) -> Iterator[pa.RecordBatch]:
+    """Yield batches of RECORD_SCHEMA, in offset order within each partition.
+
+    A batch is cut at 32 768 rows, 16 MiB or 1 s. Blocks while there is nothing to read. Raises
+    BrokerUnreachableError when partitions that must still deliver stay silent for 30 s, AccessDeniedError
+    without Read on the topic, ConfigError for properties that cannot be mapped.
+    """
+    from confluent_kafka import Consumer, TopicPartition  # noqa: PLC0415 - loads a C library
+
+    consumer = Consumer({**reader_settings(properties), **FIXED})
+    try:
+        wanted = reading.open_partitions()
+        consumer.assign([TopicPartition(topic, p, reading.start[p]) for p in sorted(wanted)])
+        yield from _Loop(consumer, topic, reading, wanted).batches()
+    finally:
+        consumer.close()
+
+
+class _Loop:
+    """The reading loop: takes messages, watches ends, and cuts batches."""
+
+    def __init__(self, consumer: Any, topic: str, reading: Reading, wanted: set[int]) -> None:  # noqa: ANN401 - the library has no types
+        self.consumer = consumer
+        self.topic = topic
+        self.reading = reading
+        self.waiting = wanted
+        self.rows: list[tuple[Any, ...]] = []
+        self.bytes = 0
+        self.started = self.flushed = self.progressed = time.monotonic()
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        while self.waiting and not self._ended():
+            messages = self.consumer.consume(MESSAGES_A_CALL, POLL_S)
+            self._take(messages)
+            if self._full():
+                yield self._cut()
+        if self.rows:
+            yield self._cut()
+
+    def _ended(self) -> bool:
+        now, reading = time.monotonic(), self.reading
+        if reading.stop is not None and reading.stop.is_set():
+            return True
+        if reading.duration_s is not None and now - self.started >= reading.duration_s:
+            return True
+        if reading.until is not None and now - self.progressed > STALLED_S:
+            raise BrokerUnreachableError(
+                f"Partitions {sorted(self.waiting)} of {self.topic} delivered nothing for {STALLED_S:.0f} s.",
+                "Check the brokers' health and the permission to read the topic.",
+            )
+        return False
+
+    def _take(self, messages: Sequence[Any]) -> None:
+        failed = [message for message in messages if message.error() is not None]
+        good = [message for message in messages if message.error() is None] if failed else messages
+        if good:
+            self._add(good)
+        for message in failed:
+            self._heed(message)
+
+    def _add(self, messages: Sequence[Any]) -> None:
+        reading = self.reading
+        self.progressed = time.monotonic()
+        lasts = {message.partition(): message for message in messages}
+        for partition, last in lasts.items():
+            reading.reached[partition] = last.offset() + 1
+            epoch = last.leader_epoch()
+            reading.leader_epochs[partition] = -1 if epoch is None else epoch
+        taken = [(m.key(), m.value(), m.partition(), m.offset(), *m.timestamp()) for m in messages]
+        if reading.until is not None:
+            until = reading.until
+            taken = [row for row in taken if row[3] < until[row[2]]]
+            for partition, last in lasts.items():
+                if last.offset() + 1 >= until[partition]:
+                    self._done(partition)
+        self.rows += taken
+        self.bytes += sum(len(row[0] or b"") + len(row[1] or b"") for row in taken)
+        reading.rows += len(taken)
+
+    def _heed(self, message: Any) -> None:  # noqa: ANN401 - the library has no types
+        """Act on an event that is no record: an end of partition, or an error worth stopping for."""
+        from confluent_kafka import KafkaError  # noqa: PLC0415
+
+        error = message.error()
+        if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - the library's public name for it
+            partition, until = message.partition(), self.reading.until
+            self.reading.reached[partition] = message.offset()
+            # A new leader's end lags behind the old one's until its followers have fetched: no end yet.
+            if until is not None and message.offset() >= until[partition]:
+                self._done(partition)
+        elif error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            raise AccessDeniedError(
+                f"The topic {self.topic} may not be read.", f"Grant Read on the topic {self.topic}."
+            )
+        elif error.code() in {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC}:  # noqa: SLF001
+            raise DependencyError(
+                f"The topic {self.topic} does not exist.", "It appears with the first group."
+            )
+        # The rest (a broker away, a group permission that assign does not need) heals or stalls.
+
+    def _done(self, partition: int) -> None:
+        from confluent_kafka import TopicPartition  # noqa: PLC0415
+
+        if partition in self.waiting:
+            self.waiting.discard(partition)
+            self.consumer.pause([TopicPartition(self.topic, partition)])
+
+    def _full(self) -> bool:
+        if not self.rows:
+            return False
+        late = time.monotonic() - self.flushed >= FLUSH_S
+        return late or len(self.rows) >= BATCH_ROWS or self.bytes >= BATCH_BYTES
+
+    def _cut(self) -> pa.RecordBatch:
+        keys, values, partitions, offsets, kinds, stamps = zip(*self.rows, strict=True)
+        arrays = [
+            pa.array(keys, pa.binary()),
+            pa.array(values, pa.binary()),
+            pa.repeat(pa.scalar(self.topic, pa.string()), len(keys)),
+            pa.array(partitions, pa.int32()),
+            pa.array(offsets, pa.int64()),
+            pa.array(stamps, pa.int64()).cast(RECORD_SCHEMA.field("timestamp").type),
+            # The client counts from "none" = 0, the Kafka source from "none" = -1.
+            pa.array([kind - 1 for kind in kinds], pa.int32()),
+        ]
+        self.rows, self.bytes, self.flushed = [], 0, time.monotonic()
+        return pa.RecordBatch.from_arrays(arrays, schema=RECORD_SCHEMA)

@@ -1,0 +1,1 @@
+"""Java, and the jars that Spark and the lab need."""

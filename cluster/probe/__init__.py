@@ -1,0 +1,1 @@
+"""The live probe: what the brokers answer between batches."""

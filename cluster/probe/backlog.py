@@ -1,0 +1,53 @@
+"""The looks that wait until the driver takes them, bounded by their number and by what they hold.
+
+A batch may last for minutes, the first one over a long history for many, and it is while thousands of groups
+rebalance that a look is large. The oldest are dropped first: the newest say what is so now.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rebalance_monitor.cluster.probe.sightings import Sighting
+
+MOST_LOOKS = 600
+MOST_ENTRIES = 200_000
+"""Groups and members that wait; some 300 bytes each."""
+
+
+class Backlog:
+    """Looks in the order in which they came; safe for one thread that adds and one that takes."""
+
+    def __init__(self, looks: int = MOST_LOOKS, entries: int = MOST_ENTRIES) -> None:
+        self._bounds = looks, entries
+        self._waiting: deque[Sighting] = deque()
+        self._entries = 0
+        self._lock = threading.Lock()
+        self.dropped = 0
+        """How many looks nobody has taken in time."""
+
+    def add(self, look: Sighting) -> None:
+        """Let a look wait; the newest always does, however large."""
+        looks, entries = self._bounds
+        with self._lock:
+            self._waiting.append(look)
+            self._entries += entries_of(look)
+            while len(self._waiting) > 1 and (len(self._waiting) > looks or self._entries > entries):
+                self._entries -= entries_of(self._waiting.popleft())
+                self.dropped += 1
+
+    def take(self) -> list[Sighting]:
+        """Take all that wait, oldest first; never blocks for long."""
+        with self._lock:
+            found = list(self._waiting)
+            self._waiting.clear()
+            self._entries = 0
+        return found
+
+
+def entries_of(look: Sighting) -> int:
+    """Count the groups and members that a look holds."""
+    return len(look.groups) + sum(map(len, look.members.values())) + len(look.listed or ())

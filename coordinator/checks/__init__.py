@@ -1,0 +1,1 @@
+"""Checks of a group's present assignment and subscriptions."""

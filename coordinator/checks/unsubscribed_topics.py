@@ -1,0 +1,123 @@
+"""Topics that a classic group subscribes to no more: their offsets expire while the group lives (KIP-211).
+
+The coordinator drops an offset of a Stable group whose topic nobody subscribes to once the retention has
+passed since its commit. When a generation no longer asks for a topic whose partitions were assigned, the last
+commit of the members that had them is noted; a commit of one request covers what moved, so single partitions
+may expire sooner, never later. Told once within the time before the end; over when a member subscribes again,
+when the tombstones of the offsets come (a deleted topic's at once), or when the end has passed. Only where
+all subscriptions can be read: KIP-848 groups name topics by id, and empty ones lose everything anyway.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.coordinator.findings.finding import deadline_anchor
+from rebalance_monitor.coordinator.findings.kinds import Kind
+from rebalance_monitor.coordinator.state.group_state import NEVER
+from rebalance_monitor.coordinator.state.state_machine import Status
+from rebalance_monitor.decoders import decode_record
+
+if TYPE_CHECKING:
+    from rebalance_monitor.coordinator.context import Scene
+    from rebalance_monitor.coordinator.findings.finding import Finding
+    from rebalance_monitor.coordinator.settings import DetectionSettings
+    from rebalance_monitor.coordinator.state.group_state import GroupState
+    from rebalance_monitor.coordinator.state.membership import Membership
+
+MAX_TOPICS = 20
+_SWEEP_MS = 600_000
+
+
+def note(before: GroupState, state: GroupState, after: Membership, scene: Scene) -> list[Finding]:
+    """Compare what a generation subscribes to with what the one before was assigned."""
+    if state.protocol_type != "consumer" or len(after.subscriptions) < len(state.members):
+        return []
+    asked = {topic for topics in after.subscriptions.values() for topic in topics}
+    again = sorted(state.unsubscribed.keys() & asked)
+    found = [one for topic in again for one in forget(state, scene, topic, "withdrawn")]
+    for topic, last in _commits(before).items():
+        if topic not in asked and last >= 0 and len(state.unsubscribed) < MAX_TOPICS:
+            state.unsubscribed[topic] = [last, ""]
+    return found
+
+
+def forget(state: GroupState, scene: Scene, topic: str, resolution: str) -> list[Finding]:
+    """Remember nothing more of a topic; closes what was told of it."""
+    last, incident = state.unsubscribed.pop(topic, (-1, ""))
+    if not incident:
+        return []
+    anchor = f"{incident}/resolved"
+    found = _told(state, scene, topic, int(last), scene.ts, "resolved", anchor, str(incident))
+    return [replace(found, resolution=resolution)]
+
+
+def on_tombstone(state: GroupState, scene: Scene, key: bytes) -> list[Finding]:
+    """Take an offset that is gone: it matters where its expiry is told, or will be, or if nobody is there."""
+    if not state.members:
+        state.dropped_at = scene.ts
+    if not state.unsubscribed:
+        return []
+    return forget(state, scene, str(getattr(decode_record(key, None).key, "topic", "")), "expired")
+
+
+def close(state: GroupState, scene: Scene, resolution: str) -> list[Finding]:
+    """Close everything: the group is gone."""
+    return [found for topic in list(state.unsubscribed) for found in forget(state, scene, topic, resolution)]
+
+
+def due(state: GroupState, settings: DetectionSettings) -> int:
+    """Earliest clock (ms) at which `on_clock` may have something to say; 2**63 - 1 if none."""
+    if state.status != Status.STABLE:
+        return NEVER
+    keep, ahead = settings.offsets_retention_ms, settings.offsets_expiring_ms
+    noted = state.unsubscribed.values()
+    ends = (int(last) + keep + (_SWEEP_MS if incident else -ahead) for last, incident in noted)
+    return min(ends, default=NEVER)
+
+
+def on_clock(state: GroupState, scene: Scene, now: int) -> list[Finding]:
+    """Say which topics' offsets are about to expire at `now`, and which have by now."""
+    if now < due(state, scene.settings):
+        return []
+    keep, ahead = scene.settings.offsets_retention_ms, scene.settings.offsets_expiring_ms
+    found = []
+    for topic, (last, incident) in list(state.unsubscribed.items()):
+        end = int(last) + keep
+        if now >= end + _SWEEP_MS:
+            found += forget(state, scene, topic, "expired")
+        elif now >= end - ahead and not incident:
+            at = end - ahead
+            anchor = deadline_anchor(0, topic, at)
+            opened = scene.identify(Kind.OFFSETS_EXPIRING, anchor, phase="opened")
+            state.unsubscribed[topic] = [last, opened]
+            found.append(_told(state, scene, topic, int(last), at, "opened", anchor, opened))
+    return found
+
+
+def _commits(before: GroupState) -> dict[str, int]:
+    """Topic -> last commit (ms) of the members that had partitions of it, -1 where none was seen."""
+    found: dict[str, int] = {}
+    for member in before.members:
+        for topic, *_ in member.assigned:
+            name = before.topics[topic]
+            found[name] = max(found.get(name, -1), member.last_commit)
+    return found
+
+
+def _told(
+    state: GroupState, scene: Scene, topic: str, last: int, at: int, phase: str, anchor: str, incident: str
+) -> Finding:
+    keep = scene.settings.offsets_retention_ms
+    return scene.find(
+        Kind.OFFSETS_EXPIRING,
+        state,
+        at=at,
+        evidence="derived",
+        anchor=anchor,
+        phase=phase,
+        incident=incident,
+        opened_at=last + keep - scene.settings.offsets_expiring_ms,
+        details={"expires_at": last + keep, "retention_ms": keep, "topic": topic},
+    )

@@ -1,0 +1,266 @@
+"""Classic groups: GroupMetadata records (type 2) into state and findings.
+
+One record is one completed generation, a static member's rewrite of the same generation, the moment the
+group became empty, the placeholder of a brand-new group (generation 0), or a tombstone. A generation number
+is used up by every completed join phase, so a hole between two records that were both read live counts
+rebalances that failed. Holes that touch history, a tombstone or a change of group type say nothing and are
+not reported, nor are those between records that were written while the monitor was away for long.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.coordinator.checks import assignment_skew, unsubscribed_topics
+from rebalance_monitor.coordinator.classic import static_returns
+from rebalance_monitor.coordinator.commits import trace
+from rebalance_monitor.coordinator.deadlines import silent_members, stuck_rebalances
+from rebalance_monitor.coordinator.findings.causes import Cause
+from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
+from rebalance_monitor.coordinator.findings.ranking import ranked
+from rebalance_monitor.coordinator.lifecycle import close_incidents, empty_groups
+from rebalance_monitor.coordinator.rebalance import first_start, rebalance_causes, report
+from rebalance_monitor.coordinator.state import membership
+from rebalance_monitor.coordinator.state.state_machine import Event, transition
+from rebalance_monitor.coordinator.storms import rolling_restarts, static_takeovers, storm
+
+if TYPE_CHECKING:
+    from rebalance_monitor.coordinator.context import Scene
+    from rebalance_monitor.coordinator.findings.finding import Finding
+    from rebalance_monitor.coordinator.rebalance.rebalance_causes import Departure
+    from rebalance_monitor.coordinator.state.group_state import GroupState
+    from rebalance_monitor.coordinator.state.membership import Change, Membership
+    from rebalance_monitor.decoders import GroupMetadataValue
+
+CLASSIC = "classic"
+GROUP_METADATA = 2
+"""The type of its records."""
+
+_MAX_FAILED = 32
+_MAX_AT_START = 3
+_MAX_NEW = 4
+_PLANNED = frozenset({Cause.COOPERATIVE_FOLLOW_UP, Cause.STREAMS_PROBING, Cause.GROUP_MIGRATED})
+_CONNECT = frozenset({Cause.CONNECT_RECONFIGURED, Cause.CONNECT_DELAYED})
+
+
+def on_value(state: GroupState, value: GroupMetadataValue, scene: Scene, size: int) -> list[Finding]:
+    """Take one GroupMetadata value of `size` bytes into `state`; returns findings in a fixed order."""
+    event = _event(state, value)
+    edge = transition(state.status, event)
+    found: list[Finding] = []
+    if state.group_type != CLASSIC or edge is None:
+        was_other = state.group_type not in {"", CLASSIC}
+        found = close_incidents.begin_anew(state, scene, CLASSIC)
+        # Without a tombstone nobody knows what came between: it is no new group.
+        state.migrated = max(state.migrated, 0) if was_other else state.migrated
+        edge = transition(state.status, event)
+    status = state.status if edge is None else edge.after
+    before = copy(state)
+    after = membership.read(state, value)
+    _store(state, value, after, scene, status)
+    if event is Event.PLACEHOLDER:
+        return found
+    if event is Event.STATIC_REWRITE:
+        return _rewritten(before, state, after, scene)
+    found += stuck_rebalances.settle(state, scene, "completed") + _gap(before, state, scene)
+    if event is Event.EMPTIED:
+        return found + _emptied(before, state, scene) + _size(state, scene, size)
+    return found + _completed(before, state, after, scene) + _size(state, scene, size)
+
+
+def _event(state: GroupState, value: GroupMetadataValue) -> Event:
+    if value.members:
+        same = value.generation == state.generation and state.members and state.group_type == CLASSIC
+        return Event.STATIC_REWRITE if same else Event.GENERATION
+    return Event.PLACEHOLDER if value.generation == 0 else Event.EMPTIED
+
+
+def _store(
+    state: GroupState, value: GroupMetadataValue, after: Membership, scene: Scene, status: str
+) -> None:
+    cst = value.current_state_timestamp
+    if value.members and not state.members:
+        state.started_at = scene.ts
+    if value.members:
+        state.holes = 0
+        state.topics, state.totals = after.topics, after.totals
+    for member in after.members:
+        # Before version 2 a record does not say when the join phase ended.
+        member.joined_at = member.joined_at if member.joined_at > 0 else scene.ts
+    state.status = status
+    state.protocol_type = value.protocol_type
+    state.protocol = value.protocol or ""
+    state.generation = value.generation
+    state.leader = value.leader or ""
+    state.cst = cst if cst > 0 else scene.ts
+    state.ts, state.offset, state.live = scene.ts, scene.offset, not scene.history
+    state.members, state.probing_at = after.members, after.probing_at
+    trace.keep_idle_families(state)
+    state.connect = [after.connect.offset, after.connect.delay, int(after.connect.revoked)]
+    state.dirty, state.migrated = True, -1
+
+
+def _gap(before: GroupState, state: GroupState, scene: Scene) -> list[Finding]:
+    new = _is_new(before, state, scene)
+    count = state.generation - 1 if new else state.generation - before.generation - 1
+    unread = before.offset < scene.whole_since
+    if count <= 0 or unread or not (new or (before.offset >= 0 and before.live and state.live)):
+        return []
+    state.holes += not state.members
+    beginning = not before.members and not before.holes
+    at_start = count <= _MAX_AT_START and (
+        beginning or scene.ts - before.started_at <= rolling_restarts.START_MS
+    )
+    usual = at_start or (count <= _MAX_AT_START and _only_grew(before, state))
+    since = scene.ts - scene.settings.storm_window_ms
+    recent = [at for at in before.failed if at > since][-_MAX_FAILED:]
+    repeated = not usual and len(recent) + 1 >= scene.settings.failed_repeated
+    found = report.failed(state, before, scene, count, at_start=at_start, repeated=repeated)
+    if usual:
+        return [found]
+    state.failed = [*recent, scene.ts]
+    return [found, *storm.note_failed(state, scene, count, scene.ts)]
+
+
+def _only_grew(before: GroupState, state: GroupState) -> bool:
+    """Whether members came and none went: each that comes before the sync of others makes theirs fail.
+
+    Unless the record had grown too large to be stored.
+    """
+    change = membership.compare(before.members, state.members)
+    grew = before.members and change.joined
+    return bool(grew) and not (change.left or change.replaced or before.large_id)
+
+
+def _is_new(before: GroupState, state: GroupState, scene: Scene) -> bool:
+    """Whether it is the first record of a group that did not exist: the Scala coordinator writes no other."""
+    unknown = before.offset < 0 and before.migrated < 0
+    return unknown and scene.complete and state.live and state.generation <= _MAX_NEW
+
+
+def _completed(before: GroupState, state: GroupState, after: Membership, scene: Scene) -> list[Finding]:
+    """Report a generation with members: what changed, why, and who."""
+    aborted = max(0, state.generation - before.generation - 1)
+    # Who came with it from the other protocol was there before.
+    change = membership.compare(after.members if before.migrated > 0 else before.members, after.members)
+    change = static_returns.told_apart(before, change, state.cst, aborted)
+    gone = rebalance_causes.departures(
+        before, change, state.cst, aborted, scene.settings.max_poll_interval_ms
+    )
+    if before.members:
+        causes = rebalance_causes.causes_of(before, after, change, gone, state.protocol, state.cst, aborted)
+    else:
+        causes = first_start.started(before, state, new=_is_new(before, state, scene))
+    rebalance_causes.remember(state, causes)
+    found = [report.rebalance(before, state, scene, change, gone, causes)]
+    found += _beside(before, state, scene, gone, found[0].id)
+    found += _refilled(state, scene) + unsubscribed_topics.note(before, state, after, scene)
+    if causes and before.offset >= 0 and not _is_planned(causes[0].cause, change):
+        rolling_restarts.note_size(before, scene, state.cst)
+        found += storm.note_generation(state, scene, change, state.cst, causes)
+    renewed = rolling_restarts.renewed(before, change, causes, state.cst)
+    found[0] = storm.marked(found[0], state.storm, state.cst, renewed=renewed)
+    return found + _slow(state, scene) + assignment_skew.judge(before, state, scene, after.subscriptions)
+
+
+def _is_planned(cause: Cause, change: Change) -> bool:
+    """Whether a generation is none of a storm's business: it was announced, or a configuration moved."""
+    return cause in _PLANNED or (cause in _CONNECT and not change.left and not change.joined)
+
+
+def _beside(
+    before: GroupState, state: GroupState, scene: Scene, gone: list[Departure], beside: str
+) -> list[Finding]:
+    resolved = silent_members.resolve_departed(before, state, scene, gone)
+    return report.departed(state, scene, gone, beside, before) + resolved
+
+
+def _emptied(before: GroupState, state: GroupState, scene: Scene) -> list[Finding]:
+    """Report that the last member went; the record's time is exact because nobody was left to wait for."""
+    if not before.members:
+        # Whoever came and went before its first assignment has begun the retention anew.
+        withdrawn = empty_groups.resolve_expiring(state, scene, "withdrawn")
+        return withdrawn + ([] if scene.history else empty_groups.stands_empty(state, scene))
+    change = membership.compare(before.members, [])
+    aborted = max(0, state.generation - before.generation - 1)
+    gone = rebalance_causes.departures(
+        before, change, state.cst, aborted, scene.settings.max_poll_interval_ms
+    )
+    causes = ranked([cause for departure in gone for cause in departure.causes])
+    rebalance_causes.remember(state, causes)
+    critical = Severity.CRITICAL if scene.settings.is_always_on(scene.group) else None
+    empty = scene.find(
+        Kind.GROUP_EMPTY,
+        state,
+        at=state.cst,
+        phase="opened",
+        severity=critical,
+        protocol=before.protocol or None,
+        previous_generation=before.generation,
+        previous_leader=before.leader or None,
+        members_affected=len(before.members),
+        partitions_affected=sum(len(member.offsets) for member in before.members),
+        causes=causes,
+        members=report.member_entries(change, gone),
+        incident=scene.identify(Kind.GROUP_EMPTY, phase="opened"),
+        opened_at=state.cst,
+        details={"ended_by": report.ended_by(causes)},
+    )
+    state.empty_id, state.empty_at, state.idle_families = empty.id, state.cst, []
+    state.stands_empty = not scene.history
+    found = [empty, *_beside(before, state, scene, gone, empty.id), *assignment_skew.close(state, scene)]
+    return found + storm.note_generation(state, scene, change, state.cst, causes)
+
+
+def _refilled(state: GroupState, scene: Scene) -> list[Finding]:
+    """Close what an empty group had open."""
+    if not state.empty_id:
+        return empty_groups.resolve_expiring(state, scene, "withdrawn")
+    found = report.refilled(state, scene, state.cst)
+    return [*found, *empty_groups.resolve_expiring(state, scene, "withdrawn")]
+
+
+def _rewritten(before: GroupState, state: GroupState, after: Membership, scene: Scene) -> list[Finding]:
+    """Take a record of the same generation: static members came back, or a sync was written twice."""
+    change = membership.compare(before.members, after.members)
+    state.cst, state.started_at = before.cst, before.started_at
+    for old, now in change.kept:
+        now.silent_id, now.silent_at = old.silent_id, old.silent_at
+    found = silent_members.resolve_gone(change, state, scene)
+    for old, now in change.replaced:
+        now.host_stale, now.cadence, now.idle, now.joined_at = True, old.cadence, old.idle, scene.ts
+        found.append(static_takeovers.told(state, scene, old, now))
+    return found
+
+
+def _slow(state: GroupState, scene: Scene) -> list[Finding]:
+    took, limit = state.ts - state.cst, scene.settings.slow_sync_ms
+    if took < limit:
+        return []
+    return [
+        scene.find(
+            Kind.SLOW_SYNC, state, at=state.ts, evidence="read", sync_ms=took, details={"threshold_ms": limit}
+        )
+    ]
+
+
+def _size(state: GroupState, scene: Scene, size: int) -> list[Finding]:
+    limit = scene.settings.max_message_bytes
+    large = size >= limit * scene.settings.group_too_large_share
+    if large == bool(state.large_id):
+        return []
+    phase = "opened" if large else "resolved"
+    incident = state.large_id or scene.identify(Kind.GROUP_TOO_LARGE, phase="opened")
+    state.large_id = incident if large else ""
+    return [
+        scene.find(
+            Kind.GROUP_TOO_LARGE,
+            state,
+            at=state.ts,
+            phase=phase,
+            incident=incident,
+            resolution=None if large else "withdrawn",
+            details={"bytes": size, "limit": limit},
+        )
+    ]

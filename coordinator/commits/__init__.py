@@ -1,0 +1,1 @@
+"""Commit runs as signs of life: whose they are, how often they come, which client library sends them."""

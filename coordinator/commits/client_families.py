@@ -1,0 +1,224 @@
+"""Client families: what a member's silence means depends on the client library it runs.
+
+The default client id, the protocol name, the shape of the subscription and the pair of timeouts hint at the
+family; users override the first and the last, so a family is a prior and never evidence. The behaviour comes
+from the clients' sources and from captures of ten families (docs/detection.md). An unknown family claims
+less, never more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.coordinator.departure.measured import heartbeat_of
+
+if TYPE_CHECKING:
+    from rebalance_monitor.decoders.embedded.consumer import Subscription
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Behaviour of one client library.
+
+    `commits_idle`: auto-commit repeats unchanged offsets (None: unknown). `enforces_poll`: leaves the group
+    when the application stops polling. `says_goodbye`: sends LeaveGroup on close. `poll_early`: a commit may
+    come this much after the last poll, so a breach may look shorter (in cadences). `poll_late_ms`: added
+    before the client notices the breach; `poll_at_beat`: it looks for one with its heartbeats alone.
+    `poll_held`: stops its heartbeats at the breach and leaves only when the stall ends, so it is gone
+    anywhere from P to P + S. `commits_stalled`: goes on committing while its application is stalled, and its
+    max.poll.interval is in no record. `polls_to_rejoin`: rejoins within the application's poll, so it commits
+    what it processed before, and nothing after.
+    What advice may name: `assignors`, those of Kafka's that it brings (None: not known, or not all versions
+    do). `mixes_assignors`: may list eager ones beside cooperative ones. `static`: has group.instance.id
+    (None: as before). `batch`: its setting for the records of one poll, "" where there is none.
+    """
+
+    name: str
+    commits_idle: bool | None
+    enforces_poll: bool | None
+    says_goodbye: bool = True
+    poll_early: float = 0.0
+    poll_late_ms: int = 0
+    poll_at_beat: bool = False
+    poll_held: bool = False
+    commits_stalled: bool = False
+    polls_to_rejoin: bool = False
+    assignors: frozenset[str] | None = None
+    mixes_assignors: bool = True
+    static: bool | None = None
+    batch: str = ""
+
+    def poll_late(self, session: int) -> int:
+        """Return the most (ms) until the client notices its breach, by its session timeout (ms)."""
+        return max(self.poll_late_ms, heartbeat_of(session) if self.poll_at_beat else 0)
+
+
+_KAFKAS_ASSIGNORS = frozenset({"range", "roundrobin", "sticky", "cooperative-sticky"})
+_EAGER_ASSIGNORS = _KAFKAS_ASSIGNORS - {"cooperative-sticky"}
+_NONE: frozenset[str] = frozenset()
+
+STREAMS_1071 = "streams-1071"
+"""Kafka Streams with its own protocol (KIP-1071): all members of a streams group."""
+
+FAMILIES: dict[str, Family] = {
+    family.name: family
+    for family in (
+        Family(
+            "java",
+            commits_idle=True,
+            enforces_poll=True,
+            poll_late_ms=100,
+            polls_to_rejoin=True,
+            assignors=_KAFKAS_ASSIGNORS,
+            static=True,
+            batch="max.poll.records",
+        ),
+        Family(
+            "streams",
+            commits_idle=False,
+            enforces_poll=True,
+            says_goodbye=False,
+            assignors=_NONE,
+            static=True,
+            batch="max.poll.records",
+        ),
+        Family("connect", commits_idle=False, enforces_poll=True, assignors=_NONE, static=False),
+        Family(
+            "librdkafka",
+            commits_idle=False,
+            enforces_poll=True,
+            poll_early=1.0,
+            poll_late_ms=500,
+            polls_to_rejoin=True,
+            assignors=_KAFKAS_ASSIGNORS - {"sticky"},
+            mixes_assignors=False,
+            static=True,
+        ),
+        Family(
+            "kafka-python",
+            commits_idle=True,
+            enforces_poll=True,
+            poll_at_beat=True,
+            polls_to_rejoin=True,
+            batch="max_poll_records",
+        ),
+        Family(
+            "aiokafka",
+            commits_idle=True,
+            enforces_poll=False,
+            commits_stalled=True,
+            assignors=_EAGER_ASSIGNORS,
+            static=True,
+            batch="max_poll_records",
+        ),
+        Family("sarama", commits_idle=False, enforces_poll=False, assignors=_EAGER_ASSIGNORS, static=True),
+        Family("franz-go", commits_idle=False, enforces_poll=False, assignors=_KAFKAS_ASSIGNORS, static=True),
+        Family(
+            "kafka-go",
+            commits_idle=False,
+            enforces_poll=False,
+            assignors=_EAGER_ASSIGNORS - {"sticky"},
+            static=False,
+        ),
+        Family("kafkajs", commits_idle=False, enforces_poll=False, assignors=_NONE, static=False),
+        Family(
+            "java-848",
+            commits_idle=True,
+            enforces_poll=True,
+            poll_late_ms=100,
+            static=True,
+            batch="max.poll.records",
+        ),
+        Family(
+            "librdkafka-848",
+            commits_idle=False,
+            enforces_poll=True,
+            poll_early=1.0,
+            poll_held=True,
+            static=True,
+        ),
+        Family(
+            STREAMS_1071, commits_idle=False, enforces_poll=True, poll_late_ms=100, batch="max.poll.records"
+        ),
+        Family("unknown-848", commits_idle=None, enforces_poll=True, poll_early=0.5, poll_held=True),
+        Family("unknown", commits_idle=None, enforces_poll=None, poll_early=0.5),
+    )
+}
+"""name -> behaviour."""
+
+_BY_CLIENT_ID = (
+    ("rdkafka", "librdkafka"),
+    ("kafka-python", "kafka-python"),
+    ("aiokafka", "aiokafka"),
+    ("sarama", "sarama"),
+    ("kgo", "franz-go"),
+    ("kafkajs", "kafkajs"),
+    ("consumer-", "java"),
+    ("connect-", "connect"),
+)
+_PREFIXES = tuple(prefix for prefix, _ in _BY_CLIENT_ID)
+_ANYBODYS = "consumer-"
+_BY_TIMEOUTS = {
+    (10_000, 60_000): "sarama",
+    (45_000, 60_000): "franz-go",
+    (30_000, 30_000): "kafka-go",
+    (30_000, 60_000): "kafkajs",
+}
+_NEWEST_SUBSCRIPTION = 3
+_UUID_TEXT = 22
+_GENERATION_BYTES = 4
+
+
+def recognise(
+    client_id: str, session: int, rebalance: int, protocol_type: str, protocol: str, sub: Subscription | None
+) -> str:
+    """Name of the likeliest family, `unknown` where nothing speaks for one; timeouts in ms."""
+    if protocol_type == "connect":
+        return "connect"
+    if protocol == "stream":
+        return "streams"
+    shaped = _by_subscription(sub, protocol, same=session == rebalance)
+    # Anybody may call a client a consumer. Java's before 2.4 send what kafka-python does.
+    others = shaped[:1] in {("librdkafka",), ("aiokafka",)}
+    if client_id.startswith(_PREFIXES) and not (others and client_id.startswith(_ANYBODYS)):
+        return next(name for prefix, name in _BY_CLIENT_ID if client_id.startswith(prefix))
+    if "segmentio/kafka-go" in client_id:
+        return "kafka-go"
+    if protocol == "RoundRobinAssigner":
+        return "kafkajs"
+    timed = _BY_TIMEOUTS.get((session, rebalance), "unknown")
+    return shaped[0] if shaped and timed not in shaped else timed
+
+
+def recognise_848(member_id: str) -> str:
+    """Tell a KIP-848 client by the base64 alphabet of the member id it made: Java's is URL-safe.
+
+    About half of all ids have no character that differs; these are `unknown`.
+    """
+    if len(member_id.rstrip("=")) != _UUID_TEXT:
+        return "unknown"
+    if "+" in member_id or "/" in member_id:
+        return "librdkafka-848"
+    return "java-848" if "-" in member_id or "_" in member_id else "unknown"
+
+
+def _by_subscription(sub: Subscription | None, protocol: str, *, same: bool) -> tuple[str, ...]:
+    """Name the families that send such a subscription, likeliest first; `same`: both timeouts are equal.
+
+    Java sends no user data at all, and so do clients in Go, but these never the newest version; the others
+    send an empty one. As cooperative-sticky Java sends its generation alone, where others put their
+    partitions before it.
+    """
+    if sub is None:
+        return ()
+    if sub.user_data is None:
+        return ("java",) if sub.version >= _NEWEST_SUBSCRIPTION else ("java", "sarama", "kafka-go")
+    if protocol == "cooperative-sticky" and len(sub.user_data) == _GENERATION_BYTES:
+        return ("java",)
+    if sub.version == _NEWEST_SUBSCRIPTION and not sub.user_data:
+        return ("librdkafka",)
+    if sub.version == 0 and not sub.user_data:
+        own = () if protocol in _KAFKAS_ASSIGNORS else ("kafkajs",)
+        return ("aiokafka" if same else "kafka-python", *own)
+    return ()

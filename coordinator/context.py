@@ -1,0 +1,102 @@
+"""The place and moment a finding is made at: it fills in what every finding of a group has in common."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rebalance_monitor.coordinator.findings.finding import MAX_TOPICS, Finding, finding_id, record_anchor
+from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind, Severity
+from rebalance_monitor.decoders.twins import quickly_made
+
+if TYPE_CHECKING:
+    from rebalance_monitor.coordinator.findings.finding import Details
+    from rebalance_monitor.coordinator.settings import DetectionSettings
+    from rebalance_monitor.coordinator.state.group_state import GroupState
+
+
+@quickly_made
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """One record (or, with offset -1, one clock row) of one group; `ts` in ms, `settings` the group's own.
+
+    `complete`: the shard was read from its beginning, so a group not known yet is a new one. `whole_since`:
+    records before this offset may have been cleaned away unread.
+    """
+
+    cluster: str
+    shard: int
+    group: str
+    settings: DetectionSettings
+    offset: int
+    ts: int
+    history: bool
+    complete: bool = False
+    whole_since: int = -1
+
+    @property
+    def anchor(self) -> str:
+        """Anchor of what this record decides."""
+        return record_anchor(self.shard, self.offset, self.ts)
+
+    def identify(
+        self, kind: Kind, anchor: str = "", member: str = "", phase: str = "", sequence: int = 0
+    ) -> str:
+        """Return the id of the finding that `find` would make with these values."""
+        return finding_id(
+            self.cluster,
+            kind,
+            self.group,
+            anchor or self.anchor,
+            member=member,
+            phase=phase,
+            sequence=sequence,
+        )
+
+    def find(
+        self,
+        kind: Kind,
+        state: GroupState,
+        *,
+        at: int,
+        details: Details,
+        evidence: str = "read",
+        anchor: str = "",
+        member: str = "",
+        phase: str | None = None,
+        sequence: int = 0,
+        severity: Severity | None = None,
+        **fields: Any,  # noqa: ANN401 -- the remaining fields of Finding, checked by its constructor
+    ) -> Finding:
+        """Make a finding about the group as `state` describes it."""
+        spec = KINDS[kind]
+        # Those of a consumer group are ids, which say nothing to anybody.
+        topics = state.names or ([] if state.group_type == "consumer" else state.topics)
+        values: dict[str, Any] = {
+            "group_type": state.group_type,
+            "protocol_type": state.protocol_type,
+            "protocol": state.protocol or None,
+            "state": state.status,
+            "generation": state.generation,
+            "leader": state.leader or None,
+            "topics": tuple(topics[:MAX_TOPICS]),
+            "topics_total": len(topics),
+            "offset": None if self.offset < 0 else self.offset,
+            "members_total": len(state.members),
+            **fields,
+        }
+        return Finding(
+            id=self.identify(kind, anchor, member, phase or "", sequence),
+            kind=kind,
+            scope=spec.scope,
+            severity=self.settings.severity_of(kind, self.group, severity or spec.severity),
+            evidence=evidence,
+            history=self.history,
+            cluster=self.cluster,
+            group=self.group,
+            shard=self.shard,
+            at=at,
+            phase=phase,
+            details=details,
+            **values,
+        )

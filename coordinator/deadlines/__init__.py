@@ -1,0 +1,1 @@
+"""Deadlines of members and rebalances, and what is reported when one passes."""

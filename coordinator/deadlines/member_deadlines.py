@@ -1,0 +1,114 @@
+"""Deadlines of single members: by when each should have shown life, and by which of its timeouts.
+
+Judged only where silence means something: for members that commit when idle, and for members with steady
+traffic on several partitions as long as siblings go on moving offsets of the same topics (`moving`): one
+whose producer stopped, too, looks like them otherwise. The session deadline is the last sign of life plus
+one cadence plus the session timeout, under traffic at least so many cadences that no lull is meant. Who
+passes it may be dead, or have a client whose heartbeats go on while the application no longer polls; so
+where the client enforces max.poll.interval a poll deadline follows. A member of an epoch-based group that
+has to give up partitions or tasks has its rebalance timeout from the moment it was told (its unrevoked
+state); nothing needs to be silent for that. The others of a KIP-848 group go on committing while it
+reconciles, and may be whom it waits for; not so members of the classic protocol, which rejoin. All start
+anew when the monitor does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from rebalance_monitor.coordinator.commits.client_families import FAMILIES
+from rebalance_monitor.coordinator.commits.trace import STEADY_COMMITS, commits_when_idle, goes_on, is_steady
+from rebalance_monitor.coordinator.state.group_state import OF_MEMBER
+from rebalance_monitor.coordinator.state.state_machine import Status
+
+if TYPE_CHECKING:
+    from rebalance_monitor.coordinator.state.group_state import GroupState, Member
+
+_SILENT_TYPES = frozenset({"classic", "consumer"})
+_UNREVOKED = 1
+AWAY = -2
+"""The epoch of a static member that announced its departure."""
+# One partition may fall idle while its topic goes on, several hardly do at once.
+_PARTITIONS = 2
+_CADENCES = 10
+
+
+class Deadline(NamedTuple):
+    """When a member's next deadline passes (ms), and which: session, poll or rebalance.
+
+    `basis`: what makes the silence mean something: idle (it commits when idle), traffic, or unrevoked.
+    """
+
+    at: int
+    name: str
+    basis: str = "idle"
+
+
+def upcoming(state: GroupState, member: Member, live_since: int) -> Deadline | None:
+    """Return the member's next deadline that was not told yet, None where silence means nothing."""
+    if owes(member):
+        since = max(member.acked_at, live_since)
+        hidden = member.silent_id or member.rebalance_timeout < 0
+        return None if hidden else Deadline(since + member.rebalance_timeout, "rebalance", "unrevoked")
+    if state.group_type not in _SILENT_TYPES or _may_rejoin(state, member):
+        return None
+    if not member.commits or not member.offsets:
+        return None
+    idle = commits_when_idle(state, member)
+    if not idle and not under_traffic(member):
+        return None
+    usual = life(state, member, live_since) + max(member.cadence, 0)
+    timeout = member.session_timeout if idle else max(member.session_timeout, _CADENCES * member.cadence)
+    session = Deadline(usual + timeout, "session", "idle" if idle else "traffic")
+    if not member.silent_id:
+        return session
+    # Who is behind has no heartbeats either, or it would have acknowledged; who goes needs none.
+    return _poll(member, usual, session) if member.epoch == state.target_epoch else None
+
+
+def owes(member: Member) -> bool:
+    """Whether it has partitions or tasks to give up: for that its commits are no sign of life."""
+    return member.epoch_state == _UNREVOKED
+
+
+def _may_rejoin(state: GroupState, member: Member) -> bool:
+    """Whether it may have stopped because the group rebalances."""
+    return state.status != Status.STABLE and (state.group_type == "classic" or member.version == OF_MEMBER)
+
+
+def under_traffic(member: Member) -> bool:
+    """Whether it commits steadily, and for several partitions."""
+    return is_steady(member, STEADY_COMMITS) and sum(offset >= 0 for offset in member.offsets) >= _PARTITIONS
+
+
+def moving(state: GroupState, now: int) -> set[int]:
+    """Return the places in the group's topics of those on which offsets of a member move until `now` (ms)."""
+    return {
+        topic
+        for member in state.members
+        if member.commits >= STEADY_COMMITS
+        and goes_on(member, now)
+        and (member.moved or member.fresh or not commits_when_idle(state, member))
+        for topic, *_ in member.assigned
+    }
+
+
+def life(state: GroupState, member: Member, live_since: int) -> int:
+    """When the member last showed life, or the generation or the monitor began (ms).
+
+    Or the whole group showed life again: what kept all of them silent was no member's fault.
+    """
+    return max(last_sign(state, member), live_since, state.resumed_at)
+
+
+def last_sign(state: GroupState, member: Member) -> int:
+    """When the member last committed or acknowledged an epoch, or the generation began (ms)."""
+    return max(member.last_commit, member.acked_at, state.cst)
+
+
+def _poll(member: Member, usual: int, session: Deadline) -> Deadline | None:
+    family = FAMILIES[member.family]
+    at = usual + member.rebalance_timeout + family.poll_late(member.session_timeout)
+    told = member.silent_count > 1 or member.silent_at > session.at
+    hidden = told or family.enforces_poll is False or at <= session.at
+    return None if hidden else Deadline(at, "poll", session.basis)

@@ -1,0 +1,151 @@
+"""Who a join barrier waits for: members that, as far as their commits tell, have not rejoined.
+
+Neither records nor the admin API say who has rejoined. An eager client commits when it rejoins and then no
+more until the barrier falls; so a member that commits on has not rejoined, and one that commits when idle
+and fell silent long before the barrier, and before the others did, is the one that they all wait for. The
+silence of any other may mean that there was nothing to commit. Where all are alike nobody is named, nor in
+cooperative groups of clients that go on committing while they wait. It is suspected, never known.
+
+A summary tells this of a barrier that was held for a while before it was made; so one is made, once, of a
+group in which a member that commits when idle has stopped for half of `stuck_after_ms`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from rebalance_monitor.coordinator.commits.trace import commits_when_idle
+from rebalance_monitor.coordinator.findings.finding import MAX_KEPT, MemberEntry
+from rebalance_monitor.coordinator.state.group_state import NEVER
+from rebalance_monitor.coordinator.state.membership import COOPERATIVE
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from rebalance_monitor.coordinator.findings.finding import Details, Finding
+    from rebalance_monitor.coordinator.settings import DetectionSettings
+    from rebalance_monitor.coordinator.state.group_state import GroupState, Member
+
+_NAMED = 5
+_TOGETHER = 2
+
+MARGIN_MS = 2_000
+"""Commits this much (or twice the member's cadence) apart from the others' are told apart."""
+
+CONFIDENCE = 0.6
+"""How sure it is that a barrier waits for the members that are named."""
+
+# Other clients go on committing the partitions that they keep while they wait.
+_SILENT_COOPERATIVE = frozenset({"java"})
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One member of the last generation: when it last committed (ms, -1 never), and how often (ms).
+
+    idle: whether it commits when there is nothing new, so that its silence means something.
+    """
+
+    member_id: str
+    client_id: str
+    host: str
+    instance_id: str | None
+    last_commit: int
+    cadence: int
+    idle: bool
+
+    @property
+    def margin(self) -> int:
+        """How far apart (ms) its commits must be from others' to tell anything."""
+        return max(MARGIN_MS, 2 * self.cadence)
+
+
+def missing(members: Iterable[Seen], since: int, now: int) -> list[Seen]:
+    """Return those that have not rejoined a barrier seen since `since` (ms), oldest commit first.
+
+    `now` (ms): until when their commits are known.
+    """
+    known = sorted((m for m in members if m.last_commit >= 0), key=lambda m: (m.last_commit, m.member_id))
+    if len(known) < _TOGETHER:
+        return []
+    working = [
+        m for m in known if m.last_commit > since + m.margin and m.last_commit >= now - m.cadence - MARGIN_MS
+    ]
+    rest = [member for member in known if member not in working]
+    newest = max((member.last_commit for member in rest), default=-1)
+    stalled = [m for m in rest if m.idle and m.last_commit < min(newest, since) - m.margin]
+    return [*stalled, *working]
+
+
+def by_summary(
+    summary: Mapping[str, Any], since: int, limit: int, listed: Collection[str] | None = None
+) -> list[Seen]:
+    """Return those that a group's summary tells to hold a barrier seen since `since` (ms).
+
+    `limit`: from which duration (ms) on it is stuck. Only those `listed`, where the brokers told who is left.
+    """
+    told_at = int(summary.get("as_of", -1))
+    members = summary.get("member_list", ())
+    families = {one["family"] for one in members}
+    commits_on = summary.get("protocol") in COOPERATIVE and not families <= _SILENT_COOPERATIVE
+    if told_at < since + limit // 4 or commits_on:
+        return []
+    seen = [
+        Seen(
+            str(one["member_id"]),
+            str(one["client_id"]),
+            str(one["host"]),
+            one["instance_id"],
+            int(one["last_commit"]),
+            int(one["cadence_ms"]),
+            bool(one["commits_idle"]),
+        )
+        for one in members
+        if listed is None or one["member_id"] in listed
+    ]
+    return missing(seen, since, told_at)
+
+
+def seen(state: GroupState, member: Member) -> Seen:
+    """Describe a member of the group by its commits."""
+    return Seen(
+        member.member_id,
+        member.client_id,
+        member.host,
+        member.instance_id,
+        member.last_commit,
+        member.cadence,
+        commits_when_idle(state, member),
+    )
+
+
+def is_untold(state: GroupState, settings: DetectionSettings, now: int) -> bool:
+    """Whether a member has stopped committing by `now` (ms), but had not when the last summary was made."""
+    quiet = settings.stuck_after_ms // 2
+    return any(state.last_summary < member.last_commit + quiet <= now for member in _telling(state))
+
+
+def due(state: GroupState, settings: DetectionSettings, now: int) -> int:
+    """Earliest clock (ms) after `now` at which a member that commits may be found to have stopped."""
+    ahead = (member.last_commit + settings.stuck_after_ms // 2 for member in _telling(state))
+    return min((at for at in ahead if at > now), default=NEVER)
+
+
+def _telling(state: GroupState) -> Iterable[Member]:
+    if state.group_type != "classic" or len(state.members) < _TOGETHER:
+        return ()
+    return (member for member in state.members if member.commits and commits_when_idle(state, member))
+
+
+def named(finding: Finding, waits: list[Seen]) -> Finding:
+    """Return the finding with the members that the barrier most likely waits for."""
+    if not waits:
+        return finding
+    names = ", ".join(dict.fromkeys(member.client_id for member in waits[:_NAMED]))
+    members = tuple(
+        MemberEntry(m.member_id, m.instance_id, m.client_id, m.host, False, "kept", last_seen=m.last_commit)  # noqa: FBT003 - the host is the member's own
+        for m in waits[:MAX_KEPT]
+    )
+    details: Details = {**finding.details, "waits_for": names, "waits_for_confidence": CONFIDENCE}
+    return replace(finding, members=members, details=details)

@@ -1,0 +1,242 @@
+"""Silence: members that should have shown life by now, and empty groups whose offsets are about to expire.
+
+A deadline of `deadlines.py` has passed when the clock reaches it plus the grace. When every member of a group
+is silent at once the group is held in a join barrier, or unreachable, and no single member is named; nor is a
+member that is alone in its group, where nothing else of its shard is read: its coordinator may be away; nor
+are members of an eager group that fell silent together while another goes on, for which they may wait. What
+follows confirms the silence (the member is gone) or withdraws it (it commits, rejoins or acknowledges). Where
+the poll deadline passes after the session's, the finding is updated: its heartbeats go on.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.coordinator.checks import unsubscribed_topics
+from rebalance_monitor.coordinator.commits.client_families import FAMILIES
+from rebalance_monitor.coordinator.commits.trace import goes_on
+from rebalance_monitor.coordinator.deadlines.member_deadlines import (
+    AWAY,
+    Deadline,
+    last_sign,
+    moving,
+    owes,
+    upcoming,
+)
+from rebalance_monitor.coordinator.departure import barrier_waits
+from rebalance_monitor.coordinator.findings.causes import Cause
+from rebalance_monitor.coordinator.findings.finding import CauseEntry, deadline_anchor
+from rebalance_monitor.coordinator.findings.kinds import Kind
+from rebalance_monitor.coordinator.findings.wording import seconds, who
+from rebalance_monitor.coordinator.lifecycle import empty_groups
+from rebalance_monitor.coordinator.rebalance.report import member_entry
+from rebalance_monitor.coordinator.storms import storm
+
+if TYPE_CHECKING:
+    from rebalance_monitor.coordinator.context import Scene
+    from rebalance_monitor.coordinator.findings.finding import Finding
+    from rebalance_monitor.coordinator.rebalance.rebalance_causes import Departure
+    from rebalance_monitor.coordinator.settings import DetectionSettings
+    from rebalance_monitor.coordinator.state.group_state import GroupState, Member
+    from rebalance_monitor.coordinator.state.membership import Change
+
+_CONFIDENCE = 0.6
+_UNDER_TRAFFIC = 0.4
+
+Watched = list[tuple["Member", Deadline]]
+"""Members with the next deadline of each, as `watched` gives them."""
+
+
+def watched(state: GroupState, live_since: int) -> Watched:
+    """Give the members whose silence means something, each with its next deadline that was not told yet."""
+    found = [(member, upcoming(state, member, live_since)) for member in state.members]
+    return [(member, deadline) for member, deadline in found if deadline is not None]
+
+
+def due(state: GroupState, settings: DetectionSettings, now: int, ahead: Watched) -> int:
+    """Earliest clock (ms) at which `on_clock` may have something to say; 2**63 - 1 if none.
+
+    A deadline under traffic that passed while nobody's offsets moved is over: the next commit begins another.
+    """
+    earliest = storm.wake(state, settings.storm_quiet_ms, settings.grace_ms)
+    if state.dirty:
+        earliest = min(earliest, state.last_summary + settings.summary_interval_ms)
+    for member, deadline in ahead:
+        if deadline.basis == "traffic" and deadline.at + settings.grace_ms <= now:
+            continue
+        # A summary that is due, or counts down already, comes again by itself.
+        told = state.dirty or not _counts_down(deadline)
+        after = settings.grace_ms if told else -(member.session_timeout // 2)
+        earliest = min(earliest, deadline.at + after)
+    return min(earliest, unsubscribed_topics.due(state, settings), empty_groups.due(state, settings))
+
+
+def countdown(state: GroupState, now: int, ahead: Watched) -> dict[str, int]:
+    """Member id -> deadline (ms) of the members that have used up half of their session timeout by `now`."""
+    if not any(member.last_commit + member.session_timeout // 2 <= now for member in state.members):
+        return {}
+    return {
+        member.member_id: deadline.at
+        for member, deadline in ahead
+        if _counts_down(deadline) and now >= deadline.at - member.session_timeout // 2
+    }
+
+
+def _counts_down(deadline: Deadline) -> bool:
+    """Whether summaries show it: a lull in traffic is no countdown."""
+    return deadline.name == "session" and deadline.basis == "idle"
+
+
+def on_clock(state: GroupState, scene: Scene, now: int, ahead: Watched, shard_ts: int) -> list[Finding]:
+    """Say which deadlines of the group have passed at `now`; `shard_ts`: newest record of its shard (ms)."""
+    found = storm.announce(state, scene, now)
+    grace = scene.settings.grace_ms
+    late = [(member, end) for member, end in ahead if end.at + grace <= now]
+    found += [_silent(state, scene, member, end) for member, end in _telling(state, late, now, shard_ts)]
+    return found + empty_groups.on_clock(state, scene, now) + unsubscribed_topics.on_clock(state, scene, now)
+
+
+def on_commit(state: GroupState, scene: Scene, members: list[Member], at: int) -> list[Finding]:
+    """Withdraw the silence of members that have just committed, unless it is something else that they owe."""
+    return [_resolve(state, scene, m, "withdrawn", at) for m in members if m.silent_id and not owes(m)]
+
+
+def on_sign(state: GroupState, scene: Scene, member: Member, *, gone: bool) -> list[Finding]:
+    """Decide the open silence of one member of an epoch-based group by a record of its own."""
+    if not member.silent_id:
+        return []
+    return [_resolve(state, scene, member, "confirmed" if gone else "withdrawn", scene.ts)]
+
+
+def resolve_departed(
+    before: GroupState, state: GroupState, scene: Scene, gone: list[Departure]
+) -> list[Finding]:
+    """Decide every open silence by a new record: confirmed for members that are gone, else withdrawn."""
+    left = {departure.member.member_id for departure in gone}
+    return [
+        _resolve(state, scene, m, "confirmed" if m.member_id in left else "withdrawn", scene.ts)
+        for m in before.members
+        if m.silent_id
+    ]
+
+
+def resolve_gone(change: Change, state: GroupState, scene: Scene) -> list[Finding]:
+    """Decide the open silences of members that are no more in a record of the same generation."""
+    back = [before for before, _ in change.replaced]
+    gone = [(m, "confirmed") for m in change.left] + [(m, "withdrawn") for m in back]
+    return [_resolve(state, scene, m, resolution, scene.ts) for m, resolution in gone if m.silent_id]
+
+
+def _telling(state: GroupState, late: Watched, now: int, shard_ts: int) -> Watched:
+    """Those of the deadlines passed at `now` (ms) that tell something: others of the group are alive.
+
+    One member alone has no others: its shard goes on, so its coordinator is there.
+    """
+    if not late:
+        return []
+    alive = any(goes_on(member, now) for member in state.members)
+    if len(state.members) == 1:
+        alive = any(shard_ts >= end.at - member.session_timeout // 2 for member, end in late)
+    moved, waiting = moving(state, now), barrier_waits.waiting(state, [member for member, _ in late], now)
+    return [
+        (member, end)
+        for member, end in late
+        if end.basis == "unrevoked"
+        or (
+            member.member_id not in waiting
+            and (
+                (end.basis == "idle" and alive)
+                or (end.basis == "traffic" and any(topic in moved for topic, *_ in member.assigned))
+            )
+        )
+    ]
+
+
+def _silent(state: GroupState, scene: Scene, member: Member, end: Deadline) -> Finding:
+    deadline, phase = end.at, "updated" if member.silent_id else "opened"
+    anchor = deadline_anchor(state.generation, member.member_id, deadline)
+    silence = deadline - last_sign(state, member)
+    opened = scene.identify(Kind.MEMBER_SILENT, anchor, member.member_id, "opened")
+    found = scene.find(
+        Kind.MEMBER_SILENT,
+        state,
+        at=deadline,
+        evidence="suspected",
+        confidence=_UNDER_TRAFFIC if end.basis == "traffic" else _CONFIDENCE,
+        anchor=anchor,
+        member=member.member_id,
+        phase=phase,
+        incident=member.silent_id or opened,
+        opened_at=deadline if phase == "opened" else member.silent_at,
+        members_affected=1,
+        partitions_affected=len(member.offsets),
+        members=(member_entry(member, "kept", silence),),
+        causes=_suspicion(member, silence, end),
+        details={
+            "deadline": end.name,
+            "basis": end.basis,
+            "deadline_at": deadline,
+            "silence_ms": silence,
+            "session_timeout_ms": member.session_timeout,
+            "rebalance_timeout_ms": member.rebalance_timeout,
+            "assumed": int(end.name == "session" and _assumed(state, scene)),
+        },
+    )
+    if phase == "opened":
+        member.silent_id, member.silent_at = found.id, deadline
+    member.silent_count = 2 if end.name == "poll" else 1
+    return found
+
+
+def _assumed(state: GroupState, scene: Scene) -> bool:
+    """Whether nobody told the session timeout: records of epoch-based groups do not hold it."""
+    return state.group_type != "classic" and scene.settings.session_timeout(scene.group, state.group_type)[1]
+
+
+def _suspicion(member: Member, silence: int, end: Deadline) -> tuple[CauseEntry, ...]:
+    """Dead, or alive with an application that no longer polls: both are silent until the broker acts."""
+    if end.name == "rebalance":
+        why = (
+            f"it has not given up partitions for its rebalance timeout of {seconds(member.rebalance_timeout)}"
+        )
+        return (CauseEntry(Cause.JOIN_DEADLINE_MISSED, 0.92, why, *who(member)),)
+    if member.epoch == AWAY:
+        why = f"it said that it goes, and is not back {seconds(silence)} after its last sign of life"
+        return (CauseEntry(Cause.STATIC_MEMBER_EXPIRED, 0.7, why, *who(member)),)
+    timeout = member.rebalance_timeout if end.name == "poll" else member.session_timeout
+    why = (
+        f"silent {seconds(silence)} at its {end.name} deadline; timeout {seconds(timeout)}; "
+        f"commits every {seconds(member.cadence)} until then"
+    )
+    traffic = end.basis == "traffic"
+    if traffic:
+        why += "; offsets of other members move on the same topics"
+    if end.name == "poll":
+        sure = 0.5 if traffic else 0.7
+        return (
+            CauseEntry(Cause.POLL_INTERVAL_EXCEEDED, sure, why + "; its session still holds", *who(member)),
+        )
+    shares = [(Cause.SESSION_TIMEOUT, 0.3 if traffic else 0.5)]
+    if FAMILIES[member.family].enforces_poll is not False:
+        shares.append((Cause.POLL_INTERVAL_EXCEEDED, 0.3 if traffic else 0.4))
+    return tuple(CauseEntry(cause, share, why, *who(member)) for cause, share in shares)
+
+
+def _resolve(state: GroupState, scene: Scene, member: Member, resolution: str, at: int) -> Finding:
+    incident, opened = member.silent_id, member.silent_at
+    member.silent_id, member.silent_at = "", -1
+    return scene.find(
+        Kind.MEMBER_SILENT,
+        state,
+        at=at,
+        evidence="read",
+        anchor=f"{incident}/resolved",
+        member=member.member_id,
+        phase="resolved",
+        incident=incident,
+        opened_at=opened,
+        resolution=resolution,
+        members_affected=1,
+        members=(member_entry(member, "kept"),),
+        details={"deadline_at": opened},
+    )

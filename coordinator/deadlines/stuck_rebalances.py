@@ -1,0 +1,221 @@
+"""Barriers without the probe: an eager group held in a join barrier, an epoch-based one that never converges.
+
+No record says that a join barrier is held, but its members' commits do: eager clients that commit when idle
+commit once more when they rejoin, all within a heartbeat, and then no more until it falls. So when at least
+two of them stop together and nobody of the group commits any more, while other groups of the shard go on, a
+rebalance is suspected, and called stuck past the threshold. Members that fell silent long before are those
+that the others wait for. It comes later than the probe's word, which overrules it. The next record completes
+it, a commit withdraws it. Of one group alone in its shard nothing is said: its coordinator may be away.
+
+An epoch-based group's records say that it has not converged, and who has not acknowledged: that is read.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.coordinator.commits.trace import commits_when_idle
+from rebalance_monitor.coordinator.deadlines import not_rejoined
+from rebalance_monitor.coordinator.deadlines.member_deadlines import AWAY, owes
+from rebalance_monitor.coordinator.findings.causes import Cause
+from rebalance_monitor.coordinator.findings.finding import MAX_KEPT, CauseEntry, deadline_anchor
+from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
+from rebalance_monitor.coordinator.findings.wording import seconds
+from rebalance_monitor.coordinator.rebalance.report import member_entry
+from rebalance_monitor.coordinator.state.group_state import NEVER
+from rebalance_monitor.coordinator.state.membership import COOPERATIVE
+from rebalance_monitor.coordinator.state.state_machine import Status
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rebalance_monitor.coordinator.context import Scene
+    from rebalance_monitor.coordinator.findings.finding import Details, Finding
+    from rebalance_monitor.coordinator.settings import DetectionSettings
+    from rebalance_monitor.coordinator.state.group_state import GroupState, Member
+
+_HEARTBEAT_MS = 3_000
+# The longest heartbeat interval that brokers of epoch-based groups allow unless told otherwise.
+_LONGEST_BEAT_MS = 15_000
+_TOGETHER = 2
+_CONFIDENCE = 0.6
+# Stable, and waiting for partitions that others have yet to release.
+_AT_TARGET = frozenset({0, 2})
+UNSETTLED = frozenset({Status.ASSIGNING, Status.RECONCILING})
+
+
+def due(state: GroupState, settings: DetectionSettings, live_since: int) -> int:
+    """Earliest clock (ms) at which `on_clock` may have something to say; 2**63 - 1 if none."""
+    if state.stuck_id:
+        return NEVER
+    if state.held_id or state.status in UNSETTLED:
+        return _since(state, live_since) + settings.stuck_after_ms + settings.grace_ms
+    stopped = _stopped(state, live_since)
+    return _newest(stopped) + _wait(stopped) + settings.grace_ms if stopped else NEVER
+
+
+def on_clock(state: GroupState, scene: Scene, live_since: int, shard_ts: int) -> list[Finding]:
+    """Say what is suspected, or stuck, once that is `due`; `shard_ts`: newest record of the shard, in ms."""
+    if state.held_id or state.status in UNSETTLED:
+        return [_stuck(state, scene, _since(state, live_since))]
+    stopped = _stopped(state, live_since)
+    if shard_ts < _newest(stopped) + _wait(stopped) // 2:
+        return []
+    return [_held(state, scene, stopped)]
+
+
+def settle(state: GroupState, scene: Scene, resolution: str) -> list[Finding]:
+    """Close what is open: a record `completed` it, or a commit or the group's end `withdrawn`."""
+    found = []
+    for kind, incident in (
+        (Kind.REBALANCE_IN_PROGRESS, state.held_id),
+        (Kind.REBALANCE_STUCK, state.stuck_id),
+    ):
+        if incident:
+            found.append(_resolved(state, scene, kind, incident, resolution))
+    # An epoch-based group may fall behind again without another bump: that is another incident.
+    state.held_at = scene.ts if state.stuck_id and state.group_type != "classic" else -1
+    state.held_id = state.stuck_id = ""
+    return found
+
+
+def _stopped(state: GroupState, live_since: int) -> list[Member]:
+    """Return the idle committers of an eager group that stopped together, if it may be in a barrier."""
+    eager = state.group_type == "classic" and state.protocol_type == "consumer"
+    if not eager or state.status != Status.STABLE or state.protocol in COOPERATIVE:
+        return []
+    watched = [m for m in state.members if m.cadence > 0 and m.offsets and commits_when_idle(state, m)]
+    newest = _newest(m for m in state.members if m.commits)
+    if newest <= max(state.cst, live_since):
+        return []
+    reach = newest - max((m.cadence for m in watched), default=0) - _HEARTBEAT_MS
+    stopped = [m for m in watched if m.last_commit >= reach]
+    return stopped if len(stopped) >= _TOGETHER else []
+
+
+def _newest(members: Iterable[Member]) -> int:
+    return max((member.last_commit for member in members), default=-1)
+
+
+def _wait(stopped: list[Member]) -> int:
+    """How long (ms) all must be silent: two cadences and a heartbeat, but at least half a session."""
+    return max(max(2 * m.cadence + _HEARTBEAT_MS, m.session_timeout // 2) for m in stopped)
+
+
+def _since(state: GroupState, live_since: int) -> int:
+    """Since when (ms) the barrier is held, or the member that is waited for longest has acknowledged nothing.
+
+    A group that grows has a newer epoch all the time, which each member acknowledges at its next heartbeat.
+    """
+    if state.held_id or state.stuck_id:
+        return state.held_at
+    began = max(state.bumped_at, state.held_at, live_since)
+    # Where nobody is behind the target it has yet to be computed, after the newest record.
+    return max(began, min(map(_waited, _behind(state)), default=state.ts))
+
+
+def retarget(state: GroupState, epoch: int, at: int) -> None:
+    """Take the target epoch that was written at `at` (ms): until then nobody at the one before was behind."""
+    for member in state.members if epoch != state.target_epoch else ():
+        if member.epoch == state.target_epoch and not owes(member):
+            member.behind_at = at
+    state.target_epoch = epoch
+
+
+def moves_on(state: GroupState, scene: Scene) -> bool:
+    """Whether nobody is left of those for whom an epoch-based group was said to be stuck."""
+    waits = state.stuck_id and state.group_type != "classic"
+    return bool(waits) and not _overdue(state, scene)
+
+
+def _waited(member: Member) -> int:
+    """Since when (ms) an epoch-based group waits for a member that is behind."""
+    return max(member.acked_at, member.joined_at, member.behind_at)
+
+
+def _overdue(state: GroupState, scene: Scene) -> list[Member]:
+    """Return those that are behind for longer than until their next heartbeat, longest first."""
+    late = scene.ts - min(_LONGEST_BEAT_MS, scene.settings.stuck_after_ms)
+    return sorted((member for member in _behind(state) if _waited(member) <= late), key=_waited)
+
+
+def _behind(state: GroupState) -> list[Member]:
+    """Return the members of an epoch-based group that it waits for.
+
+    Nobody waits for one that has said that it goes; one that waits for partitions of others is not to blame,
+    unless there is nobody else.
+    """
+    there = [m for m in state.members if m.epoch != AWAY]
+    behind = [m for m in there if m.epoch != state.target_epoch or m.epoch_state not in _AT_TARGET]
+    return behind or [m for m in there if m.epoch_state]
+
+
+def _held(state: GroupState, scene: Scene, stopped: list[Member]) -> Finding:
+    since = min(member.last_commit for member in stopped)
+    silent = scene.ts - _newest(stopped)
+    why = f"{len(stopped)} members that commit when idle stopped together, silent {seconds(silent)}"
+    found = _suspected(state, scene, Kind.REBALANCE_IN_PROGRESS, since, why, {})
+    state.held_id, state.held_at = found.id, since
+    return found
+
+
+def _stuck(state: GroupState, scene: Scene, since: int) -> Finding:
+    limit = scene.settings.stuck_after_ms
+    details: Details = {"duration_ms": scene.ts - since, "threshold_ms": limit}
+    if state.held_id:
+        why = f"no generation for {seconds(scene.ts - since)} since members stopped committing together"
+    else:
+        why = f"not at epoch {state.target_epoch}; nothing acknowledged for {seconds(scene.ts - since)}"
+        state.held_at = since
+    found = _suspected(state, scene, Kind.REBALANCE_STUCK, since, why, details)
+    state.stuck_id = found.id
+    return found
+
+
+def _suspected(
+    state: GroupState, scene: Scene, kind: Kind, since: int, why: str, details: Details
+) -> Finding:
+    epochs = state.group_type != "classic"
+    missing = _overdue(state, scene) if epochs else _missing(state, since, scene.ts)
+    waits_for = ", ".join(dict.fromkeys(member.client_id for member in missing[:5]))
+    anchor = deadline_anchor(state.generation, "", since)
+    return scene.find(
+        kind,
+        state,
+        at=scene.ts,
+        evidence="read" if epochs else "suspected",
+        confidence=1.0 if epochs else _CONFIDENCE,
+        severity=Severity.WARNING if kind is Kind.REBALANCE_STUCK and not epochs else None,
+        anchor=anchor,
+        phase="opened",
+        incident=scene.identify(kind, anchor, phase="opened"),
+        opened_at=since,
+        started_at_min=since,
+        members_affected=len(missing),
+        members=tuple(member_entry(member, "kept") for member in missing[:MAX_KEPT]),
+        causes=(CauseEntry(Cause.UNKNOWN, 1.0, why),),
+        details=details | ({"waits_for": waits_for} if waits_for else {}),
+    )
+
+
+def _missing(state: GroupState, since: int, now: int) -> list[Member]:
+    """Return the members of a classic group that have not rejoined by `now` (ms)."""
+    seen = [not_rejoined.seen(state, member) for member in state.members]
+    names = [one.member_id for one in not_rejoined.missing(seen, since, now)]
+    return [member for name in names for member in state.members if member.member_id == name]
+
+
+def _resolved(state: GroupState, scene: Scene, kind: Kind, incident: str, resolution: str) -> Finding:
+    opened = state.held_at if state.held_at >= 0 else state.bumped_at
+    return scene.find(
+        kind,
+        state,
+        at=scene.ts,
+        evidence="suspected" if state.group_type == "classic" else "read",
+        anchor=f"{incident}/resolved",
+        phase="resolved",
+        incident=incident,
+        opened_at=opened,
+        resolution=resolution,
+        details={"duration_ms": max(0, scene.ts - opened)},
+    )

@@ -1,0 +1,1 @@
+"""Why a member left its group: evidence of one departure in, causes with confidences out."""

@@ -1,0 +1,44 @@
+"""The finding about one member that stands beside the rebalance, or the `group_empty`, in which it went.
+
+Records decide it in the operator (`report.py`) and looks of the probe again on the driver (`timed.py`): what
+it is and how much it says are the same for both.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.coordinator.findings.causes import Cause
+from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
+
+if TYPE_CHECKING:
+    from rebalance_monitor.coordinator.departure.measured import Silence
+    from rebalance_monitor.coordinator.findings.finding import CauseEntry, Details
+    from rebalance_monitor.coordinator.settings import DetectionSettings
+
+KIND_OF = {
+    Cause.SESSION_TIMEOUT: Kind.SESSION_TIMEOUT,
+    Cause.STATIC_MEMBER_EXPIRED: Kind.SESSION_TIMEOUT,
+    Cause.POLL_INTERVAL_EXCEEDED: Kind.POLL_INTERVAL_EXCEEDED,
+}
+
+
+def kind_by(top: CauseEntry, settings: DetectionSettings) -> Kind | None:
+    """Return what to tell of a member that most likely went by `top`; None where that is too unsure."""
+    return KIND_OF.get(top.cause) if top.confidence >= settings.attribution_confidence else None
+
+
+def severity_of(kind: Kind, seen: Silence) -> Severity | None:
+    """Return its severity, None for the kind's own: the session that a planned stop leaves is no warning."""
+    return Severity.INFO if kind is Kind.SESSION_TIMEOUT and not seen.goodbye else None
+
+
+def details_of(seen: Silence, rebalance: str) -> Details:
+    """Return what was measured, in ms, and the id of the finding beside which it stands."""
+    return {
+        "silence_ms": seen.silence,
+        "session_timeout_ms": seen.session,
+        "rebalance_timeout_ms": seen.rebalance,
+        "cadence_ms": seen.cadence,
+        "rebalance": rebalance,
+    }

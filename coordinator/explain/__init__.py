@@ -1,0 +1,1 @@
+"""Everything known of one group, and advice."""

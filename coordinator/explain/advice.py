@@ -1,0 +1,298 @@
+"""What a group's owner should look at, each with its reason: one rule a function, one table of rules.
+
+Advice is derived from what the records hold: timeouts, commit gaps, what happened lately, the spread.
+heartbeat.interval.ms is in no record, so it is only said how large it may be. Nothing is said where nothing
+is known, and nothing is named that a client of the group does not have.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.coordinator.checks.assignment_skew import KNOWN
+from rebalance_monitor.coordinator.commits.client_families import FAMILIES
+from rebalance_monitor.coordinator.findings.causes import Cause
+from rebalance_monitor.coordinator.findings.kinds import Kind
+from rebalance_monitor.coordinator.findings.wording import seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from rebalance_monitor.coordinator.assignors.compare import Spread
+    from rebalance_monitor.coordinator.commits.client_families import Family
+    from rebalance_monitor.coordinator.explain.dossier import Gap, Gaps
+    from rebalance_monitor.coordinator.findings.finding import Finding
+    from rebalance_monitor.coordinator.settings import DetectionSettings
+    from rebalance_monitor.coordinator.state.group_state import GroupState, Member
+
+SHORT_SESSION_MS = 10_000
+USUAL_SESSION_MS = 45_000
+LONG_SESSION_MS = 90_000
+_NEAR = 0.5
+_CHURN = 3
+_EAGER_CHURN = 5
+_EAGER = frozenset({"range", "roundrobin", "sticky"})
+_COOPERATIVE = "cooperative-sticky"
+_RECENT = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """One piece of advice: what to do, the numbers that speak for it, and the client that they are of."""
+
+    about: str
+    advice: str
+    reason: str
+    client_id: str | None = None
+    host: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the rules look at; `now` and `options` (spread now, and by assignor) as `explain` found them."""
+
+    state: GroupState
+    findings: tuple[Finding, ...]
+    gaps: Gaps
+    settings: DetectionSettings
+    now: Spread | None = None
+    options: Mapping[str, Spread] = field(default_factory=dict)
+    assignors: Mapping[str, str] = field(default_factory=dict)
+    size: int = 0
+
+    @property
+    def members(self) -> list[Member]:
+        """The group's members."""
+        return self.state.members
+
+    @property
+    def families(self) -> list[Family]:
+        """What is known of the clients of the members."""
+        return [FAMILIES[member.family] for member in self.members]
+
+
+def advise(facts: Facts) -> list[Advice]:
+    """Return all that the rules say, in the order of the table."""
+    return [advice for rule in RULES for advice in rule(facts)]
+
+
+def _poll(facts: Facts) -> Iterable[Advice]:
+    """Compare max.poll.interval with the time between commits, and with breaches."""
+    breached = _caused(facts, Cause.POLL_INTERVAL_EXCEEDED)
+    longest = ((gap, one) for one in facts.members for gap in facts.gaps.get(one.member_id, {}).values())
+    near = [(gap, member) for gap, member in longest if may_be_a_poll(gap, member)]
+    if near:
+        gap, member = max(near, key=lambda found: (found[0].proven, found[0].ms))
+        remedy = _sooner([FAMILIES[member.family]])
+        limit = seconds(member.rebalance_timeout)
+        reason = f"{seconds(gap.ms)} between two commits; max.poll.interval.ms is {limit}"
+        more = f"raise it to at least {seconds(2 * gap.ms)}, {remedy}"
+        if not gap.proven:
+            reason += "; that may be one batch, or a time without records"
+            more = f"look at its lag of then: if it had records to read all that time, {more}"
+        yield Advice("max.poll.interval.ms", more, reason, member.client_id, member.host)
+    elif breached:
+        reason = f"members stopped polling for max.poll.interval.ms {_times(breached)} lately"
+        remedy = f"raise it above the longest batch, {_sooner(facts.families)}"
+        yield Advice("max.poll.interval.ms", remedy, reason)
+
+
+def _sooner(families: list[Family]) -> str:
+    """Say what makes a batch shorter, by its setting where all of these clients have the same."""
+    settings = {family.batch for family in families}
+    named = f" ({settings.pop()})" if len(settings) == 1 and "" not in settings else ""
+    return f"or fewer records a poll{named}, so that each batch is done sooner"
+
+
+def may_be_a_poll(gap: Gap, member: Member) -> bool:
+    """Whether a gap may be a long poll: over a longer one it polled, and committed nothing."""
+    limit, enforces = member.rebalance_timeout, FAMILIES[member.family].enforces_poll
+    most = limit + max(member.cadence, 0) if gap.proven else limit
+    return enforces is not False and limit > 0 and _NEAR * limit <= gap.ms < most
+
+
+def _session(facts: Facts) -> Iterable[Advice]:
+    """Name session timeouts under 10 s, and those far over 45 s of groups without static members."""
+    found = sorted({m.session_timeout for m in facts.members if m.session_timeout > 0})
+    if facts.state.group_type != "classic" or not found:
+        return
+    usual = f"the default since Kafka 3.0 is {seconds(USUAL_SESSION_MS)}"
+    if found[0] < SHORT_SESSION_MS:
+        expired = _caused(facts, Cause.SESSION_TIMEOUT, Cause.STATIC_MEMBER_EXPIRED)
+        reason = f"{seconds(found[0])}: a pause of a collector or of the network this long expires a member"
+        reason += f"; members expired {_times(expired)} lately" if expired else ""
+        yield Advice("session.timeout.ms", f"raise it; {usual}", reason)
+    if found[-1] > LONG_SESSION_MS and not any(m.instance_id for m in facts.members):
+        reason = f"{seconds(found[-1])}: partitions of a member that crashed stand still that long"
+        yield Advice("session.timeout.ms", f"lower it; {usual}", reason)
+
+
+def _heartbeat(facts: Facts) -> Iterable[Advice]:
+    """Say the largest heartbeat interval that the session timeouts allow; the interval is in no record."""
+    sessions = [m.session_timeout for m in facts.members if m.session_timeout > 0]
+    if facts.state.group_type == "classic" and sessions:
+        most = seconds(min(sessions) // 3)
+        reason = f"session.timeout.ms is {seconds(min(sessions))}; the interval itself is in no record"
+        yield Advice("heartbeat.interval.ms", f"check in the client that it is at most {most}", reason)
+
+
+def _mixed(facts: Facts) -> Iterable[Advice]:
+    """Name timeouts and client families that differ within the group."""
+    classic = facts.state.group_type == "classic"
+    for about, values in (
+        ("session.timeout.ms", {m.session_timeout for m in facts.members if classic}),
+        ("max.poll.interval.ms", {m.rebalance_timeout for m in facts.members}),
+    ):
+        if len(values) > 1:
+            listed = ", ".join(seconds(value) for value in sorted(values))
+            reason = f"members have {listed}; the slowest one sets how long the group waits"
+            yield Advice(about, "give all members the same value", reason)
+    families = {m.family for m in facts.members} - {"unknown"}
+    if len(families) > 1:
+        reason = f"members look like {', '.join(sorted(families))}"
+        yield Advice("clients", "check that all of them have the same list of assignors", reason)
+
+
+def _assignors(facts: Facts) -> Iterable[Advice]:
+    """Name assignors that differ: preferred by members of KIP-848 groups, or used to and fro."""
+    preferred = {name for name in facts.assignors.values() if name}
+    if len(preferred) > 1:
+        reason = f"members prefer {', '.join(sorted(preferred))}; the most wanted one is used"
+        yield Advice("group.remote.assignor", "give all members the same one", reason)
+    used = [f.protocol for f in facts.findings if f.kind is Kind.REBALANCE and f.protocol][-_RECENT:]
+    # One change is a roll-out that was finished, for all that is known.
+    if facts.state.group_type == "classic" and sum(old != new for old, new in pairwise(used)) > 1:
+        reason = f"lately the group went to and fro between {', '.join(sorted(set(used)))}"
+        yield Advice("partition.assignment.strategy", "finish the roll-out, or take it back", reason)
+
+
+def _static(facts: Facts) -> Iterable[Advice]:
+    """Speak for static membership where clients go and come back, or all members are restarted in turn."""
+    returns = _returns(facts.findings)
+    again = [who for who, times in returns.items() if times > 1]
+    restarts = [f.details["restarted"] for f in facts.findings if f.kind is Kind.ROLLING_RESTART]
+    timeout = "session.timeout.ms" if facts.state.group_type == "classic" else "consumer.session.timeout.ms"
+    remedy = f"set it per process, and {timeout} above the time a restart takes"
+    able = {family.static for family in facts.families}
+    remedy += "" if able == {True} else ", where the client has it"
+    if facts.state.group_type == "share" or False in able or any(m.instance_id for m in facts.members):
+        pass
+    elif sum(returns[who] for who in again) >= _CHURN:
+        client, host = max(again, key=lambda who: returns[who])
+        reason = f"came back {returns[client, host]} times lately, each time with two rebalances"
+        yield Advice("group.instance.id", remedy, reason, client, host)
+    elif restarts:
+        reason = f"a rolling restart of {restarts[-1]} members lately: two rebalances for each of them"
+        yield Advice("group.instance.id", remedy, reason)
+    expired = _caused(facts, Cause.STATIC_MEMBER_EXPIRED)
+    if expired and any(m.instance_id for m in facts.members):
+        session = max(m.session_timeout for m in facts.members)
+        reason = f"static members expired {_times(expired)} lately; session timeout {seconds(session)}"
+        yield Advice(timeout, "raise it above the time a restart takes", reason)
+
+
+def _returns(findings: Iterable[Finding]) -> Counter[tuple[str, str]]:
+    """Count by client and host the dynamic members that came after one of the same had left."""
+    away: Counter[tuple[str, str]] = Counter()
+    returns: Counter[tuple[str, str]] = Counter()
+    for finding in findings:
+        if finding.kind is not Kind.REBALANCE:
+            continue
+        dynamic = [member for member in finding.members if member.instance_id is None]
+        away.update((member.client_id, member.host) for member in dynamic if member.role == "left")
+        for who in [(member.client_id, member.host) for member in dynamic if member.role == "joined"]:
+            back = away[who] > 0
+            away[who] -= back
+            returns[who] += back
+    return returns
+
+
+def _eager(facts: Facts) -> Iterable[Advice]:
+    """Speak for cooperative rebalancing where an eager group rebalances often."""
+    rebalances = sum(f.kind is Kind.REBALANCE for f in facts.findings)
+    if facts.state.protocol in _EAGER and rebalances >= _EAGER_CHURN and _COOPERATIVE in _offered(facts):
+        reason = f"{rebalances} rebalances lately, and {facts.state.protocol} stops all members for each"
+        yield Advice("partition.assignment.strategy", _change(facts, _COOPERATIVE), reason)
+
+
+def _offered(facts: Facts) -> set[str]:
+    """Return the classic assignors that no member's client is known to lack."""
+    known = [family.assignors for family in facts.families if family.assignors is not None]
+    return set(KNOWN.intersection(*known))
+
+
+def _change(facts: Facts, wanted: str) -> str:
+    """Say how to change to the assignor that is `wanted`."""
+    how = f"change to {wanted}"
+    if wanted == _COOPERATIVE:
+        mixed = all(family.mixes_assignors for family in facts.families)
+        how += ", in two roll-outs" if mixed else ", with all members stopped: librdkafka mixes it with none"
+    known = all(family.assignors is not None for family in facts.families)
+    return how if known else f"{how}, where all its clients have it"
+
+
+def _spread(facts: Facts) -> Iterable[Advice]:
+    """Name the assignor that would spread better, with its moves, and members beyond the partitions."""
+    now, state = facts.now, facts.state
+    classic = state.group_type == "classic"
+    if now is None or (classic and state.protocol not in KNOWN):
+        # The assignor of Kafka Streams, for one, is not for its users to choose.
+        return
+    offered = _offered(facts) if classic else facts.options.keys()
+    used = {state.protocol} if classic else set(facts.assignors.values())
+    options = {name: option for name, option in facts.options.items() if name in offered | used}
+    if not options:
+        return
+    best = min(options, key=lambda n: (options[n].most, -options[n].least, n not in used, n != _COOPERATIVE))
+    option = options[best]
+    if best not in used and option.most < now.most and now.most - now.least > option.most - option.least:
+        reason = f"now {now.most} against {now.least} partitions; {best} gives {option.most} against "
+        reason += f"{option.least} for {option.moves} moves"
+        setting = "partition.assignment.strategy" if classic else "group.remote.assignor"
+        yield Advice(setting, _change(facts, best) if classic else f"change to {best}", reason)
+    elif now.idle and now.least == 0 and option.idle:
+        reason = f"{now.idle} of {len(facts.members)} members have no partition, whatever the assignor"
+        yield Advice("members", "run fewer of them, or give the topics more partitions", reason)
+
+
+def _size(facts: Facts) -> Iterable[Advice]:
+    """Warn of a record that nears the largest message."""
+    limit = facts.settings.max_message_bytes
+    if facts.size >= _NEAR * limit:
+        reason = f"the group's record has {facts.size} of {limit} bytes; beyond, no assignment can be stored"
+        yield Advice("max.message.bytes", "raise it for the offsets topic, or split the group", reason)
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
+def _caused(facts: Facts, *causes: Cause) -> int:
+    """Count how often members went of whom these are the likeliest cause, confidently."""
+    sure = facts.settings.attribution_confidence
+    kinds = {Kind.REBALANCE, Kind.GROUP_EMPTY}
+    return len(
+        {
+            (finding.id, cause.member_id)
+            for finding in facts.findings
+            for cause in finding.causes
+            if finding.kind in kinds and cause.cause in causes and cause.confidence >= sure
+        }
+    )
+
+
+RULES: tuple[Callable[[Facts], Iterable[Advice]], ...] = (
+    _poll,
+    _session,
+    _heartbeat,
+    _mixed,
+    _assignors,
+    _static,
+    _eager,
+    _spread,
+    _size,
+)
+"""Every rule, in the order in which advice is given."""

@@ -1,0 +1,131 @@
+"""All that can be said of ONE group, gathered from its shard's rows: the ground that `explain` stands on.
+
+Feeds the rows to a coordinator of its own and keeps beside its state what state has no room for: the last
+record as it was written, the longest time between two commits of each member within a generation, which
+assignors the members of an epoch-based group prefer, and the last findings.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.coordinator.commits.trace import commits_when_idle
+from rebalance_monitor.coordinator.findings.kinds import Kind
+from rebalance_monitor.coordinator.findings.outputs import FindingOut
+from rebalance_monitor.coordinator.removal import CLOSES_AFTER_MS
+from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
+from rebalance_monitor.decoders import Decoded, GroupMetadataValue, decode_record, rows
+from rebalance_monitor.decoders.embedded.consumer import decode_subscription
+from rebalance_monitor.decoders.record import Failure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rebalance_monitor.coordinator.findings.finding import Finding
+    from rebalance_monitor.coordinator.settings import DetectionSettings
+    from rebalance_monitor.coordinator.state.group_state import GroupState
+    from rebalance_monitor.decoders import Row
+
+MAX_TOLD = 200
+TOLD = frozenset({Kind.REBALANCE, Kind.GROUP_EMPTY, Kind.REBALANCE_FAILED, Kind.STATIC_MEMBER_REPLACED})
+"""Kinds that `explain` lists as what happened."""
+
+_METADATA_848 = b"\0\5"
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """The longest time (ms) between two commits of a member within one generation, and when it ended.
+
+    `proven`: its member commits when idle, and every record of its shard in between was read; else there may
+    have been nothing to commit, or commits that were cleaned away.
+    """
+
+    ms: int
+    until: int
+    proven: bool = False
+
+
+Gaps = dict[str, dict[bool, Gap]]
+"""Member id -> the longest that is proven, and the longest that is not."""
+
+
+@dataclass(slots=True)
+class Dossier:
+    """One group's records as read so far; `history_end`: rows below this offset are history."""
+
+    group: str
+    coordinator: ShardCoordinator
+    findings: deque[Finding] = field(default_factory=lambda: deque(maxlen=MAX_TOLD))
+    subscriptions: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    assignors: dict[str, str] = field(default_factory=dict)
+    gaps: Gaps = field(default_factory=dict)
+    size: int = 0
+    newest: int = -1
+    last_offset: int = -1
+    hole: int = -1
+
+    @property
+    def state(self) -> GroupState | None:
+        """The group's state, None where it has no record, or no more."""
+        return self.coordinator.state.groups.get(self.group)
+
+    def on_rows(self, read: Iterable[Row]) -> None:
+        """Take rows of the group's shard in offset order; those of other groups are passed over."""
+        for row in read:
+            if row.first_offset > self.last_offset + 1:
+                self.hole = row.record_ts
+            self.last_offset = row.last_offset
+            self.newest = max(self.newest, row.record_ts)
+            if row.group == self.group:
+                self._on_row(row)
+
+    def close(self) -> None:
+        """Nothing follows: a tombstone that was the last word is a removal."""
+        out = self.coordinator.tick(self.newest + CLOSES_AFTER_MS)
+        self.findings += [told.finding for told in out if isinstance(told, FindingOut)]
+
+    def _on_row(self, row: Row) -> None:
+        state = self.state
+        before = {m.member_id: (m.last_commit, m.commits) for m in state.members} if state else {}
+        out = self.coordinator.on_row(row)
+        self.findings += [told.finding for told in out if isinstance(told, FindingOut)]
+        if row.row_kind == rows.COMMIT_RUN and state:
+            self._measure(state, before)
+        elif row.row_kind == rows.RECORD:
+            self._keep(*rows.record(row))
+
+    def _measure(self, state: GroupState, before: dict[str, tuple[int, int]]) -> None:
+        for member in state.members:
+            last, commits = before.get(member.member_id, (-1, 0))
+            gap = member.last_commit - last
+            if not commits or gap <= 0 or last <= state.cst:
+                continue
+            proven = self.hole <= last and commits_when_idle(state, member)
+            longest = self.gaps.setdefault(member.member_id, {})
+            if proven not in longest or gap > longest[proven].ms:
+                longest[proven] = Gap(gap, member.last_commit, proven)
+
+    def _keep(self, key: bytes, value: bytes | None) -> None:
+        found = decode_record(key, value)
+        if not isinstance(found, Decoded) or found.value is None:
+            return
+        if isinstance(found.value, GroupMetadataValue):
+            self.size = len(value or b"")
+            read = {m.member_id: decode_subscription(m.subscription) for m in found.value.members}
+            self.subscriptions = {
+                member: sub.topics for member, sub in read.items() if not isinstance(sub, Failure)
+            }
+        elif key[:2] == _METADATA_848:
+            name = getattr(found.value, "server_assignor", None)
+            self.assignors[str(getattr(found.key, "member_id", ""))] = name or ""
+
+
+def open_dossier(
+    group: str, shard: int, settings: DetectionSettings, cluster: str, history_end: int | None = None
+) -> Dossier:
+    """Begin a dossier of `group`, which lives in `shard`."""
+    state = new_shard_state(shard, 0, history_end)
+    return Dossier(group, ShardCoordinator(state, settings, cluster, history_end or 0))

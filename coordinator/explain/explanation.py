@@ -1,0 +1,204 @@
+"""`explain GROUP` as data: coordinator, members, what happened, the spread and its alternatives, advice.
+
+Pure: from a dossier and what is known of the place (partition, broker). Everything is JSON-able; what is not
+known is null, what is assumed stands in `notes`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from rebalance_monitor.coordinator.assignors import compare
+from rebalance_monitor.coordinator.assignors.model import Subscriber
+from rebalance_monitor.coordinator.checks import assignment_skew
+from rebalance_monitor.coordinator.commits import topic_names
+from rebalance_monitor.coordinator.explain import advice
+from rebalance_monitor.coordinator.explain.dossier import TOLD
+from rebalance_monitor.coordinator.findings.kinds import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rebalance_monitor.coordinator.explain.dossier import Dossier
+    from rebalance_monitor.coordinator.findings.finding import Finding
+    from rebalance_monitor.coordinator.settings import DetectionSettings
+    from rebalance_monitor.coordinator.state.group_state import GroupState, Member
+
+Json = dict[str, Any]
+MAX_REBALANCES = 20
+MAX_CAUSES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the group is coordinated; broker and epoch -1 where unknown. `live_state`: the broker's word."""
+
+    shard: int
+    shards: int
+    broker: int = -1
+    leader_epoch: int = -1
+    live_state: str = ""
+
+
+def explain(
+    dossier: Dossier, place: Place, settings: DetectionSettings, partitions: Mapping[str, int] | None = None
+) -> Json:
+    """Return everything known of the group; `partitions`: topic -> partitions as the brokers tell them.
+
+    Raises ValueError where no record of the group was read.
+    """
+    state = dossier.state
+    if state is None:
+        raise ValueError(f"no record of the group {dossier.group} was read")
+    members, counts, assumed = _membership(dossier, state, partitions or {})
+    now = compare.current(members) if members else None
+    epochs = state.group_type == "consumer"
+    options = compare.alternatives(members, counts, epochs=epochs)
+    facts = advice.Facts(
+        state, tuple(dossier.findings), dossier.gaps, settings, now, options, dossier.assignors, dossier.size
+    )
+    names = topic_names.named(state) or state.topics
+    topics = [name or topic for name, topic in zip(names, state.topics, strict=True)]
+    return {
+        "group": dossier.group,
+        "coordinator": _coordinator(place),
+        **_group(state, place),
+        "members": [_member(dossier, topics, member) for member in state.members],
+        "rebalances": [_told(finding) for finding in _recent(dossier)],
+        "spread": _spread(state, now, options, counts),
+        "advice": [asdict(one) for one in advice.advise(facts)],
+        "notes": [*assumed, *_notes(dossier.group, state, settings, options)],
+    }
+
+
+def _coordinator(place: Place) -> Json:
+    return {
+        "partition": place.shard,
+        "of": place.shards,
+        "broker": None if place.broker < 0 else place.broker,
+        "leader_epoch": None if place.leader_epoch < 0 else place.leader_epoch,
+    }
+
+
+def _group(state: GroupState, place: Place) -> Json:
+    return {
+        "state": place.live_state or str(state.status),
+        "recorded_state": str(state.status),
+        "group_type": state.group_type,
+        "protocol_type": state.protocol_type,
+        "protocol": state.protocol or None,
+        "generation": state.generation,
+        "leader": state.leader or None,
+        "since": state.cst,
+        "last_commit": None if state.last_commit < 0 else state.last_commit,
+        "topics": list(state.names or state.topics),
+    }
+
+
+def _member(dossier: Dossier, topics: list[str], member: Member) -> Json:
+    gaps = dossier.gaps.get(member.member_id, {}).values()
+    return {
+        "member_id": member.member_id,
+        "instance_id": member.instance_id,
+        "client_id": member.client_id,
+        "host": member.host,
+        "host_is_stale": member.host_stale,
+        "family": member.family,
+        "session_timeout_ms": member.session_timeout,
+        "rebalance_timeout_ms": member.rebalance_timeout,
+        "largest_heartbeat_interval_ms": member.session_timeout // 3,
+        "partitions": len(member.offsets),
+        "assigned": {topics[place]: sorted(given) for place, *given in member.assigned},
+        "commit_every_ms": None if member.cadence < 0 else member.cadence,
+        "longest_commit_gap_ms": max((gap.ms for gap in gaps), default=None),
+        "last_commit": None if member.last_commit < 0 else member.last_commit,
+        "epoch": None if member.epoch == -1 else member.epoch,
+        "server_assignor": dossier.assignors.get(member.member_id) or None,
+    }
+
+
+def _recent(dossier: Dossier) -> list[Finding]:
+    kept = [f for f in dossier.findings if f.kind in TOLD and f.phase in {None, "opened"}]
+    return kept[-MAX_REBALANCES:][::-1]
+
+
+def _told(finding: Finding) -> Json:
+    roles = [member.role for member in finding.members]
+    return {
+        "at": finding.at,
+        "kind": finding.kind.value,
+        "generation": finding.generation,
+        "history": finding.history,
+        "joined": roles.count("joined"),
+        "left": roles.count("left"),
+        "replaced": roles.count("replaced"),
+        "join_ms_min": finding.join_ms_min,
+        "join_ms_max": finding.join_ms_max,
+        "sync_ms": finding.sync_ms,
+        "failed": finding.details.get("failed") if finding.kind is Kind.REBALANCE_FAILED else None,
+        "causes": [asdict(cause) | {"cause": cause.cause.value} for cause in finding.causes[:MAX_CAUSES]],
+    }
+
+
+def _membership(
+    dossier: Dossier, state: GroupState, partitions: Mapping[str, int]
+) -> tuple[list[Subscriber], dict[str, int], list[str]]:
+    """Return members as assignors take them, topic -> partitions, and what was assumed."""
+    if not state.members:
+        return [], {}, []
+    if state.group_type == "classic":
+        members = assignment_skew.subscribers(state, dossier.subscriptions)
+        topics = {topic for member in members for topic in member.topics}
+        counts = {topic: partitions[topic] for topic in topics if partitions.get(topic, 0) > 0}
+        handed = dict(zip(state.topics, state.totals, strict=True))
+        unknown = sorted(topic for topic in topics if topic in handed and topic not in counts)
+        counts |= {topic: handed[topic] for topic in unknown}
+        note = "partition counts are those that were handed out, not asked of the brokers"
+        return (members, counts, [note]) if unknown else (members, counts, [])
+    return _epochs(state)
+
+
+def _epochs(state: GroupState) -> tuple[list[Subscriber], dict[str, int], list[str]]:
+    """Epoch-based groups: topics are ids, counted as handed out; only equal subscriptions can be compared."""
+    if state.group_type != "consumer" or len({member.subscribed for member in state.members}) != 1:
+        return [], {}, ["the spread is compared where all members subscribe to the same topics"]
+    topics = tuple(state.topics)
+    owned = [tuple((topics[t], p) for t, *given in m.assigned for p in given) for m in state.members]
+    members = [
+        Subscriber(member.member_id, topics, member.instance_id, owned=places)
+        for member, places in zip(state.members, owned, strict=True)
+    ]
+    counts = {
+        topic: 1 + max((p for places in owned for name, p in places if name == topic), default=-1)
+        for topic in topics
+    }
+    return members, counts, ["records of this group name topics by id; counts are those handed out"]
+
+
+def _spread(
+    state: GroupState,
+    now: compare.Spread | None,
+    options: Mapping[str, compare.Spread],
+    counts: Mapping[str, int],
+) -> Json:
+    return {
+        "partitions": sum(counts.values()),
+        "now": None if now is None else asdict(now) | {"protocol": state.protocol or None},
+        "assignors": {name: asdict(option) for name, option in options.items()},
+    }
+
+
+def _notes(
+    group: str, state: GroupState, settings: DetectionSettings, options: Mapping[str, compare.Spread]
+) -> list[str]:
+    notes = []
+    if state.group_type not in {"classic", ""}:
+        session, assumed = settings.session_timeout(group, state.group_type)
+        whose = "is assumed" if assumed else "is the brokers' or configured"
+        if assumed and settings.session_timeouts_unread:
+            whose += ", for one of the group's own could not be read (DescribeConfigs on groups)"
+        notes.append(f"session timeouts of this group are in no record: {session} ms {whose}")
+    if options:
+        notes.append("moves are counted from the present assignment; racks of replicas are not considered")
+    return notes

@@ -1,0 +1,1 @@
+"""Findings: their kinds, causes, fields, wording, and what leaves the coordinator beside them."""

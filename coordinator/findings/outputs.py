@@ -1,0 +1,95 @@
+"""What the shard's coordinator hands out: findings, group summaries, removals and counters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rebalance_monitor.decoders.twins import quickly_made
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rebalance_monitor.coordinator.findings.finding import Finding
+    from rebalance_monitor.coordinator.state.group_state import ShardState
+    from rebalance_monitor.decoders import Row
+
+
+@quickly_made
+@dataclass(frozen=True, slots=True)
+class FindingOut:
+    """A finding, not yet stamped with the wall clock."""
+
+    finding: Finding
+
+
+@quickly_made
+@dataclass(frozen=True, slots=True)
+class GroupOut:
+    """A group's summary: a small JSON-able dict, on change and at most once per summary interval."""
+
+    group: str
+    summary: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class RemovedOut:
+    """The group is gone: its summary is to be forgotten."""
+
+    group: str
+
+
+@quickly_made
+@dataclass(frozen=True, slots=True)
+class StatOut:
+    """Counters of one shard: kind `shard` once a clock row, kind `unreadable` once a clock row and reason."""
+
+    kind: str
+    data: dict[str, Any]
+
+
+Output = FindingOut | GroupOut | RemovedOut | StatOut
+
+
+def read_until(stats: Iterable[StatOut]) -> dict[int, int]:
+    """Shard -> time (ms) up to which everything in it has been read, of those that `stats` tell of."""
+    found: dict[int, int] = {}
+    for data in (stat.data for stat in stats if stat.kind == "shard" and "read_until" in stat.data):
+        until = int(data["read_until"])
+        found[data["shard"]] = min(until, found.get(data["shard"], until))
+    return found
+
+
+def told(findings: Iterable[Finding]) -> list[Output]:
+    """Return findings as outputs."""
+    return [FindingOut(finding) for finding in findings]
+
+
+def count(state: ShardState, reason: str, row: Row, sample: str) -> None:
+    """Count one unreadable record by its reason."""
+    seen = state.failures.setdefault(reason, [0, row.first_offset, row.record_ts, sample])
+    seen[0] = int(seen[0]) + 1
+    seen[2] = row.record_ts
+
+
+def counters(state: ShardState) -> list[Output]:
+    """Return what was counted since the last clock, and count from nothing again."""
+    data = {
+        "shard": state.shard,
+        "bucket": state.bucket,
+        "rows": state.rows,
+        "records": state.records,
+        "commits": state.commits,
+        "groups": len(state.groups),
+        "last_offset": state.last_offset,
+        "last_ts": state.last_ts,
+        "read_until": state.now if state.catching_up_until is None else min(state.now, state.last_ts),
+        "catching_up": int(state.catching_up_until is not None),
+    }
+    out: list[Output] = [StatOut("shard", data)]
+    for reason, (count, first, ts, sample) in sorted(state.failures.items()):
+        failure = {"shard": state.shard, "reason": reason, "count": count, "first_offset": first}
+        out.append(StatOut("unreadable", {**failure, "ts": ts, "sample": sample}))
+    state.rows = state.records = state.commits = 0
+    state.failures = {}
+    return out

@@ -1,0 +1,1 @@
+"""Groups without members, and how the incidents of a group end when the group does."""

@@ -1,0 +1,69 @@
+"""The end of what a group has open, where its state ends: nothing that comes later could close it.
+
+A group's state ends when the group is removed, moves to the other protocol or is retired, and when a record
+shows that what was known is another group's: of another type without a tombstone between, or by a transition
+that no group makes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.coordinator.checks import assignment_skew, unsubscribed_topics
+from rebalance_monitor.coordinator.deadlines import silent_members, stuck_rebalances
+from rebalance_monitor.coordinator.findings.kinds import Kind
+from rebalance_monitor.coordinator.lifecycle import empty_groups
+from rebalance_monitor.coordinator.state.group_state import forget
+from rebalance_monitor.coordinator.storms import storm as storm_module
+
+if TYPE_CHECKING:
+    from rebalance_monitor.coordinator.context import Scene
+    from rebalance_monitor.coordinator.findings.finding import Details, Finding
+    from rebalance_monitor.coordinator.state.group_state import GroupState
+
+
+def begin_anew(state: GroupState, scene: Scene, group_type: str) -> list[Finding]:
+    """End what is open and forget what was known: the group turns out to be another one."""
+    found = ended(state, scene, "withdrawn") if state.group_type else []
+    forget(state, group_type)
+    return found
+
+
+def ended(state: GroupState, scene: Scene, resolution: str) -> list[Finding]:
+    """Close all that the group has open, before its state is forgotten."""
+    found = empty_groups.resolve_expiring(state, scene, resolution) + stuck_rebalances.settle(
+        state, scene, "withdrawn"
+    )
+    found += unsubscribed_topics.close(state, scene, resolution)
+    found += silent_members.resolve_departed(state, state, scene, [])
+    rule, _, skewed = state.skew_id.partition("/")
+    storm = state.storm.incident if storm_module.is_open(state.storm) else ""
+    held: list[tuple[Kind, str, int | None, Details]] = [
+        (Kind.GROUP_EMPTY, state.empty_id, state.empty_at, {"empty_ms": max(0, scene.ts - state.empty_at)}),
+        (Kind.STORM, storm, state.storm.opened_at, {"total": state.storm.total}),
+        (Kind.ASSIGNMENT_SKEWED, skewed, None, {"rule": rule}),
+        (Kind.GROUP_TOO_LARGE, state.large_id, None, {}),
+    ]
+    return found + [_closed(state, scene, *one, resolution) for one in held if one[1]]
+
+
+def _closed(
+    state: GroupState,
+    scene: Scene,
+    kind: Kind,
+    incident: str,
+    opened_at: int | None,
+    details: Details,
+    resolution: str,
+) -> Finding:
+    return scene.find(
+        kind,
+        state,
+        at=scene.ts,
+        phase="resolved",
+        severity=assignment_skew.severity(str(details["rule"])) if kind is Kind.ASSIGNMENT_SKEWED else None,
+        incident=incident,
+        opened_at=opened_at,
+        resolution=resolution,
+        details=details,
+    )

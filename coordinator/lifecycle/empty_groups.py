@@ -1,0 +1,151 @@
+"""Groups without members: their offsets expire, some should never stand empty, in the end they retire."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.coordinator.findings.finding import deadline_anchor
+from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
+from rebalance_monitor.coordinator.state.group_state import NEVER
+from rebalance_monitor.coordinator.state.state_machine import Status
+
+if TYPE_CHECKING:
+    from rebalance_monitor.coordinator.context import Scene
+    from rebalance_monitor.coordinator.findings.finding import Finding
+    from rebalance_monitor.coordinator.settings import DetectionSettings
+    from rebalance_monitor.coordinator.state.group_state import GroupState, ShardState
+
+_MAX_ORPHANS = 10_000
+
+
+def note_orphan(shard: ShardState, group: str, at: int) -> None:
+    """Note a commit at `at` (ms) to a group of which no record of its own was read so far.
+
+    In a cleaned log the commits of a group stand before the record that says that it is empty since.
+    """
+    if group in shard.orphans or len(shard.orphans) < _MAX_ORPHANS:
+        shard.orphans[group] = max(shard.orphans.get(group, -1), at)
+
+
+def due(state: GroupState, settings: DetectionSettings) -> int:
+    """Earliest clock (ms) at which `on_clock` may have something to say, or the group retires."""
+    if state.status != Status.EMPTY:
+        return NEVER
+    retires = _retirement(state, settings)
+    if state.expiring_id or state.last_commit < 0:
+        return retires
+    return min(retires, kept_until(state, settings) - settings.offsets_expiring_ms)
+
+
+def expiry(state: GroupState, settings: DetectionSettings) -> int:
+    """When an empty group loses its offsets, ms; -1 for others."""
+    return kept_until(state, settings) if state.status == Status.EMPTY and state.last_commit >= 0 else -1
+
+
+def kept_until(state: GroupState, settings: DetectionSettings) -> int:
+    """Until when (ms) the coordinator keeps the newest offset of a group without members.
+
+    A classic group's retention runs from the moment it became empty, whatever is committed to it after that
+    (KIP-211); that of epoch-based groups from each commit, so one that had long had nothing to commit loses
+    its offsets as soon as its last member goes. So does that of a group which never had a member: it has no
+    protocol type, and who commits to it assigns itself its partitions.
+    """
+    since = state.last_commit if _keeps_commits(state) and state.last_commit >= 0 else state.cst
+    return since + settings.offsets_retention_ms
+
+
+def on_commit(state: GroupState, scene: Scene, at: int) -> list[Finding]:
+    """Take a commit at `at` (ms) to a group without members; it may keep its offsets for longer."""
+    if state.last_commit < 0 or state.expiring_id:
+        # From now on it has offsets that expire, or such as expire later.
+        state.wake = 0
+    state.last_commit, state.reset_at = max(state.last_commit, at), max(state.reset_at, at)
+    return resolve_expiring(state, scene, "withdrawn") if _keeps_commits(state) else []
+
+
+def _keeps_commits(state: GroupState) -> bool:
+    """Whether each offset is kept for the retention from its commit on."""
+    return state.group_type != "classic" or not state.protocol_type
+
+
+def retired(state: GroupState, settings: DetectionSettings, now: int) -> bool:
+    """Whether the group has been empty for so long that its state can go, quietly."""
+    return state.status == Status.EMPTY and now >= _retirement(state, settings)
+
+
+def resolve_expiring(state: GroupState, scene: Scene, resolution: str) -> list[Finding]:
+    """Close what was said about expiring offsets: the group is used again, or gone."""
+    if not state.expiring_id:
+        return []
+    incident, state.expiring_id = state.expiring_id, ""
+    return [
+        scene.find(
+            Kind.OFFSETS_EXPIRING,
+            state,
+            at=scene.ts,
+            phase="resolved",
+            incident=incident,
+            resolution=resolution,
+            details={"retention_ms": scene.settings.offsets_retention_ms},
+        )
+    ]
+
+
+def stands_empty(state: GroupState, scene: Scene) -> list[Finding]:
+    """Tell once, live, of a group that should always have members and has none, as far as anybody saw."""
+    if state.status != Status.EMPTY or state.stands_empty or not scene.settings.is_always_on(scene.group):
+        return []
+    anchor = deadline_anchor(state.generation, "", state.cst)
+    phase = "updated" if state.empty_id else "opened"
+    if not state.empty_id:
+        state.empty_id = scene.identify(Kind.GROUP_EMPTY, anchor, phase="opened")
+        state.empty_at = state.cst
+    state.stands_empty = True
+    return [
+        scene.find(
+            Kind.GROUP_EMPTY,
+            state,
+            at=scene.ts,
+            evidence="derived",
+            anchor=anchor,
+            phase=phase,
+            sequence=int(phase == "updated"),
+            severity=Severity.CRITICAL,
+            incident=state.empty_id,
+            opened_at=state.empty_at,
+            details={"empty_ms": max(0, scene.ts - state.empty_at)},
+        )
+    ]
+
+
+def on_clock(state: GroupState, scene: Scene, now: int) -> list[Finding]:
+    """Say once that the offsets of a group without members are about to expire at `now` (ms)."""
+    settings = scene.settings
+    at = max(state.cst, kept_until(state, settings) - settings.offsets_expiring_ms)
+    if state.status != Status.EMPTY or state.expiring_id or state.last_commit < 0 or now < at:
+        return []
+    anchor = deadline_anchor(state.generation, "", at)
+    state.expiring_id = scene.identify(Kind.OFFSETS_EXPIRING, anchor, phase="opened")
+    return [
+        scene.find(
+            Kind.OFFSETS_EXPIRING,
+            state,
+            at=at,
+            evidence="derived",
+            anchor=anchor,
+            phase="opened",
+            incident=state.expiring_id,
+            opened_at=at,
+            details={
+                "expires_at": kept_until(state, settings),
+                "retention_ms": settings.offsets_retention_ms,
+            },
+        )
+    ]
+
+
+def _retirement(state: GroupState, settings: DetectionSettings) -> int:
+    if state.group_type == "share":
+        # Nothing of it expires.
+        return NEVER
+    return max(state.ts, state.last_commit) + 2 * settings.offsets_retention_ms

@@ -1,0 +1,281 @@
+"""Convergences of epoch-based groups: one `rebalance` from the first epoch bump to the last acknowledgement.
+
+What came and went in between is collected in the state; `fences.py` judged each departure at its tombstone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.coordinator.checks import assignment_skew
+from rebalance_monitor.coordinator.commits import topic_names
+from rebalance_monitor.coordinator.deadlines import stuck_rebalances
+from rebalance_monitor.coordinator.deadlines.member_deadlines import AWAY
+from rebalance_monitor.coordinator.departure.measured import Silence
+from rebalance_monitor.coordinator.findings.causes import Cause
+from rebalance_monitor.coordinator.findings.finding import CauseEntry
+from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
+from rebalance_monitor.coordinator.findings.ranking import ranked
+from rebalance_monitor.coordinator.findings.wording import joined, replaced, who
+from rebalance_monitor.coordinator.lifecycle import empty_groups
+from rebalance_monitor.coordinator.rebalance import first_start, report, subscriptions
+from rebalance_monitor.coordinator.rebalance.rebalance_causes import Departure, remember
+from rebalance_monitor.coordinator.state.membership import Change
+from rebalance_monitor.coordinator.state.state_machine import SETTLED, Status
+from rebalance_monitor.coordinator.storms import rolling_restarts, static_takeovers, storm
+
+if TYPE_CHECKING:
+    from rebalance_monitor.coordinator.context import Scene
+    from rebalance_monitor.coordinator.findings.finding import Finding
+    from rebalance_monitor.coordinator.state.group_state import GroupState
+
+_FIRST_EPOCH, _MAX_NEW = 1, 4
+
+
+def on_status(state: GroupState, before: str, scene: Scene) -> list[Finding]:
+    """Report a convergence when the group has reached its newest epoch, or emptied."""
+    replaced = _replacements(state, scene) if not state.bumps else []
+    if state.status not in SETTLED:
+        over = stuck_rebalances.moves_on(state, scene)
+        return replaced + (stuck_rebalances.settle(state, scene, "completed") if over else [])
+    if not state.bumps:
+        return replaced + stuck_rebalances.settle(state, scene, "completed")
+    if state.status == Status.EMPTY and before == Status.EMPTY and not state.departed:
+        # Its last member went with this bump, and compaction left nothing of it.
+        state.bumps, state.cst = 0, scene.ts
+        return replaced
+    found = stuck_rebalances.settle(state, scene, "completed")
+    found += _emptied(state, scene) if state.status == Status.EMPTY else _converged(state, scene)
+    rest(state, scene.ts)
+    return found
+
+
+def settled(state: GroupState) -> Status:
+    """Return the group's state as the coordinator's API would give it."""
+    if not state.members:
+        return Status.EMPTY
+    if state.generation < 0 or state.generation > state.target_epoch:
+        return Status.ASSIGNING
+    there = all(
+        m.epoch == AWAY or (m.epoch == state.target_epoch and not m.epoch_state) for m in state.members
+    )
+    return Status.STABLE if there else Status.RECONCILING
+
+
+def rest(state: GroupState, at: int) -> None:
+    """Begin to collect anew what comes and goes: the group has been at its newest epoch since `at` (ms)."""
+    state.stable_epoch, state.bumps, state.migrated = state.generation, 0, -1
+    state.cst = at
+    state.departed, state.silences, state.verdicts, state.newcomers = [], [], [], []
+    state.uncounted = 0
+    state.rehashed, state.resubscribed = False, []
+    _intern(state)
+
+
+def _intern(state: GroupState) -> None:
+    """Forget topics that nobody is assigned any more."""
+    used = sorted({topic for member in state.members for topic, *_ in member.assigned})
+    place = {topic: index for index, topic in enumerate(used)}
+    state.topics = [state.topics[topic] for topic in used]
+    for member in state.members:
+        member.assigned = [[place[topic], *given] for topic, *given in member.assigned]
+    if state.members and state.group_type == "consumer":
+        topic_names.forget(state)
+
+
+def _departures(state: GroupState) -> list[Departure]:
+    found = []
+    for member, numbers, verdict in zip(state.departed, state.silences, state.verdicts, strict=True):
+        causes = tuple(
+            CauseEntry(Cause(str(cause)), float(share), str(why), *who(member))
+            for cause, share, why in verdict
+        )
+        silence, session, rebalance, usual, *_ = numbers
+        seen = Silence(
+            session=session,
+            rebalance=rebalance,
+            silence=silence,
+            elapsed=0,
+            cadence=usual,
+            held=0,
+            wait=0,
+            static=member.instance_id is not None,
+            means=True,
+            committed=True,
+            poll=None,
+            goodbye=True,
+        )
+        found.append(Departure(member, seen, causes))
+    return found
+
+
+def _change(state: GroupState) -> Change:
+    """Who came and went since the group last was stable.
+
+    A static member under a new id is replaced where both are one write. Else its session had expired before.
+    """
+    new = [member for member in state.members if member.member_id in state.newcomers]
+    went = zip(state.departed, state.silences, strict=True)
+    gone = {(m.instance_id, at): m for m, (*_, at) in went if m.instance_id is not None}
+    replaced = [(gone[place], m) for m in new if (place := (m.instance_id, m.joined_at)) in gone]
+    moved = {member.member_id for pair in replaced for member in pair}
+    return Change(
+        joined=tuple(m for m in new if m.member_id not in moved),
+        left=tuple(m for m in state.departed if m.member_id not in moved),
+        replaced=tuple(replaced),
+        kept=tuple((m, m) for m in state.members if m.member_id not in state.newcomers),
+    )
+
+
+def _converged(state: GroupState, scene: Scene) -> list[Finding]:
+    change = _change(state)
+    left = {member.member_id for member in change.left}
+    gone = [departure for departure in _departures(state) if departure.member.member_id in left]
+    causes = _causes(state, scene, change, gone)
+    took, went = max(0, scene.ts - state.bumped_at), len(change.left) + state.uncounted
+    known, renewed = state.stable_epoch >= 0, rolling_restarts.renewed(state, change, causes, state.bumped_at)
+    found = [
+        scene.find(
+            Kind.REBALANCE,
+            state,
+            at=scene.ts,
+            previous_generation=state.stable_epoch if known else None,
+            started_at_min=state.bumped_at,
+            started_at_max=state.bumped_at,
+            join_ms_min=took,
+            join_ms_max=took,
+            members_affected=len(change.joined) + went + len(change.replaced),
+            partitions_affected=sum(len(member.offsets) for member in change.left),
+            causes=causes,
+            members=report.member_entries(change, gone),
+            details={"joined": len(change.joined), "left": went, "bumps": state.bumps},
+        )
+    ]
+    found += report.departed(state, scene, gone, found[0].id, state)
+    found += _refilled(state, scene)
+    remember(state, causes)
+    if known and not _is_own_step(state, change):
+        found += storm.note_generation(state, scene, change, scene.ts, causes)
+    found[0] = storm.marked(found[0], state.storm, state.bumped_at, renewed=renewed)
+    return found + (assignment_skew.judge_settled(state, scene) if state.group_type == "consumer" else [])
+
+
+def _is_own_step(state: GroupState, change: Change) -> bool:
+    """Whether a streams group went on by itself: each warm-up task that caught up bumps the epoch (4.4)."""
+    same = not (change.joined or change.left or change.replaced or state.resubscribed or state.rehashed)
+    return same and state.group_type == "streams"
+
+
+def _is_new(state: GroupState, scene: Scene) -> bool:
+    """Whether its first epoch was read, or those before it failed; brokers begin at one or at two."""
+    first = state.generation - state.bumps + 1
+    return first <= _FIRST_EPOCH or (scene.complete and state.live and first <= _MAX_NEW)
+
+
+def _causes(state: GroupState, scene: Scene, change: Change, gone: list[Departure]) -> tuple[CauseEntry, ...]:
+    sizes = _before(state, change), len(state.members)
+    if state.migrated > 0 or (not change.kept and not change.left and change.joined):
+        new = state.stable_epoch >= 0 or _is_new(state, scene)
+        found = list(first_start.begun(state, len(state.members), new=new))
+        if state.migrated <= 0:
+            found += first_start.reset(state, state.cst, state.bumped_at)
+        return tuple(found + [joined(member, sizes, alone=True) for member in change.joined if change.kept])
+    found = [cause for departure in gone for cause in departure.causes]
+    found += [joined(member, sizes, alone=not gone) for member in change.joined]
+    found += [replaced(before, now) for before, now in change.replaced]
+    for member in state.members:
+        if member.member_id in state.resubscribed:
+            why = subscriptions.changed(state.subscriptions.get(member.subscribed, ()))
+            found.append(CauseEntry(Cause.SUBSCRIPTION_CHANGED, 0.95, why, *who(member)))
+    return ranked(found or _same_members(state))
+
+
+def _before(state: GroupState, change: Change) -> int:
+    """Return how many members the group had when it last was stable, -1 where nobody knows."""
+    if state.stable_epoch < 0 or state.uncounted:
+        return -1
+    stayed = len(change.kept) + len(change.replaced)
+    return stayed + sum(member.joined_at <= state.cst for member in change.left)
+
+
+def _same_members(state: GroupState) -> list[CauseEntry]:
+    """Nobody came, went or changed its subscription: topics did, or a pattern matches others."""
+    if state.resubscribed:
+        why = f"a pattern that members subscribe to was resolved: the group's topics changed{_topics(state)}"
+        return [CauseEntry(Cause.SUBSCRIPTION_CHANGED, 0.85, why)]
+    if state.rehashed:
+        # A topic that was just created becomes known by and by.
+        share = 0.55 if state.bumped_at - state.started_at <= rolling_restarts.START_MS else 0.85
+        why = f"what the group notes of its topics changed: which, their partitions or racks{_topics(state)}"
+        return [CauseEntry(Cause.PARTITIONS_CHANGED, share, why)]
+    if state.group_type == "share":
+        why = f"partitions were initialised for the group, and can be assigned now{_topics(state)}"
+        return [CauseEntry(Cause.UNKNOWN, 1.0, why)]
+    if state.group_type == "streams":
+        why = f"{state.bumps} epoch bumps with the same members: a setting, the topology or a warm-up task"
+        return [CauseEntry(Cause.UNKNOWN, 1.0, why)]
+    if state.metadata_hash:
+        why = f"{state.bumps} epoch bumps with the same members and topics: a pattern or an assignor changed"
+        return [CauseEntry(Cause.SUBSCRIPTION_CHANGED, 0.4, why)]
+    why = f"{state.bumps} epoch bumps without a change of members: subscriptions or topic metadata changed"
+    return [
+        CauseEntry(Cause.PARTITIONS_CHANGED, 0.4, why),
+        CauseEntry(Cause.SUBSCRIPTION_CHANGED, 0.4, why),
+    ]
+
+
+def _topics(state: GroupState) -> str:
+    """Say how many topics the group subscribes to now, where that is known."""
+    return f"; {len(state.names)} topics now" if state.names else ""
+
+
+def _emptied(state: GroupState, scene: Scene) -> list[Finding]:
+    gone = _departures(state)
+    change = Change((), tuple(state.departed), (), ())
+    causes = ranked([cause for departure in gone for cause in departure.causes])
+    remember(state, causes)
+    critical = Severity.CRITICAL if scene.settings.is_always_on(scene.group) else None
+    identity = scene.identify(Kind.GROUP_EMPTY, phase="opened")
+    # Members may come to an empty group and go before they have acknowledged anything.
+    again = report.refilled(state, scene, state.bumped_at) if state.empty_id else []
+    empty = scene.find(
+        Kind.GROUP_EMPTY,
+        state,
+        at=scene.ts,
+        phase="opened",
+        severity=critical,
+        previous_generation=state.stable_epoch if state.stable_epoch >= 0 else None,
+        members_affected=len(gone) + state.uncounted,
+        causes=causes,
+        members=report.member_entries(change, gone),
+        incident=identity,
+        opened_at=scene.ts,
+        details={"ended_by": report.ended_by(causes)},
+    )
+    state.empty_id, state.empty_at, state.idle_families = empty.id, scene.ts, []
+    state.stands_empty = not scene.history
+    found = [
+        *again,
+        empty,
+        *report.departed(state, scene, gone, empty.id, state),
+        *assignment_skew.close(state, scene),
+    ]
+    return found + storm.note_generation(state, scene, change, scene.ts, causes)
+
+
+def _refilled(state: GroupState, scene: Scene) -> list[Finding]:
+    """Close what an empty group had open."""
+    if state.empty_id or state.stable_epoch < 0:
+        state.started_at = scene.ts
+    found = report.refilled(state, scene, scene.ts) if state.empty_id else []
+    return found + empty_groups.resolve_expiring(state, scene, "withdrawn")
+
+
+def _replacements(state: GroupState, scene: Scene) -> list[Finding]:
+    """Report static members that came back under a new id without any epoch bump."""
+    pairs = _change(state).replaced
+    for before, now in pairs:
+        state.departed, state.silences, state.verdicts = [], [], []
+        state.newcomers = [name for name in state.newcomers if name != now.member_id]
+        now.idle, now.cadence = before.idle, before.cadence
+    return [static_takeovers.told(state, scene, before, now) for before, now in pairs]

@@ -1,0 +1,287 @@
+"""Epoch-based groups (KIP-848 consumer, share and streams groups): records into state.
+
+Every membership change bumps the group epoch, so one `rebalance` here is one convergence: from the first
+bump until every member has acknowledged the newest target epoch (`convergence.py` reports it). Tombstones are
+written the moment a member leaves or is fenced, with no join barrier, so silences are sharp. Session timeouts
+are in no record: they are broker configuration. Consumer groups name topic ids and commits names, so a commit
+is given to a member only where the group subscribes to one topic, or where `topic_names.py` has learned which
+is which. Streams groups (KIP-1071) assign tasks, of which the topology record names the source topics; where
+it was written after a member's last assignment, that member's commits are not known before its next one.
+Members of share groups commit nothing here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rebalance_monitor.coordinator.commits import client_families
+from rebalance_monitor.coordinator.deadlines import silent_members, stuck_rebalances
+from rebalance_monitor.coordinator.deadlines.member_deadlines import AWAY
+from rebalance_monitor.coordinator.lifecycle import close_incidents
+from rebalance_monitor.coordinator.modern import convergence, fencing, lost_tombstones
+from rebalance_monitor.coordinator.rebalance import subscriptions
+from rebalance_monitor.coordinator.state import membership
+from rebalance_monitor.coordinator.state.group_state import OF_MEMBER, Member
+from rebalance_monitor.coordinator.state.state_machine import SETTLED, Status
+from rebalance_monitor.coordinator.storms import rolling_restarts, storm
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rebalance_monitor.coordinator.context import Scene
+    from rebalance_monitor.coordinator.findings.finding import Finding
+    from rebalance_monitor.coordinator.state.group_state import GroupState
+    from rebalance_monitor.decoders import Decoded
+
+CONSUMER, STREAMS = "consumer", "streams"
+GROUP_TYPES = {
+    **dict.fromkeys((3, 4, 5, 6, 7, 8, 16), CONSUMER),
+    **dict.fromkeys((9, 10, 11, 12, 13, 14, 15), "share"),
+    **dict.fromkeys((17, 19, 20, 21, 22, 23), STREAMS),
+}
+"""Record type -> group type."""
+
+_GROUP_RECORDS = frozenset({3, 11, 17})
+_MEMBER_RECORDS = frozenset({5, 10, 19})
+_CURRENT_RECORDS = frozenset({8, 14, 22})
+_TARGET_RECORDS = frozenset({6, 12, 20})
+_CLOSING_RECORDS = _GROUP_RECORDS | _TARGET_RECORDS | _CURRENT_RECORDS
+"""With these a write may end; a member's own record or tombstone is followed by one of them in the same."""
+
+_TOPIC_RECORDS = frozenset({4, 9})
+"""What a group's topics are, before a hash stood for it (up to 4.0); written when that changes."""
+
+_PATTERN_RECORD, _TOPOLOGY_RECORD = 16, 23
+_OF_GROUP = -1
+"""`version` of a member that has the session timeout of its group."""
+
+_GOING = -2
+"""The target epoch of a group that goes as a whole, from the target's tombstone on."""
+
+
+def says_gone(found: Decoded) -> bool:
+    """Whether this record is the tombstone of a whole group."""
+    return found.type in _GROUP_RECORDS and found.value is None
+
+
+def on_record(state: GroupState, found: Decoded, scene: Scene) -> list[Finding]:
+    """Take one record (no group's tombstone) into `state`; returns what it completes."""
+    kind = GROUP_TYPES[found.type]
+    told: list[Finding] = []
+    if state.group_type != kind:
+        told = close_incidents.begin_anew(state, scene, kind)
+        state.protocol_type = kind
+        state.status = Status.EMPTY
+    if state.offset < scene.whole_since:
+        state.unread_at = state.ts
+    state.ts, state.offset, state.live = scene.ts, scene.offset, not scene.history
+    state.asked, state.asked_at = [], -1
+    if found.value is None and (found.type in _TARGET_RECORDS or state.target_epoch == _GOING):
+        # Only the end of a group writes it, before its members' tombstones: none of them left.
+        state.target_epoch = _GOING
+        return told
+    told += _taken(state, found, scene)
+    before, state.status = state.status, convergence.settled(state)
+    if not state.bumps and before in SETTLED:
+        # A member that asks for other topics may give up partitions before the epoch is bumped (4.2).
+        state.bumped_at = scene.ts
+    if found.value is None or found.type not in _CLOSING_RECORDS:
+        return told
+    return told + convergence.on_status(state, before, scene)
+
+
+def _taken(state: GroupState, found: Decoded, scene: Scene) -> list[Finding]:
+    """Take what one record says of the group or of a member."""
+    if found.type in _MEMBER_RECORDS:
+        return _member(state, found.key, found.value, scene)
+    if found.type in _CURRENT_RECORDS and found.value is not None:
+        return _acknowledged(state, found.key, found.value, scene)
+    if found.type in _GROUP_RECORDS:
+        _bumped(state, found.value, scene)
+    elif found.type == _PATTERN_RECORD:
+        subscriptions.resolve(state, found.key, found.value, scene.ts)
+    elif found.type in _TOPIC_RECORDS:
+        state.rehashed |= found.value is not None
+    elif found.type == _TOPOLOGY_RECORD:
+        state.aliases = _sources(found.value)
+    elif found.type in _TARGET_RECORDS:
+        stuck_rebalances.retarget(state, _number(found.value, "assignment_epoch"), scene.ts)
+    return []
+
+
+def on_clock(state: GroupState, scene: Scene) -> list[Finding]:
+    """Give members the session timeout that holds by now, and drop those whose end will never be read.
+
+    Who speaks the classic protocol has a session timeout of its own.
+    """
+    usual, _ = scene.settings.session_timeout(scene.group, state.group_type)
+    for member in state.members:
+        if member.version == _OF_GROUP and member.session_timeout != usual:
+            member.session_timeout, state.dirty = usual, True
+    return lost_tombstones.drop(state, scene)
+
+
+def _bumped(state: GroupState, value: object, scene: Scene) -> None:
+    if _number(value, "epoch") == state.generation:
+        # A streams group notes there, too, which topology's description is stored (4.4).
+        return
+    subscriptions.bumped(state, scene.ts)
+    state.generation = _number(value, "epoch")
+    # Compaction may have left the old target's tombstone, and not the old group's.
+    state.target_epoch = max(state.target_epoch, -1)
+    digest = _number(value, "metadata_hash")
+    state.rehashed |= state.metadata_hash not in {0, digest} and digest != 0
+    state.metadata_hash = digest
+    if not state.bumps:
+        state.bumped_at = scene.ts
+    state.bumps += 1
+    state.dirty = True
+
+
+def _member(state: GroupState, key: object, value: object | None, scene: Scene) -> list[Finding]:
+    member_id = _text(key, "member_id")
+    before = next((m for m in state.members if m.member_id == member_id), None)
+    rest = [m for m in state.members if m.member_id != member_id]
+    state.dirty = True
+    if value is None:
+        rolling_restarts.note_size(state, scene, scene.ts)
+        state.members = rest
+        subscriptions.settle(state)
+        if before is None:
+            return []
+        causes = fencing.note_departure(state, before, scene)
+        told = silent_members.on_sign(state, scene, before, gone=True)
+        return told + storm.note_departure(state, scene, before, causes)
+    now = _described(state, member_id, value, scene, before)
+    if before is None and (state.migrated <= 0 or now.version == _OF_GROUP):
+        # Who speaks the classic protocol came with the group that was migrated.
+        state.newcomers.append(member_id)
+    elif before and before.subscribed not in {"", now.subscribed} and member_id not in state.resubscribed:
+        state.resubscribed.append(member_id)
+    state.members = [*rest, now]
+    subscriptions.note(state, value)
+    return []
+
+
+def _described(
+    state: GroupState, member_id: str, value: object | None, scene: Scene, before: Member | None
+) -> Member:
+    """Return the member as its metadata record describes it, if it was read, with the trace it had."""
+    classic: Any = getattr(value, "classic_member_metadata", None)
+    usual, _ = scene.settings.session_timeout(scene.group, state.group_type)
+    session = getattr(classic, "session_timeout_ms", 0)
+    fresh = Member(
+        member_id=member_id,
+        instance_id=_optional(value, "instance_id"),
+        client_id=_text(value, "client_id"),
+        host=_text(value, "client_host"),
+        host_stale=False,
+        session_timeout=session or usual,
+        rebalance_timeout=_number(value, "rebalance_timeout_ms"),
+        family=_family(state, member_id, value),
+        version=OF_MEMBER if session else _OF_GROUP,
+        subscribed="" if value is None else subscriptions.digest(value),
+        joined_at=scene.ts,
+    )
+    if before is None:
+        return fresh
+    for name in Member.__struct_fields__:
+        if name not in _DESCRIBED:
+            setattr(fresh, name, getattr(before, name))
+    return fresh
+
+
+def _family(state: GroupState, member_id: str, value: object | None) -> str:
+    classic: Any = getattr(value, "classic_member_metadata", None)
+    if getattr(classic, "session_timeout_ms", 0):
+        return membership.spoken(_text(value, "client_id"), _number(value, "rebalance_timeout_ms"), classic)
+    if state.group_type == STREAMS:
+        return client_families.STREAMS_1071
+    return client_families.recognise_848(member_id) if state.group_type == CONSUMER else "unknown"
+
+
+_DESCRIBED = frozenset(
+    {
+        "instance_id",
+        "client_id",
+        "host",
+        "session_timeout",
+        "rebalance_timeout",
+        "family",
+        "member_id",
+        "subscribed",
+        "version",
+    }
+)
+
+
+def _acknowledged(state: GroupState, key: object, value: object, scene: Scene) -> list[Finding]:
+    member_id = _text(key, "member_id")
+    told: list[Finding] = []
+    if all(member.member_id != member_id for member in state.members):
+        # What describes it was not read: it stands behind its epochs in a compacted log, before the beginning
+        # of a recording, or could not be decoded.
+        state.members.append(_described(state, member_id, None, scene, None))
+    for member in state.members:
+        if member.member_id == member_id:
+            state.dirty = True
+            member.epoch, member.acked_at = _number(value, "member_epoch"), scene.ts
+            # Kafka counts the states of streams members from 1, those of the others from 0.
+            found = _number(value, "state") - (state.group_type == STREAMS)
+            # Who says that it goes is left in the state that it was in, and has nothing to give up any more.
+            member.epoch_state = 0 if member.epoch == AWAY else found
+            _assign(state, member, _given(state, value))
+            told += silent_members.on_sign(state, scene, member, gone=False)
+    return told
+
+
+def _sources(value: object) -> dict[str, list[str]]:
+    """Return subtopology -> topics that its tasks read, and commit: sources, and those written again."""
+    parts: Any = getattr(value, "subtopologies", ())
+    return {
+        part.subtopology_id: [*part.source_topics, *(topic.name for topic in part.repartition_source_topics)]
+        for part in parts
+    }
+
+
+def _given(state: GroupState, value: object) -> list[tuple[str, Iterable[int]]]:
+    """Return (topic, partitions) that a member has now: ids of a consumer group's topics, else names.
+
+    A task reads its own number's partition of all topics of its subtopology.
+    """
+    if state.group_type == CONSUMER:
+        found: Any = getattr(value, "assigned_partitions", ())
+        return [(item.topic_id.hex(), item.partitions) for item in found]
+    tasks: Any = getattr(value, "active_tasks", ()) if state.group_type == STREAMS else ()
+    return [
+        (topic, task.partitions) for task in tasks for topic in state.aliases.get(task.subtopology_id, ())
+    ]
+
+
+def _assign(state: GroupState, member: Member, given: list[tuple[str, Iterable[int]]]) -> None:
+    """Give the member its current partitions; offsets of those it keeps stay."""
+    kept = dict(zip(_flat(member), member.offsets, strict=True))
+    member.assigned = []
+    for topic, partitions in given:
+        if topic not in state.topics:
+            state.topics.append(topic)
+        member.assigned.append([state.topics.index(topic), *partitions])
+    member.offsets = [kept.get(where, -1) for where in _flat(member)]
+
+
+def _flat(member: Member) -> list[tuple[int, int]]:
+    return [(topic, partition) for topic, *given in member.assigned for partition in given]
+
+
+def _number(value: object, name: str) -> int:
+    found: Any = getattr(value, name, -1)
+    return -1 if found is None else int(found)
+
+
+def _text(value: object, name: str) -> str:
+    return str(getattr(value, name, "") or "")
+
+
+def _optional(value: object, name: str) -> str | None:
+    found: Any = getattr(value, name, None)
+    return None if found is None else str(found)

@@ -1,0 +1,49 @@
+"""Members of epoch-based groups whose end was cleaned away before it was read.
+
+Compaction removes tombstones a day after they were written (`delete.retention.ms`). A monitor that was away
+for longer never reads those of a member that went meanwhile, and would wait for its acknowledgement without
+end. What its going leaves is the bump of the epoch. So one of which nothing was read since records may be
+missing is gone once it has been behind for as long as no coordinator keeps anybody: its session and rebalance
+timeout. It goes untold, for when and why it went is not on the topic any more.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.coordinator.deadlines import silent_members, stuck_rebalances
+from rebalance_monitor.coordinator.lifecycle import empty_groups
+from rebalance_monitor.coordinator.modern import convergence
+from rebalance_monitor.coordinator.rebalance import subscriptions
+from rebalance_monitor.coordinator.state.state_machine import SETTLED
+
+if TYPE_CHECKING:
+    from rebalance_monitor.coordinator.context import Scene
+    from rebalance_monitor.coordinator.findings.finding import Finding
+    from rebalance_monitor.coordinator.state.group_state import GroupState, Member
+
+
+def drop(state: GroupState, scene: Scene) -> list[Finding]:
+    """Drop the members that must be gone by the clock; returns what that closes, or shows to stand empty."""
+    gone = {member.member_id for member in state.members if _is_gone(state, member, scene.ts)}
+    if not gone:
+        return []
+    left = [member for member in state.members if member.member_id in gone]
+    found = [one for member in left for one in silent_members.on_sign(state, scene, member, gone=True)]
+    state.members = [member for member in state.members if member.member_id not in gone]
+    state.newcomers = [name for name in state.newcomers if name not in gone]
+    state.resubscribed = [name for name in state.resubscribed if name not in gone]
+    subscriptions.settle(state)
+    state.status, state.dirty = convergence.settled(state), True
+    if state.status in SETTLED:
+        convergence.rest(state, state.ts)
+        found += stuck_rebalances.settle(state, scene, "completed")
+    return found + empty_groups.stands_empty(state, scene)
+
+
+def _is_gone(state: GroupState, member: Member, now: int) -> bool:
+    seen = max(member.acked_at, member.joined_at)
+    if seen > state.unread_at or member.epoch >= state.generation:
+        return False
+    kept = member.session_timeout + max(member.rebalance_timeout, 0)
+    return max(seen, state.bumped_at, member.behind_at) + kept <= now

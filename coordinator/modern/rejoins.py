@@ -1,0 +1,42 @@
+"""Members of the classic protocol in a KIP-848 group: for each new epoch they rejoin, as in a barrier.
+
+The answer to their next heartbeat tells them to, and from it on they have their rebalance timeout. Heartbeats
+go on meanwhile, so one whose application never polls is fenced for that, and not for its session.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.coordinator.deadlines.member_deadlines import owes
+from rebalance_monitor.coordinator.findings.causes import Cause
+from rebalance_monitor.coordinator.findings.finding import CauseEntry
+from rebalance_monitor.coordinator.findings.wording import seconds, who
+from rebalance_monitor.coordinator.rebalance.rebalance_causes import Departure
+from rebalance_monitor.coordinator.state.group_state import OF_MEMBER
+
+if TYPE_CHECKING:
+    from rebalance_monitor.coordinator.context import Scene
+    from rebalance_monitor.coordinator.departure.measured import Silence
+    from rebalance_monitor.coordinator.state.group_state import GroupState, Member
+
+_BEATS = 3
+_SLACK_MS = 1_500
+_CONFIDENCE = 0.9
+
+
+def missed(state: GroupState, member: Member, scene: Scene, seen: Silence) -> Departure | None:
+    """Whether it was fenced for not rejoining in time; asked of one that rejoined for no epoch since.
+
+    No client sends fewer heartbeats than three in a session, so it is told up to a third of that later.
+    """
+    behind = member.version == OF_MEMBER and 0 <= member.epoch < state.generation and not owes(member)
+    took = scene.ts - state.bumped_at
+    beat = member.session_timeout // _BEATS + _SLACK_MS
+    if not behind or not state.bumps or member.acked_at > state.bumped_at:
+        return None
+    if not 0 <= took - member.rebalance_timeout <= beat:
+        return None
+    why = f"it had {seconds(took)} to rejoin for a new epoch; rebalance timeout "
+    why += seconds(member.rebalance_timeout)
+    return Departure(member, seen, (CauseEntry(Cause.JOIN_DEADLINE_MISSED, _CONFIDENCE, why, *who(member)),))

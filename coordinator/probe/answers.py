@@ -1,0 +1,118 @@
+"""Of which groups a look says anything, and which coordinators answered it."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING, Any
+
+from rebalance_monitor.decoders import coordinator_partition
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rebalance_monitor.coordinator.probe.sample import Sighting
+
+_SOON_MS = 50
+# A barrier of which the first look is forgotten, but not who answered the one before, lasts hardly longer.
+_KEPT_MS = 600_000
+
+
+class Judged:
+    """Of which groups a look says that they are not rebalancing: those whose coordinator answered it.
+
+    whole: every broker answered.
+    """
+
+    def __init__(self, sighting: Sighting) -> None:
+        self.whole = bool(sighting.brokers) and all(answered for _, answered in sighting.brokers)
+        self._answered = {broker for broker, answered in sighting.brokers if answered}
+        self._leaders = {partition: broker for partition, broker, _ in sighting.leaders}
+
+    def knows(self, group: str) -> bool:
+        """Whether `group` would have been listed."""
+        if self.whole or not self._leaders:
+            return self.whole
+        return self.leader(group) in self._answered
+
+    def leader(self, group: str) -> int | None:
+        """Return the broker that coordinates `group`, None where the look saw no coordinators."""
+        if not self._leaders:
+            return None
+        return self._leaders.get(coordinator_partition(group, len(self._leaders)))
+
+
+class LastAnswers:
+    """When each broker answered last, and when all did; ms, -1 for never; `state`: a snapshot."""
+
+    def __init__(self, state: Mapping[str, Any] | None = None) -> None:
+        memory = state or {}
+        self._answered: dict[str, int] = dict(memory.get("answered", {}))
+        self._whole: int = int(memory.get("whole", -1))
+
+    def snapshot(self) -> dict[str, Any]:
+        """JSON-able memory for the ledger."""
+        return {"whole": self._whole, "answered": self._answered}
+
+    def on_look(self, look: Sighting) -> None:
+        """Take who answered a look."""
+        self._answered |= {str(broker): look.at for broker, answered in look.brokers if answered}
+        self._whole = look.at if Judged(look).whole else self._whole
+
+    def of(self, leader: int | None) -> int:
+        """Return when `leader` answered last, or all did where nobody knows it."""
+        return self._whole if leader is None else self._answered.get(str(leader), -1)
+
+
+class Unanswered:
+    """Looks that some coordinator did not answer, that saw none, or that took long; `state`: a snapshot."""
+
+    def __init__(self, state: Mapping[str, Any] | None = None) -> None:
+        memory = state or {}
+        # Time of the look -> the brokers that answered it, None where it saw no coordinators.
+        self._answered: dict[int, list[int] | None] = dict(memory.get("answered", ()))
+        # Time of the look -> how long (ms) it took, where that is not next to nothing.
+        self._took: dict[int, int] = dict(memory.get("took", ()))
+
+    def snapshot(self) -> dict[str, Any]:
+        """JSON-able memory for the ledger."""
+        return {
+            "answered": [[at, brokers] for at, brokers in self._answered.items()],
+            "took": [[at, took] for at, took in self._took.items()],
+        }
+
+    def on_look(self, look: Sighting, since: int) -> None:
+        """Take a look; what is not after `since` (ms) is forgotten, but for who did not answer."""
+        kept = min(since, look.at - _KEPT_MS)
+        self._answered = {at: brokers for at, brokers in self._answered.items() if at > kept}
+        self._took = {at: took for at, took in self._took.items() if at > since}
+        if look.took >= _SOON_MS:
+            self._took[look.at] = look.took
+        if not look.leaders or not all(answered for _, answered in look.brokers):
+            told = [broker for broker, answered in look.brokers if answered]
+            self._answered[look.at] = told if look.leaders else None
+
+    def end(self, at: int) -> int:
+        """Return when (ms) the look that began at `at` had its last answer."""
+        return at + self._took.get(at, 0)
+
+    def by(self, leader: int | None, times: Sequence[int]) -> Sequence[int]:
+        """Return those of the looks at `times` that the coordinator `leader` answered."""
+        if not self._answered:
+            return times
+        return [at for at in times if leader in (self._answered.get(at, [leader]) or ())]
+
+    def away(self, leader: int | None, times: Sequence[int]) -> Sequence[int]:
+        """Return those of the looks at `times` that saw who coordinates, but got no answer of `leader`."""
+        if leader is None:
+            return []
+        told = ((at, self._answered.get(at, [leader])) for at in times)
+        return [at for at, brokers in told if brokers is not None and leader not in brokers]
+
+    def led(self, times: Sequence[int]) -> Sequence[int]:
+        """Return those of the looks at `times` that saw who coordinates."""
+        return [at for at in times if self._answered.get(at, []) is not None] if self._answered else times
+
+
+def after(times: Sequence[int], since: int) -> int:
+    """How many of `times` (ascending, ms) are after `since`."""
+    return len(times) - bisect_right(times, since)

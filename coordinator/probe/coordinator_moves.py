@@ -1,0 +1,83 @@
+"""Who leads the partitions of the offsets topic, as the probe sees it, and when a coordinator moved."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rebalance_monitor.coordinator.findings.finding import Coordinator, Finding, finding_id
+from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind, Scope
+from rebalance_monitor.decoders.twins import replace
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rebalance_monitor.coordinator.probe.sample import Sighting
+
+
+class Moves:
+    """Leaders by partition, and their moves; `state` holds what `snapshot` returned."""
+
+    def __init__(self, cluster: str, state: Mapping[str, Any]) -> None:
+        self._cluster = cluster
+        self._leaders: dict[str, list[int]] = dict(state.get("leaders", {}))
+        self._moved: dict[str, int] = dict(state.get("moved", {}))
+
+    def snapshot(self) -> dict[str, Any]:
+        """JSON-able memory for the ledger."""
+        return {"leaders": self._leaders, "moved": self._moved}
+
+    def on_look(self, sighting: Sighting) -> list[Finding]:
+        """Tell which partitions have another leader, or leader epoch, than in the look before.
+
+        Without a leader a partition has not moved yet: that it does is told when it has one. Each look may
+        ask another broker, whose metadata may lag: as in Kafka's own clients, an older epoch says nothing.
+        """
+        found = []
+        for partition, broker, epoch in (one for one in sighting.leaders if one[1] >= 0):
+            before = self._leaders.get(str(partition))
+            if before is not None and 0 <= epoch < before[1]:
+                continue
+            self._leaders[str(partition)] = [broker, epoch]
+            if before is not None and before != [broker, epoch]:
+                self._moved[str(partition)] = sighting.at
+                found.append(self._finding(partition, broker, epoch, before, sighting.at))
+        return found
+
+    def at(self, shard: int | None) -> int:
+        """Return when the shard's coordinator was last seen to have moved (ms), -1 for never."""
+        return self._moved.get(str(shard), -1)
+
+    def leader(self, shard: int | None) -> int | None:
+        """Return the broker that coordinates the shard's groups, None where that was not seen."""
+        return self._leaders.get(str(shard), [None])[0]
+
+    def placed(self, finding: Finding) -> Finding:
+        """Return the finding with its coordinator, as far as it is known."""
+        leader = self._leaders.get(str(finding.shard))
+        if leader is None or finding.coordinator is not None:
+            return finding
+        return replace(finding, coordinator=Coordinator(leader[0], leader[1]))
+
+    def forget(self) -> None:
+        """Forget who led: a topic that was made anew begins with the first leader epoch again."""
+        self._leaders = {}
+
+    def set_back(self, at: int) -> None:
+        """Go on from `at` (ms): the clock that saw the rest was ahead."""
+        self._moved = {partition: min(moved, at) for partition, moved in self._moved.items()}
+
+    def _finding(self, partition: int, broker: int, epoch: int, before: list[int], at: int) -> Finding:
+        kind = Kind.COORDINATOR_MOVED
+        anchor = f"epoch/{partition}/{broker}/{epoch}"
+        return Finding(
+            id=finding_id(self._cluster, kind, "shard", anchor),
+            kind=kind,
+            scope=Scope.SHARD,
+            severity=KINDS[kind].severity,
+            evidence="read",
+            cluster=self._cluster,
+            shard=partition,
+            coordinator=Coordinator(broker, epoch),
+            at=at,
+            details={"previous_broker": before[0], "previous_epoch": before[1]},
+        )

@@ -1,0 +1,51 @@
+"""Where a group's summary says more of it than a look that sees it rebalancing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rebalance_monitor.coordinator.deadlines import not_rejoined
+from rebalance_monitor.coordinator.deadlines.stuck_rebalances import UNSETTLED
+from rebalance_monitor.coordinator.modern.epoch_group import GROUP_TYPES
+from rebalance_monitor.coordinator.state.state_machine import Status
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from rebalance_monitor.coordinator.deadlines.not_rejoined import Seen
+    from rebalance_monitor.coordinator.probe.observed_group import Watched
+    from rebalance_monitor.coordinator.probe.sample import SeenGroup
+
+_BY_RECORDS = frozenset(GROUP_TYPES.values())
+
+
+def is_settled(summary: Mapping[str, Any], group: SeenGroup) -> bool:
+    """Whether `group` is listed as reconciling for members alone that are away, and said so.
+
+    The coordinator calls it so until they are back; nothing stands still for it but their own partitions.
+    """
+    away = group.group_type in _BY_RECORDS and bool(summary.get("away"))
+    return away and summary.get("state") == Status.STABLE
+
+
+def knows_who(summary: Mapping[str, Any], group: Watched, at: int) -> bool:
+    """Whether records tell who a barrier seen at `at` (ms) waits for, or that it is over by then.
+
+    They do where members acknowledge epochs.
+    """
+    newer = int(summary.get("as_of", -1)) >= at
+    return group.group_type in _BY_RECORDS and (newer or summary.get("state") in UNSETTLED)
+
+
+def waits(
+    summary: Mapping[str, Any],
+    group: Watched,
+    limit: int,
+    listed: Iterable[tuple[str, str, str, str]] | None,
+) -> list[Seen]:
+    """Return whom a barrier that is stuck from `limit` (ms) on waits for, of those `listed` if that is known.
+
+    A join phase that was begun again saw no commits before it.
+    """
+    who = None if listed is None else {one[0] for one in listed}
+    return [] if group.again else not_rejoined.by_summary(summary, group.since, limit, who)

@@ -1,0 +1,61 @@
+"""Who comes into a group's barriers time after time, by the lists of looks: a storm that writes nothing.
+
+Those that stay are in every list. One that is new in a list has come; who crashes and starts again has
+another member id each time, but the same client id, and mostly the same host. Several that come at once, as
+in a scale-out, come one time. Where not everybody of the list before is remembered nobody is new.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Container, Sequence
+
+    from rebalance_monitor.coordinator.findings.finding import Details
+
+Newcomer = tuple[int, str, str, str, str]
+"""When it was first listed (ms), member id, instance id or "", client id, host."""
+
+_LEAST, _LEAST_SHARE, _CLEARLY, _KEPT = 3, 0.1, 2, 200
+
+
+def noted(
+    known: Sequence[Newcomer],
+    members: Collection[tuple[str, str, str, str]],
+    before: Container[str],
+    at: int,
+    since: int,
+) -> list[Newcomer]:
+    """Return `known` after `since` (ms), and those of the `members` of a list at `at` not listed `before`."""
+    came = [(at, *member) for member in members if member[0] not in before]
+    return [one for one in [*known, *came] if one[0] > since][-_KEPT:]
+
+
+def worst(known: Sequence[Newcomer], since: int, barriers: int, told: str = "") -> Details:
+    """Return the client that came at most times after `since` (ms); none that hardly did.
+
+    Its share is of the `barriers` that looks saw begin. On one host after the other it is told without one.
+    Where another one was `told` it must have come twice as often as that.
+    """
+    recent = [one for one in known if one[0] > since]
+    times = Counter(client for _, client in {(one[0], one[3]) for one in recent})
+    client, count = _most(times)
+    if count < max(_LEAST, _LEAST_SHARE * len({one[0] for one in recent})):
+        return {}
+    if client != told and count < _CLEARLY * times[told]:
+        client, count = told, times[told]
+    own = [one for one in recent if one[3] == client]
+    host, there = _most(Counter(one[4] for one in own))
+    found: Details = {"worst_client": client, "worst_share": round(count / max(barriers, count), 2)}
+    if 2 * there >= len(own):
+        found["worst_host"] = host
+        own = [one for one in own if one[4] == host]
+    _, member, instance, *_ = own[-1]
+    found["worst_member"] = member
+    return found | ({"worst_instance": instance} if instance else {})
+
+
+def _most(tally: Counter[str]) -> tuple[str, int]:
+    return min(tally.items(), key=lambda one: (-one[1], one[0]), default=("", 0))

@@ -1,0 +1,180 @@
+"""What is remembered of the looks at one group that is rebalancing, or was within the storm window."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rebalance_monitor.coordinator.probe.answers import after
+from rebalance_monitor.coordinator.probe.newcomers import Newcomer, noted
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from rebalance_monitor.coordinator.findings.finding import Finding
+    from rebalance_monitor.coordinator.probe.sample import SeenGroup
+    from rebalance_monitor.coordinator.settings import DetectionSettings
+
+_SEPARATE, _MIN_LOOKS = 3, 10
+_SPARE = 10
+_LISTED_MS, _MAX_LISTED = 60_000, 100
+
+
+class Watched(msgspec.Struct):
+    """One group; times in ms, incidents "" where none is open.
+
+    `sightings` are times of looks that saw it rebalance, `counted` those that count towards a storm, and
+    `runs` those of them that saw a barrier begin. `opened` is when it was first seen, `count` in how many
+    looks since then, `since` when its barrier began, `again` says that its join phase was begun again since
+    then; `state` is that of the last look. `open`, `stuck` and `storm` are incidents; `stuck_since` and
+    `storm_at` when what they tell began. `listed`: member id -> the last look that listed it; `lists`: the
+    looks that listed any; `forgotten`: the last that listed one who is not remembered. `unseen`: the look
+    before it was first seen. `newcomers`: see `newcomers.py`; `worst`: whom an open storm was told to be by,
+    at `worst_at`; `updates`: how often it was told again.
+    """
+
+    opened: int
+    since: int
+    generation: int | None
+    group_type: str = msgspec.field(name="type")
+    protocol_type: str
+    storm_at: int
+    stuck_since: int = -1
+    again: bool = False
+    count: int = 0
+    state: str = ""
+    open: str = ""
+    stuck: str = ""
+    storm: str = ""
+    sightings: list[int] = msgspec.field(default_factory=list)
+    counted: list[int] = msgspec.field(default_factory=list)
+    runs: list[int] = msgspec.field(default_factory=list)
+    listed: dict[str, int] = msgspec.field(default_factory=dict)
+    lists: list[int] = msgspec.field(default_factory=list)
+    forgotten: int = -1
+    unseen: int = -1
+    newcomers: list[Newcomer] = msgspec.field(default_factory=list)
+    worst: str = ""
+    worst_at: int = -1
+    updates: int = 0
+
+    def is_another(self, at: int, fresh_ms: int) -> bool:
+        """Whether a generation completed while nobody looked, so that `at` sees another barrier."""
+        last = self.sightings[-1] if self.sightings else at
+        return last < self.since and at - last > fresh_ms
+
+    def change_type(self, seen: SeenGroup, at: int) -> None:
+        """Go on as a group of another type, if it is seen as one: what it waits for begins at `at` (ms)."""
+        if seen.group_type != self.group_type:
+            self.group_type, self.protocol_type, self.since = seen.group_type, seen.protocol_type, at
+
+    def take(self, looks: Sequence[int], members: Collection[tuple[str, str, str, str]]) -> None:
+        """Keep whom the last of `looks` listed; a record may come after the next barrier has begun."""
+        now = looks[-1]
+        if self.opened == now:
+            self.unseen = looks[-2] if len(looks) > 1 else -1
+        there = {member[0]: now for member in members}
+        if self.lists and max(now - _LISTED_MS, self.forgotten) < self.lists[-1]:
+            self.newcomers = noted(self.newcomers, members, self.listed, now, looks[0] - 1)
+        # Those that are there are the last to be forgotten.
+        known = {name: at for name, at in self.listed.items() if name not in there} | there
+        fresh = [name for name, at in known.items() if at > min(now - _LISTED_MS, self.since - 1)]
+        self.listed = {name: known.pop(name) for name in fresh[-_MAX_LISTED:]}
+        self.forgotten = max([self.forgotten, *known.values()])
+        self.lists += [now] * bool(members)
+        self._trim(looks)
+
+    def _trim(self, looks: Sequence[int]) -> None:
+        """Forget the sightings of a barrier that lasts for long, but the first ones and those in `looks`."""
+        if len(self.sightings) <= 2 * len(looks) + _SPARE:
+            return
+        firsts = self._firsts()
+        self.sightings = [at for at in self.sightings if at >= looks[0] or at in firsts]
+        self._keep_lists(looks[0] - 1, firsts)
+        self.counted = [at for at in self.counted if at >= looks[0]]
+        self.runs = [at for at in self.runs if at >= looks[0]]
+
+    def _firsts(self) -> set[int]:
+        """Return the first sightings, and lists, since it was seen and since its barrier began."""
+        marks, kept = (self.opened, self.since), (self.sightings, self.lists)
+        return {next((at for at in times if at >= mark), -1) for times in kept for mark in marks}
+
+    def _keep_lists(self, since: int, firsts: Collection[int]) -> None:
+        """Forget lists that are not after `since`, but `firsts` and each that was first without somebody."""
+        last = set(self.listed.values())
+        before = [-1, *self.lists[:-1]]
+        pairs = zip(before, self.lists, strict=False)
+        self.lists = [at for one, at in pairs if at > since or at in firsts or one in last]
+
+    def explain(self, after: int, until: int) -> None:
+        """Forget the looks, as far as storms go, after the first time until the second."""
+        self.counted = [at for at in self.counted if not after < at <= until]
+        self.runs = [at for at in self.runs if not after < at <= until]
+
+    def forget(self, since: int) -> None:
+        """Forget the looks that are not after `since`, but the first ones of a barrier seen after it."""
+        firsts = self._firsts() if after(self.sightings, since) else set()
+        self.sightings = [at for at in self.sightings if at > since or at in firsts]
+        self.counted = [at for at in self.counted if at > since]
+        self.runs = [at for at in self.runs if at > since]
+        self._keep_lists(since, firsts)
+
+    def is_calm(self, at: int, settings: DetectionSettings) -> bool:
+        """Whether, at `at`, none of the looks of a storm's window counts."""
+        return not after(self.counted, at - settings.storm_sightings_window_ms)
+
+    def may_storm(self, at: int, settings: DetectionSettings) -> bool:
+        """Whether, at `at`, enough looks saw it in enough separate runs, however many did not."""
+        since = at - settings.storm_sightings_window_ms
+        return after(self.runs, since) >= _SEPARATE and after(self.counted, since) >= _MIN_LOOKS
+
+    def storms(self, looks: Sequence[int], at: int, settings: DetectionSettings) -> bool:
+        """Whether, at `at`, it is seen in that many, and in enough of the last of all `looks`.
+
+        `looks`: those that its coordinator answered, ascending; one that saw it tells of it anyway.
+        """
+        if not self.may_storm(at, settings):
+            return False
+        since = at - settings.storm_sightings_window_ms
+        looked = sorted({*looks[len(looks) - after(looks, since) :], *self.counted})
+        looked = looked[len(looked) - after(looked, since) :]
+        often = after(self.counted, since) >= settings.storm_sightings_share * len(looked)
+        return often and at - looked[0] >= settings.storm_sightings_window_ms / 2
+
+    def stuck_for(self, at: int) -> int:
+        """Return for how long the stuck barrier has lasted at `at`, or lasted until another one began."""
+        return (self.since if self.since > self.stuck_since else at) - self.stuck_since
+
+    def set_back(self, at: int) -> None:
+        """Go on from `at`: the clock that saw the rest was ahead."""
+        self.sightings, self.counted, self.runs, self.lists = [], [], [], []
+        self.listed, self.forgotten, self.unseen, self.newcomers = {}, at, -1, []
+        self.opened, self.since = min(self.opened, at), min(self.since, at)
+        self.stuck_since, self.storm_at = min(self.stuck_since, at), min(self.storm_at, at)
+        self.worst_at = min(self.worst_at, at)
+
+
+def around(group: Watched | None, looks: Sequence[int]) -> Sequence[int]:
+    """Return `looks`, ascending, with the one before the group was first seen, though it was long ago."""
+    if group is None or not looks or not 0 <= group.unseen < looks[0]:
+        return looks
+    return [group.unseen, *looks]
+
+
+def end_barrier(groups: Mapping[str, Watched], finding: Finding) -> None:
+    """Take it that a generation of one of the groups completed: what is seen later is another barrier."""
+    group = groups.get(finding.group or "")
+    if group is not None and finding.at >= group.since:
+        group.since, group.again = finding.at, False
+
+
+def watched(before: Watched | None, at: int, group: SeenGroup, generation: int | None) -> Watched:
+    """Begin to remember a group that is seen rebalancing from `at` (ms) on; `before`: what still is of it."""
+    fresh = Watched(at, at, generation, group.group_type, group.protocol_type, at)
+    if before is not None:
+        fresh.sightings, fresh.counted, fresh.runs = before.sightings, before.counted, before.runs
+        fresh.storm, fresh.storm_at, fresh.listed = before.storm, before.storm_at, dict(before.listed)
+        fresh.lists, fresh.forgotten, fresh.newcomers = before.lists, before.forgotten, before.newcomers
+        fresh.worst, fresh.worst_at, fresh.updates = before.worst, before.worst_at, before.updates
+    return fresh

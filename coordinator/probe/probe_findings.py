@@ -1,0 +1,138 @@
+"""Findings that looks of the probe decide by themselves, from what is remembered of a group: `watched.py`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.coordinator.findings.causes import Cause
+from rebalance_monitor.coordinator.findings.finding import CauseEntry, Finding, finding_id, probe_anchor
+from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind, Scope
+from rebalance_monitor.coordinator.findings.wording import seconds
+from rebalance_monitor.coordinator.probe.answers import after
+from rebalance_monitor.coordinator.probe.newcomers import worst
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from rebalance_monitor.coordinator.findings.finding import Details
+    from rebalance_monitor.coordinator.probe.observed_group import Watched
+    from rebalance_monitor.coordinator.settings import DetectionSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Probed:
+    """Makes them; the incident of each is kept in the group's memory, which it changes."""
+
+    settings: DetectionSettings
+    cluster: str
+
+    def progress(self, name: str, group: Watched, at: int, phase: str, state: str) -> Finding:
+        """Tell that the group was seen rebalancing, or is no more."""
+        found = self._find(Kind.REBALANCE_IN_PROGRESS, name, group, at, phase, group.open, state)
+        group.open = found.incident or ""
+        return replace(found, details={"sightings": group.count, "duration_ms": at - group.opened})
+
+    def stuck(self, name: str, group: Watched, at: int, phase: str, state: str) -> Finding:
+        """Tell that one barrier lasts for too long, or is over."""
+        found = self._find(Kind.REBALANCE_STUCK, name, group, at, phase, group.stuck, state)
+        group.stuck = found.incident or ""
+        duration = group.stuck_for(at)
+        why = f"seen rebalancing without a completed generation for {seconds(duration)}"
+        details: Details = {
+            "sightings": group.count,
+            "duration_ms": duration,
+            "threshold_ms": self.settings.for_group(name).stuck_after_ms,
+        }
+        causes = (CauseEntry(Cause.UNKNOWN, 1.0, why),)
+        return replace(found, details=details, causes=causes, opened_at=group.stuck_since)
+
+    def storm(self, name: str, group: Watched, at: int, phase: str) -> Finding:
+        """Tell that the group is seen rebalancing too often, by whom, or that it is no longer."""
+        found = self._find(Kind.STORM, name, group, at, phase, group.storm, "PreparingRebalance")
+        group.storm = found.incident or ""
+        window = self.settings.for_group(name).storm_sightings_window_ms
+        if phase == "opened":
+            group.storm_at, group.worst, group.updates = group.opened, "", 0
+        details: Details = {
+            "count": after(group.counted, at - window),
+            "window_ms": window,
+            "rule": "sightings",
+            **self._worst(group, at - window),
+        }
+        group.worst, group.worst_at = str(details.get("worst_client", group.worst)), at
+        return replace(found, details=details, opened_at=group.storm_at)
+
+    def storming(
+        self, name: str, group: Watched, at: int, looks: Callable[[], Sequence[int]], *, recorded: bool
+    ) -> list[Finding]:
+        """Open by rule two: seen in many looks that no calm generation explains, in several separate runs.
+
+        `looks` gives those that its coordinator answered, if they matter; `recorded`: records tell a storm.
+        One that is open is told again, once a window at most, where somebody else is clearly behind it than
+        was told.
+        """
+        settings = self.settings.for_group(name)
+        since = at - settings.storm_sightings_window_ms
+        if not group.storm:
+            may = not recorded and group.may_storm(at, settings)
+            storms = may and group.storms(looks(), at, settings)
+            return [self.storm(name, group, at, "opened")] if storms else []
+        if group.worst_at > since:
+            return []
+        if self._worst(group, since).get("worst_client", group.worst) == group.worst:
+            return []
+        group.updates += 1
+        return [self.storm(name, group, at, "updated")]
+
+    def _worst(self, group: Watched, since: int) -> Details:
+        return worst(group.newcomers, since, after(group.runs, since), group.worst)
+
+    def give_up(self, groups: dict[str, Watched], at: int) -> list[Finding]:
+        """End all that is open of these groups, and forget them: nobody looks any more."""
+        found = []
+        for name, group in groups.items():
+            if group.open:
+                found.append(self.progress(name, group, at, "resolved", ""))
+            if group.stuck:
+                found.append(self.stuck(name, group, at, "resolved", ""))
+            if group.storm:
+                found.append(self.storm(name, group, at, "resolved"))
+        groups.clear()
+        return [replace(one, resolution="expired", state=None) for one in found]
+
+    def _find(
+        self, kind: Kind, name: str, group: Watched, at: int, phase: str, incident: str, state: str
+    ) -> Finding:
+        """Make one; `incident` is the open one, "" for a new one."""
+        # A group may be stuck in one barrier after the other while it is seen rebalancing.
+        since = group.stuck_since if kind is Kind.REBALANCE_STUCK else group.opened
+        anchor = f"{probe_anchor(group.generation)}/{since}"
+        resolved = phase == "resolved"
+        default = KINDS[kind].severity
+        return Finding(
+            id=finding_id(
+                self.cluster,
+                kind,
+                name,
+                anchor,
+                phase=phase,
+                sequence=group.updates if phase == "updated" else 0,
+            ),
+            kind=kind,
+            scope=Scope.GROUP,
+            severity=self.settings.severity_of(kind, name, default),
+            evidence="read",
+            cluster=self.cluster,
+            group=name,
+            group_type=group.group_type or None,
+            protocol_type=group.protocol_type or None,
+            state=state,
+            generation=group.generation,
+            at=at,
+            incident=incident or finding_id(self.cluster, kind, name, anchor, phase="opened"),
+            phase=phase,
+            opened_at=group.opened,
+            resolution=("quiet" if kind is Kind.STORM else "completed") if resolved else None,
+            details={},
+        )

@@ -1,0 +1,105 @@
+"""Which groups the probe may see: ListGroups leaves out what may not be seen, without any error.
+
+At the start and every few minutes one look lists all groups. Groups that the topic says are alive and that
+are missing there open `monitor_degraded` (probe_partial); for them what commits suggest is not overruled by
+the probe. A listing that some broker did not answer says nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rebalance_monitor.coordinator.findings.causes import Cause
+from rebalance_monitor.coordinator.rollup.rollup import degraded
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from rebalance_monitor.coordinator.findings.finding import Details, Finding
+    from rebalance_monitor.coordinator.probe.sample import Sighting
+
+MAX_UNSEEN = 1_000
+SETTLED_MS = 30_000
+"""A group whose record is younger than this may be newer than the listing."""
+
+
+class Visibility:
+    """What the last listing left out; `state` is what `snapshot` returned, None for a new start.
+
+    Where it left out more than is remembered, those that it listed are, and all others count as left out.
+    """
+
+    def __init__(self, cluster: str, state: Mapping[str, Any] | None = None) -> None:
+        memory = state or {}
+        self._cluster = cluster
+        self._opened: int = int(memory.get("opened", -1))
+        self._unseen: list[str] = list(memory.get("unseen", ()))
+        self._seen: list[str] | None = memory.get("seen")
+        self._missing: int = int(memory.get("missing", 0))
+        self._updates: int = int(memory.get("updates", 0))
+        # A listing that came before anything was known of any group.
+        self._waiting: Sighting | None = None
+
+    def snapshot(self) -> dict[str, Any]:
+        """JSON-able memory for the ledger."""
+        return {
+            "opened": self._opened,
+            "unseen": self._unseen,
+            "seen": self._seen,
+            "missing": self._missing,
+            "updates": self._updates,
+        }
+
+    def sees(self, group: str) -> bool:
+        """Whether the brokers list the group to us, as far as is known."""
+        return group not in self._unseen if self._seen is None else group in self._seen
+
+    def on_look(self, look: Sighting, alive: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
+        """Compare a listing with the groups alive by the topic: group -> its summary."""
+        if look.listed is not None and all(answered for _, answered in look.brokers):
+            self._waiting = look
+        listing = self._waiting
+        if listing is None or listing.listed is None or not alive:
+            return []
+        expected = [name for name, summary in alive.items() if _is_alive(summary, listing.at)]
+        # Of no group is anything known yet: what an earlier listing left out is still left out.
+        if not expected:
+            return []
+        self._waiting = None
+        return self._turn(look.at, sorted(set(expected) - listing.listed), expected)
+
+    def _turn(self, at: int, unseen: list[str], expected: Collection[str]) -> list[Finding]:
+        before, self._missing = self._missing, len(unseen)
+        self._unseen, self._seen = unseen[:MAX_UNSEEN], None
+        if len(unseen) > MAX_UNSEEN:
+            self._seen = sorted(set(expected).difference(unseen))[:MAX_UNSEEN]
+        if self._missing == before:
+            return []
+        goes_on = bool(unseen) and self._opened >= 0
+        seen = len(expected) - len(unseen)
+        why = f"the brokers list {seen} of {len(expected)} groups that the topic says are alive"
+        phase = ("updated" if goes_on else "opened") if unseen else "resolved"
+        opened = at if phase == "opened" else self._opened
+        self._updates = self._updates + 1 if goes_on else 0
+        self._opened = opened if unseen else -1
+        details: Details = {"seen": seen, "expected": len(expected)}
+        if unseen:
+            details["missing"] = unseen[0]
+        return [
+            degraded(
+                self._cluster,
+                Cause.PROBE_PARTIAL,
+                why,
+                opened_at=opened,
+                at=at,
+                phase=phase,
+                details=details,
+                sequence=self._updates,
+            )
+        ]
+
+
+def _is_alive(summary: Mapping[str, Any], now: int) -> bool:
+    return (
+        summary.get("state") not in {"Empty", "Dead", None} and int(summary.get("at", 0)) < now - SETTLED_MS
+    )

@@ -1,0 +1,1 @@
+"""A completed generation or convergence as a finding, and the causes of it."""

@@ -1,0 +1,255 @@
+"""The cause set of a rebalance: everything that the two records and the commits between them speak for.
+
+Several triggers inside one join barrier collapse into one record, so causes are a set. `unknown` is added
+wherever the evidence does not add up to a majority.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.coordinator.commits.client_families import FAMILIES
+from rebalance_monitor.coordinator.departure import barrier_waits, busy, enders, habits
+from rebalance_monitor.coordinator.departure.attribution import attribute
+from rebalance_monitor.coordinator.departure.measured import Silence, Stall, told_interval
+from rebalance_monitor.coordinator.findings.causes import Cause
+from rebalance_monitor.coordinator.findings.finding import CauseEntry
+from rebalance_monitor.coordinator.findings.ranking import ranked
+from rebalance_monitor.coordinator.findings.wording import (
+    entry,
+    joined,
+    maybe_removed,
+    replaced,
+    seconds,
+    why_of,
+)
+from rebalance_monitor.coordinator.rebalance import follow_ups, subscriptions
+from rebalance_monitor.coordinator.state import connect, membership
+from rebalance_monitor.decoders.twins import quickly_made, replace
+
+if TYPE_CHECKING:
+    from rebalance_monitor.coordinator.state.group_state import GroupState, Member
+    from rebalance_monitor.coordinator.state.membership import Change, Membership
+
+_PER_MEMBER = 3
+_EXACT_MS = 100
+_AGAIN_MS = 60_000
+
+
+@quickly_made
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """One member that went: what was measured, and what that speaks for."""
+
+    member: Member
+    seen: Silence
+    causes: tuple[CauseEntry, ...]
+
+
+def departures(
+    state: GroupState, change: Change, cst: int, aborted: int, interval: int | None = None
+) -> list[Departure]:
+    """Judge every member that left between `state`'s record and the one whose join phase ended at `cst`.
+
+    `interval`: the configured max.poll.interval (ms) of those that send none.
+    """
+    if not change.left:
+        return []
+    kept = [before for before, _ in change.kept]
+    held = max(habits.held(state, kept, cst), barrier_waits.held_to_the_end(state, change, cst))
+    emptied = not (change.kept or change.joined or change.replaced) and len(change.left) == 1
+    waited = barrier_waits.waited(state, change, cst)
+    halted = habits.halted(state, kept + [m for m in change.left if m.member_id in waited], cst)
+    back, crowded = _back(change), len(change.left) > 1 or bool(change.joined)
+    rejoined = habits.rejoined(state, kept, cst, alone=not crowded)
+    busily = busy.busy(state, kept, cst, held, rejoined)
+    seen = [
+        replace(
+            told_interval(_seen(state, member, kept, cst), interval),
+            held=held * (not emptied),
+            halted=halted,
+            wait=_EXACT_MS if emptied else -1,
+            aborted=aborted,
+            waited=member.member_id in waited,
+            crowded=crowded,
+            rejoined=rejoined,
+            busy=busily,
+            returned=(member.client_id, member.host) in back,
+        )
+        for member in change.left
+    ]
+    seen = enders.told(seen, habits.shut(state, kept, cst))
+    return [judged(member, one) for member, one in zip(change.left, seen, strict=True)]
+
+
+def causes_of(
+    state: GroupState,
+    after: Membership,
+    change: Change,
+    gone: list[Departure],
+    value_protocol: str,
+    cst: int,
+    aborted: int,
+) -> tuple[CauseEntry, ...]:
+    """Causes of the generation that follows `state` and `aborted` ones, most likely first."""
+    found = [cause for departure in gone for cause in departure.causes]
+    sizes = len(state.members), len(after.members)
+    found += [joined(member, sizes, alone=not gone) for member in change.joined]
+    found += _removed_by_admin(change, gone)
+    found += [replaced(before, now) for before, now in change.replaced]
+    found += _changed(state, after, change, value_protocol, cst)
+    found += _reset(after)
+    same = not change.joined and not change.left
+    found += connect.causes(state, after.connect, cst, same=same, lost=bool(change.left))
+    if not found:
+        found = _same_members(state, after, cst, aborted)
+    return ranked(found)
+
+
+def _reset(after: Membership) -> list[CauseEntry]:
+    """Name a coordinator that was reloaded amid a rebalance: it knows no more of the generation it began."""
+    if not after.reset:
+        return []
+    why = f"{len(after.reset)} members rejoined without a generation, as after a reload amid a rebalance"
+    return [CauseEntry(Cause.COORDINATOR_MOVED, 0.55, why)]
+
+
+def _removed_by_admin(change: Change, gone: list[Departure]) -> list[CauseEntry]:
+    """Name members that went, active to the last, and were back at once: as one does that was removed."""
+    back = _back(change)
+    return [
+        maybe_removed(departure.member, departure.seen)
+        for departure in gone
+        if departure.causes[0].cause is Cause.MEMBER_LEFT
+        and (departure.member.client_id, departure.member.host) in back
+    ]
+
+
+def _back(change: Change) -> set[tuple[str, str]]:
+    """Give client and host of the dynamic members that came: they may be those of one that went."""
+    return {(member.client_id, member.host) for member in change.joined if member.instance_id is None}
+
+
+def _seen(state: GroupState, member: Member, kept: list[Member], cst: int) -> Silence:
+    """Measure one member that went in the barrier that ended at `cst`."""
+    family = FAMILIES[member.family]
+    # A static member that came back in the same generation lives from then on. One whose session outlasts a
+    # barrier is kept in the next generation though it is dead: that begins no life of it.
+    outlasts = member.instance_id is not None and member.session_timeout > member.rebalance_timeout
+    kept_on = outlasts and member.joined_at <= member.last_commit < state.cst
+    born = member.joined_at if kept_on else max(state.cst, member.joined_at)
+    life = max(member.last_commit, born)
+    quiet = habits.quietness(state, member, kept, life)
+    return Silence(
+        session=member.session_timeout,
+        rebalance=member.rebalance_timeout,
+        silence=max(0, cst - life),
+        elapsed=max(0, cst - born),
+        cadence=habits.cadence(member, kept),
+        held=0,
+        wait=-1,
+        static=member.instance_id is not None,
+        means=quiet < 1,
+        committed=member.last_commit > born,
+        poll=family.enforces_poll,
+        goodbye=family.says_goodbye,
+        poll_early=family.poll_early if member.last_commit > born else 0.0,
+        poll_late=family.poll_late(member.session_timeout),
+        quiet=quiet,
+        closes=bool(family.commits_idle) and bool(member.offsets),
+        stall=barrier_waits.stall(state, member) if family.commits_stalled else Stall.NO,
+        idle=member.idle,
+        hidden=family.commits_stalled and 0 < quiet < 1,
+        by_hand=habits.by_hand(state, member, member.family) if member.last_commit > born else 0.0,
+        worked=member.commits > 0,
+        repeated=family.commits_idle is False and not (member.moved or member.fresh),
+    )
+
+
+def judged(member: Member, seen: Silence) -> Departure:
+    """Turn what was measured about a member that went into its causes."""
+    entries = [entry(member, cause, share, why_of(cause, seen)) for cause, share in attribute(seen)]
+    return Departure(member, seen, tuple(entries[:_PER_MEMBER]))
+
+
+def remember(state: GroupState, causes: tuple[CauseEntry, ...]) -> None:
+    """Keep the likeliest causes of the rebalance that `state` describes, for summaries."""
+    state.rebalance_at = state.ts
+    state.causes = [[cause.cause.value, cause.confidence] for cause in causes[:3]]
+
+
+def _changed(
+    state: GroupState, after: Membership, change: Change, protocol: str, cst: int
+) -> list[CauseEntry]:
+    found: list[CauseEntry] = []
+    if protocol != state.protocol and state.protocol:
+        found.append(CauseEntry(Cause.PROTOCOL_CHANGED, 0.9, f"assignor {state.protocol} became {protocol}"))
+    for before, now in change.kept:
+        if before.subscribed != now.subscribed and before.subscribed and now.subscribed:
+            why = subscriptions.changed(after.subscriptions.get(now.member_id, ()), len(state.topics))
+            found.append(entry(now, Cause.SUBSCRIPTION_CHANGED, 0.9, why))
+    return found + _partitions(state, after, change, protocol, cst)
+
+
+def _withheld(state: GroupState, after: Membership, cst: int) -> bool:
+    """Whether the first record that was read of the group may have been the first phase of a follow-up."""
+    started = [cause for cause, _ in state.causes[:1]] == [Cause.FIRST_START.value]
+    return state.ts == state.started_at and not started and follow_ups.is_follow_up(state, after, cst)
+
+
+def _partitions(
+    state: GroupState, after: Membership, change: Change, protocol: str, cst: int
+) -> list[CauseEntry]:
+    before = dict(zip(state.topics, state.totals, strict=True))
+    now = membership.assigned_by_topic(after.members, after.topics)
+    found = [
+        CauseEntry(Cause.PARTITIONS_CHANGED, 0.95, f"{topic}: {before[topic]} partitions became {count}")
+        for topic, count in now.items()
+        if 0 < before.get(topic, 0) < count
+    ]
+    if found and _withheld(state, after, cst):
+        found = []
+    if change.joined or change.left or protocol in membership.COOPERATIVE or not now:
+        return found
+    # No assignor withholds a topic that somebody asks for: it has no partitions any more.
+    asked = {topic for topics in after.subscriptions.values() for topic in topics}
+    same = [old.subscribed == new.subscribed for old, new in change.kept]
+    for topic in state.topics:
+        if topic not in now and (all(same) or topic in asked):
+            why = f"{topic}: {before[topic]} partitions before, still subscribed to, none assigned"
+            found.append(CauseEntry(Cause.TOPIC_DELETED, 0.9, why))
+        elif topic not in now and len(same) > 1 and not any(same):
+            why = f"{topic}: {before[topic]} partitions before, dropped by {len(same)} members at once"
+            found.append(CauseEntry(Cause.TOPIC_DELETED, 0.7, why))
+    return found
+
+
+def _same_members(state: GroupState, after: Membership, cst: int, aborted: int) -> list[CauseEntry]:
+    """Nobody came or went and nothing visible changed."""
+    apart = cst - state.ts
+    if announced := follow_ups.probing(state, cst):
+        late = seconds(max(0, cst - state.probing_at))
+        why = f"{late} after the time that the last assignment announced; a barrier may take as long"
+        return [CauseEntry(Cause.STREAMS_PROBING, announced, why)]
+    if follow_ups.is_migrated(state, cst):
+        why = f"{seconds(apart)} after its migration, which the coordinator follows with a rebalance"
+        return [CauseEntry(Cause.GROUP_MIGRATED, 0.9, why)]
+    if follow_ups.is_follow_up(state, after, cst):
+        why = f"{seconds(apart)} after a cooperative generation that left partitions unassigned"
+        return [CauseEntry(Cause.COOPERATIVE_FOLLOW_UP, 0.9, why)]
+    given = sum(map(membership.partitions, after.members))
+    why = f"same members, topics and partitions: {len(after.members)}, {len(after.topics)} and {given}"
+    # Who rejoins on and on does so by itself: no coordinator moves that often.
+    again = apart <= _AGAIN_MS and any(cause == Cause.LEADER_REJOINED for cause, _ in state.causes)
+    if aborted:
+        untold = f"{aborted} generations are not on the topic: who came and went in them is not told"
+        found = [CauseEntry(Cause.UNKNOWN, 0.55, untold), CauseEntry(Cause.LEADER_REJOINED, 0.2, why)]
+        return found if again else [*found, CauseEntry(Cause.COORDINATOR_MOVED, 0.2, why)]
+    if again:
+        return [CauseEntry(Cause.LEADER_REJOINED, 0.55, f"{why}, {seconds(apart)} after the last time")]
+    reloaded = why + "; some clients rejoin when their coordinator reloads"
+    return [
+        CauseEntry(Cause.LEADER_REJOINED, 0.45, why),
+        CauseEntry(Cause.COORDINATOR_MOVED, 0.25, reloaded),
+    ]

@@ -1,0 +1,89 @@
+"""What the members of an epoch-based group subscribe to: the names of its topics.
+
+A member's record names its topics and may hold a pattern; the topics that match it are in a record of the
+pattern's own (type 16), which the coordinator writes when it has resolved it, and again when these change.
+Kept once for all members with the same subscription, for as long as one has it: a group that goes over to
+other topics one member after the other is never empty. Streams groups name theirs in the topology.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rebalance_monitor.coordinator.state.group_state import GroupState
+
+_MAX_NAMES, _MAX_PATTERNS = 20, 20
+_TOLD = 3
+_PATTERN = "~"
+"""Stands before a pattern's digest in `subscriptions`; in `resubscribed` before when (ms) it was resolved."""
+
+
+def digest(value: object) -> str:
+    """Digest what a member subscribes to by its record: topics, and a pattern of topics."""
+    return _short("\0".join((*sorted(_topics(value)), getattr(value, "subscribed_topic_regex", None) or "")))
+
+
+def note(state: GroupState, value: object) -> None:
+    """Take what the record of a member of the group subscribes to."""
+    state.subscriptions[digest(value)] = sorted(_topics(value))[:_MAX_NAMES]
+    settle(state)
+
+
+def resolve(state: GroupState, key: Any, value: Any, at: int) -> None:  # noqa: ANN401 -- type 16, or a tombstone
+    """Take the topics that a pattern matches by the record at `at` (ms); None where nobody asks for it."""
+    name = _PATTERN + _short(key.regular_expression)
+    if value is None:
+        state.subscriptions.pop(name, None)
+    else:
+        state.resubscribed = [*_members(state), f"{_PATTERN}{at}"]
+        patterns = sum(one.startswith(_PATTERN) for one in state.subscriptions)
+        if name in state.subscriptions or patterns < _MAX_PATTERNS:
+            state.subscriptions[name] = sorted(value.topics)[:_MAX_NAMES]
+    settle(state)
+
+
+def changed(topics: Sequence[str], before: int = -1) -> str:
+    """Say that a member subscribes to other `topics` now; `before`: how many its group was assigned."""
+    more = f" and {len(topics) - _TOLD} more" if len(topics) > _TOLD else ""
+    which = f": {len(topics)} now ({', '.join(topics[:_TOLD])}{more})" if topics else ""
+    return f"it subscribes to other topics{which}{f'; the group had {before} before' if before > 0 else ''}"
+
+
+def bumped(state: GroupState, at: int) -> None:
+    """Take a bump of the epoch at `at` (ms): a pattern resolved without any change has none in its write."""
+    if f"{_PATTERN}{at}" not in state.resubscribed:
+        state.resubscribed = _members(state)
+
+
+def settle(state: GroupState) -> None:
+    """Name what is subscribed to by now. A group that has become empty keeps what it was last."""
+    if not state.members:
+        return
+    used = {member.subscribed for member in state.members}
+    state.subscriptions = {
+        name: topics
+        for name, topics in state.subscriptions.items()
+        if name in used or name.startswith(_PATTERN)
+    }
+    names = {topic for topics in state.subscriptions.values() for topic in topics}
+    if not used <= state.subscriptions.keys():
+        # What describes one was not read: it may ask for any of those that the group had.
+        names.update(state.names)
+    state.names = sorted(names)[:_MAX_NAMES]
+
+
+def _topics(value: object) -> tuple[str, ...]:
+    found: tuple[str, ...] = getattr(value, "subscribed_topic_names", ())
+    return found
+
+
+def _members(state: GroupState) -> list[str]:
+    return [one for one in state.resubscribed if not one.startswith(_PATTERN)]
+
+
+def _short(text: str) -> str:
+    return blake2b(text.encode(errors="surrogatepass"), digest_size=6).hexdigest()

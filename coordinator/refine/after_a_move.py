@@ -1,0 +1,90 @@
+"""Silences that a coordinator's move explains, held back until a whole session has passed after it.
+
+A move gives every member a fresh session, so a silence that began before it says nothing for so long, and so
+does a coordinator that answers nothing. If it lasts it is told then, once the records of that session are
+read. What its group's records say of it meanwhile, or another move, decides it first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.coordinator.findings.finding import Finding, from_json, to_json
+from rebalance_monitor.coordinator.refine.refinement import LOOKED_MS, session_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from rebalance_monitor.coordinator.probe.answers import Unanswered
+    from rebalance_monitor.coordinator.probe.coordinator_moves import Moves
+
+MAX_HELD = 1_000
+
+# One look may fail for reasons of the monitor's own.
+_LOOKS = 2
+
+
+class HeldBack:
+    """Remembers them; `state` is what `snapshot` returned."""
+
+    def __init__(self, state: Iterable[str] = ()) -> None:
+        held = [from_json(text) for text in state]
+        self._held = {finding.incident or "": finding for finding in held}
+
+    def snapshot(self) -> list[str]:
+        """JSON-able memory for the ledger."""
+        return [to_json(finding) for finding in self._held.values()]
+
+    def keep(self, finding: Finding) -> None:
+        """Hold the opening of a silence back; what goes on with one says nothing new until then."""
+        if finding.phase == "opened":
+            self._held.setdefault(finding.incident or "", finding)
+        while len(self._held) > MAX_HELD:
+            del self._held[next(iter(self._held))]
+
+    def drop(self, finding: Finding) -> None:
+        """Forget a silence that goes on, or ends, with this finding."""
+        self._held.pop(finding.incident or "", None)
+
+    def forget(self, shard: int) -> None:
+        """Forget those of a shard."""
+        self._held = {name: finding for name, finding in self._held.items() if finding.shard != shard}
+
+    def due(
+        self, looks: Sequence[int], moves: Moves, unanswered: Unanswered, read: Mapping[int, int]
+    ) -> list[Finding]:
+        """Return those that have lasted for a session after the last move, as the last of `looks` finds.
+
+        `read`: shard -> time (ms) up to which its records are read.
+        """
+        told = []
+        for incident, finding in list(self._held.items()):
+            lost = _lost(looks, unanswered, moves.leader(finding.shard))
+            marks = [at for at in lost if at > moves.at(finding.shard)]
+            since = marks[-1] if len(marks) >= _LOOKS else moves.at(finding.shard)
+            deadline = since + session_of(finding)
+            # What was read may lag behind the look.
+            known = min(looks[-1], read.get(finding.shard if finding.shard is not None else -1, -1))
+            if looks[-1] not in lost and known >= deadline + LOOKED_MS:
+                del self._held[incident]
+                told.append(_late(finding, deadline))
+        return told
+
+
+def _lost(looks: Sequence[int], unanswered: Unanswered, leader: int | None) -> list[int]:
+    """Those of the looks that the coordinator `leader` did not answer."""
+    answered = set(unanswered.by(leader, looks))
+    return [at for at in looks if at not in answered]
+
+
+def _late(finding: Finding, at: int) -> Finding:
+    """Return a silence as it is told at `at` (ms), a session after the move."""
+    later = at - finding.at
+    silence = int(finding.details.get("silence_ms", 0)) + later
+    members = tuple(
+        replace(one, silence_ms=one.silence_ms + later) if one.silence_ms is not None else one
+        for one in finding.members
+    )
+    details = finding.details | {"deadline_at": at, "silence_ms": silence}
+    return replace(finding, at=at, opened_at=at, members=members, details=details)

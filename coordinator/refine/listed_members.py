@@ -1,0 +1,39 @@
+"""When a member went from a barrier, as the lists of members tell that looks of the probe saw.
+
+The coordinator lists who left no more at once, and who died until its session has ended. So the lists on
+either side of a member's going bound when it went, whoever began the barrier.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from rebalance_monitor.coordinator.findings.finding import join_end
+
+if TYPE_CHECKING:
+    from rebalance_monitor.coordinator.findings.finding import Finding
+    from rebalance_monitor.coordinator.refine.history import LookBack
+
+
+class Listed(NamedTuple):
+    """A member went at `least` (ms) or later, and at `most` or before."""
+
+    least: int
+    most: int
+
+
+def went(looks: LookBack, rebalance: Finding, member_id: str) -> Listed | None:
+    """Return when a member went that `rebalance` dropped, with the bounds of looks on its start.
+
+    None where no look listed the members of this barrier, or not all that were listed are remembered.
+    """
+    low = rebalance.started_at_min
+    if low is None or looks.forgotten > low:
+        return None
+    ended = join_end(rebalance)
+    last = looks.listed.get(member_id, -1)
+    lists = [at for at in looks.lists if low < at <= ended]
+    if not lists or last > ended:
+        return None
+    gone = next((at for at in lists if at > last), ended)
+    return Listed(max(last, low), min(looks.end(gone), ended))

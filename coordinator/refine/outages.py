@@ -1,0 +1,102 @@
+"""Silence that an outage explains: nobody reached the brokers, or a coordinator was reloaded meanwhile.
+
+A reload gives every member a fresh session, so of a silence that spans one only the part after it counts: a
+whole session timeout of it is an expired session, anything less proves nothing, and no poll interval can be
+told at all. What was found is kept with less confidence; a finding that says nothing else is withdrawn.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from rebalance_monitor.coordinator.departure.beside import KIND_OF
+from rebalance_monitor.coordinator.findings.causes import Cause
+from rebalance_monitor.coordinator.findings.finding import join_end
+from rebalance_monitor.coordinator.findings.wording import seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rebalance_monitor.coordinator.findings.finding import CauseEntry, Finding, MemberEntry
+    from rebalance_monitor.coordinator.probe.sample import Sighting
+
+SLACK_MS = 2_500
+"""How much shorter than the session timeout the looks may have seen what came after a reload, ms."""
+
+# One look may fail for reasons of the monitor's own.
+_LOOKS = 2
+_EXPIRED = 0.8
+_DOUBT = 0.3
+_TIMEOUTS = frozenset(KIND_OF)
+
+
+class Reach:
+    """Remembers looks that no broker answered; `state` is what `snapshot` returned, None for a new start.
+
+    Who has not been answered for a whole window, or never was, knows of no outage.
+    """
+
+    def __init__(self, state: Mapping[str, Any] | None = None) -> None:
+        memory = state or {}
+        self.away: list[int] = list(memory.get("away", ()))
+        self._answered: int = int(memory.get("answered", -1))
+
+    def snapshot(self) -> dict[str, Any]:
+        """JSON-able memory for the ledger."""
+        return {"away": self.away, "answered": self._answered}
+
+    def on_look(self, look: Sighting, since: int) -> None:
+        """Take a look; what is older than `since` (ms) is forgotten."""
+        self.away = [at for at in self.away if at > since]
+        if any(answered for _, answered in look.brokers):
+            self._answered = look.at
+        elif self._answered > max(since, 0):
+            self.away.append(look.at)
+
+
+def excuse(finding: Finding, away: Sequence[int], moved_at: int) -> Finding | None:
+    """Return the finding as an outage leaves it, None where nothing is left.
+
+    `away`: looks of the probe that no broker answered; `moved_at`: when the group's coordinator was seen to
+    have moved last, -1 for never; all in ms.
+    """
+    if not away and moved_at < 0:
+        return finding
+    silences = {member.member_id: member for member in finding.members if member.silence_ms is not None}
+    causes = tuple(_weighed(finding, entry, silences, away, moved_at) for entry in finding.causes)
+    if causes == finding.causes:
+        return finding
+    ranked = tuple(sorted(causes, key=lambda entry: -entry.confidence))
+    if finding.kind not in KIND_OF.values():
+        return replace(finding, causes=ranked)
+    said = [entry.confidence for entry in causes if KIND_OF.get(entry.cause) is finding.kind]
+    best = max(said, default=0.0)
+    return None if best <= _DOUBT else replace(finding, causes=ranked, confidence=best)
+
+
+def _weighed(
+    finding: Finding,
+    entry: CauseEntry,
+    silences: dict[str, MemberEntry],
+    away: Sequence[int],
+    moved_at: int,
+) -> CauseEntry:
+    member = silences.get(entry.member_id or "")
+    if member is None or member.silence_ms is None or entry.cause not in _TIMEOUTS:
+        return entry
+    ended = join_end(finding)
+    began = ended - member.silence_ms
+    unanswered = [at for at in away if began < at <= ended]
+    marks = unanswered if len(unanswered) >= _LOOKS else []
+    last = max((at for at in (*marks, moved_at) if began < at <= ended), default=-1)
+    if last < 0:
+        return entry
+    after = ended - last
+    expired = after >= (member.session_timeout_ms or 0) - SLACK_MS
+    if entry.cause is Cause.POLL_INTERVAL_EXCEEDED or not expired:
+        why = f"{entry.why}; but the brokers were away, or its coordinator moved, {seconds(after)} before"
+        return replace(entry, confidence=min(entry.confidence, _DOUBT), why=why)
+    why = f"silent since its coordinator was reloaded {seconds(after)} before; session timeout "
+    why += seconds(member.session_timeout_ms or 0)
+    return replace(entry, confidence=min(entry.confidence, _EXPIRED), why=why)

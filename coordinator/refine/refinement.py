@@ -1,0 +1,217 @@
+"""What looks of the probe add to a finding that records or the clock decided; ids never change.
+
+Bounds of a join phase: it began after the last look that did not see the group rebalancing and before the
+first that did. A coordinator that moved gives every member a fresh session, so silence that began before the
+move says nothing until a whole session timeout has passed after it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.coordinator.findings.causes import Cause
+from rebalance_monitor.coordinator.findings.finding import CauseEntry, Finding, join_end
+from rebalance_monitor.coordinator.findings.kinds import Kind
+from rebalance_monitor.coordinator.findings.wording import seconds
+from rebalance_monitor.decoders.twins import replace
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rebalance_monitor.coordinator.refine.history import LookBack
+
+LOOKED_MS = 3_000
+"""A look this close to a finding would have seen a move that caused it, ms."""
+
+DEADLINE_SLACK_MS = 2_500
+"""How much shorter than the rebalance timeout the looks may have seen a barrier that lasted that long, ms."""
+
+_CLOCKS_MS = 500
+"""How far the clocks of brokers and monitor may differ, ms."""
+
+AFTER_MOVE_MS = 30_000
+"""A rebalance among the same members this soon after a move is most likely caused by it."""
+
+# One look may fail for reasons of the monitor's own.
+_AWAY_LOOKS = 2
+_SAME = frozenset({Cause.LEADER_REJOINED, Cause.COORDINATOR_MOVED, Cause.UNKNOWN})
+
+
+def refine(finding: Finding, looks: LookBack, moved_at: int) -> Finding:
+    """Return the finding with what looks at its group add, and that its coordinator moved (ms, -1: never)."""
+    if finding.kind is not Kind.REBALANCE:
+        return finding
+    ended = _expired_barrier(bounded(finding, looks))
+    refined = _moved(_over_capacity(ended, moved_at), moved_at, looks)
+    return _came_and_went(refined, looks.listed)
+
+
+def is_excused(finding: Finding, moved_at: int) -> bool:
+    """Whether it is a silence of less than a session since the coordinator was seen to have moved (ms).
+
+    That of a member alone in its group may have been the coordinator's own, before it moved.
+    """
+    if finding.kind is not Kind.MEMBER_SILENT or finding.phase == "resolved" or moved_at < 0:
+        return False
+    late = finding.at >= moved_at or finding.members_total == 1
+    return late and finding.at < moved_at + session_of(finding)
+
+
+def session_of(finding: Finding) -> int:
+    """Return which timeout (ms) of a member that is silent begins anew with its coordinator."""
+    name = "rebalance" if finding.details.get("deadline") == "rebalance" else "session"
+    return int(finding.details.get(f"{name}_timeout_ms", 0))
+
+
+def bounded(finding: Finding, looks: LookBack) -> Finding:
+    """Return a rebalance with the bounds that looks at its group put on its join phase."""
+    low, high = finding.started_at_min, finding.started_at_max
+    if low is None or high is None or finding.sync_ms is None:
+        return finding
+    ended = join_end(finding)
+    seen = [at for at in looks.sightings if low < at <= ended]
+    if seen:
+        # The last time only: the monitor's clock may be ahead, and sees the barrier before this one too then.
+        without = [at for at in looks.answered if at < seen[-1] and at not in looks.sightings]
+        before = max(without, default=low)
+        first = next(at for at in seen if at > before)
+        low, high = max(low, before), min(high, looks.end(first))
+    else:
+        lasted = _unseen(ended, looks)
+        if lasted is None or lasted >= ended - low:
+            return finding
+        low = ended - lasted
+    return replace(
+        finding,
+        started_at_min=low,
+        started_at_max=high,
+        join_ms_min=max(0, ended - high),
+        join_ms_max=max(0, ended - low),
+    )
+
+
+def _unseen(ended: int, looks: LookBack) -> int | None:
+    """Return the most (ms) that a barrier lasted which no look saw: as long as it is between two looks."""
+    times = looks.answered
+    first = bisect_right(times, ended - _CLOCKS_MS) - 1
+    near = times[max(first, 0) : bisect_right(times, ended + _CLOCKS_MS) + 1]
+    if first < 0 or any(at in looks.sightings for at in near):
+        return None
+    apart = (looks.end(after) - before for before, after in pairwise(near))
+    return max(*apart, ended + _CLOCKS_MS - near[-1], 0)
+
+
+def _expired_barrier(finding: Finding) -> Finding:
+    """Name those that a barrier dropped at its deadline: it was seen to last as long as it may."""
+    left = {member.member_id for member in finding.members if member.role == "left"}
+    limit = max((member.rebalance_timeout_ms or 0 for member in finding.members), default=0)
+    seen, most = finding.join_ms_min or 0, finding.join_ms_max
+    if not left or finding.group_type != "classic" or not 0 <= limit - seen <= DEADLINE_SLACK_MS < limit:
+        return finding
+    if most is not None and most < limit - _CLOCKS_MS:
+        return finding
+    why = f"the barrier was seen to last {seconds(seen)} at least; rebalance timeout {seconds(limit)}"
+    dropped = tuple(
+        CauseEntry(Cause.JOIN_DEADLINE_MISSED, 0.92, why, m.member_id, m.client_id, m.host, m.instance_id)
+        for m in finding.members
+        if m.role == "left" and m.instance_id is None and (m.silence_ms or 0) < (m.session_timeout_ms or 0)
+    )
+    named = {entry.member_id for entry in dropped}
+    rest = tuple(
+        replace(entry, confidence=round(entry.confidence / 10, 2)) if entry.member_id in named else entry
+        for entry in finding.causes
+        if not (entry.member_id in named and entry.cause is Cause.JOIN_DEADLINE_MISSED)
+    )
+    return replace(finding, causes=(*dropped, *sorted(rest, key=lambda entry: -entry.confidence)))
+
+
+def _over_capacity(finding: Finding, moved_at: int) -> Finding:
+    """Add what a coordinator does to a classic group that it loads with more members than it allows."""
+    soon = moved_at >= 0 and 0 <= finding.at - moved_at <= AFTER_MOVE_MS
+    if not soon or finding.group_type != "classic":
+        return finding
+    gone = [member for member in finding.members if member.role == "left"]
+    active = [m for m in gone if (m.silence_ms or 0) < (m.session_timeout_ms or 0) // 2]
+    if not active or any(member.role == "joined" for member in finding.members):
+        return finding
+    why = f"{len(active)} members that were active are gone {seconds(finding.at - moved_at)} after their "
+    why += "coordinator moved: compare group.max.size"
+    return replace(finding, causes=(*finding.causes, CauseEntry(Cause.GROUP_OVER_CAPACITY, 0.3, why)))
+
+
+def _came_and_went(finding: Finding, listed: Mapping[str, int]) -> Finding:
+    """Claim no cause of a rebalance among the same members that one that no record has took part in.
+
+    Nor that the coordinator moved, unless looks saw that it did.
+    """
+    if not listed:
+        return finding
+    ended = join_end(finding)
+    since = -1 if finding.started_at_min is None else finding.started_at_min
+    known = {member.member_id for member in finding.members}
+    strangers = [name for name, at in listed.items() if name not in known and since < at <= ended]
+    if not strangers or len(known) < (finding.members_total or 0) or not among_the_same(finding.causes):
+        return finding
+    why = f"{len(strangers)} members that no record has were seen in its barrier: they came and went"
+    moved = finding.causes[0].cause is Cause.COORDINATOR_MOVED
+    told = {Cause.LEADER_REJOINED, Cause.COORDINATOR_MOVED} if moved else {Cause.LEADER_REJOINED}
+    rest = (replace(entry, confidence=0.2) for entry in finding.causes if entry.cause in told)
+    return replace(finding, causes=(CauseEntry(Cause.UNKNOWN, 0.55, why), *rest))
+
+
+def among_the_same(causes: tuple[CauseEntry, ...]) -> bool:
+    """Whether nothing but that the members are the same speaks for these causes of a rebalance."""
+    told = [entry.cause for entry in causes]
+    return Cause.LEADER_REJOINED in told and told[0] in _SAME
+
+
+def _moved(finding: Finding, moved_at: int, looks: LookBack) -> Finding:
+    """Tell a move or reload of the coordinator from a member that asked: where looks went on around it."""
+    if not among_the_same(finding.causes):
+        return finding
+    # A look tells of a move some time after it: the record may come between.
+    if moved_at >= 0 and -LOOKED_MS <= finding.at - moved_at <= AFTER_MOVE_MS:
+        return _by_coordinator(finding, 0.85, moved_at, "their coordinator moved")
+    away = _away(finding, looks)
+    if len(away) >= _AWAY_LOOKS:
+        # Not every restart steps the leader epoch: under ZooKeeper none does.
+        return _by_coordinator(
+            finding, 0.7, away[-1], f"their coordinator had left {len(away)} looks unanswered"
+        )
+    looked = any(abs(finding.at - at) <= LOOKED_MS for at in looks.led)
+    return _unmoved(finding) if looked else finding
+
+
+def _away(finding: Finding, looks: LookBack) -> list[int]:
+    """Return the last looks on end that its coordinator left unanswered before, as one does that restarts.
+
+    It had answered, and no look saw the barrier begin before them.
+    """
+    before = [at for at in looks.away if finding.at - AFTER_MOVE_MS <= at <= finding.at]
+    if not before:
+        return []
+    since = max((at for at in looks.heard if at < before[-1]), default=-1)
+    began = finding.at if finding.started_at_max is None else finding.started_at_max
+    away = [at for at in before if at > since]
+    return away if since >= 0 and began >= away[0] else []
+
+
+def _by_coordinator(finding: Finding, confidence: float, since: int, what: str) -> Finding:
+    rest = tuple(
+        replace(entry, confidence=0.1)
+        for entry in finding.causes
+        if entry.cause not in {Cause.COORDINATOR_MOVED, Cause.UNKNOWN}
+    )
+    why = f"same members {seconds(max(0, finding.at - since))} after {what}"
+    return replace(finding, causes=(CauseEntry(Cause.COORDINATOR_MOVED, confidence, why), *rest))
+
+
+def _unmoved(finding: Finding) -> Finding:
+    """Nothing moved, as the looks saw: a member asked for it, or what generations failed by is not told."""
+    kept = tuple(entry for entry in finding.causes if entry.cause is not Cause.COORDINATOR_MOVED)
+    if finding.causes[0].cause is not Cause.LEADER_REJOINED:
+        return replace(finding, causes=kept) if finding.causes[0].cause is Cause.UNKNOWN else finding
+    why = kept[0].why + "; its coordinator did not move"
+    return replace(finding, causes=(replace(kept[0], confidence=0.85, why=why),))

@@ -1,0 +1,84 @@
+"""One storm is one incident, whoever sees it first, and lasts as long as either sees it.
+
+The probe may open a storm before enough generations have completed for the records to tell. When they do,
+what they tell goes on with the probe's incident: their `opened` becomes an update of it, and their end is its
+end. Where generations complete no more, but looks see the storm go on, that end is not told: the incident is
+the probe's then. Ids stay what the records made them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from rebalance_monitor.coordinator.findings.kinds import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rebalance_monitor.coordinator.findings.finding import Finding
+    from rebalance_monitor.coordinator.probe.observed_group import Watched
+
+
+class OneStorm:
+    """Knows which storms of the records are open, and which of them go on with the probe's.
+
+    `state` is what `snapshot` returned.
+    """
+
+    def __init__(self, state: Mapping[str, Any] | None = None) -> None:
+        memory = state or {}
+        # The records' incident -> the probe's and when that opened (ms).
+        self._joined = msgspec.convert(dict(memory.get("joined") or {}), dict[str, tuple[str, int]])
+        # Group -> shard of the records that told a storm of it, None where nobody knows.
+        self._recorded: dict[str, int | None] = dict(memory.get("recorded", ()))
+
+    def snapshot(self) -> dict[str, Any]:
+        """JSON-able memory for the ledger."""
+        joined = {incident: list(probed) for incident, probed in self._joined.items()}
+        return {"joined": joined, "recorded": [[name, shard] for name, shard in self._recorded.items()]}
+
+    def forget(self, shard: int | None = None) -> None:
+        """Forget what records told: their state is begun anew; that of a `shard`, or all of it."""
+        if shard is None:
+            self._joined = {}
+        self._recorded = {
+            name: one for name, one in self._recorded.items() if shard is not None and one != shard
+        }
+
+    def is_recorded(self, group: str) -> bool:
+        """Whether records have told a storm of the group that goes on."""
+        return group in self._recorded
+
+    def learn(self, finding: Finding) -> None:
+        """Take what records told: a storm of theirs is not opened twice."""
+        if finding.kind is Kind.STORM and finding.phase == "resolved":
+            self._recorded.pop(finding.group or "", None)
+        elif finding.kind is Kind.STORM:
+            self._recorded[finding.group or ""] = finding.shard
+
+    def take(self, finding: Finding, group: Watched | None, *, goes_on: bool) -> Finding | None:
+        """Return a finding as it is told, None for an end that is none.
+
+        `group`: what the probe knows of its group, changed here; `goes_on`: looks still see a storm.
+        """
+        incident = finding.incident or ""
+        if finding.kind is not Kind.STORM:
+            return finding
+        if finding.phase != "resolved" and group is not None and group.storm:
+            self._joined[incident] = group.storm, group.storm_at
+            group.storm = ""
+            finding = replace(finding, phase="updated")
+        probed, opened_at = self._joined.get(incident, (incident, finding.opened_at))
+        if finding.phase == "resolved":
+            self._joined.pop(incident, None)
+            if group is not None and goes_on:
+                group.storm, group.storm_at = probed, finding.at if opened_at is None else opened_at
+                return None
+            if group is not None:
+                group.explain(-1, finding.at)
+        if probed == incident:
+            return finding
+        return replace(finding, incident=probed, opened_at=opened_at)

@@ -1,0 +1,49 @@
+"""Incidents of records and the clock whose opening was not told, because the probe knew better.
+
+Nobody heard of them, so their end is not told either; what goes on with them is, and then its end. One that
+WAS told, while the probe saw nothing, ends whatever the probe sees by then.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rebalance_monitor.coordinator.findings.finding import Finding
+
+MAX_UNTOLD = 10_000
+
+
+class Untold:
+    """Remembers them; `state` is what `snapshot` returned, None for a new start."""
+
+    def __init__(self, state: Mapping[str, int | None] | None = None) -> None:
+        self._incidents: dict[str, int | None] = dict(state or {})
+
+    def snapshot(self) -> dict[str, int | None]:
+        """JSON-able memory for the ledger: incident -> its shard."""
+        return dict(self._incidents)
+
+    def forget(self, shard: int) -> None:
+        """Forget those of a shard."""
+        self._incidents = {name: one for name, one in self._incidents.items() if one != shard}
+
+    def keep(self, finding: Finding) -> None:
+        """Note a finding that is not told."""
+        if finding.phase == "opened" and finding.incident:
+            self._incidents[finding.incident] = finding.shard
+            while len(self._incidents) > MAX_UNTOLD:
+                del self._incidents[next(iter(self._incidents))]
+
+    def tell(self, finding: Finding) -> None:
+        """Note that it is told after all."""
+        self._incidents.pop(finding.incident or "", None)
+
+    def ends(self, finding: Finding) -> bool:
+        """Whether the finding only ends an incident that nobody heard of."""
+        known = finding.incident in self._incidents
+        if known and finding.phase in {"updated", "resolved"}:
+            del self._incidents[finding.incident or ""]
+        return known and finding.phase == "resolved"

@@ -1,0 +1,135 @@
+"""Incidents of bursts: what many groups suffer at once is one incident of the cluster until it is quiet.
+
+The first telling opens it. What is told while it is open updates it, be it the same burst that has grown or
+the next one of its kind: brokers that restart one after the other. An update is as loud as the loudest before
+it, and lists the groups of all bursts, for their own alerts are held back by that list. It is over once
+nothing was told of for the quiet time, counted between the times of findings; the clock tells it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from rebalance_monitor.coordinator.findings.finding import MAX_GROUPS, Finding, finding_id
+from rebalance_monitor.coordinator.findings.kinds import Kind, Scope, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_LOUDNESS = tuple(Severity)
+
+
+def louder(one: Severity, other: Severity) -> Severity:
+    """Return the louder of two."""
+    return max(one, other, key=_LOUDNESS.index)
+
+
+class Open(msgspec.Struct):
+    """One open incident: when it opened and what it last told of (ms), and what its end repeats.
+
+    `anchor`: of its newest burst; `before`, `total_before`: the groups of those before that.
+    """
+
+    incident: str
+    opened: int
+    last: int
+    groups: list[str]
+    total: int
+    severity: Severity
+    sequence: int = 0
+    anchor: str = ""
+    before: list[str] = []
+    total_before: int = 0
+
+    def add(self, finding: Finding, anchor: str, last: int) -> None:
+        """Take what a burst tells now; `last`: its newest group, ms."""
+        if anchor != self.anchor:
+            self.anchor, self.before, self.total_before = anchor, self.groups, self.total
+        both = {*self.before, *finding.groups}
+        again = len(self.before) + len(finding.groups) - len(both)
+        self.groups = sorted(both)[:MAX_GROUPS]
+        self.total = self.total_before + finding.groups_total - again
+        self.last = max(self.last, last)
+        self.severity = louder(self.severity, finding.severity)
+
+    def set_back(self, now: int) -> None:
+        """Go on from `now` where the clock that saw the rest was ahead of it."""
+        self.opened, self.last = min(self.opened, now), min(self.last, now)
+
+
+class BurstIncidents:
+    """One a kind at most; `state` is what `snapshot` returned, None for a new start."""
+
+    def __init__(self, cluster: str, state: Mapping[str, Any] | None = None) -> None:
+        self._cluster = cluster
+        self._open = msgspec.convert(dict(state or {}), dict[str, Open])
+
+    def snapshot(self) -> dict[str, Any]:
+        """JSON-able memory for the ledger."""
+        found: dict[str, Any] = msgspec.to_builtins(self._open)
+        return found
+
+    def set_back(self, now: int) -> None:
+        """Go on from `now` where the clock was ahead of it."""
+        for one in self._open.values():
+            one.set_back(now)
+
+    def of_kinds(self) -> list[str]:
+        """Return the kinds of the open ones."""
+        return list(self._open)
+
+    def told(self, finding: Finding, anchor: str, last: int) -> Finding:
+        """Return a burst's finding as one of its incident; `last`: its newest group, ms."""
+        kind, phase = finding.kind, "updated"
+        one = self._open.get(kind)
+        if one is None:
+            phase, opened = "opened", finding.at if finding.opened_at is None else finding.opened_at
+            incident = finding_id(self._cluster, kind, "cluster", anchor, phase=phase)
+            one = self._open[kind] = Open(incident, opened, last, [], 0, finding.severity)
+        identity = one.incident
+        if phase == "updated":
+            one.sequence += 1
+            identity = self._id(one, kind, phase)
+        one.add(finding, anchor, last)
+        return replace(
+            finding,
+            id=identity,
+            incident=one.incident,
+            phase=phase,
+            opened_at=one.opened,
+            severity=one.severity,
+            groups=tuple(one.groups),
+            groups_total=one.total,
+        )
+
+    def over(self, kind: Kind, now: int, quiet_ms: int) -> list[Finding]:
+        """Tell that the one of this kind is over, if it has been quiet for that long at `now` (ms)."""
+        one = self._open.get(kind)
+        if one is None or now < one.last + quiet_ms:
+            return []
+        del self._open[kind]
+        return [
+            Finding(
+                id=self._id(one, kind, "resolved"),
+                kind=kind,
+                scope=Scope.CLUSTER,
+                severity=one.severity,
+                evidence="suspected",
+                confidence=0.8,
+                cluster=self._cluster,
+                groups=tuple(one.groups),
+                groups_total=one.total,
+                at=one.last + quiet_ms,
+                incident=one.incident,
+                phase="resolved",
+                opened_at=one.opened,
+                resolution="quiet",
+                details={},
+            )
+        ]
+
+    def _id(self, one: Open, kind: Kind, phase: str) -> str:
+        return finding_id(self._cluster, kind, "cluster", one.incident, phase=phase, sequence=one.sequence)

@@ -1,0 +1,75 @@
+"""The groups of one shard: decoded on first touch, so that a batch pays only for the groups it touches.
+
+A frozen group is the earliest clock at which it has to be looked at, and its encoded bytes; `thaw` turns
+these into state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, MutableMapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rebalance_monitor.coordinator.state.group_state import GroupState
+
+Frozen = tuple[int, bytes]
+"""(next wake in ms, encoded group)."""
+
+
+class GroupStore(MutableMapping[str, "GroupState"]):
+    """Mapping of group name to state. What was touched is in `live`, the rest in `frozen`."""
+
+    __slots__ = ("_thaw", "frozen", "live")
+
+    def __init__(
+        self, frozen: dict[str, Frozen] | None = None, thaw: Callable[[bytes], GroupState] | None = None
+    ) -> None:
+        self.live: dict[str, GroupState] = {}
+        self.frozen = frozen or {}
+        self._thaw = thaw
+
+    def __getitem__(self, group: str) -> GroupState:
+        """Return the group's state, decoding it on first touch; KeyError if there is none."""
+        state = self.live.get(group)
+        if state is None:
+            _, body = self.frozen.pop(group)
+            state = self.live[group] = self._decode(body)
+        return state
+
+    def get(  # type: ignore[override]  # Mapping allows any default; nobody needs another
+        self, group: str, default: GroupState | None = None
+    ) -> GroupState | None:
+        """Return the group's state or `default`; the mixin's own would raise and catch for every unknown."""
+        state = self.live.get(group)
+        if state is None:
+            return self[group] if group in self.frozen else default
+        return state
+
+    def __setitem__(self, group: str, state: GroupState) -> None:
+        self.frozen.pop(group, None)
+        self.live[group] = state
+
+    def __delitem__(self, group: str) -> None:
+        if self.frozen.pop(group, None) is None:
+            del self.live[group]
+
+    def __contains__(self, group: object) -> bool:
+        return group in self.live or group in self.frozen
+
+    def __iter__(self) -> Iterator[str]:
+        yield from list(self.live)
+        yield from list(self.frozen)
+
+    def __len__(self) -> int:
+        return len(self.live) + len(self.frozen)
+
+    def due(self, now: int) -> list[str]:
+        """Return the groups to be looked at on a clock of `now` ms, by name."""
+        found = [group for group, state in self.live.items() if state.wake <= now]
+        found += [group for group, (wake, _) in self.frozen.items() if wake <= now]
+        return sorted(found)
+
+    def _decode(self, body: bytes) -> GroupState:
+        if self._thaw is None:
+            raise RuntimeError("a store with frozen groups needs the codec that froze them")
+        return self._thaw(body)

@@ -1,0 +1,73 @@
+"""Members that are to blame for a rebalance: they stopped polling, missed a deadline, or keep expiring.
+
+Who expires is told by its client, on the same host if one of its did there: what is created anew comes from
+another host. Where several processes share a client id, an expired member is of the process that expired
+before it came, if there is one. Once is a crash, or a deployment that does not let its members say goodbye,
+and so is the next one. From the third time within an hour on it is a crash loop, however slow: of a group
+with many members each has its turn only now and then. Clients that never say goodbye do not count, for a
+planned stop of theirs looks the same.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.coordinator.commits.client_families import FAMILIES
+from rebalance_monitor.coordinator.findings.causes import Cause
+from rebalance_monitor.coordinator.findings.ranking import MAJORITY
+from rebalance_monitor.coordinator.storms import recurrence
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from rebalance_monitor.coordinator.findings.finding import CauseEntry
+    from rebalance_monitor.coordinator.state.group_state import Member, StormState
+
+WINDOW_MS = 3_600_000
+AGAIN = 3
+_CLIENTS_KEPT = 200
+_ADDRESS = "/"
+_FAULTS = frozenset({Cause.POLL_INTERVAL_EXCEEDED, Cause.JOIN_DEADLINE_MISSED, Cause.SYNC_DEADLINE_MISSED})
+
+
+def is_fault(storm: StormState, left: Iterable[Member], causes: Sequence[CauseEntry], at: int) -> bool:
+    """Whether a member that went by `at` (ms) is to blame; remembers who expired."""
+    again = _again(storm, left, causes, at)
+    return again or any(entry.cause in _FAULTS and entry.confidence >= MAJORITY for entry in causes)
+
+
+def since(storm: StormState, began: int) -> int:
+    """Return of how many clients a member has expired from `began` (ms) on."""
+    return sum(bool(times) and times[-1] >= began for times in storm.expired.values())
+
+
+def _again(storm: StormState, left: Iterable[Member], causes: Sequence[CauseEntry], at: int) -> bool:
+    """Note who of those that went by `at` (ms) has expired; say whether one does so again and again."""
+    sure = {
+        entry.member_id
+        for entry in causes
+        if entry.cause is Cause.SESSION_TIMEOUT and entry.confidence >= MAJORITY
+    }
+    again = False
+    for member in left:
+        if member.member_id in sure and FAMILIES[member.family].says_goodbye:
+            name = _process(storm, member, at)
+            recent = recurrence.noted(storm.expired, [name], at, WINDOW_MS, AGAIN)
+            storm.expired = dict(list(recent.items())[-_CLIENTS_KEPT:])
+            again |= len(storm.expired[name]) >= AGAIN
+    return again
+
+
+def _process(storm: StormState, member: Member, at: int) -> str:
+    """Name the process that was this member, which expired by `at` (ms), as state knows it.
+
+    In epoch-based groups it may be back as another member up to a session before the old one has expired.
+    """
+    name = f"{member.client_id} {member.host}"
+    for whose in (f"{name} ", f"{member.client_id} {_ADDRESS}"):
+        ends = {one: times[-1] for one, times in storm.expired.items() if f"{one} ".startswith(whose)}
+        for came in (member.joined_at, member.joined_at + member.session_timeout):
+            before = [one for one, end in ends.items() if end <= min(came, at - 1)]
+            if before:
+                return max(before, key=lambda one: ends[one])
+    return f"{name} {member.member_id}" if name in storm.expired else name

@@ -1,0 +1,177 @@
+"""Rolling restarts: every member goes and comes back once, one after the other, and none of these is lost.
+
+A restart has a record of its own while it goes on, for it may last longer than a storm's window. Once it is
+complete, what was noted of it counts no more: a roll-back that follows is another restart. A third one in a
+row is none any more, nor is one in which the group became empty, or after which it is smaller than before:
+that one may be stuck before its last member.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.coordinator.departure.censored import CAP_FITTING
+from rebalance_monitor.coordinator.findings.causes import Cause
+from rebalance_monitor.coordinator.findings.finding import CauseEntry
+from rebalance_monitor.coordinator.findings.kinds import Kind
+from rebalance_monitor.coordinator.findings.ranking import MAJORITY
+from rebalance_monitor.coordinator.findings.wording import seconds
+from rebalance_monitor.coordinator.storms import crash_loops
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rebalance_monitor.coordinator.context import Scene
+    from rebalance_monitor.coordinator.findings.finding import Finding
+    from rebalance_monitor.coordinator.state.group_state import GroupState, StormState
+    from rebalance_monitor.coordinator.state.membership import Change
+
+START_MS = 30_000
+"""For this long after a group's first generation its members are still starting, ms."""
+
+_REST_MS = 15_000
+_LOOPS = 3
+_RESTARTED = 2
+_IN_A_ROW = 2
+_AHEAD_MS = 60_000
+
+
+class Code(StrEnum):
+    """What a noted generation was."""
+
+    RESTART = "r"
+    LOST = "x"
+    RETURN = "j"
+    YOUNG = "y"
+    AGAIN = "a"
+    CYCLE = "c"
+    SAME = "s"
+    FAILED = "f"
+
+
+AGAIN = frozenset({Code.AGAIN, Code.CYCLE})
+YOUNG = AGAIN | {Code.YOUNG}
+"""Losses of a member that came after the first loss of the window.
+
+`AGAIN` came after the first of such a one, `CYCLE` after the first of those: that is the fourth time.
+"""
+
+LOSSES = YOUNG | {Code.RESTART, Code.LOST}
+_CALM = frozenset({Code.RESTART, Code.RETURN, Code.FAILED})
+
+
+def note_size(state: GroupState, scene: Scene, at: int) -> None:
+    """Remember how many members there are to be restarted from `at` (ms) on, unless a restart goes on.
+
+    `state`: the group before what happens then; new members may have come already.
+    """
+    storm, window, since = state.storm, scene.settings.storm_window_ms, _since(state, at)
+    lost = (event[1] in LOSSES and int(event[0]) > at - window for event in storm.events)
+    if storm.restarting < 0 or not any(lost):
+        storm.size = sum(member.joined_at < since for member in state.members)
+
+
+def follow(storm: StormState, *, empty: bool) -> None:
+    """Take what was noted last: a restart begins with a loss, and ends with what is a storm's business.
+
+    It ends, untold, where the group is `empty` now.
+    """
+    if empty or not all(event[1] in _CALM for event in storm.events):
+        storm.restarting = -1
+    elif storm.restarting < 0 and storm.events and storm.events[-1][1] == Code.RESTART:
+        storm.restarting = int(storm.events[-1][0])
+
+
+def forget(storm: StormState) -> None:
+    """End the record of a restart of which the window holds no loss any more."""
+    if all(event[1] not in LOSSES for event in storm.events):
+        storm.restarting = -1
+
+
+def was_job(state: GroupState, scene: Scene, at: int, causes: tuple[CauseEntry, ...]) -> bool:
+    """Whether a group that is empty at `at` (ms) has done its work, or was stopped by somebody.
+
+    All have said goodbye, of an `always_on` group surely so, and it is no loop of an application that ends as
+    soon as it has begun.
+    """
+    storm = state.storm
+    rested, storm.stopped_at = state.started_at - storm.stopped_at, at
+    storm.loops = storm.loops + 1 if at - state.started_at < START_MS and 0 <= rested < _REST_MS else 0
+    surely = scene.settings.is_always_on(scene.group)
+    said = {
+        entry.cause
+        for entry in causes
+        if (entry.confidence > CAP_FITTING if surely else entry.confidence >= MAJORITY)
+    }
+    return said == {Cause.MEMBER_LEFT} and storm.loops < _LOOPS
+
+
+def end_run(storm: StormState) -> None:
+    """Begin anew after a group that was stopped: its next members are not young for what went before."""
+    storm.restarting = -1
+    if not storm.incident:
+        storm.events = [event for event in storm.events if event[1] == Code.FAILED]
+
+
+def told(state: GroupState, scene: Scene, at: int) -> list[Finding]:
+    """Say once, at `at` (ms), that every member was restarted: as many as before, and all came during it."""
+    storm = state.storm
+    began = storm.restarting
+    removals = [event for event in storm.events if event[1] == Code.RESTART and int(event[0]) >= began]
+    if began < 0 or began == storm.restart_at or len(removals) < _RESTARTED:
+        return []
+    since, enough = _since(state, began), max(_RESTARTED, storm.size)
+    if len(state.members) < enough or any(member.joined_at < since for member in state.members):
+        return []
+    why = f"every member was replaced once within {seconds(at - began)}"
+    cause = Cause.MEMBER_LEFT
+    if 2 * crash_loops.since(storm, began) >= len(state.members):
+        cause, why = Cause.SESSION_TIMEOUT, f"{why}; they were not closed, but expired"
+    found = scene.find(
+        Kind.ROLLING_RESTART,
+        state,
+        at=at,
+        evidence="suspected",
+        confidence=0.8,
+        causes=(CauseEntry(cause, 0.8, why),),
+        details={"restarted": len(state.members), "window_ms": at - began},
+    )
+    _complete(storm, at, scene.settings.storm_window_ms)
+    return [found]
+
+
+def _since(state: GroupState, began: int) -> int:
+    """Return from when on (ms) members are new: they may come first, and the old ones go then."""
+    return began - _AHEAD_MS if began - state.started_at > 2 * _AHEAD_MS else began
+
+
+def renewed(before: GroupState, change: Change, causes: tuple[CauseEntry, ...], at: int) -> bool:
+    """Whether a generation at `at` (ms) replaced all members, who had worked and said goodbye.
+
+    So does a deployment of a group that is too small to be restarted one by one: its new member comes shortly
+    before the old one goes or after it. `before`: the group as its last generation left it.
+    """
+    if change.left:
+        now = [member for _, member in change.kept] + list(change.joined)
+        old = max(member.joined_at for member in change.left)
+        young = not change.replaced and all(member.joined_at >= at - _AHEAD_MS for member in now)
+        return young and at - old > 2 * _AHEAD_MS and _said_goodbye(causes)
+    empty = 0 <= at - before.empty_at <= _AHEAD_MS and before.empty_at - before.started_at > 2 * _AHEAD_MS
+    return empty and _said_goodbye(
+        CauseEntry(Cause(str(one)), float(share), "") for one, share in before.causes
+    )
+
+
+def _said_goodbye(causes: Iterable[CauseEntry]) -> bool:
+    said = {cause.cause for cause in causes if cause.confidence >= MAJORITY}
+    return Cause.MEMBER_LEFT in said and said <= {Cause.MEMBER_LEFT, Cause.MEMBER_JOINED}
+
+
+def _complete(storm: StormState, at: int, window_ms: int) -> None:
+    soon = storm.restarted_at >= 0 and storm.restarting - storm.restarted_at <= window_ms
+    storm.restarts = storm.restarts + 1 if soon else 1
+    storm.restart_at, storm.restarted_at = storm.restarting, at
+    if storm.restarts < _IN_A_ROW:
+        storm.events = [event for event in storm.events if event[1] == Code.FAILED]
+        storm.restarting = -1

@@ -1,0 +1,107 @@
+"""What of a storm's noted generations counts, and who is behind them.
+
+Those that disrupt by themselves count, and what befell an unstable client, of which a young member was lost
+twice. Once members come and go for the fourth time (`CYCLE`), so do from then on as many returns as young
+ones were lost before them, whoever returns: what is created anew has another host, and often another client
+id. More returns than that are a scale-out; a rollout, its roll-back and the next one are no cycle yet. The
+worst offender is the client with the most of what counts, on one host unless it comes from one after the
+other; failed generations are nobody's.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.coordinator.storms.rolling_restarts import YOUNG, Code
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Mapping
+
+    from rebalance_monitor.coordinator.findings.finding import Details
+    from rebalance_monitor.coordinator.state.group_state import StormState
+
+Event = list[int | str]
+"""When (ms), what, how many generations, `client id host` of the offender, and, of some, its member and
+instance ids."""
+
+_UNSTABLE = 2
+_DISRUPTIVE = YOUNG | {Code.LOST, Code.SAME, Code.FAILED}
+_MEMBER = 4
+_LEAST_SHARE = 0.1
+
+
+def weights(storm: StormState) -> list[int]:
+    """How many generations of a storm each of the noted events is, 0 where it is none."""
+    clients = _unstable(storm)
+    found, away, cycling = [], 0, False
+    for event in storm.events:
+        code, generations = event[1], int(event[2])
+        cycling = cycling or code == Code.CYCLE
+        counts = generations if code in _DISRUPTIVE or event[3] in clients else 0
+        if code in YOUNG:
+            away += generations
+        elif code == Code.RETURN:
+            back = min(generations, away)
+            away -= back
+            counts = max(counts, back if cycling else 0)
+        found.append(counts)
+    return found
+
+
+def counted(storm: StormState) -> tuple[int, int]:
+    """(completed, failed) generations of the window that count."""
+    told = weights(storm)
+    failed = sum(one for one, event in zip(told, storm.events, strict=True) if event[1] == Code.FAILED)
+    return sum(told) - failed, failed
+
+
+def _unstable(storm: StormState) -> set[int | str]:
+    """Return the clients that have lost a young member twice."""
+    lost = Counter(event[3] for event in storm.events if event[1] in YOUNG)
+    return {who for who, times in lost.items() if times >= _UNSTABLE}
+
+
+def worst(storm: StormState) -> Details:
+    """Return the client behind most of what counts, its newest member, and its share; none behind little.
+
+    On one host after the other it is told without one.
+    """
+    tally: dict[str, Counter[str]] = {}
+    told = weights(storm)
+    for event, weight in zip(storm.events, told, strict=True):
+        if event[3]:
+            client, host = _named(event)
+            tally.setdefault(client, Counter())[host] += weight
+    client, count = _most({name: hosts.total() for name, hosts in tally.items()})
+    if count <= 0 or count < _LEAST_SHARE * sum(told):
+        return {}
+    found: Details = {"worst_client": client}
+    host, there = _most(tally[client])
+    if 2 * there >= count:
+        found["worst_host"], count = host, there
+    found["worst_share"] = round(count / sum(told), 2)
+    hosts = {host} if "worst_host" in found else set(tally[client])
+    members = [
+        event[_MEMBER:] for event in storm.events if len(event) > _MEMBER and _is(event, client, hosts)
+    ]
+    if members:
+        member, instance = map(str, members[-1])
+        found |= {"worst_member": member} | ({"worst_instance": instance} if instance else {})
+    return found
+
+
+def _most(tally: Mapping[str, int]) -> tuple[str, int]:
+    """Return who has most, and how much."""
+    return min(tally.items(), key=lambda one: (-one[1], one[0]), default=("", 0))
+
+
+def _named(event: Event) -> tuple[str, str]:
+    """(client id, host) of the offender: a client id may hold spaces, an address does not."""
+    client, _, host = str(event[3]).rpartition(" ")
+    return client, host
+
+
+def _is(event: Event, client: str, hosts: Container[str]) -> bool:
+    name, host = _named(event)
+    return bool(event[3]) and name == client and host in hosts

@@ -1,0 +1,69 @@
+"""Static members that take the place of a process before them, under the same instance id.
+
+Once is a restart, which is what static membership is for. Again and again is a process that crashes and comes
+back, or two that were given one `group.instance.id`: each fences the other, and both look well from afar. The
+record does not tell which, for its client id and host stay those of the first start.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.coordinator.findings.causes import Cause
+from rebalance_monitor.coordinator.findings.finding import CauseEntry
+from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
+from rebalance_monitor.coordinator.findings.wording import seconds, who
+from rebalance_monitor.coordinator.rebalance import report
+from rebalance_monitor.coordinator.storms import recurrence
+
+if TYPE_CHECKING:
+    from rebalance_monitor.coordinator.context import Scene
+    from rebalance_monitor.coordinator.findings.finding import Finding
+    from rebalance_monitor.coordinator.state.group_state import GroupState, Member
+    from rebalance_monitor.coordinator.state.membership import Change
+
+WINDOW_MS = 900_000
+AGAIN = 3
+"""So many within the window are no restart any more."""
+_KEPT = 20
+
+
+def told(state: GroupState, scene: Scene, before: Member, now: Member) -> Finding:
+    """Report that `now` took the place of `before` without a rebalance; again and again is a warning."""
+    instance = now.instance_id or ""
+    _note(state, [instance], scene.ts)
+    times = state.takeovers[instance]
+    again = len(times) >= AGAIN
+    why = (
+        f"it came back {len(times)} times in {seconds(scene.ts - times[0])}: its process "
+        "crashes and is started again, or another one has the same group.instance.id"
+    )
+    return scene.find(
+        Kind.STATIC_MEMBER_REPLACED,
+        state,
+        at=scene.ts,
+        member=now.member_id,
+        members=(report.member_entry(now, "replaced"),),
+        members_affected=1,
+        severity=Severity.WARNING if again else None,
+        causes=(CauseEntry(Cause.STATIC_MEMBER_REPLACED, 1.0, why, *who(now)),) if again else (),
+        details={
+            "instance_id": instance,
+            "previous_member_id": before.member_id,
+            "times": len(times),
+            "window_ms": WINDOW_MS,
+        },
+    )
+
+
+def flapping(state: GroupState, change: Change, at: int) -> Member | None:
+    """Note who was replaced in a rebalance that ended at `at` (ms); return one that is again and again."""
+    if not change.replaced:
+        return None
+    _note(state, [now.instance_id or "" for _, now in change.replaced], at)
+    again = [now for _, now in change.replaced if len(state.takeovers[now.instance_id or ""]) >= AGAIN]
+    return again[-1] if again else None
+
+
+def _note(state: GroupState, instances: list[str], at: int) -> None:
+    state.takeovers = recurrence.noted(state.takeovers, instances, at, WINDOW_MS, _KEPT)

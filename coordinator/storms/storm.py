@@ -1,0 +1,278 @@
+"""Storms: too many disruptive generations of one group in a sliding window; one incident until quiet.
+
+What counts is decided per generation: losing a member that itself came during the disturbance (`young`) or by
+a fault of its own (expiries.py), a rebalance among the same members, and each failed generation. Replacing
+the lost counts from the fourth time on that what came in place of others is lost; losing and replacing other
+members only where the same client also lost a young member twice. So a rolling restart, in which every member
+goes and comes back once, is recognised and is no storm, nor is stopping the group after it, nor its
+roll-back. An Empty counts where it lost a young member that said no goodbye; where all did the group was
+stopped, and begins anew with its next start, unless it had hardly begun and does so again and again.
+Departures from epoch-based groups are noted when they happen: a group that never converges storms as well.
+First starts, scale-outs, cooperative follow-ups and the rebalances that Kafka Streams announces are never
+noted. A storm resolves after the quiet time, counted between the times of records: records alone decide which
+storm a generation belongs to, the clock only tells the end sooner. A record that comes late for its own time
+therefore goes on with the storm that it belongs to; one that was told as over stays so until it has grown by
+the threshold, which is told as an update.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.coordinator.findings.causes import Cause
+from rebalance_monitor.coordinator.findings.finding import CauseEntry, deadline_anchor
+from rebalance_monitor.coordinator.findings.kinds import Kind
+from rebalance_monitor.coordinator.state.group_state import NEVER
+from rebalance_monitor.coordinator.state.membership import Change
+from rebalance_monitor.coordinator.storms import crash_loops, rolling_restarts, scoring, static_takeovers
+from rebalance_monitor.coordinator.storms.rolling_restarts import AGAIN, LOSSES, START_MS, YOUNG, Code
+from rebalance_monitor.decoders.twins import replace
+
+if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
+    from rebalance_monitor.coordinator.context import Scene
+    from rebalance_monitor.coordinator.findings.finding import Details, Finding
+    from rebalance_monitor.coordinator.state.group_state import GroupState, Member, StormState
+
+MAX_EVENTS = 128
+
+
+def note_generation(
+    state: GroupState, scene: Scene, change: Change, at: int, causes: tuple[CauseEntry, ...]
+) -> list[Finding]:
+    """Note one completed generation, or the Empty that ends one; ms `at` is the end of its join phase."""
+    found = _begin(state, scene, at)
+    flapping = static_takeovers.flapping(state, change, at)
+    if causes and causes[0].cause is Cause.FIRST_START:
+        return found
+    left, back = _departed(state, change)
+    faulty = crash_loops.is_fault(state.storm, left, causes, at)
+    code, offender = _classify(state.storm, replace(change, left=left), flapping, faulty=faulty)
+    starting = code is Code.SAME and (at - state.started_at <= START_MS or len(left) < len(change.left))
+    if code is None or starting:
+        # Who left was noted when it did; its going may have completed a restart.
+        return found + (rolling_restarts.told(state, scene, at) if len(left) < len(change.left) else [])
+    # Who returns within a convergence comes after its loss, which is when that began.
+    when = at if state.group_type == "classic" else max(state.bumped_at, 0)
+    if not state.members and rolling_restarts.was_job(state, scene, at, causes):
+        rolling_restarts.end_run(state.storm)
+        return found
+    _append(state, when, code, len(left) + back, offender)
+    return found + _judge(state, scene, at, causes) + rolling_restarts.told(state, scene, at)
+
+
+def note_departure(
+    state: GroupState, scene: Scene, member: Member, causes: tuple[CauseEntry, ...]
+) -> list[Finding]:
+    """Note a member of an epoch-based group that went: its group may never converge.
+
+    One with an instance id may be replaced yet, which is told with the convergence.
+    """
+    if not _goes_for_good(state, member) or _is_starting(state, member, scene.ts):
+        return []
+    found = _begin(state, scene, scene.ts)
+    if not state.members and rolling_restarts.was_job(state, scene, scene.ts, causes):
+        rolling_restarts.end_run(state.storm)
+        return found
+    faulty = crash_loops.is_fault(state.storm, (member,), causes, scene.ts)
+    code, _ = _classify(state.storm, Change((), (member,), (), ()), faulty=faulty)
+    _append(state, scene.ts, code or Code.LOST, 1, member)
+    return found + _judge(state, scene, scene.ts, causes)
+
+
+def note_failed(state: GroupState, scene: Scene, count: int, at: int) -> list[Finding]:
+    """Note `count` generations that failed before `at`."""
+    found = _begin(state, scene, at)
+    _append(state, at, Code.FAILED, count, None)
+    return found + _judge(state, scene, at, ())
+
+
+def settle(state: GroupState, scene: Scene) -> list[Finding]:
+    """End an open storm if it has been quiet for long enough before the record of `scene`."""
+    storm = state.storm
+    if not storm.incident or scene.ts < _quiet_at(state, scene.settings.storm_quiet_ms):
+        return []
+    found = [] if storm.announced else [_resolved(state, scene)]
+    storm.incident, storm.opened_at, storm.sequence, storm.total = "", -1, 0, 0
+    storm.announced = False
+    storm.events = []
+    return found
+
+
+def announce(state: GroupState, scene: Scene, now: int) -> list[Finding]:
+    """Tell once that an open storm is over: at `now` (ms) every record that could belong to it is read."""
+    if now < wake(state, scene.settings.storm_quiet_ms, scene.settings.grace_ms):
+        return []
+    state.storm.announced = True
+    return [_resolved(state, scene)]
+
+
+def is_open(storm: StormState) -> bool:
+    """Whether a storm was told that has not been told as over."""
+    return bool(storm.incident) and not storm.announced
+
+
+def wake(state: GroupState, quiet_ms: int, grace_ms: int) -> int:
+    """Clock (ms) at which an open storm is told as over if nothing more counts; `NEVER` without one."""
+    return _quiet_at(state, quiet_ms) + grace_ms if is_open(state.storm) else NEVER
+
+
+def marked(found: Finding, storm: StormState, since: int, *, renewed: bool) -> Finding:
+    """Return a `rebalance` marked, if it or what failed before it disrupts; noted since `since` (ms).
+
+    Or if it has `renewed` the group, as a deployment does.
+    """
+    for event, weight in zip(storm.events, scoring.weights(storm), strict=True):
+        if int(event[0]) >= since and weight:
+            return replace(found, details=found.details | {"disruptive": 1})
+    return replace(found, details=found.details | {"renewed": 1}) if renewed else found
+
+
+def _begin(state: GroupState, scene: Scene, at: int) -> list[Finding]:
+    """Forget what is over at `at` (ms) before something is noted."""
+    found, storm = settle(state, scene), state.storm
+    since = at - scene.settings.storm_window_ms
+    storm.events = [event for event in storm.events if int(event[0]) > since][-MAX_EVENTS:]
+    rolling_restarts.forget(storm)
+    return found
+
+
+def _append(state: GroupState, when: int, code: Code, generations: int, offender: Member | None) -> None:
+    """Note so many `generations`, of a classic group one; an Empty counts where it lost a young member."""
+    weight = generations if code is Code.FAILED or state.group_type != "classic" else 1
+    event: list[int | str] = [when, code, max(1, weight), ""]
+    if not state.members and code is not Code.FAILED:
+        event[2] = int(code in YOUNG)
+    if offender is not None:
+        event[3] = f"{offender.client_id} {offender.host}"
+        event += [offender.member_id, offender.instance_id or ""]
+    state.storm.events.append(event)
+    rolling_restarts.follow(state.storm, empty=not state.members)
+
+
+def _is_starting(state: GroupState, member: Member, at: int) -> bool:
+    """Whether an epoch-based group, which `member` leaves at `at` (ms), is new and has not converged yet."""
+    oldest = min(one.joined_at for one in (*state.members, member))
+    return state.stable_epoch < 0 and at - oldest <= START_MS
+
+
+def _goes_for_good(state: GroupState, member: Member) -> bool:
+    """Whether a departure is noted when it happens."""
+    return state.group_type != "classic" and member.instance_id is None
+
+
+def _departed(state: GroupState, change: Change) -> tuple[tuple[Member, ...], int]:
+    """Return who left and was not noted then, and how many are back within the convergence that lost them."""
+    if state.group_type == "classic":
+        return change.left, 0
+    gone = {(member.client_id, member.host) for member in change.left}
+    back = sum((member.client_id, member.host) in gone for member in change.joined)
+    return tuple(member for member in change.left if not _goes_for_good(state, member)), back
+
+
+def _classify(
+    storm: StormState, change: Change, flapping: Member | None = None, *, faulty: bool
+) -> tuple[Code | None, Member | None]:
+    """Code and offender of a generation, code None where it is none of a storm's business.
+
+    `flapping`: a static member whose place was taken again and again. `faulty`: who went is to blame for it.
+    """
+    losses = _first(storm, LOSSES)
+    for lost, code in ((AGAIN, Code.CYCLE), (YOUNG, Code.AGAIN), (LOSSES, Code.YOUNG)):
+        since = _first(storm, lost)
+        for member in change.left:
+            if member.joined_at > since:
+                return code, member
+    if change.left:
+        return Code.LOST if faulty else Code.RESTART, change.left[0]
+    if change.joined:
+        return (Code.RETURN, change.joined[0]) if losses < NEVER else (None, None)
+    return (None if change.replaced and flapping is None else Code.SAME), flapping
+
+
+def _first(storm: StormState, codes: AbstractSet[Code]) -> int:
+    return next((int(event[0]) for event in storm.events if event[1] in codes), NEVER)
+
+
+def _quiet_at(state: GroupState, quiet_ms: int) -> int:
+    return state.storm.last_at + quiet_ms
+
+
+def _resolved(state: GroupState, scene: Scene) -> Finding:
+    storm, settings = state.storm, scene.settings
+    due = _quiet_at(state, settings.storm_quiet_ms)
+    return scene.find(
+        Kind.STORM,
+        state,
+        at=due,
+        evidence="derived",
+        anchor=f"{storm.incident}/{deadline_anchor(0, '', due)}",
+        phase="resolved",
+        sequence=storm.sequence,
+        incident=storm.incident,
+        opened_at=storm.opened_at,
+        resolution="quiet",
+        offset=None,
+        details={"total": storm.total, "window_ms": settings.storm_window_ms},
+    )
+
+
+def _judge(state: GroupState, scene: Scene, at: int, causes: tuple[CauseEntry, ...]) -> list[Finding]:
+    """Open a storm, or tell how an open one goes on each time it has grown by the threshold."""
+    storm, settings = state.storm, scene.settings
+    completed, failed = scoring.counted(storm)
+    if storm.incident:
+        grown = scoring.weights(storm)[-1]
+        if not grown:
+            return []
+        storm.last_at = scene.ts
+        # What counts only since somebody was lost again was not counted then.
+        storm.total = max(storm.total + grown, completed + failed)
+        if storm.total < settings.storm_threshold * (storm.sequence + 2):
+            return []
+        storm.sequence = storm.total // settings.storm_threshold - 1
+        storm.announced = False
+        return [_report(state, scene, at, "updated", (completed, failed), causes)]
+    if completed + failed < settings.storm_threshold:
+        return []
+    storm.incident = scene.identify(Kind.STORM, phase="opened")
+    storm.opened_at, storm.last_at = at, scene.ts
+    storm.total = completed + failed
+    found = [_report(state, scene, at, "opened", (completed, failed), causes)]
+    storm.sequence = storm.total // settings.storm_threshold - 1
+    return found
+
+
+def _report(
+    state: GroupState,
+    scene: Scene,
+    at: int,
+    phase: str,
+    counts: tuple[int, int],
+    causes: tuple[CauseEntry, ...],
+) -> Finding:
+    storm, settings = state.storm, scene.settings
+    completed, failed = counts
+    details: Details = {
+        "count": completed + failed,
+        "completed": completed,
+        "failed": failed,
+        "window_ms": settings.storm_window_ms,
+        "threshold": settings.storm_threshold,
+        "total": storm.total,
+        "rule": "generations",
+    }
+    details.update(scoring.worst(storm))
+    return scene.find(
+        Kind.STORM,
+        state,
+        at=at,
+        evidence="derived",
+        phase=phase,
+        sequence=storm.sequence,
+        incident=storm.incident,
+        opened_at=storm.opened_at,
+        causes=causes,
+        details=details,
+    )

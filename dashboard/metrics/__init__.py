@@ -1,0 +1,1 @@
+"""Metrics of the monitor: their definitions, tallies and collector."""

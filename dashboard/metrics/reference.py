@@ -1,0 +1,67 @@
+"""Writes docs/metrics.md from the table of metrics, so that they cannot disagree."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.dashboard.metrics.definitions import GROUP_METRICS, MONITOR_METRICS, OTHER, MetricType
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rebalance_monitor.dashboard.metrics.definitions import Metric
+
+PAGE = """\
+# Metrics
+
+<!-- Generated from dashboard/metrics/definitions.py by `make docs`; edit the table there. -->
+
+`GET /metrics` on the driver (address: section `web` of the [configuration](configuration.md)) gives
+Prometheus' text format, or OpenMetrics with exemplars where the scraper asks for it: an exemplar's `finding`
+is the id of the finding behind a count or a bucket. Recording and alerting rules lie in `deploy/prometheus/`,
+dashboards in `deploy/grafana/` ([how to use them](grafana.md)).
+
+- Every series has the label `cluster`: `cluster_name` of the configuration, else the cluster's id.
+- No member, client, host or partition is ever a label. `group` is the only label that grows: at most
+  `metrics.max_groups` groups that `metrics.allow` matches have series of their own, in the order in which
+  they are heard of. A group with a warning or worse takes the place of one that never had a finding, else of
+  one with mere information, else of another troubled one, whichever was heard of longest ago; a group with
+  mere information takes that of one that never had a finding. The others are summed up as
+  `group="{other}"`. Groups that `metrics.deny` matches have no series at all.
+- A group's series vanish with the group, or with its place. Counters begin at zero with the process, as
+  counters do; a group that changes from `{other}` to series of its own begins at zero there, and its past
+  stays in `{other}`.
+- What is counted by cluster begins at 0 for every kind and severity, cause, reason and way out
+  (`<receiver>/<kind>`), so that `increase()` sees a first burst. A group's own series are born with it:
+  its first rebalance is no increase where the group was not known before.
+- Only live findings count; rebuilt history counts in `{history}` alone.
+- The process's own memory, CPU and open files come as `process_…`, as from every Prometheus client.
+- Times since something are queried as `time() - …_timestamp_seconds`.
+"""
+
+
+def metrics_markdown() -> str:
+    """Return the page docs/metrics.md."""
+    history = next(metric.sample for metric in MONITOR_METRICS if metric.name == "history_findings")
+    page = PAGE.format(other=OTHER, history=history)
+    page += "\n## Groups\n\n" + _table(GROUP_METRICS)
+    page += "\n## The cluster, and the monitor itself\n\n" + _table(MONITOR_METRICS)
+    return page + "\n## Buckets\n\n" + _buckets((*GROUP_METRICS, *MONITOR_METRICS))
+
+
+def _table(metrics: Iterable[Metric]) -> str:
+    rows = (
+        f"| `{metric.sample}` | {metric.type} | {', '.join(f'`{label}`' for label in metric.labels)} "
+        f"| {metric.what} |\n"
+        for metric in metrics
+    )
+    return "| metric | type | labels | what |\n|---|---|---|---|\n" + "".join(rows)
+
+
+def _buckets(metrics: Iterable[Metric]) -> str:
+    rows = (
+        f"| `{metric.sample}_bucket` | {', '.join(f'{bound:g}' for bound in metric.buckets)} |\n"
+        for metric in metrics
+        if metric.type is MetricType.HISTOGRAM
+    )
+    return "| histogram | upper bounds, seconds |\n|---|---|\n" + "".join(rows)

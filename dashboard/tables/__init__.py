@@ -1,0 +1,1 @@
+"""The tables: findings, groups, quarantine; their files and upkeep."""

@@ -1,0 +1,1 @@
+"""What the monitor knows now: groups, newest findings, open incidents."""

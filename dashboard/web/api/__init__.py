@@ -1,0 +1,1 @@
+"""The API: answers, parameters, schemas and the OpenAPI document."""

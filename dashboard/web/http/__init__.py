@@ -1,0 +1,1 @@
+"""The web server: connections, access, events, the page's own files."""

@@ -1,0 +1,134 @@
+"""Everything about one group: members with what they own and when they run out of time, and its timeline."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rebalance_monitor.coordinator.findings.kinds import Kind
+from rebalance_monitor.dashboard.web.views.incident_view import dicts, in_order, incident_row
+from rebalance_monitor.dashboard.web.views.timeline import timeline
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rebalance_monitor.coordinator.findings.finding import Finding, MemberEntry
+    from rebalance_monitor.dashboard.web.views.board import Board, Entry
+    from rebalance_monitor.dashboard.web.views.shapes import (
+        Deadline,
+        GroupDetail,
+        IncidentRow,
+        Member,
+        Spread,
+    )
+
+FINDINGS = 100
+
+
+def group_detail(
+    board: Board, entry: Entry, told: Sequence[Finding], *, live: bool, as_of: int | None = None
+) -> GroupDetail:
+    """Return the page of one group; `told` are its findings, oldest first."""
+    summary = entry.facts.view.summary
+    members = members_of(summary, told)
+    return {
+        "version": board.known.version,
+        "now": board.now,
+        "live": live,
+        "as_of": as_of,
+        "row": board.row(entry),
+        "protocol_type": summary.get("protocol_type") or "",
+        "leader": summary.get("leader") or "",
+        "topics": list(summary.get("topics") or _topics(told)),
+        "members": members,
+        "spread": spread(members),
+        "deadlines": deadlines(summary, members),
+        "timeline": timeline(told),
+        "incidents": _incidents(board, entry.name),
+        "findings": dicts(reversed(told[-FINDINGS:])),
+    }
+
+
+def members_of(summary: Mapping[str, Any], told: Sequence[Finding]) -> list[Member]:
+    """Return the members by the summary; without one, or where it is older, by the newest generation."""
+    newest = next((f for f in reversed(told) if f.kind in {Kind.REBALANCE, Kind.GROUP_EMPTY}), None)
+    listed = summary.get("member_list")
+    if newest is not None and newest.kind is Kind.GROUP_EMPTY and newest.phase == "opened":
+        return []
+    behind = newest is not None and newest.leader is not None and newest.leader != summary.get("leader")
+    if listed is not None and not behind:
+        return [_summarised(member, summary.get("leader") or "") for member in listed]
+    entries = newest.members if newest is not None else ()
+    leader = (newest.leader if newest is not None else "") or ""
+    return [_named(entry, leader) for entry in entries if entry.role != "left"]
+
+
+def spread(members: Sequence[Member]) -> Spread:
+    """Return how partitions are spread over the members."""
+    counts = [member["partitions"] for member in members]
+    return {
+        "most": max(counts, default=0),
+        "least": min(counts, default=0),
+        "idle": counts.count(0),
+        "partitions": sum(counts),
+    }
+
+
+def deadlines(summary: Mapping[str, Any], members: Sequence[Member]) -> list[Deadline]:
+    """Return what happens by itself if nobody acts, the soonest first."""
+    found: list[Deadline] = [
+        {"what": "session", "at": member["deadline"], "who": member["client_id"] or member["member_id"]}
+        for member in members
+        if member["deadline"] is not None
+    ]
+    expiry = summary.get("offsets_expire_at", -1)
+    if expiry >= 0:
+        found.append({"what": "offsets", "at": expiry, "who": ""})
+    return sorted(found, key=lambda deadline: deadline["at"])
+
+
+def _summarised(member: Mapping[str, Any], leader: str) -> Member:
+    return {
+        "member_id": member["member_id"],
+        "client_id": member["client_id"],
+        "host": member["host"],
+        "instance_id": member["instance_id"],
+        "family": member["family"],
+        "partitions": member["partitions"],
+        "assigned": member.get("assigned", {}),
+        "session_timeout_ms": _known(member["session_timeout_ms"]),
+        "rebalance_timeout_ms": _known(member["rebalance_timeout_ms"]),
+        "last_commit": _known(member["last_commit"]),
+        "deadline": _known(member.get("deadline", -1)),
+        "is_leader": member["member_id"] == leader,
+        "is_silent": member.get("silent", False),
+    }
+
+
+def _named(entry: MemberEntry, leader: str) -> Member:
+    return {
+        "member_id": entry.member_id,
+        "client_id": entry.client_id,
+        "host": entry.host,
+        "instance_id": entry.instance_id,
+        "family": "",
+        "partitions": entry.partitions,
+        "assigned": {},
+        "session_timeout_ms": entry.session_timeout_ms,
+        "rebalance_timeout_ms": entry.rebalance_timeout_ms,
+        "last_commit": entry.last_seen,
+        "deadline": None,
+        "is_leader": entry.member_id == leader,
+        "is_silent": False,
+    }
+
+
+def _known(value: int) -> int | None:
+    return value if value >= 0 else None
+
+
+def _topics(told: Sequence[Finding]) -> tuple[str, ...]:
+    return next((finding.topics for finding in reversed(told) if finding.topics), ())
+
+
+def _incidents(board: Board, group: str) -> list[IncidentRow]:
+    return [incident_row(one) for one in in_order(board.known) if one.group == group]

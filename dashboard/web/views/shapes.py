@@ -1,0 +1,236 @@
+"""The shapes of every answer of the API; `openapi.py` derives their JSON schemas from them.
+
+Times are ms since epoch, durations ms; None where something is not known or does not apply. Findings have the
+fields of docs/findings.md.
+"""
+
+from typing import TypedDict
+
+from rebalance_monitor.coordinator.findings.finding import Finding
+from rebalance_monitor.dashboard.web.views.timeline_shapes import Timeline
+
+Json = str | int | float | bool | None
+
+
+class GroupRow(TypedDict):
+    """One group in a list.
+
+    trouble: kind of the worst open incident or recent breach, "" without. since: when that began.
+    rebalances: in the last hour. bars: the same hour in twelve pieces, oldest first.
+    """
+
+    group: str
+    type: str
+    state: str
+    generation: int
+    protocol: str
+    members: int
+    trouble: str
+    severity: str
+    incident: str | None
+    incidents: int
+    since: int | None
+    rebalances: int
+    bars: list[int]
+    last_rebalance: int | None
+    last_cause: str
+    last_confidence: float
+    at: int
+
+
+class GroupsPage(TypedDict):
+    """A page of groups. total: all groups, matched: those that the filters leave."""
+
+    version: int
+    now: int
+    total: int
+    matched: int
+    offset: int
+    rows: list[GroupRow]
+
+
+class IncidentRow(TypedDict):
+    """One incident: phases of one storm, one stuck rebalance, one silence… closed_at: None while open."""
+
+    id: str
+    kind: str
+    severity: str
+    scope: str
+    group: str | None
+    groups: list[str]
+    groups_total: int
+    opened_at: int
+    closed_at: int | None
+    resolution: str | None
+    evidence: str
+    confidence: float
+    what: str
+    cause: str
+    why: str
+    findings: int
+    details: dict[str, str | int | float]
+
+
+class IncidentsPage(TypedDict):
+    """Incidents: open ones first, the worst on top; then closed ones, the newest first."""
+
+    version: int
+    now: int
+    open: int
+    rows: list[IncidentRow]
+
+
+class Offender(TypedDict):
+    """A client that a group's losses and returns point to. share: of the counted findings, 0..1."""
+
+    client_id: str
+    host: str
+    findings: int
+    share: float
+
+
+class IncidentDetail(TypedDict):
+    """One incident with its own findings and what else happened to its group meanwhile, oldest first."""
+
+    now: int
+    live: bool
+    incident: IncidentRow
+    findings: list[Finding]
+    around: list[Finding]
+    offenders: list[Offender]
+
+
+class MonitorHealth(TypedDict):
+    """The monitor itself. behind_ms: age of the newest batch; lag_records: not yet read."""
+
+    ready: bool
+    started: int
+    last_batch: int
+    batch: int
+    rows: int
+    state_bytes: int
+    groups: int
+    shards: int
+    catching_up: int
+    history_at: int
+    lag_records: int
+    behind_ms: int | None
+
+
+class Count(TypedDict):
+    """How often something was counted."""
+
+    name: str
+    count: int
+
+
+class Headline(TypedDict):
+    """A finding in one line. cause, confidence: the likeliest cause's."""
+
+    id: str
+    at: int
+    kind: str
+    severity: str
+    phase: str | None
+    group: str | None
+    groups_total: int
+    generation: int | None
+    cause: str
+    confidence: float
+    incident: str | None
+
+
+class Overview(TypedDict):
+    """The cluster at a glance. minutes: rebalances of the last hour by minute, oldest first.
+
+    causes: of the last hour, by likeliest cause. offenders: groups that rebalanced most in it.
+    """
+
+    cluster: str
+    version: int
+    now: int
+    live: bool
+    groups: int
+    troubled: int
+    states: list[Count]
+    types: list[Count]
+    troubles: list[Count]
+    minutes: list[int]
+    causes: list[Count]
+    offenders: list[GroupRow]
+    incidents: list[IncidentRow]
+    incidents_open: int
+    latest: list[Headline]
+    health: MonitorHealth
+
+
+class Member(TypedDict):
+    """One member now. assigned: topic -> partitions like `0-3,7`.
+
+    deadline: when its silence will have lasted too long, None while it shows life.
+    """
+
+    member_id: str
+    client_id: str
+    host: str
+    instance_id: str | None
+    family: str
+    partitions: int
+    assigned: dict[str, str]
+    session_timeout_ms: int | None
+    rebalance_timeout_ms: int | None
+    last_commit: int | None
+    deadline: int | None
+    is_leader: bool
+    is_silent: bool
+
+
+class Spread(TypedDict):
+    """How partitions are spread over the members."""
+
+    most: int
+    least: int
+    idle: int
+    partitions: int
+
+
+class Deadline(TypedDict):
+    """Something that happens to the group by itself if nobody acts. what: session, offsets."""
+
+    what: str
+    at: int
+    who: str
+
+
+class GroupDetail(TypedDict):
+    """Everything about one group. as_of: the moment asked for, None for now."""
+
+    version: int
+    now: int
+    live: bool
+    as_of: int | None
+    row: GroupRow
+    protocol_type: str
+    leader: str
+    topics: list[str]
+    members: list[Member]
+    spread: Spread
+    deadlines: list[Deadline]
+    timeline: Timeline
+    incidents: list[IncidentRow]
+    findings: list[Finding]
+
+
+class FindingsPage(TypedDict):
+    """Findings of the retained history, newest first. next: pass as `before` to go on, None at the end."""
+
+    now: int
+    source: str
+    rows: list[Finding]
+    next: str | None
+
+
+class Problem(TypedDict):
+    """Why there is no answer."""
+
+    error: str

@@ -1,0 +1,1 @@
+"""The engine without Spark: batches of the coordinators' outputs in; ledger, tables, alerts and page out."""

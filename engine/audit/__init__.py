@@ -1,0 +1,1 @@
+"""Contracts checked on samples, beside the job."""

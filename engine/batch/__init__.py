@@ -1,0 +1,1 @@
+"""A batch on the driver: its rows, the pure parts that see all shards, and the writer that commits it."""

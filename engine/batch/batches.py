@@ -1,0 +1,108 @@
+"""What one micro-batch said, as the driver reads it from the operator's rows.
+
+The output is small by construction: findings, changed group summaries, and a few counters for each shard.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from rebalance_monitor.coordinator.findings.bodies import data_of
+from rebalance_monitor.coordinator.findings.finding import Finding, from_json
+from rebalance_monitor.coordinator.findings.outputs import StatOut
+from rebalance_monitor.dashboard.tables.quarantine_table import Unreadable
+
+
+class BatchKey(NamedTuple):
+    """What makes a batch the same batch when it runs again."""
+
+    query_id: str
+    batch_id: int
+
+
+@dataclass(slots=True)
+class Batch:
+    """One micro-batch. now: its timestamp (ms), -1 where no key had rows or a clock.
+
+    groups: group -> summary. removed: groups that are gone at its end. stats: (shard, counters) of the
+    coordinator. positions: shard -> last offset.
+    newest: shard -> time (ms) of its newest record that was read live.
+    types: record type -> readable records. rows, state_bytes: totals.
+    troubles: what went wrong inside the operator.
+    """
+
+    findings: list[Finding] = field(default_factory=list)
+    groups: dict[str, dict[str, Any]] = field(default_factory=dict)
+    removed: list[str] = field(default_factory=list)
+    stats: list[tuple[int, StatOut]] = field(default_factory=list)
+    unreadable: list[Unreadable] = field(default_factory=list)
+    troubles: list[dict[str, Any]] = field(default_factory=list)
+    positions: dict[int, int] = field(default_factory=dict)
+    newest: dict[int, int] = field(default_factory=dict)
+    types: Counter[int] = field(default_factory=Counter)
+    now: int = -1
+    rows: int = 0
+    state_bytes: int = 0
+
+
+TROUBLES = frozenset({"operator_error", "state_lost", "state_not_kept"})
+
+
+def read_batch(rows: list[tuple[str, int, str, str]]) -> Batch:
+    """Sort the operator's rows (`row_kind`, `shard`, `group`, `body`), in the order of their shards.
+
+    `rows` is emptied on the way: of a long history they and what is made of them would be too much.
+    """
+    batch, removed = Batch(), dict[str, None]()
+    # Tasks finish in any order; what is written must not depend on it.
+    rows.sort(key=lambda row: row[1])
+    rows.reverse()
+    while rows:
+        kind, shard, group, body = rows.pop()
+        match kind:
+            case "finding":
+                batch.findings.append(from_json(body))
+            case "group":
+                # The last word counts: a group may be removed and made again within a batch.
+                removed.pop(group, None)
+                batch.groups[group] = data_of(body)
+            case "removed":
+                batch.groups.pop(group, None)
+                removed[group] = None
+            case _:
+                _take_stat(batch, shard, data_of(body))
+    batch.removed += removed
+    return batch
+
+
+def _take_stat(batch: Batch, shard: int, data: dict[str, Any]) -> None:
+    kind = data.pop("kind")
+    if kind == "batch":
+        _take_summary(batch, shard, data)
+    elif kind == "quarantine":
+        batch.unreadable.append(_unreadable(shard, data))
+    elif kind in TROUBLES:
+        batch.troubles.append({"kind": kind, "shard": shard, **data})
+    else:
+        batch.stats.append((shard, StatOut(kind, data)))
+
+
+def _take_summary(batch: Batch, shard: int, data: dict[str, Any]) -> None:
+    batch.now = max(batch.now, data["now"])
+    batch.rows += data["rows"]
+    batch.state_bytes += data["state_bytes"]
+    batch.types.update({int(number): count for number, count in data["types"].items()})
+    if data["last_offset"] >= 0:
+        batch.positions[shard] = max(data["last_offset"], batch.positions.get(shard, -1))
+    if data["newest"] >= 0:
+        batch.newest[shard] = max(data["newest"], batch.newest.get(shard, -1))
+
+
+def _unreadable(shard: int, data: dict[str, Any]) -> Unreadable:
+    names = ("offset", "timestamp", "group", "reason", "part", "at", "field", "type")
+    raw = {name: data[name] and base64.b64decode(data[name]) for name in ("key", "value")}
+    fields: dict[str, Any] = {name: data[name] for name in names} | raw
+    return Unreadable(partition=shard, **fields)

@@ -1,0 +1,166 @@
+"""The driver's pure parts: live view, roll-up and health, fed with batches and the probe's looks.
+
+Their states are taken from the ledger's snapshot and go back into it with each batch, so a batch that failed
+half-way counts once. What the probe saw during a batch that is run again is gone: only findings that the
+probe itself decides depend on it, never an id of another.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from rebalance_monitor.checkpoints.ledger import LedgerError
+from rebalance_monitor.coordinator.findings.outputs import read_until
+from rebalance_monitor.coordinator.live import Live
+from rebalance_monitor.coordinator.modern.epoch_group import GROUP_TYPES
+from rebalance_monitor.coordinator.probe.sample import SeenGroup, Sighting
+from rebalance_monitor.coordinator.rollup.rebuild import Outcome, Reading, Rebuilt
+from rebalance_monitor.coordinator.rollup.rollup import RollUp
+from rebalance_monitor.engine.health.health import PROBE_MS, USUAL_AGE_MS, Health
+from rebalance_monitor.engine.health.notices import Notices
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from rebalance_monitor.checkpoints.ledger import Snapshot
+    from rebalance_monitor.cluster.probe.sightings import Sighting as Look
+    from rebalance_monitor.coordinator.findings.finding import Finding
+    from rebalance_monitor.coordinator.settings import DetectionSettings
+    from rebalance_monitor.engine.batch.batches import Batch
+
+_EPOCHS = frozenset(GROUP_TYPES.values())
+
+
+class Parts:
+    """The parts of one job. `drain` gives the probe's looks since it was called last.
+
+    `notices` is what the main loop has to tell; `usual_age_ms` and `probe_ms` see Health. `opened` gives the
+    newest finding of each open incident, as it was told.
+    """
+
+    def __init__(
+        self,
+        settings: DetectionSettings,
+        cluster: str,
+        drain: Callable[[], list[Look]],
+        notices: Notices | None = None,
+        usual_age_ms: int = USUAL_AGE_MS,
+        probe_ms: int | None = PROBE_MS,
+        opened: Callable[[], Iterable[Finding]] = tuple,
+    ) -> None:
+        self._settings = settings
+        self._cluster = cluster
+        self._drain = drain
+        self._notices = notices or Notices()
+        self._usual_age_ms = usual_age_ms
+        self._probe_ms = probe_ms
+        self._opened = opened
+        self._summaries: dict[str, dict[str, Any]] = {}
+        self._has_new_groups = False
+        self._now = -1
+
+    def has_new_groups(self) -> bool:
+        """Whether epoch-based groups were seen for the first time since the last call."""
+        found, self._has_new_groups = self._has_new_groups, False
+        return found
+
+    def recall(self, summaries: Mapping[str, Mapping[str, Any]]) -> None:
+        """Take what an earlier process knew of the groups: each is summarised anew only when it changes."""
+        self._summaries = {name: dict(summary) for name, summary in summaries.items() if summary}
+
+    def begin_anew(self, groups: Iterable[str] = (), shard: int | None = None) -> bool:
+        """Hold what is open: the state, or that of `shard`, knows nothing of it. True if there is anything.
+
+        `groups`: all that are known, where history is read from its beginning.
+        """
+        self._live.forget_records(shard)
+        probed = self._live.opened
+        opened = [finding for finding in self._opened() if finding.incident not in probed]
+        self._rebuilt.begin(opened, groups, shard)
+        return bool(self._rebuilt.snapshot())
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Take the states of the parts from `snapshot`. Raises LedgerError."""
+        try:
+            self._restore(snapshot)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise LedgerError(
+                f"What the ledger remembers of groups and incidents cannot be read ({error}). Another "
+                "version wrote it, or it is damaged: run that version, restore ledger/snapshot.json from a "
+                "backup, or move the whole storage folder away and start afresh."
+            ) from error
+
+    def _restore(self, snapshot: Snapshot) -> None:
+        # Copies, because the parts change what they are given and the snapshot must stay as committed.
+        self._rollup = RollUp(self._settings, self._cluster, deepcopy(snapshot.rollup))
+        self._live = Live(self._settings, self._cluster, deepcopy(snapshot.live))
+        self._rebuilt = Rebuilt(self._settings, self._cluster, deepcopy(snapshot.rebuilt))
+        self._health = Health(
+            self._settings,
+            self._cluster,
+            snapshot.health,
+            self._notices,
+            self._usual_age_ms,
+            self._probe_ms,
+        )
+        self._now = snapshot.now
+
+    def findings(self, batch: Batch, wall: int) -> list[Finding]:
+        """Return the batch's findings, refined, with those of the parts; `wall` in ms."""
+        for trouble in batch.troubles:
+            if trouble["kind"] == "state_lost":
+                self.begin_anew(shard=trouble["shard"])
+        sightings = [sighting_of(look) for look in self._drain()]
+        self._learn(batch)
+        read = read_until(stat for _, stat in batch.stats)
+        seen = self._live.on_sightings(sightings, self._summaries, batch.findings, read)
+        # A probe that was switched off ends nothing of what it had opened.
+        seen += self._live.give_up(wall) if self._probe_ms is None else []
+        told = [*seen, *self._live.refine(batch.findings, self._health.skewed)]
+        # A batch that Spark did not make has no time; Spark's goes back where the driver's clock does.
+        self._now = batch.now if batch.now >= 0 else self._now
+        rolled = self._rollup.on_batch(told, [stat for _, stat in batch.stats], self._now)
+        return [*told, *rolled, *self._health.on_batch(batch, sightings, wall)]
+
+    def carried(self, told: list[Finding], again: Iterable[Finding], batch: Batch) -> Outcome:
+        """Return what becomes of the findings `told`, final but for this, where the state was begun anew.
+
+        `again`: findings of the batch that were told before.
+        """
+        reads = [stat.data["catching_up"] for _, stat in batch.stats if stat.kind == "shard"]
+        catching_up = any(reads) if reads else None
+        reading = Reading(again, batch.groups, batch.removed, catching_up, self._now)
+        return self._rebuilt.on_batch(told, reading)
+
+    def into(self, snapshot: Snapshot) -> Snapshot:
+        """Return `snapshot` with the states of the parts; they go on changing, so it is written at once."""
+        return replace(
+            snapshot,
+            rollup=self._rollup.snapshot(),
+            live=self._live.snapshot(),
+            health=self._health.snapshot(),
+            rebuilt=self._rebuilt.snapshot(),
+        )
+
+    def _learn(self, batch: Batch) -> None:
+        for group in batch.removed:
+            self._summaries.pop(group, None)
+        new = batch.groups.keys() - self._summaries.keys()
+        self._has_new_groups |= any(batch.groups[name].get("group_type") in _EPOCHS for name in new)
+        self._summaries |= batch.groups
+
+
+def sighting_of(look: Look) -> Sighting:
+    """Return a look of the probe in the coordinator's words."""
+    return Sighting(
+        at=look.at,
+        groups=tuple(SeenGroup(*group) for group in look.groups),
+        leaders=look.leaders,
+        brokers=look.brokers,
+        members=look.members,
+        listed=look.listed,
+        failures=look.failures,
+        took=look.took,
+    )

@@ -1,0 +1,266 @@
+"""The batch writer: what the driver does with each micro-batch (`foreachBatch`).
+
+One action on the operator's output, and only one: a second would run the state function again, and a cached
+frame would cost more than it saves. Then, in this order: read, roll up, refine by what the probe saw, write
+the sinks, commit the ledger. A batch that the ledger has told is skipped: Spark runs it again when the
+process died between the ledger's commit and Spark's own. Blocks for the sinks. An error fails the batch,
+which runs again, in this process or the next.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+import structlog
+
+from rebalance_monitor.coordinator.findings.finding import stamp
+from rebalance_monitor.coordinator.findings.kinds import Kind
+from rebalance_monitor.engine.batch.batches import Batch, BatchKey, read_batch
+from rebalance_monitor.engine.memory import uncollected
+from rebalance_monitor.engine.outputs.identities import SHOWN, Identities
+from rebalance_monitor.engine.outputs.sinks import JsonLines, Telling
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from pyspark.sql import DataFrame
+
+    from rebalance_monitor.checkpoints.ledger import Ledger, Snapshot
+    from rebalance_monitor.coordinator.findings.finding import Finding
+    from rebalance_monitor.coordinator.rollup.rebuild import Outcome
+    from rebalance_monitor.engine.outputs.sinks import Sink
+
+log = structlog.get_logger()
+# The query id of batches that no query made.
+MONITOR = "monitor"
+# Told some seconds after the record that decides them; the others after their deadline and its grace.
+HELD_BACK, TOLD_LATE_MS = frozenset({Kind.GROUP_REMOVED, Kind.GROUP_MIGRATED}), 10_000
+# A line names so many incidents; the rest is in the findings.
+INCIDENTS = 5
+# A job that has nothing to tell writes a line this often all the same: its log shows that it runs.
+SIGN_OF_LIFE_MS = 300_000
+
+
+class DriverParts(Protocol):
+    """The pure parts that see all keys at once, with their states."""
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Take the states of the parts from `snapshot`."""
+
+    def findings(self, batch: Batch, wall: int) -> list[Finding]:
+        """Return the batch's findings, refined, with those of the driver's own; `wall` in ms."""
+
+    def carried(self, told: list[Finding], again: Sequence[Finding], batch: Batch) -> Outcome:
+        """Return what becomes of final findings where the state was begun anew; `again` were told before."""
+
+    def into(self, snapshot: Snapshot) -> Snapshot:
+        """Return `snapshot` with the states of the parts."""
+
+
+@dataclass(slots=True)
+class Told:
+    """What the writer has done so far, for the job's main loop."""
+
+    batches: int = 0
+    rows: int = 0
+    findings: int = 0
+    last: BatchKey | None = None
+
+
+class BatchWriter:
+    """Applies batches of one query at a time; `query_id` is set once Spark has given it."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        snapshot: Snapshot,
+        sinks: Sequence[Sink],
+        parts: DriverParts,
+        *,
+        generation: int = 0,
+        cluster_name: str = "",
+        identities: Identities = SHOWN,
+        wall_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        self._ledger = ledger
+        self._snapshot = snapshot
+        self._sinks = sinks
+        self._parts = parts
+        self._generation = generation
+        self._cluster_name = cluster_name
+        self._identities = identities
+        self._wall_ms = wall_ms
+        self._query_id = ""
+        self._has_id = threading.Event()
+        self._telling = threading.Lock()
+        self._said = -SIGN_OF_LIFE_MS
+        self.told = Told()
+        parts.restore(snapshot)
+        for sink in sinks:
+            sink.start(snapshot)
+
+    def serve(self, query_id: str) -> None:
+        """Name the query whose batches come from now on; its first batch waits for this."""
+        self._query_id = query_id
+        self._has_id.set()
+
+    def pause(self) -> None:
+        """Let no batch in until the next query is named. Waits for one that is being told."""
+        self._has_id.clear()
+        with self._telling:
+            pass
+
+    def __call__(self, frame: DataFrame, batch_id: int) -> None:
+        """Apply one batch; Spark's `foreachBatch` function."""
+        self._has_id.wait()
+        # Whatever is logged on the way, by sinks too, says which batch it belongs to.
+        with uncollected(), structlog.contextvars.bound_contextvars(batch=batch_id):
+            # Spark's rows are tuples.
+            rows: list[Any] = frame.collect()
+            self.apply(BatchKey(self._query_id, batch_id), read_batch(rows))
+
+    def apply(self, key: BatchKey, batch: Batch) -> None:
+        """Tell about `batch`, unless the ledger says that it has been told.
+
+        A checkpoint that is older than the ledger (a backup, a log that lost its newest files) gives numbers
+        that are known to other batches. They are told under another name of the query, so that nothing that
+        was written under these numbers is taken for theirs, and only what is beyond the ledger.
+        """
+        name = self._snapshot.name_of(key.query_id)
+        if not self._snapshot.has(name, key.batch_id):
+            self._tell(BatchKey(name, key.batch_id), self._beyond(batch) if name != key.query_id else batch)
+        elif batch.now > self._snapshot.now or self._snapshot.passed_by(batch.positions):
+            name = self._snapshot.next_name_of(key.query_id)
+            log.warning("the checkpoint is older than the ledger", batch=key.batch_id, told_as=name)
+            self._tell(BatchKey(name, key.batch_id), self._beyond(batch, self._snapshot.now))
+        else:
+            log.info("told before the restart", batch=key.batch_id)
+        # Counted last, and once: what fails again and again, here or in Spark's own log, is no progress.
+        if key != self.told.last:
+            self.told.batches += 1
+            self.told.rows += batch.rows
+            self.told.last = key
+
+    def speak(self) -> bool:
+        """Tell what the monitor noticed about itself in a batch of its own; false while another is told.
+
+        For what cannot wait for Spark's next batch: there may be none. Blocks for the sinks. Raises OSError
+        (a disk that is full); then nothing counts as told.
+        """
+        if not self._telling.acquire(blocking=False):
+            return False
+        try:
+            self._tell_whole(BatchKey(MONITOR, self._snapshot.batches.get(MONITOR, -1) + 1), Batch())
+        finally:
+            self._telling.release()
+        return True
+
+    def _tell(self, key: BatchKey, batch: Batch) -> None:
+        with self._telling:
+            self._tell_whole(key, batch)
+
+    def _tell_whole(self, key: BatchKey, batch: Batch) -> None:
+        """Tell the batch, or leave the parts as they were: whatever is told next commits their states."""
+        try:
+            self._tell_and_commit(key, batch)
+        except BaseException:
+            self._snapshot = self._ledger.committed() or self._snapshot
+            self._parts.restore(self._snapshot)
+            raise
+
+    def _tell_and_commit(self, key: BatchKey, batch: Batch) -> None:
+        wall = self._wall_ms()
+        again, news = self._sorted(batch.findings)
+        fresh = replace(batch, findings=news)
+        told = self._final(self._parts.findings(fresh, wall), wall)
+        outcome = self._parts.carried(told, again, fresh)
+        findings = outcome.findings + self._final(outcome.ended, wall)
+        fresh = replace(fresh, removed=[*fresh.removed, *outcome.gone])
+        telling = Telling(findings, self._identities.batch(fresh), wall)
+        for sink in self._sinks:
+            sink.write(key, telling)
+        self._commit(key, batch)
+        self.told.findings += len(findings)
+        self._say(key, batch, findings, wall)
+
+    def _final(self, findings: Sequence[Finding], wall: int) -> list[Finding]:
+        return [self._identities.finding(self._named(stamp(finding, wall))) for finding in findings]
+
+    def _sorted(self, findings: Iterable[Finding]) -> tuple[list[Finding], list[Finding]]:
+        """Return those that an earlier query has told, and the others.
+
+        After a rebuild the topic is read from its beginning.
+        """
+        again: list[Finding] = []
+        news: list[Finding] = []
+        for finding in findings:
+            decided = finding.history and finding.shard is not None and finding.offset is not None
+            known = decided and self._snapshot.told(finding.shard or 0, finding.offset or 0)
+            (again if known else news).append(finding)
+        return again, news
+
+    def _beyond(self, batch: Batch, told_until: int = -1) -> Batch:
+        """Return the batch without the findings that the ledger's batches must have told.
+
+        `told_until`: time (ms) up to which they have looked at the clock, where this one looks for the first
+        time since. What is told some time after its own moment passes: rather twice than never.
+        """
+        late = max(self._snapshot.now if told_until < 0 else told_until, 0) - TOLD_LATE_MS
+
+        def is_news(finding: Finding) -> bool:
+            if finding.history:
+                return True
+            if finding.shard is None or finding.offset is None:
+                return told_until < 0 or finding.at > late
+            known = self._snapshot.told(finding.shard, finding.offset)
+            return not known or (finding.kind in HELD_BACK and finding.at > late)
+
+        return replace(batch, findings=list(filter(is_news, batch.findings)))
+
+    def _named(self, finding: Finding) -> Finding:
+        return replace(finding, cluster=self._cluster_name) if self._cluster_name else finding
+
+    def _commit(self, key: BatchKey, batch: Batch) -> None:
+        after = self._parts.into(self._snapshot.after(*key, batch.now, batch.positions))
+        if key.query_id != MONITOR:
+            after = replace(after, generation=self._generation)
+        lines = next((sink for sink in self._sinks if isinstance(sink, JsonLines)), None)
+        if lines is not None:
+            after = replace(after, jsonl_bytes=lines.written)
+        self._ledger.commit(after)
+        self._snapshot = after
+        for sink in self._sinks:
+            sink.committed(key)
+
+    def _say(self, key: BatchKey, batch: Batch, findings: Sequence[Finding], wall: int) -> None:
+        """Write the batch's line."""
+        live = [finding for finding in findings if not finding.history]
+        self._sayer(batch, findings, wall)(
+            "batch",
+            batch=key.batch_id,
+            rows=batch.rows,
+            findings=len(findings),
+            history=len(findings) - len(live),
+            incidents=list(dict.fromkeys(f.incident for f in live if f.incident))[:INCIDENTS] or None,
+            detection_delay_ms=max((wall - finding.at for finding in live), default=None),
+            state_bytes=batch.state_bytes,
+            behind_ms=wall - batch.now if batch.now >= 0 else None,
+            write_ms=self._wall_ms() - wall,
+            **(
+                {"troubles": batch.troubles[:3], "troubles_total": len(batch.troubles)}
+                if batch.troubles
+                else {}
+            ),
+        )
+
+    def _sayer(self, batch: Batch, findings: Sequence[Finding], wall: int) -> Callable[..., Any]:
+        """Return how to log: loud for troubles, usual for findings and a sign of life, else for debugging."""
+        # A clock that was set back must not silence it for as long.
+        is_due = not 0 <= wall - self._said < SIGN_OF_LIFE_MS
+        if not (batch.troubles or findings or is_due):
+            return log.debug  # type: ignore[no-any-return] # structlog's proxy is untyped
+        self._said = wall
+        return log.warning if batch.troubles else log.info  # type: ignore[no-any-return] # as above

@@ -1,0 +1,79 @@
+"""What the job's main loop has noticed about the monitor itself, for the writer to tell with a batch.
+
+Two sorts: a condition holds until it is cleared (blind, behind), an event happened (data lost, state
+rebuilt). Shared between the main loop and Spark's callback thread. What was noticed is kept until the ledger
+has it: events carry a time that only goes up, and the ledger remembers the last one told.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rebalance_monitor.coordinator.findings.causes import Cause
+
+KEPT = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened at `at` (ms); `records` is how many it cost, 0 where that means nothing."""
+
+    at: int
+    cause: Cause
+    why: str
+    records: int = 0
+
+
+class Notices:
+    """Conditions and events; every method may be called from any thread, none blocks or raises."""
+
+    def __init__(self, wall_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> None:
+        self._wall_ms = wall_ms
+        self._lock = threading.Lock()
+        self._conditions: dict[Cause, str] = {}
+        self._events: deque[Event] = deque(maxlen=KEPT)
+        self._last = -1
+        self._lag_due_at: int | None = None
+
+    def hold(self, cause: Cause, why: str) -> None:
+        """Say that a condition holds, in one sentence; "" says that it does not."""
+        with self._lock:
+            self._conditions[cause] = why
+
+    def condition(self, cause: Cause) -> str | None:
+        """Return why it holds, "" where it does not, None where nobody knows."""
+        with self._lock:
+            return self._conditions.get(cause)
+
+    def await_lag(self, due_at: int | None) -> None:
+        """Say from when on (ms) the job's lag is told again if no batch comes; None: not at all."""
+        with self._lock:
+            self._lag_due_at = due_at
+
+    def is_lag_due(self) -> bool:
+        """Return whether that time has come."""
+        with self._lock:
+            return self._lag_due_at is not None and self._wall_ms() >= self._lag_due_at
+
+    def happened(self, cause: Cause, why: str, records: int = 0) -> None:
+        """Say that something happened."""
+        with self._lock:
+            self._last = max(self._wall_ms(), self._last + 1)
+            self._events.append(Event(self._last, cause, why, records))
+
+    def told(self, at: int) -> None:
+        """Let what happens from now on be later than `at` (ms), which was told, whatever the clock shows."""
+        with self._lock:
+            self._last = max(self._last, at)
+
+    def since(self, at: int) -> list[Event]:
+        """Return the events after `at` (ms), oldest first."""
+        with self._lock:
+            return [event for event in self._events if event.at > at]

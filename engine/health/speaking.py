@@ -1,0 +1,117 @@
+"""Tells between batches what cannot wait for one: that there is none, that the brokers are away.
+
+A storage that is away too, or a batch that is being told, may be in the way: then it is told at a later turn.
+While a query runs, the turns are a thread's: the main loop asks the JVM, which may be what stands still.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import structlog
+
+from rebalance_monitor.coordinator.findings.causes import Cause
+from rebalance_monitor.streaming.query.query import ERROR
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from rebalance_monitor.engine.batch.writer import BatchWriter
+    from rebalance_monitor.engine.health.notices import Notices
+
+log = structlog.get_logger()
+FIRST_BATCH = 10
+AGAIN_S = 5.0
+"""After which it is tried again where the storage failed: a try costs a full round of the sinks."""
+TURN_S = 0.2
+
+
+class Speaking:
+    """`patience_ms`: after so long without a batch that is said; ten times as long before the first."""
+
+    def __init__(
+        self,
+        notices: Notices,
+        writer: BatchWriter,
+        patience_ms: int,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._notices, self._writer = notices, writer
+        self._patience_ms = patience_ms
+        self._now = now
+        self._is_owed, self._again_at = False, float("-inf")
+        self._judging = threading.Lock()
+        self._failed: Exception | None = None
+        self.begin()
+
+    @contextmanager
+    def listening(self, stop: threading.Event, turn_s: float = TURN_S) -> Iterator[None]:
+        """Take a turn every `turn_s` seconds in a thread of its own, until `stop` is set.
+
+        A job that was asked to stop waits for its last batch, however long, and nobody need know. What a turn
+        raised, `require` raises.
+        """
+        done = threading.Event()
+
+        def listen() -> None:
+            while not done.wait(turn_s) and not stop.is_set():
+                try:
+                    self.turn()
+                except Exception as error:  # noqa: BLE001 - raised by require, in the main loop
+                    self._failed = error
+                    return
+
+        thread = threading.Thread(target=listen, name="rebalance-monitor-speaking", daemon=True)
+        self.begin()
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join()
+
+    def require(self) -> None:
+        """Raise what a turn of the thread raised."""
+        if self._failed is not None:
+            raise self._failed
+
+    def begin(self) -> None:
+        """Count the time without a batch from now on."""
+        self._progressed = self._now()
+
+    def progressed(self) -> None:
+        """Take a batch as finished."""
+        with self._judging:
+            self.begin()
+            self._notices.hold(Cause.BEHIND, "")
+
+    def turn(self) -> None:
+        """Say that there has been no batch for too long, again once the lag has doubled; called often."""
+        with self._judging:
+            silent_s = self._now() - self._progressed
+            # The first batch reads all history, which takes what it takes.
+            patience_ms = self._patience_ms * (1 if self._writer.told.batches else FIRST_BATCH)
+            is_news = not self._notices.condition(Cause.BEHIND) or self._notices.is_lag_due()
+            if silent_s * 1000 > patience_ms and is_news:
+                self._notices.hold(Cause.BEHIND, f"no batch was finished for {silent_s:.0f} s")
+                self._is_owed = True
+        self.speak()
+
+    def say(self, cause: Cause, why: str) -> None:
+        """Tell, now or at a later turn, that a condition holds; there may be no later one."""
+        self._notices.hold(cause, why)
+        self._is_owed, self._again_at = True, float("-inf")
+        self.speak()
+
+    def speak(self) -> None:
+        """Tell what is still to be told, if nothing is in the way."""
+        if not self._is_owed or self._now() < self._again_at:
+            return
+        try:
+            self._is_owed = not self._writer.speak()
+        except OSError as error:
+            self._again_at = self._now() + AGAIN_S
+            log.warning("what the monitor noticed cannot be told yet", why=str(error)[:ERROR])

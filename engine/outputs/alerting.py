@@ -1,0 +1,96 @@
+"""The dispatcher of alerts as a sink of the batch writer: thin, since all of it lies in `alerts/`.
+
+A batch's findings are written before the ledger commits it and handed over after. Nothing is sent here.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from functools import partial
+from typing import TYPE_CHECKING, Self
+
+from rebalance_monitor.alerts.incidents.alert import NEVER
+from rebalance_monitor.alerts.runtime.dispatcher import Dispatcher
+from rebalance_monitor.alerts.setup.receivers import plan_of, sinks_of
+from rebalance_monitor.alerts.setup.setup import checked
+from rebalance_monitor.config.errors import ConfigError
+from rebalance_monitor.coordinator.findings.causes import Cause
+from rebalance_monitor.coordinator.findings.kinds import Kind
+from rebalance_monitor.engine.batch.writer import MONITOR
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    from rebalance_monitor.checkpoints.ledger import Snapshot
+    from rebalance_monitor.config.model import Settings
+    from rebalance_monitor.coordinator.findings.finding import Finding
+    from rebalance_monitor.engine.batch.batches import BatchKey
+    from rebalance_monitor.engine.outputs.sinks import Telling
+    from rebalance_monitor.engine.storage import Storage
+
+
+class Alerting:
+    """A sink and a context manager; inside it alerts are sent. Without receivers it does nothing.
+
+    `told(receiver, result)` hears of every attempt, `failing(why)` in one sentence of receivers that fail, ""
+    once none does. Raises ConfigError, OSError.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        storage: Storage,
+        cluster: str,
+        told: Callable[[str, str], None],
+        failing: Callable[[str], None],
+    ) -> None:
+        problems = checked(settings.alerts).problems
+        if problems:
+            raise ConfigError.of(problems)
+        self.dispatcher: Dispatcher | None = None
+        self._running: AbstractContextManager[object] = nullcontext()
+        self._failing = failing
+        if settings.alerts.is_on:
+            plan = partial(plan_of, settings, settings.cluster_name or cluster)
+            self.dispatcher = self._running = Dispatcher(
+                storage.alerts,
+                plan,
+                sinks_of(settings),
+                told=lambda receiver, arrived: told(receiver, "ok" if arrived else "failed"),
+            )
+        else:
+            failing("")
+
+    def __enter__(self) -> Self:
+        self._running.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._running.__exit__(None, None, None)
+
+    def opened(self) -> list[Finding]:
+        """Return the newest finding of every incident that still fires."""
+        alerts = list(self.dispatcher.alerts.values()) if self.dispatcher else []
+        return [alert.finding for alert in alerts if alert.ends_at == NEVER and alert.finding.incident]
+
+    def start(self, committed: Snapshot) -> None:
+        """Forget batches that were never committed; take those that no dispatcher has taken."""
+        if self.dispatcher is not None:
+            self.dispatcher.open(committed.batches)
+
+    def write(self, key: BatchKey, telling: Telling) -> None:
+        """Keep the batch's findings for the dispatcher."""
+        if self.dispatcher is not None:
+            self.dispatcher.put(key, [finding for finding in telling.findings if not _is_own(finding)])
+
+    def committed(self, key: BatchKey) -> None:
+        """Hand the batch over, and say which receivers fail."""
+        if self.dispatcher is not None:
+            self.dispatcher.committed(key, lives=key.query_id != MONITOR)
+            self._failing(self.dispatcher.failing())
+
+
+def _is_own(finding: Finding) -> bool:
+    """Whether the dispatcher makes this one itself: at once, and for each receiver its own."""
+    return finding.kind is Kind.MONITOR_DEGRADED and finding.details.get("cause") == Cause.SINK_FAILING

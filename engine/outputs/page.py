@@ -1,0 +1,53 @@
+"""The live page of a running job: the web server over the job's snapshot, tables and metrics.
+
+A port that is taken is warned of and does not stop the monitor: findings and alerts do not need the page.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import structlog
+
+from rebalance_monitor.dashboard.metrics.collector import exposition
+from rebalance_monitor.dashboard.web.api.api import Api
+from rebalance_monitor.dashboard.web.http.access import access_of
+from rebalance_monitor.dashboard.web.http.app import make_app
+from rebalance_monitor.dashboard.web.http.server import Server
+from rebalance_monitor.dashboard.web.past.past import MemoryPast
+from rebalance_monitor.dashboard.web.past.table_past import TablePast
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from prometheus_client import CollectorRegistry
+
+    from rebalance_monitor.config.model import Settings
+    from rebalance_monitor.dashboard.view.snapshot import Snapshot
+    from rebalance_monitor.engine.storage import Storage
+
+log = structlog.get_logger()
+
+
+def page_of(
+    settings: Settings, storage: Storage, snapshot: Snapshot, registry: CollectorRegistry
+) -> Callable[[], Server | None]:
+    """Return what takes the port and gives the server, None where there is none. Raises ConfigError."""
+    web = settings.web
+    if not web.enabled:
+        return lambda: None
+    access = access_of(web)
+    past = TablePast(storage.findings) if settings.outputs.parquet else MemoryPast(snapshot)
+    app, stream = make_app(Api(snapshot, past), access, lambda accept: exposition(registry, accept))
+
+    def take_port() -> Server | None:
+        try:
+            server = Server(app, stream, web.host, web.port)
+        except (OSError, UnicodeError) as error:
+            # A host name that cannot be one is a UnicodeError.
+            log.warning("the page is not served", host=web.host, port=web.port, why=str(error))
+            return None
+        log.info("the page is served", url=web.url or server.url)
+        return server
+
+    return take_port

@@ -1,0 +1,132 @@
+"""The configuration's thresholds as the coordinator wants them, with what the brokers say about themselves.
+
+The configuration may not import the coordinator, so the kinds that severity overrides name are checked here:
+an unknown kind is a ConfigError. A threshold that nobody configured but the brokers know (retention, largest
+message, session timeouts of epoch-based groups) takes the brokers' value. No pyspark here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+from rebalance_monitor.config.errors import ConfigError
+from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
+from rebalance_monitor.coordinator.settings import (
+    UNCONFIGURED,
+    DetectionSettings,
+    GroupOverride,
+    SeverityOverride,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rebalance_monitor.config import detection
+
+
+GONE_KEPT = 1_000
+
+
+class KnowsBrokers(Protocol):
+    """What is asked of the cluster; every answer may be None: not told."""
+
+    def offsets_retention_ms(self) -> int | None:
+        """Retention of committed offsets, ms."""
+
+    def max_message_bytes(self) -> int | None:
+        """Largest record batch that the offsets topic takes, bytes."""
+
+    def session_timeout_848_ms(self) -> int | None:
+        """Session timeout of KIP-848 groups, ms."""
+
+    def session_timeout_share_ms(self) -> int | None:
+        """Session timeout of share groups, ms."""
+
+    def session_timeout_streams_ms(self) -> int | None:
+        """Session timeout of groups of the streams protocol, ms."""
+
+    def group_session_timeouts(self) -> Mapping[str, int | None] | None:
+        """Session timeouts (ms) of the epoch-based groups that have one of their own.
+
+        None as a group's: it may not be read. None of all: the brokers did not answer.
+        """
+
+
+BROKER_VALUES = (
+    "offsets_retention_ms",
+    "max_message_bytes",
+    "session_timeout_848_ms",
+    "session_timeout_share_ms",
+    "session_timeout_streams_ms",
+)
+GROUPS_OWN = "group_session_timeouts"
+
+
+def detection_settings(
+    section: detection.Detection, brokers: KnowsBrokers | None = None
+) -> DetectionSettings:
+    """Return the coordinator's settings; asks `brokers` for what is not configured. Raises ConfigError."""
+    names = [field.name for field in fields(DetectionSettings) if field.name not in UNCONFIGURED]
+    values = {name: getattr(section, name) for name in names}
+    values["known"] = tuple(sorted(section.model_fields_set & set(BROKER_VALUES)))
+    values["severity_overrides"] = tuple(map(_severity, section.severity_overrides))
+    values["group_overrides"] = tuple(
+        GroupOverride(**override.model_dump()) for override in section.group_overrides
+    )
+    settings = DetectionSettings(**values)
+    if brokers is None:
+        return settings
+    return replace(settings, **{"session_timeouts_unread": True, **_told(section, brokers)})
+
+
+def told_again(
+    settings: DetectionSettings, section: detection.Detection, brokers: KnowsBrokers
+) -> DetectionSettings:
+    """Return `settings` with what `brokers` say by now; what they do not say stays as they said it before.
+
+    So does the session timeout of a group that is gone, for each change begins a query again; of more than
+    `GONE_KEPT` none is kept.
+    """
+    told = _told(section, brokers)
+    told["known"] = tuple(sorted({*settings.known, *told["known"]}))
+    own = dict(told.get("session_timeouts", ()))
+    gone = [pair for pair in settings.session_timeouts if pair[0] not in own]
+    # Who tells of none may not have been able to.
+    kept = gone if not own or len(gone) <= GONE_KEPT else []
+    told["session_timeouts"] = tuple(sorted([*own.items(), *kept]))
+    return replace(settings, **told)
+
+
+def assumed(settings: DetectionSettings) -> list[str]:
+    """Name what nobody told: Kafka's defaults are assumed, the brokers' values for `GROUPS_OWN`."""
+    groups = [GROUPS_OWN] if settings.session_timeouts_unread else []
+    return sorted(set(BROKER_VALUES) - set(settings.known)) + groups
+
+
+def _severity(override: detection.SeverityOverride) -> SeverityOverride:
+    try:
+        kind = Kind(override.kind)
+    except ValueError:
+        known = ", ".join(sorted(Kind))
+        raise ConfigError(
+            f"`detection.severity_overrides` names the kind {override.kind!r}; the kinds are {known}."
+        ) from None
+    return SeverityOverride(kind, Severity(override.severity), override.pattern)
+
+
+def _told(section: detection.Detection, brokers: KnowsBrokers) -> dict[str, Any]:
+    asked = [name for name in BROKER_VALUES if name not in section.model_fields_set]
+    told: dict[str, Any] = {name: getattr(brokers, name)() for name in asked}
+    told = {name: value for name, value in told.items() if value is not None}
+    known = set(BROKER_VALUES) - set(asked) | set(told)
+    return {**told, "known": tuple(sorted(known)), **_of_groups(brokers)}
+
+
+def _of_groups(brokers: KnowsBrokers) -> dict[str, Any]:
+    """Return what is known of the groups' own session timeouts; nothing where the brokers did not answer."""
+    told = brokers.group_session_timeouts()
+    if told is None:
+        return {}
+    own = tuple(sorted((group, ms) for group, ms in told.items() if ms is not None))
+    return {"session_timeouts": own, "session_timeouts_unread": None in told.values()}

@@ -1,0 +1,165 @@
+"""The guard: the source must deliver what the brokers have, from the topic that the state is of.
+
+Spark's Kafka source gives nothing of an internal topic, and no error, unless
+`spark.sql.streaming.kafka.useDeprecatedOffsetFetching` is true; a platform's own connector may not honour it.
+A monitor that sees nothing and says nothing is worse than none, so the job compares the offsets that the
+first batches read up to with those the brokers had before, goes on comparing while it runs, and stops.
+Offsets, not rows: compaction and transactions leave offsets without a record. By the same looks at the topic
+it notices what no batch would tell: records removed before they were read, a topic cut off below what was
+read (an unclean leader election), also where it has grown since (epochs.py), a topic that was recreated, a
+cluster that was replaced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from rebalance_monitor.checkpoints.errors import OTHER_BROKERS, OTHERWISE, REBUILD
+from rebalance_monitor.checkpoints.manifest import ManifestError
+from rebalance_monitor.cluster.errors import DependencyError
+
+if TYPE_CHECKING:
+    from rebalance_monitor.engine.topic.topic import Look, TopicFacts
+
+SHOWN = 5
+# The first batch after a crash is the one that was under way then: it reads up to where the topic ended then.
+PATIENCE = 2
+
+
+class CutError(ManifestError):
+    """The topic lost what was `read` of some partitions (partition -> next offset)."""
+
+    def __init__(self, told: str, read: Mapping[int, int]) -> None:
+        super().__init__(told)
+        self.read = dict(read)
+
+
+class BlindError(DependencyError):
+    """The source delivers nothing, or not everything, of what the brokers have."""
+
+
+def source_ends(progress: Mapping[str, Any], topic: str) -> dict[int, int] | None:
+    """Return partition -> next offset to read, as one progress report tells; None without a Kafka source."""
+    for source in progress["sources"]:
+        if not str(source["description"]).startswith("Kafka"):
+            continue
+        ends = source["endOffset"]
+        offsets = ends.get(topic, {}) if isinstance(ends, Mapping) else {}
+        return {int(partition): int(offset) for partition, offset in offsets.items()}
+    return None
+
+
+def unseen(facts: TopicFacts, ends: Mapping[int, int], *, limited: bool) -> list[int]:
+    """Return the partitions with records whose end `ends` does not reach; `limited` batches need not."""
+    return [
+        partition
+        for partition, end in facts.filled().items()
+        if partition not in ends or (ends[partition] < end and not limited)
+    ]
+
+
+def require_same(before: TopicFacts, now: TopicFacts) -> None:
+    """Raise ManifestError where `now` is another cluster or a recreated topic: no state fits it."""
+    moved = "The brokers now belong to another cluster"
+    recreated = f"{now.name} was recreated while the monitor ran"
+    for what, old, new, then in (
+        (moved, before.cluster_id, now.cluster_id, f"{OTHER_BROKERS} {OTHERWISE}"),
+        (recreated, before.id, now.id, REBUILD),
+    ):
+        if old and new and old != new:
+            raise ManifestError(f"{what} (id {old}, now {new}). {then}")
+
+
+def require_uncut(read: Mapping[int, int], facts: TopicFacts) -> None:
+    """Raise CutError where partitions lost what was `read` (partition -> next offset).
+
+    They end below it, or a new leader has written other records there.
+    """
+    short = {p: (end, facts.ends[p]) for p, end in read.items() if facts.ends.get(p, end) < end}
+    replaced = {p: (kept.read, kept.end) for p, kept in facts.kept.items() if kept.is_cut}
+    cut = [f"{p} (read up to {end}, kept to {left})" for p, (end, left) in sorted((replaced | short).items())]
+    if cut:
+        told = (
+            f"{facts.name} lost records at the end of {len(cut)} partition(s): {', '.join(cut[:SHOWN])}. A "
+            f"leader without them was elected, or the topic was restored. {REBUILD}"
+        )
+        raise CutError(told, {p: end for p, (end, _) in (replaced | short).items()})
+
+
+def removed_unread(read: Mapping[int, int], begins: Mapping[int, int]) -> dict[int, int]:
+    """Return partition -> offsets that were removed (below `begins`) before they were `read`."""
+    return {p: begin - read[p] for p, begin in begins.items() if p in read and begin > read[p]}
+
+
+class SightCheck:
+    """Judges one query: its first batches by what the brokers had before, each look by the one before."""
+
+    def __init__(self, facts: TopicFacts, *, limited: bool) -> None:
+        self._facts = facts
+        self._limited = limited
+        self._missing: list[int] = []
+        self._batches = 0
+        self._read: Mapping[int, int] = {}
+        self._last: Look | None = None
+        self.is_sure = not facts.filled()
+
+    def look(self, ends: Mapping[int, int]) -> None:
+        """Take one batch's end offsets; raises BlindError once patience is over, ManifestError for a cut."""
+        # The source goes back with the topic, and reads on from there.
+        require_uncut(self._read, replace(self._facts, ends=dict(ends), kept={}))
+        self._read = dict(ends)
+        if self.is_sure:
+            return
+        self._batches += 1
+        self._missing = unseen(self._facts, ends, limited=self._limited)
+        self.is_sure = not self._missing
+        if self._batches >= PATIENCE:
+            self.require()
+
+    def compare(self, look: Look) -> None:
+        """Take one look at the topic; raises ManifestError, or BlindError for what the one before had."""
+        require_same(self._facts, look.facts)
+        require_uncut(look.before.ends, look.facts)
+        last = self._last
+        if last is not None and look.before.batches - last.after.batches < PATIENCE:
+            # Batches may take longer than looks lie apart: the older one waits for them.
+            return
+        self._last = look
+        if last is None:
+            return
+        self._missing = unseen(last.facts, look.after.ends, limited=self._limited)
+        self.is_sure = not self._missing
+        if self._missing:
+            raise self._blind()
+
+    def require(self) -> None:
+        """Raise BlindError unless the batches so far delivered what there was."""
+        if self._batches and not self.is_sure:
+            raise self._blind()
+
+    def _blind(self) -> BlindError:
+        some = ", ".join(str(partition) for partition in self._missing[:SHOWN])
+        return BlindError(
+            f"The monitor would be blind: the brokers have records in {len(self._missing)} partition(s) of "
+            f"{self._facts.name} ({some}, …) that Spark's Kafka source does not deliver.",
+            "Leave spark.sql.streaming.kafka.useDeprecatedOffsetFetching at true (the default here), check "
+            "that the platform's Kafka connector honours it (`source.reader: python` does without that "
+            "connector), and that Read on the topic is allowed. "
+            "`rebalance-monitor doctor` tells them apart.",
+        )
+
+
+def has_read(ends: Mapping[int, int], history: Mapping[int, int]) -> bool:
+    """Whether a source that has read up to `ends` has read all of `history` (both: partition -> offset)."""
+    return all(ends.get(partition, -1) >= end for partition, end in history.items())
+
+
+def lost_sentence(lost: Mapping[int, int]) -> str:
+    """Say what `removed_unread` found."""
+    some = ", ".join(str(partition) for partition in sorted(lost)[:SHOWN])
+    return (
+        f"up to {sum(lost.values()):,} records of {len(lost)} partition(s) ({some}) were removed before they "
+        "were read: groups in them may be wrong until they write again. --rebuild-state starts afresh"
+    )

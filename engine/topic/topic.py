@@ -1,0 +1,171 @@
+"""What the brokers say about the offsets topic: before the query starts, and again and again while it runs.
+
+The topic is created by the first consumer group: a cluster without one has none yet, and the job waits.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import structlog
+
+from rebalance_monitor.engine.topic.asking import Asking
+from rebalance_monitor.engine.topic.guard import CutError
+from rebalance_monitor.engine.topic.leader_epochs import (
+    Kept,
+    Marks,
+    believed,
+    compared,
+    marked,
+    noted,
+    read_marks,
+    to_ask,
+    write_marks,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rebalance_monitor.checkpoints.places import Place
+    from rebalance_monitor.cluster.clients.admin import ClusterAdmin
+
+log = structlog.get_logger()
+WAIT_S = 2.0
+NO_MARKS = Marks()
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFacts:
+    """The topic at one moment; begins and ends are first and next offsets by partition.
+
+    epochs: partition -> epoch of its leader, -1 where it is not told. kept: partitions that others lead than
+    when `Marks` were made -> what the new leader has of what had been read.
+    """
+
+    name: str
+    id: str
+    cluster_id: str
+    begins: dict[int, int]
+    ends: dict[int, int]
+    epochs: dict[int, int] = field(default_factory=dict)
+    kept: dict[int, Kept] = field(default_factory=dict)
+
+    @property
+    def partitions(self) -> int:
+        """The number of partitions."""
+        return len(self.ends)
+
+    def filled(self) -> dict[int, int]:
+        """Return the end offsets of the partitions that may hold records."""
+        return {p: end for p, end in self.ends.items() if end > self.begins.get(p, 0)}
+
+
+def ask(admin: ClusterAdmin, name: str, marks: Marks = NO_MARKS) -> TopicFacts | None:
+    """Return what the brokers say; None where the topic does not exist. Raises DependencyError."""
+    topic = admin.topic(name)
+    if topic is None or not topic.partitions:
+        return None
+    begins, told = admin.begin_offsets(name), admin.log_ends(name)
+    places = marks.of(topic.id)
+    heard = {p: believed(place, places.get(p)) for p, place in told.items()}
+    ends, epochs = {p: end for p, (end, _) in heard.items()}, {p: epoch for p, (_, epoch) in heard.items()}
+    asked = to_ask(places, epochs)
+    kept = compared(places, admin.epoch_ends(topic, asked)) if asked else {}
+    return TopicFacts(name, topic.id, admin.cluster_id(), begins, ends, epochs, kept)
+
+
+def await_topic(
+    admin: ClusterAdmin, name: str, stop: threading.Event, marks: Marks = NO_MARKS
+) -> TopicFacts | None:
+    """Return the facts once the topic exists; None when `stop` is set first. Says once that it waits."""
+    told = False
+    while not stop.is_set():
+        if facts := ask(admin, name, marks):
+            return facts
+        if not told:
+            log.info("waiting: the topic does not exist until the first consumer group appears", topic=name)
+            told = True
+        stop.wait(WAIT_S)
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How far the query has read (partition -> next offset), and after how many batches."""
+
+    ends: Mapping[int, int]
+    batches: int
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What the brokers said, between what had been read when they were asked and when they had answered."""
+
+    before: Reading
+    facts: TopicFacts
+    after: Reading
+
+
+class TopicWatch(Asking):
+    """Asks the brokers every `every_s` seconds in a thread of its own; use as a context manager.
+
+    `take` gives the newest answer once. Brokers that cannot be asked are asked again. The marks of each
+    look are kept in `leaders`, from one query and one run to the next.
+    """
+
+    def __init__(self, properties: Mapping[str, str], name: str, every_s: float, leaders: Place) -> None:
+        super().__init__(properties, "topic", every_s)
+        self._name, self._leaders = name, leaders
+        self._marks = read_marks(leaders)
+        self._reading = Reading({}, 0)
+        self._look: Look | None = None
+        self._facts: TopicFacts | None = None
+        self._marking = threading.Lock()
+
+    def begin(self, facts: TopicFacts) -> None:
+        """Say that a query begins: what was seen of the one before it means nothing any more."""
+        self._facts, self._reading, self._look = facts, Reading({}, 0), None
+
+    def __exit__(self, *reason: object) -> None:
+        super().__exit__(*reason)
+        error = reason[1]
+        if isinstance(error, CutError) and self._facts is not None:
+            with self._marking:
+                note_cut(self._leaders, self._marks, error.read, self._facts.id, self._facts.epochs)
+
+    def has_read(self, ends: Mapping[int, int]) -> None:
+        """Say how far the batch just done has read."""
+        self._reading = Reading(dict(ends), self._reading.batches + 1)
+
+    def take(self) -> Look | None:
+        """Return the newest look, None when there is none since the last call."""
+        look, self._look = self._look, None
+        return look
+
+    def _ask(self, admin: ClusterAdmin) -> None:
+        before = self._reading
+        facts = ask(admin, self._name, self._marks)
+        if facts is None or not before.batches:
+            return
+        self._look = Look(before, facts, self._reading)
+        places = marked(self._marks.of(facts.id), before.ends, facts.epochs, facts.kept, facts.ends)
+        with self._marking:
+            if not self._stop.is_set():
+                self._marks = Marks(facts.id, places)
+                _write(self._leaders, self._marks)
+
+
+def note_cut(
+    leaders: Place, marks: Marks, cut: Mapping[int, int], topic_id: str, epochs: Mapping[int, int]
+) -> None:
+    """Keep that partitions were found cut (partition -> next offset read): see `epochs.noted`."""
+    _write(leaders, Marks(topic_id, noted(marks.of(topic_id), cut, epochs)))
+
+
+def _write(leaders: Place, marks: Marks) -> None:
+    try:
+        write_marks(leaders, marks)
+    except OSError as error:
+        log.warning("the leader epochs could not be kept", why=str(error))

@@ -1,0 +1,1 @@
+"""Kafka on this machine: broker processes, their properties, a proxy for the network."""

@@ -1,0 +1,1 @@
+"""Scenarios: files, steps, faults, and the runner that plays them with real clients."""

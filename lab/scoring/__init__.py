@@ -1,0 +1,1 @@
+"""Findings against facts: what was found, missed and wrong."""

@@ -1,0 +1,54 @@
+"""Which claim tells of which fact, where several share a key: the first of the first, and so on.
+
+So what is said twice is wrong once, and of three facts two are missed where one claim is all there is. Only a
+move of the coordinator may be said as often as anybody likes: one move is many lines in the log. A storm is
+told of once it has begun.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import product
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.coordinator.findings.kinds import Kind
+from rebalance_monitor.lab.scoring.matching import Claim, key_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from rebalance_monitor.lab.scoring.matching import Key, Occasions
+    from rebalance_monitor.lab.truth.fold import Fact
+
+_EARLY_MS = 2_000
+
+
+def pair(
+    facts: Sequence[Fact], claims: Sequence[Claim], times: Occasions
+) -> tuple[list[Claim | None], list[bool]]:
+    """Give the claim that told of each fact, and whether each claim told of one."""
+    told: list[Claim | None] = [None] * len(facts)
+    right = [False] * len(claims)
+    ours = _by_key(key_of(fact, times) for fact in facts)
+    theirs = _by_key(key_of(claim, times) for claim in claims)
+    for key, places in ours.items():
+        # What need not be told of comes last: who tells of one thing tells of the one that must be.
+        wanted = sorted(places, key=lambda place: (not facts[place].required, facts[place].at))
+        found = sorted(theirs.get(key, ()), key=lambda place: (claims[place].at, claims[place].detected_at))
+        if key[0] == Kind.STORM:
+            begun = facts[wanted[0]].at - _EARLY_MS
+            found = [place for place in found if claims[place].at >= begun]
+        pairs = (
+            product(wanted, found) if key[0] == Kind.COORDINATOR_MOVED else zip(wanted, found, strict=False)
+        )
+        for fact, claim in pairs:
+            told[fact] = told[fact] or claims[claim]
+            right[claim] = True
+    return told, right
+
+
+def _by_key(keys: Iterable[Key]) -> dict[Key, list[int]]:
+    found: dict[Key, list[int]] = defaultdict(list)
+    for place, key in enumerate(keys):
+        found[key].append(place)
+    return found

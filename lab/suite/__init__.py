@@ -1,0 +1,1 @@
+"""Suites of many scenarios, the demo, and the campaigns of the accuracy page."""

@@ -1,0 +1,1 @@
+"""The truth: events from the brokers' logs, and the facts that follow from them."""

@@ -1,0 +1,103 @@
+"""Facts of epoch-based groups (KIP-848 consumer, share, streams): every change is written as it happens.
+
+Share and streams groups bump their epoch without a line in the log when a member is removed; what is known of
+such an epoch (that it came, or that an assignment was computed for it) makes a fact that may be told or not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.coordinator.findings.causes import Cause
+from rebalance_monitor.coordinator.findings.kinds import Kind
+from rebalance_monitor.lab.cluster.properties import SESSION_TIMEOUT_848_MS
+from rebalance_monitor.lab.truth.fold import Change, Fact
+
+if TYPE_CHECKING:
+    from rebalance_monitor.lab.truth.facts import Fold
+    from rebalance_monitor.lab.truth.fold import GroupFold
+    from rebalance_monitor.lab.truth.truth import Truth
+
+# Twice the heartbeat interval of the lab: sooner no survivor acknowledges an epoch. One that expired had
+# acknowledged nothing for its whole session.
+CONVERGENCE_MS = 2_000
+SILENT_TYPES = frozenset({"share", "streams"})
+_REMOVALS = frozenset({"left", "expired", "join_deadline", "sync_deadline"})
+
+
+def take_epochs(fold: Fold, group: GroupFold, event: Truth) -> None:
+    """Fold in one event of an epoch-based group."""
+    if event.what in _REMOVALS:
+        _removed(fold, group, event)
+        return
+    match event.what:
+        case "joined":
+            _joined(fold, group, event)
+        case "static_replaced":
+            fold.replace_static(group, event)
+        case "epoch":
+            _bumped(fold, group, event)
+        case "computed" if group.silent_bumps and event.generation > group.epoch - 1:
+            _rebalanced(fold, group, event, required=event.generation >= group.epoch)
+
+
+def _joined(fold: Fold, group: GroupFold, event: Truth) -> None:
+    group.silent_bumps |= event.reason in SILENT_TYPES
+    # Of one that an administrator removed no line says that it went.
+    group.written -= set(event.members)
+    group.members |= set(event.members)
+    for member in event.members:
+        fold.tell(group, -1, group.members, Change(event.at, Cause.MEMBER_JOINED, member))
+    group.written = set(group.members)
+
+
+def _removed(fold: Fold, group: GroupFold, event: Truth) -> None:
+    for member in event.members:
+        fold.tell(group, -1, set(), Change(event.at, fold.cause_of(group, event, member), member))
+    group.members -= set(event.members)
+    group.written = set(group.members)
+    group.expired = event.what == "expired"
+    if group.silent_bumps:
+        group.epoch += 1
+        if group.members:
+            _rebalanced(fold, group, replace(event, generation=group.epoch), required=False)
+        else:
+            _emptied(fold, group, event)
+
+
+def _bumped(fold: Fold, group: GroupFold, event: Truth) -> None:
+    # Some brokers begin with a later number than 1; the first convergence is said to cover those before it.
+    before = range(1, event.generation) if group.epoch == 0 else ()
+    fold.facts += [Fact(Kind.REBALANCE, group.name, one, "", event.at, required=False) for one in before]
+    # An Empty and a first start are told once per emptiness, by whichever epoch their run ends with.
+    group.epoch = event.generation
+    if group.members:
+        _rebalanced(fold, group, event, required=True)
+    else:
+        # Its number may be told within the convergence that follows.
+        told = Fact(Kind.REBALANCE, group.name, event.generation, "", event.at, required=False)
+        fold.facts.append(told)
+        if not group.began_empty:
+            _emptied(fold, group, event)
+
+
+def _emptied(fold: Fold, group: GroupFold, event: Truth) -> None:
+    # What the last ones would have gone on to with nobody left to acknowledge is no convergence.
+    since = event.at - (SESSION_TIMEOUT_848_MS if group.expired else CONVERGENCE_MS)
+    fold.facts = [
+        replace(fact, required=False) if _cut_short(fact, group.name, since) else fact for fact in fold.facts
+    ]
+    fold.facts.append(Fact(Kind.GROUP_EMPTY, group.name, -1, "", event.at))
+    group.began_empty = True
+
+
+def _cut_short(fact: Fact, group: str, since: int) -> bool:
+    return fact.group == group and fact.label == Kind.REBALANCE and fact.at > since
+
+
+def _rebalanced(fold: Fold, group: GroupFold, event: Truth, *, required: bool) -> None:
+    fold.facts.append(Fact(Kind.REBALANCE, group.name, event.generation, "", event.at, required=required))
+    if group.began_empty:
+        fold.facts.append(Fact(f"cause:{Cause.FIRST_START}", group.name, -1, "", event.at))
+    group.began_empty = False

@@ -1,0 +1,226 @@
+"""Facts to be detected, derived from the truth of a suite.
+
+The log is folded per group: what happened since the last generation that was written is what caused the next
+one. A member that came and went between two written generations is no fact: no record ever had it. A poll
+breach is a leave (or an expiry) of a member whose journal says that it processed for longer than allowed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.coordinator.findings.causes import Cause
+from rebalance_monitor.coordinator.findings.kinds import Kind
+from rebalance_monitor.lab.truth.epoch_facts import take_epochs
+from rebalance_monitor.lab.truth.fold import Change, Fact, GroupFold
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from rebalance_monitor.lab.truth.truth import Truth
+
+# A breach is told when the limit passes; the broker hears of it within a heartbeat, or at the session's end.
+BREACH_MS = 12_000
+# The limit counts from the last poll; the journal tells of the stall after what was polled was processed.
+EARLY_MS = 1_500
+LOG_ORDER_MS = 20
+UNSTORED = "when storing group assignment"
+
+
+def facts_of(events: Iterable[Truth], static_groups: Iterable[str] = ()) -> list[Fact]:
+    """Derive the facts from truth events in order of time; `static_groups` have static members only."""
+    every = _in_order(stored(events))
+    fold = Fold(_breaches(every), frozenset(static_groups), _epoch_groups(every))
+    for event in every:
+        fold.take(event)
+    return sorted(_once(fold.facts), key=lambda fact: fact.at)
+
+
+def _once(facts: Iterable[Fact]) -> list[Fact]:
+    """Give each generation once, by its first line: a bump of an epoch and its assignment are two."""
+    found: dict[tuple[object, ...], Fact] = {}
+    for number, fact in enumerate(facts):
+        generation = (fact.group, fact.generation) if fact.label == Kind.REBALANCE else (number,)
+        before = found.setdefault(generation, fact)
+        found[generation] = replace(before, required=before.required or fact.required)
+    return list(found.values())
+
+
+def migrated_groups(events: Iterable[Truth]) -> frozenset[str]:
+    """Give the groups that changed between the classic and the consumer protocol: they have no facts yet."""
+    every = list(events)
+    return _epoch_groups(every) & frozenset(event.group for event in every if event.what == "synced")
+
+
+def _epoch_groups(events: Iterable[Truth]) -> frozenset[str]:
+    return frozenset(event.group for event in events if event.what == "epoch")
+
+
+def _breaches(events: Iterable[Truth]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for event in events:
+        if event.what == "poll_breach":
+            found.setdefault(event.members[0], []).append(event.at)
+    return found
+
+
+def stored(events: Iterable[Truth]) -> list[Truth]:
+    """Leave out assignments that were received and could not be stored: no record has their generation."""
+    every = list(events)
+    unstored = {
+        (event.group, event.generation)
+        for event in every
+        if event.what == "started" and UNSTORED in event.reason
+    }
+    return [one for one in every if one.what != "synced" or (one.group, one.generation) not in unstored]
+
+
+def _in_order(events: Iterable[Truth]) -> list[Truth]:
+    """Put leaves before the Empty that they caused: the Scala coordinator logs them the other way round."""
+    ordered: list[Truth] = []
+    emptied: dict[str, int] = {}
+    for event in events:
+        at = emptied.get(event.group)
+        if (
+            event.what in {"left", "poll_left"}
+            and at is not None
+            and event.at - ordered[at].at <= LOG_ORDER_MS
+        ):
+            ordered.insert(at, event)
+            emptied = {group: index + (index >= at) for group, index in emptied.items()}
+            continue
+        if event.what == "empty":
+            emptied[event.group] = len(ordered)
+        ordered.append(event)
+    return ordered
+
+
+class Fold:
+    """Folds the log of all groups into facts."""
+
+    def __init__(
+        self, breaches: Mapping[str, list[int]], static_groups: frozenset[str], epochs: frozenset[str]
+    ) -> None:
+        self.facts: list[Fact] = []
+        self._groups: dict[str, GroupFold] = {}
+        self._breaches = breaches
+        self._static = static_groups
+        self._epochs = epochs
+
+    def take(self, event: Truth) -> None:
+        """Fold one event in."""
+        group = self._groups.setdefault(event.group, GroupFold(event.group))
+        if event.group in self._epochs:
+            take_epochs(self, group, event)
+            return
+        match event.what:
+            case "started" if UNSTORED in event.reason:
+                group.unstored = True
+            case "joined":
+                self._join(group, event)
+            case "left" | "poll_left" | "expired" | "join_deadline" | "sync_deadline":
+                self._remove(group, event)
+            case "static_replaced" | "static_swapped":
+                self.replace_static(group, event)
+            case "completed":
+                self._skipped(group)
+                group.joined_phase = (event.generation, len(group.changes), set(group.members))
+            case "synced":
+                self._written(group, event)
+            case "empty":
+                self._emptied(group, event)
+
+    def _join(self, group: GroupFold, event: Truth) -> None:
+        group.members |= set(event.members)
+        group.changes += [Change(event.at, Cause.MEMBER_JOINED, member) for member in event.members]
+
+    def _remove(self, group: GroupFold, event: Truth) -> None:
+        for member in event.members:
+            group.members.discard(member)
+            if _came_back(group, member):
+                group.written.add(member)
+            group.changes.append(Change(event.at, self.cause_of(group, event, member), member))
+
+    def cause_of(self, group: GroupFold, event: Truth, member: str) -> str:
+        """Give the cause of a member's going."""
+        plain = {"join_deadline": Cause.JOIN_DEADLINE_MISSED, "sync_deadline": Cause.SYNC_DEADLINE_MISSED}
+        if event.what in plain:
+            return plain[event.what]
+        breached = any(-EARLY_MS <= event.at - at <= BREACH_MS for at in self._breaches.get(member, ()))
+        if event.what == "poll_left" or breached:
+            return Cause.POLL_INTERVAL_EXCEEDED
+        if event.what == "left":
+            return Cause.MEMBER_LEFT
+        return Cause.STATIC_MEMBER_EXPIRED if group.name in self._static else Cause.SESSION_TIMEOUT
+
+    def replace_static(self, group: GroupFold, event: Truth) -> None:
+        """Put a static member's new self in place of the old one."""
+        old, *new = event.members
+        if _came_back(group, old):
+            group.written.add(old)
+        group.replaced.add(event.reason)
+        group.members = (group.members - {old}) | set(new)
+        # Outside Stable no record tells of it by itself.
+        if old in group.written and event.what == "static_replaced":
+            self.facts.append(Fact(Kind.STATIC_MEMBER_REPLACED, group.name, -1, old, event.at))
+            group.written = (group.written - {old}) | set(new)
+
+    def _skipped(self, group: GroupFold) -> None:
+        generation = group.joined_phase[0]
+        if generation >= 0:
+            group.unwritten += 1
+
+    def _written(self, group: GroupFold, event: Truth) -> None:
+        generation, count, members = group.joined_phase
+        if generation != event.generation:
+            return
+        changes, group.changes = group.changes[:count], group.changes[count:]
+        self._end(group, generation, members, changes, event.at)
+        self.facts.append(Fact(Kind.REBALANCE, group.name, generation, "", event.at))
+        if group.began_empty:
+            self.facts.append(Fact(f"cause:{Cause.FIRST_START}", group.name, generation, "", event.at))
+        group.began_empty = False
+
+    def _emptied(self, group: GroupFold, event: Truth) -> None:
+        self._skipped(group)
+        changes, group.changes = group.changes, []
+        if group.written:
+            self.facts.append(Fact(Kind.GROUP_EMPTY, group.name, event.generation, "", event.at))
+        self._end(group, event.generation, set(), changes, event.at)
+        group.began_empty = True
+
+    def _end(
+        self, group: GroupFold, generation: int, members: set[str], changes: list[Change], at: int
+    ) -> None:
+        if group.unwritten:
+            failed = Fact(Kind.REBALANCE_FAILED, group.name, generation, "", at, count=group.unwritten)
+            self.facts.append(failed)
+        if group.unstored:
+            label = f"cause:{Cause.ASSIGNMENT_NOT_STORED}"
+            self.facts.append(Fact(label, group.name, generation, "", at))
+        for change in changes:
+            self.tell(group, generation, members, change)
+        group.written, group.unwritten, group.joined_phase = members, 0, (-1, 0, set())
+        group.unstored = False
+
+    def tell(self, group: GroupFold, generation: int, members: set[str], change: Change) -> None:
+        """Add the facts of one change, as far as records can show it."""
+        arrived = change.cause == Cause.MEMBER_JOINED
+        visible = change.member in members - group.written if arrived else change.member in group.written
+        if not visible or (arrived and group.began_empty):
+            return
+        label = f"cause:{change.cause}"
+        self.facts.append(Fact(label, group.name, generation, change.member, change.at))
+        kind = {
+            Cause.SESSION_TIMEOUT: Kind.SESSION_TIMEOUT,
+            Cause.STATIC_MEMBER_EXPIRED: Kind.SESSION_TIMEOUT,
+            Cause.POLL_INTERVAL_EXCEEDED: Kind.POLL_INTERVAL_EXCEEDED,
+        }.get(Cause(change.cause))
+        if kind is not None:
+            self.facts.append(Fact(kind, group.name, generation, change.member, change.at))
+
+
+def _came_back(group: GroupFold, member: str) -> bool:
+    """Whether it replaced another: the log never tells the new id of a static member, but how it begins."""
+    return any(member.startswith(f"{instance}-") for instance in group.replaced)

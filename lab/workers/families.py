@@ -1,0 +1,122 @@
+"""The client families of the lab: which worker plays them, with which flags of its own.
+
+A family that cannot run here (a Java worker where only a runtime is installed, a library that is absent) is
+skipped with the reason, never silently.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.cluster.errors import DependencyError
+from rebalance_monitor.cluster.jars.java import find_java
+from rebalance_monitor.lab.workers.jvm import java_command
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rebalance_monitor.lab.workers.flags import Flags
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One client family. `library` is the module it needs ("" for Java), `flags` what it sets itself.
+
+    `only` names the scenarios that make sense with it, beside those that name it themselves; nothing is all.
+    """
+
+    name: str
+    worker: str
+    library: str
+    flags: Mapping[str, str] = field(default_factory=dict)
+    needs_broker: tuple[int, ...] = (0,)
+    only: tuple[str, ...] = ()
+
+    @property
+    def is_java(self) -> bool:
+        """Whether the worker is a JVM, of which only few fit on a machine at once."""
+        return not self.library
+
+    @property
+    def group_type(self) -> str:
+        """The type of its groups as findings name it: classic, consumer, share or streams."""
+        return self.flags.get("protocol", "classic")
+
+
+def _python(name: str, worker: str, library: str, since: tuple[int, ...] = (0,), **flags: str) -> Family:
+    return Family(name, f"rebalance_monitor.lab.workers.{worker}", library, flags, since)
+
+
+def _java(
+    name: str,
+    since: tuple[int, ...] = (0,),
+    worker: str = "ConsumerWorker",
+    only: tuple[str, ...] = (),
+    **flags: str,
+) -> Family:
+    return Family(name, worker, "", flags, since, only)
+
+
+SIMPLE = ("healthy", "clean-close", "sigkill", "freeze", "scale-out-in", "rolling-restart", "crash-loop")
+STREAMS = (*SIMPLE, "slow-processing", "partitions-added", "static-restart", "static-gone", "network-cut")
+NONE = ("",)
+
+
+FAMILIES = {
+    family.name: family
+    for family in (
+        _python("confluent", "confluent", "confluent_kafka", assignor="range"),
+        _python("confluent-cooperative", "confluent", "confluent_kafka", assignor="cooperative-sticky"),
+        _python("confluent-848", "confluent", "confluent_kafka", (4, 0), protocol="consumer"),
+        _python("kafka-python", "kafkapython", "kafka", assignor="range"),
+        _python("aiokafka", "aio", "aiokafka", assignor="roundrobin"),
+        Family("raw", "rebalance_monitor.lab.workers.raw", "kafka", {"assignor": "range"}, (0,), NONE),
+        _java("java-range", assignor="range"),
+        _java("java-sticky", assignor="sticky"),
+        _java("java-cooperative", assignor="cooperative-sticky"),
+        _java("java-848", (4, 0), protocol="consumer"),
+        _java("java-share", (4, 1), "ShareWorker", SIMPLE, protocol="share"),
+        _java("streams", (0,), "StreamsWorker", STREAMS),
+        _java("streams-1071", (4, 1), "StreamsWorker", (*SIMPLE, "slow-processing"), protocol="streams"),
+        _java("connect", (0,), "ConnectWorker", SIMPLE, assignor="sessioned"),
+    )
+}
+
+
+# No record holds its max.poll.interval; where it commits by hand what it does while it stalls tells nothing.
+UNTOLD = "aiokafka"
+MANUAL = ", manual"
+"""What a family's name ends with where its members commit by hand: their silences mean something else."""
+
+
+IDLE = ", no traffic"
+"""And where nothing is produced: who commits only what is new commits nothing."""
+
+
+def plain(family: str) -> str:
+    """Give the name of a family, however its members commit and whatever they get."""
+    return family.removesuffix(IDLE).removesuffix(MANUAL)
+
+
+def why_not(family: Family, broker: tuple[int, ...]) -> str | None:
+    """Give the reason why this family cannot run here against that broker; None if it can."""
+    if broker < family.needs_broker:
+        return f"needs a broker from {'.'.join(map(str, family.needs_broker))} on"
+    if not family.is_java:
+        missing = importlib.util.find_spec(family.library) is None
+        return f"the Python package {family.library} is not installed" if missing else None
+    try:
+        find_java(jdk=True)
+    except DependencyError as error:
+        return error.what
+    return None
+
+
+def command(family: Family, flags: Flags) -> list[str]:
+    """Give the command that starts a worker of this family. Raises DependencyError (no JDK, no jars)."""
+    if not family.is_java:
+        return [sys.executable, "-m", family.worker, *flags.arguments()]
+    return [*java_command(family.worker), *flags.arguments()]

@@ -1,0 +1,239 @@
+"""Which state the job resumes or begins: the manifest's decision, made before Spark starts.
+
+What lies before the end offsets found when a state is begun is history: it rebuilds groups, and is not told
+as if it were new. Those offsets go into the manifest first: every run of every batch sees the same history.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+import structlog
+
+from rebalance_monitor.checkpoints.errors import FolderError
+from rebalance_monitor.checkpoints.files import replace_file
+from rebalance_monitor.checkpoints.inspection import ELSEWHERE
+from rebalance_monitor.checkpoints.ledger import Ledger
+from rebalance_monitor.checkpoints.manifest import (
+    Identity,
+    Manifest,
+    ManifestError,
+    next_generation,
+    read_manifest,
+    require_match,
+    write_manifest,
+)
+from rebalance_monitor.checkpoints.places import place_at
+from rebalance_monitor.checkpoints.spark_log import SparkLog, read_spark_log
+from rebalance_monitor.checkpoints.versions import CODEC_VERSION
+from rebalance_monitor.engine.topic.guard import CutError, has_read, removed_unread, require_uncut
+from rebalance_monitor.engine.topic.leader_epochs import Marks, read_marks, write_marks
+from rebalance_monitor.engine.topic.topic import TopicFacts, note_cut
+from rebalance_monitor.streaming.spark.session import shuffle_partitions
+
+if TYPE_CHECKING:
+    from rebalance_monitor.checkpoints.places import Place
+    from rebalance_monitor.config.model import Settings
+    from rebalance_monitor.engine.storage import Storage
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class StatePlan:
+    """The state to run on: its folder, where Spark writes its checkpoint, and what is history in it.
+
+    rebuilt: why an earlier state was given up, "" where none was. lost: partition -> offsets that were
+    removed from the topic after the last batch and before this start. read: partition -> next offset, as far
+    as it is known. is_new: no batch of it was begun.
+    """
+
+    manifest: Manifest
+    checkpoint: Place
+    location: str
+    rebuilt: str = ""
+    lost: dict[int, int] = field(default_factory=dict)
+    read: dict[int, int] = field(default_factory=dict)
+    is_new: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """The manifest to go on with, and Spark's log of it; or none, and why an earlier state is given up.
+
+    is_asked: the settings ask for just that, and who wrote them knows of it.
+    """
+
+    manifest: Manifest | None = None
+    spark_log: SparkLog = field(default_factory=SparkLog)
+    why: str = ""
+    is_asked: bool = False
+
+
+def identity_of(facts: TopicFacts, settings: Settings) -> Identity:
+    """Return what state made now would depend on."""
+    return Identity(
+        product_version=version("rebalance-monitor"),
+        codec_version=CODEC_VERSION,
+        buckets=settings.buckets,
+        lanes=shuffle_partitions(settings.spark.properties()),
+        shards=facts.partitions,
+        topic_id=facts.id,
+        cluster_id=facts.cluster_id,
+    )
+
+
+def plan_state(storage: Storage, facts: TopicFacts, settings: Settings, *, rebuild: bool) -> StatePlan:
+    """Return the state to run on and record it. Raises ManifestError where the stored one does not fit."""
+    found = identity_of(facts, settings)
+    storage.give_name()
+    choice = _chosen(storage, settings, rebuild=rebuild)
+    stored, rebuilt = choice.manifest, choice.why
+    if stored is not None:
+        plan = _resumed(storage, stored, found, facts, choice.spark_log)
+    else:
+        number = next_generation(storage.states)
+        word = settings.storage.rebuild
+        manifest = Manifest(found, number, _history(facts, settings), word, storage.elsewhere, rebuilt)
+        plan = StatePlan(manifest, storage.checkpoint(number), storage.location(number), rebuilt)
+    if rebuilt:
+        log.warning("the state is built anew", why=rebuilt)
+    says = "resuming" if stored else "beginning a new state"
+    log.info(says, generation=plan.manifest.generation, partitions=facts.partitions)
+    # The manifest first: a folder that no manifest names is passed over by the next start.
+    storage.root.mkdir(parents=True, exist_ok=True)
+    if stored is None:
+        _forget_lost(Ledger(storage.ledger), facts)
+        # A state that has read nothing has lost nothing.
+        write_marks(storage.leaders, Marks())
+    write_manifest(storage.manifest, plan.manifest)
+    plan.checkpoint.mkdir(parents=True, exist_ok=True)
+    if storage.remote:
+        replace_file(plan.checkpoint / ELSEWHERE, plan.location.encode())
+    return plan
+
+
+def outlook(storage: Storage, settings: Settings) -> list[str]:
+    """Return why the next start will not go on with the state, as far as no broker is needed to know.
+
+    Nothing where it will, or was asked for a new one. Raises ConfigError (a file that cannot be read),
+    OSError.
+    """
+    Ledger(storage.ledger).load()
+    choice = _chosen(storage, settings, rebuild=False)
+    stored = choice.manifest
+    if stored is None:
+        why = choice.why or "there is no manifest"
+        return [] if choice.is_asked else [f"The next start makes a new state from the topic: {why}."]
+    ends = dict.fromkeys(range(stored.identity.shards), 0)
+    topic = TopicFacts(settings.source.topic, stored.identity.topic_id, stored.identity.cluster_id, {}, ends)
+    try:
+        require_match(stored.identity, identity_of(topic, settings))
+    except ManifestError as error:
+        return [f"The next start refuses state {stored.generation}. {error}"]
+    return []
+
+
+def told_rebuilt(storage: Storage, plan: StatePlan) -> None:
+    """Record that it was told why the state before was given up. Raises OSError."""
+    write_manifest(storage.manifest, replace(plan.manifest, untold=""))
+
+
+def _chosen(storage: Storage, settings: Settings, *, rebuild: bool) -> _Choice:
+    choice = _stored(storage.manifest, settings.storage.rebuild, rebuild=rebuild)
+    stored = choice.manifest
+    if stored is None:
+        return choice
+    if not storage.checkpoint(stored.generation).is_dir():
+        return _Choice(why="its checkpoint was gone")
+    if stored.elsewhere != _elsewhere(storage):
+        return _Choice(why="storage.checkpoint was changed")
+    spark_log = _spark_log(storage, stored.generation)
+    is_empty = spark_log is not None and spark_log.begun < 0
+    if is_empty and Ledger(storage.ledger).load().generation == stored.generation:
+        return _Choice(why="its checkpoint was empty")
+    return _Choice(stored, spark_log or SparkLog())
+
+
+def _elsewhere(storage: Storage) -> str:
+    """Return where Spark writes its checkpoints; a place without a name yet is none that was written to."""
+    try:
+        return storage.elsewhere
+    except FileNotFoundError:
+        return storage.remote
+
+
+def _stored(path: Place, word: str, *, rebuild: bool) -> _Choice:
+    """Choose by what the manifest and the settings say, `word` being that of `storage.rebuild`."""
+    if rebuild:
+        return _Choice(why="asked for by --rebuild-state" if path.exists() else "", is_asked=True)
+    asked = f"asked for by storage.rebuild ({word})"
+    try:
+        stored = read_manifest(path)
+    except ManifestError:
+        if not word:
+            raise
+        return _Choice(why=f"{asked}, and its manifest could not be read")
+    if stored is not None and word not in {"", stored.rebuild}:
+        return _Choice(why=asked, is_asked=True)
+    return _Choice(stored)
+
+
+def _resumed(
+    storage: Storage, stored: Manifest, found: Identity, facts: TopicFacts, spark_log: SparkLog
+) -> StatePlan:
+    require_match(stored.identity, found)
+    number = stored.generation
+    # The ledger knows it too, where Spark's log cannot be reached.
+    ledger = Ledger(storage.ledger).load()
+    told = ledger.on_topic(facts.id, facts.cluster_id).positions
+    furthest = {p: last + 1 for p, last in told.items()} | spark_log.read(facts.name)
+    try:
+        require_uncut(furthest, facts)
+    except CutError as cut:
+        # Leaders that lead now had it not.
+        before = {p: epoch - 1 for p, epoch in facts.epochs.items()}
+        note_cut(storage.leaders, read_marks(storage.leaders), cut.read, facts.id, before)
+        raise
+    return StatePlan(
+        stored.grown(found),
+        storage.checkpoint(number),
+        storage.location(number),
+        stored.untold,
+        lost=removed_unread(furthest, facts.begins),
+        read=furthest,
+        is_new=spark_log.begun < 0 and ledger.generation != number,
+    )
+
+
+def _spark_log(storage: Storage, generation: int) -> SparkLog | None:
+    """Return what Spark has logged of this generation; None where only Spark reaches it."""
+    if not storage.remote:
+        return read_spark_log(storage.checkpoint(generation))
+    try:
+        return read_spark_log(place_at(storage.location(generation)))
+    except (FolderError, OSError) as error:
+        log.warning("the checkpoint's own log is not looked at", why=str(error))
+        return None
+
+
+def _forget_lost(ledger: Ledger, facts: TopicFacts) -> None:
+    """Let nothing count as told that the topic has lost: other records stand there now, or will."""
+    snapshot = ledger.load().on_topic(facts.id, facts.cluster_id)
+    ends = facts.ends | {p: kept.end for p, kept in facts.kept.items() if kept.is_cut}
+    left = {p: min(last, ends.get(p, last + 1) - 1) for p, last in snapshot.positions.items()}
+    if left != snapshot.positions:
+        ledger.commit(replace(snapshot, positions=left))
+
+
+def _history(facts: TopicFacts, settings: Settings) -> dict[int, int]:
+    # A job that starts at the end reads no history; everything it sees is live.
+    return facts.filled() if settings.source.starting == "earliest" else {}
+
+
+def limit_of(state: StatePlan, settings: Settings) -> int | None:
+    """Return how many offsets a batch may read at first: what is no history is never limited."""
+    is_live = has_read(state.read, state.manifest.catching_up)
+    return None if is_live else settings.source.max_offsets_per_trigger

@@ -1,0 +1,1 @@
+"""One streaming query: the decode stage, the stateful operator, and how they are put together."""

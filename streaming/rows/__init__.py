@@ -1,0 +1,1 @@
+"""Rows as they cross the shuffle: lanes, packs and the clock."""

@@ -1,0 +1,1 @@
+"""Where records come from: Spark's Kafka source, or a Python data source."""

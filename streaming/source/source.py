@@ -1,0 +1,92 @@
+"""Where records come from: the offsets topic, by Spark's Kafka source or by `source.reader: python`.
+
+A source is a function from a session to a streaming frame with the Kafka source's columns (`COLUMNS`).
+The Kafka source assigns every partition: subscribing would make Spark's own driver join a consumer group and
+write its membership into the topic that is being watched. It reads uncommitted records, because an open
+transaction would otherwise hide everything behind it, and never fails on lost offsets: the guard tells.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.config.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from rebalance_monitor.config.model import Settings
+
+COLUMNS = ("key", "value", "partition", "offset", "timestamp")
+COLUMNS_DDL = "key binary, value binary, partition int, offset long, timestamp timestamp"
+PYTHON_READER_SINCE = 4
+Source = Callable[["SparkSession"], "DataFrame"]
+
+
+def kafka_options(settings: Settings, partitions: int, limit: int | None) -> dict[str, str]:
+    """Return the options of Spark's Kafka source; `limit` = offsets per batch, None for no limit."""
+    source = settings.source
+    options = {f"kafka.{name}": value for name, value in settings.kafka.client_properties().items()}
+    options |= {
+        "assign": json.dumps({source.topic: list(range(partitions))}),
+        "startingOffsets": source.starting,
+        "failOnDataLoss": "false",
+        "groupIdPrefix": "rebalance-monitor",
+        "kafka.isolation.level": "read_uncommitted",
+        # After each read the connector asks a partition's ends over the same connection, where the consumer
+        # has just asked for more: the broker answers in turn, and holds a fetch without records this long.
+        "kafka.fetch.max.wait.ms": str(source.fetch_max_wait_ms),
+        "kafka.max.poll.records": str(source.max_poll_records),
+    }
+    if limit is not None:
+        options["maxOffsetsPerTrigger"] = str(limit)
+    return options
+
+
+def kafka_source(options: Mapping[str, str]) -> Source:
+    """Return the source that reads the topic with these options."""
+
+    def open_topic(session: SparkSession) -> DataFrame:
+        frame = session.readStream.format("kafka").options(**options).load().select(*COLUMNS)
+        # One task for each partition would spend a batch on starting Python workers.
+        return frame.coalesce(session.sparkContext.defaultParallelism)
+
+    return open_topic
+
+
+def topic_source(settings: Settings, partitions: int, limit: int | None) -> Source:
+    """Return the source that `source.reader` names; `limit` as in `kafka_options`."""
+    if settings.source.reader == "spark":
+        return kafka_source(kafka_options(settings, partitions, limit))
+    return python_source(settings, partitions)
+
+
+def python_source(settings: Settings, partitions: int) -> Source:
+    """Return the source that does without Spark's connector (python_reader.py)."""
+
+    def open_topic(session: SparkSession) -> DataFrame:
+        if int(session.version.split(".")[0]) < PYTHON_READER_SINCE:
+            raise ConfigError(
+                f"`source.reader: python` needs Spark {PYTHON_READER_SINCE}.0 or newer, this is "
+                f"{session.version}: leave it at `spark`."
+            )
+        # Not there before 4.0.
+        from rebalance_monitor.streaming.source.python_reader import OPTION, TopicSource, Wanted  # noqa: PLC0415
+
+        wanted = Wanted(
+            properties=settings.kafka.client_properties(),
+            topic=settings.source.topic,
+            partitions=partitions,
+            starting=settings.source.starting,
+            tasks=session.sparkContext.defaultParallelism,
+        )
+        session.dataSource.register(TopicSource)
+        reader = session.readStream.format(TopicSource.name()).option(OPTION, json.dumps(asdict(wanted)))
+        return reader.load().select(*COLUMNS)
+
+    return open_topic

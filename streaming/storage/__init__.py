@@ -1,0 +1,1 @@
+"""What Spark keeps or writes: state read back from a checkpoint, and Delta tables."""

@@ -1,0 +1,111 @@
+"""The state that Spark keeps in a checkpoint, read back blob by blob, for `checkpoint groups` and `verify`.
+
+Spark 4.0 and newer read a state store as a table (`statestore`); older ones cannot, and are refused by name.
+Reads the newest committed version and never writes; a running job, which deletes versions, is not disturbed.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.checkpoints.codec import (
+    StateCorruptError,
+    StateVersionError,
+    decode_lane,
+    decode_state,
+)
+from rebalance_monitor.cluster.errors import DependencyError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+    from rebalance_monitor.coordinator.state.group_state import GroupState, ShardState
+
+FIRST_SPARK = 4
+TRIES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class StoredShard:
+    """The state of one coordinator: its blob and when it was written (ms).
+
+    damage: why the lane it should be in cannot be read, "" where it can; shard and bucket are -1 then.
+    """
+
+    shard: int
+    bucket: int
+    at: int
+    blob: bytes
+    damage: str = ""
+
+    def state(self) -> ShardState:
+        """Decode the blob. Raises StateVersionError, StateCorruptError."""
+        if self.damage:
+            raise StateCorruptError(self.damage)
+        return decode_state(self.blob)
+
+    def groups(self) -> Iterator[tuple[str, GroupState]]:
+        """Decode every group of it. Raises as `state` does."""
+        state = self.state()
+        for name in sorted(state.groups):
+            try:
+                yield name, state.groups[name]
+            except (ValueError, TypeError, IndexError) as error:
+                raise StateCorruptError(f"the group {name!r} cannot be read: {error}") from error
+
+    def problem(self) -> str:
+        """Say what is wrong with it, "" where every group can be read."""
+        try:
+            for _ in self.groups():
+                pass
+        except (StateVersionError, StateCorruptError) as error:
+            return str(error)
+        return ""
+
+
+def stored_shards(session: SparkSession, checkpoint: str) -> Iterator[StoredShard]:
+    """Yield every coordinator of the newest state, by shard. Raises DependencyError on Spark 3.5."""
+    if int(version("pyspark").split(".")[0]) < FIRST_SPARK:
+        raise DependencyError(
+            f"pyspark {version('pyspark')} cannot read a state store.",
+            "Use Spark 4.0 or newer for this verb.",
+        )
+    lanes = _newest(session, checkpoint)
+    yield from sorted((found for now, lane in lanes for found in _shards(now, lane)), key=_place)
+
+
+def _newest(session: SparkSession, checkpoint: str) -> list[tuple[int, bytes]]:
+    """Read the newest version: (now, lane) of each key.
+
+    A job that runs deletes a version some batches later. Where that was quicker, a newer one is read.
+    """
+    from py4j.protocol import Py4JJavaError  # noqa: PLC0415 - comes with pyspark
+    from pyspark.errors import PySparkException  # noqa: PLC0415 - heavy, and an optional dependency
+
+    for _ in range(TRIES - 1):
+        with suppress(PySparkException, Py4JJavaError):
+            return _read(session, checkpoint)
+    return _read(session, checkpoint)
+
+
+def _read(session: SparkSession, checkpoint: str) -> list[tuple[int, bytes]]:
+    frame = session.read.format("statestore").load(checkpoint)
+    found = frame.select("value.groupState.now", "value.groupState.blob").collect()
+    return [(int(now), bytes(lane)) for now, lane in found]
+
+
+def _shards(now: int, lane: bytes) -> Iterator[StoredShard]:
+    try:
+        for (shard, bucket), (at, blob) in decode_lane(lane).items():
+            yield StoredShard(shard, bucket, at, blob)
+    except (StateVersionError, StateCorruptError) as error:
+        yield StoredShard(-1, -1, now, lane, str(error))
+
+
+def _place(found: StoredShard) -> tuple[int, int]:
+    return found.shard, found.bucket

@@ -1,0 +1,112 @@
+"""Each kind of finding in each medium, letter by letter, and in the order in which people ask."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from rebalance_monitor.alerts.gallery import examples
+from rebalance_monitor.alerts.gallery.gallery import LINKS
+from rebalance_monitor.alerts.messages.headlines import HEADLINES
+from rebalance_monitor.alerts.messages.measures import DETAIL_ROWS, keys_of
+from rebalance_monitor.alerts.messages.message import OVER, message_of
+from rebalance_monitor.alerts.render import plain, slack
+from rebalance_monitor.coordinator.findings.causes import Cause
+from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind
+from tests.alerts.golden_files import FOLDER, files, messages
+from tests.alerts.sinks.block_kit import problems, refusal
+
+EXPECTED = files()
+
+
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+def test_a_message_reads_as_its_golden_file(name: str) -> None:
+    """`python -m tests.alerts.golden_files` writes them again."""
+    assert (FOLDER / name).read_text(encoding="utf-8") == EXPECTED[name]
+
+
+def test_there_is_no_golden_file_of_nothing() -> None:
+    assert {path.name for path in FOLDER.iterdir()} == set(EXPECTED)
+
+
+@pytest.mark.parametrize("name", sorted(messages()))
+def test_slack_takes_every_message_and_reply(name: str) -> None:
+    for made in (slack.render(messages()[name]), slack.render_reply(messages()[name])):
+        assert refusal(made) is None, problems(made)
+        assert made["unfurl_links"] is made["unfurl_media"] is False
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+@pytest.mark.parametrize("phase", [None, "resolved"])
+def test_a_message_answers_in_the_order_in_which_people_ask(kind: Kind, phase: str | None) -> None:
+    """Which group, what, since when, how bad, how sure, why with numbers, who, what to do next."""
+    if phase and not KINDS[kind].phases:
+        phase = None
+    finding = examples.example(kind, phase)
+    said = plain.render(message_of(finding, LINKS))
+    headline = HEADLINES[kind]
+    what = headline.resolved if phase == "resolved" and headline.resolved else headline.opened
+    asked = [finding.group, what, "\n  Lasted" if phase else ("\n  Since" if finding.phase else "\n  When")]
+    if finding.stopped_ms_min is not None:
+        asked += ["Consumption stopped", "46.2 s to 49.3 s"]
+    if finding.members_total is not None:
+        asked += ["\n  Members", "in the group"]
+    asked += ["Evidence", f"{finding.evidence}, confidence {finding.confidence:.0%}"]
+    for cause in finding.causes:
+        named = "not known" if cause.cause is Cause.UNKNOWN else cause.cause.value.replace("_", " ")
+        asked += [named, cause.why]
+    for member in finding.members:
+        asked += [f"{member.role}: {member.client_id}", member.host.lstrip("/")]
+    asked += ["Next: ", OVER if phase else headline.next_step, f"Runbook <{LINKS.runbook}#{kind.value}>"]
+    place = 0
+    for words in filter(None, asked):
+        found = said.find(words, place)
+        assert found >= 0, f"{words!r} is not said in its place"
+        place = found
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+def test_what_is_suspected_says_so_in_title_and_evidence_and_nothing_else_does(kind: Kind) -> None:
+    finding = examples.example(kind)
+    made = message_of(finding)
+    suspected = finding.evidence == "suspected"
+    assert ("(suspected)" in made.title) is suspected
+    assert ("suspected, confidence" in plain.render(made)) is suspected
+    assert ("(suspected)" in slack.render(made)["text"]) is suspected
+
+
+def test_a_roll_up_says_how_many_groups_and_which() -> None:
+    made = messages()["session_timeout.roll_up"]
+    assert made.title == "[prod] 64 groups: lost a member to its session timeout (suspected)"
+    said = plain.render(made)
+    assert "team-00, team-01" in said
+    assert "+54 more" in said
+
+
+def test_rows_and_examples_use_details_that_the_kinds_table_knows() -> None:
+    for kind in Kind:
+        known = set(KINDS[kind].details)
+        assert {key for _, template in DETAIL_ROWS.get(kind, ()) for key in keys_of(template)} <= known
+        assert set(examples.example(kind).details) <= known
+
+
+@pytest.mark.parametrize("kind", list(DETAIL_ROWS))
+def test_every_row_of_details_is_shown_by_the_opening_or_the_closing_example(kind: Kind) -> None:
+    shown = [plain.render(message_of(examples.example(kind, phase))) for phase in ("opened", "resolved")]
+    for label, template in DETAIL_ROWS[kind]:
+        optional = {"cadence_ms", "seen", "topic"} & set(keys_of(template))
+        assert optional or any(f"\n  {label} " in said for said in shown), label
+
+
+def test_an_end_is_green_and_says_how_long_how_many_and_who() -> None:
+    made = messages()["thread.closed"]
+    assert slack.render(made)["attachments"][0]["color"] == "#12b76a"
+    said = plain.render(made)
+    for words in ("3 min 20 s", "37 generations", "11 completed, 3 failed", "orders-enricher-7", "https://"):
+        assert words in said, words
+
+
+def test_a_golden_file_of_slack_is_what_the_api_is_given() -> None:
+    shown = json.loads((FOLDER / "storm.slack.json").read_text(encoding="utf-8"))
+    assert set(shown["message"]) == {"text", "blocks", "attachments", "unfurl_links", "unfurl_media"}

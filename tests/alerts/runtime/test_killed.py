@@ -1,0 +1,118 @@
+"""Kill -9 at any point: every incident is told, none twice, with a Slack that fails as it likes."""
+
+from __future__ import annotations
+
+import os
+import random
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rebalance_monitor.checkpoints.ledger import Ledger
+from rebalance_monitor.checkpoints.lines import read_lines
+from rebalance_monitor.coordinator.findings.finding import from_json
+from rebalance_monitor.engine.storage import storage_at
+from tests.alerts.sinks.slack_fake import Flaky, SlackFake
+from tests.alerts.support import mortal
+from tests.checkpoints.stores import below
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.slow
+
+KILLS = {"path": 60, "s3": 60, "mount": 20}
+FLAKY = 0.15
+ATTEMPTS = 200
+
+
+class Victim:
+    """The zygote and the job that it has forked."""
+
+    def __init__(self, folder: str, api: str) -> None:
+        started_at = str(time.time_ns() // 1_000_000)
+        command = [sys.executable, "-m", "tests.alerts.support.mortal", folder, api, started_at]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def start(self) -> int:
+        """Fork a job and return its process id."""
+        assert self._process.stdin is not None
+        self._process.stdin.write("go\n")
+        self._process.stdin.flush()
+        return int(self._line())
+
+    def lives_for(self, seconds: float) -> bool:
+        """Wait; say whether the job still runs after that."""
+        return not select.select([self._process.stdout], [], [], seconds)[0]
+
+    def outcome(self) -> str:
+        """Return `done` or `died` once the job is gone."""
+        return self._line()
+
+    def _line(self) -> str:
+        assert self._process.stdout is not None
+        return self._process.stdout.readline().strip()
+
+    def close(self) -> None:
+        """End the zygote."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait(10)
+        self._process.stdout.close()
+
+
+@pytest.mark.parametrize("where", ["path", "s3", "mount"])
+def test_no_incident_is_untold_and_none_is_told_twice_whenever_the_process_is_killed(
+    tmp_path: Path, where: str, request: pytest.FixtureRequest
+) -> None:
+    """On a path, on an S3, and as on a mount without locks, where files are moved into place."""
+    folder = str(tmp_path)
+    if where == "s3":
+        folder = below(request.getfixturevalue("s3"), "killed")
+    elif where == "mount":
+        folder = tmp_path.as_uri()
+    draw = random.Random(20_261_121)  # noqa: S311 - not a secret
+    kills = 0
+    with SlackFake(flaky=Flaky(FLAKY, "0", random.Random(7))) as slack:  # noqa: S311 - not a secret
+        victim = Victim(folder, slack.api)
+        try:
+            for _ in range(ATTEMPTS):
+                job = victim.start()
+                if kills < KILLS[where] and victim.lives_for(draw.uniform(0.02, 0.9)):
+                    os.kill(job, signal.SIGKILL)
+                    kills += 1
+                if victim.outcome() == "done":
+                    break
+            else:
+                pytest.fail("the job never came to its end")
+        finally:
+            victim.close()
+        parents = Counter(_group(posted.content["text"]) for posted in slack.parents())
+        keys = Counter(
+            (posted.thread_ts is None, posted.content["metadata"]["event_payload"].get("key"))
+            for posted in slack.messages
+        )
+        ends = {_group(posted.content["text"]): posted.content["text"] for posted in slack.parents()}
+        assert slack.refused == []
+    # Most kills must have hit a job with something to do, or the test shows nothing.
+    assert kills >= KILLS[where] - 10, kills
+    assert parents == Counter(mortal.groups())
+    assert all("is over" in text for text in ends.values()), ends
+    assert {key: count for key, count in keys.items() if count > 1} == {}
+    storage = storage_at(folder)
+    batches = Ledger(storage.ledger).load().batches
+    assert batches[mortal.QUERY] == mortal.WAVES * mortal.WAVE
+    lines = [from_json(line).id for line in read_lines(storage.jsonl)]
+    assert len(lines) == len(set(lines))
+
+
+def _group(text: str) -> str:
+    """Return the group that a parent is about, or its whole text."""
+    return next((word for word in text.split() if word in mortal.groups()), text)

@@ -1,0 +1,120 @@
+"""Doctor: what is wrong is one line with a remedy, and the exit code says so."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from rebalance_monitor.cli.checks.broker_checks import REMOTE
+from rebalance_monitor.cli.checks.checks import BLIND_TRAP, blind_trap, numbers, packages, storage
+from rebalance_monitor.cli.main import run
+from rebalance_monitor.cluster.clients.admin import ClusterAdmin
+from rebalance_monitor.config.load import load
+from rebalance_monitor.lab.cluster.broker import LabBroker
+from rebalance_monitor.lab.cluster.node import wait_until
+
+
+def test_switching_off_the_setting_that_lets_spark_see_is_a_problem() -> None:
+    bad = blind_trap(load(flags={f"spark.{BLIND_TRAP}": "false"}))
+    assert not bad.ok
+    assert BLIND_TRAP in bad.remedy
+    assert blind_trap(load()).ok
+    assert blind_trap(load(flags={f"spark.{BLIND_TRAP}": "TRUE"})).ok
+
+
+def test_a_folder_that_cannot_be_made_is_a_problem(tmp_path: Path) -> None:
+    taken = tmp_path / "file"
+    taken.write_text("x")
+    assert not storage(load(flags={"storage.path": str(taken / "data")})).ok
+    assert storage(load(flags={"storage.path": str(tmp_path / "a" / "b")})).ok
+
+
+def test_the_pinned_environment_of_the_tests_is_fine() -> None:
+    assert packages(load()).ok
+
+
+@pytest.mark.parametrize(("text", "parts"), [("4.1", (4, 1)), ("2.3.3+x", (2, 3, 3)), ("25.0.1", (25, 0, 1))])
+def test_versions_are_compared_as_numbers(text: str, parts: tuple[int, ...]) -> None:
+    assert numbers(text) == parts
+
+
+def test_a_broker_that_is_away_is_one_problem_with_a_remedy(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "a.jar").touch()
+    jars = f"jars=[{tmp_path / 'a.jar'}]"
+    assert run(["doctor", "--bootstrap", "127.0.0.1:1", "--set", jars, "-o", "json"]) == 1
+    lines = {line["check"]: line for line in json.loads(capsys.readouterr().out)}
+    assert lines["broker"]["verdict"] == "problem"
+    assert "kafka.bootstrap_servers" in lines["broker"]["remedy"]
+    assert lines["blind trap"] == {
+        "check": "blind trap",
+        "verdict": "ok",
+        "found": f"{BLIND_TRAP} is true",
+        "remedy": None,
+    }
+    assert "topic" not in lines
+    assert run(["doctor", "--bootstrap", "127.0.0.1:1", "--set", jars]) == 1
+    text = capsys.readouterr().out
+    assert "FIX   broker: No Kafka broker answers at 127.0.0.1:1" in text
+    assert "→ Check `kafka.bootstrap_servers`" in text
+
+
+@pytest.mark.broker
+@pytest.mark.spark
+@pytest.mark.parametrize(("sees", "verdict", "code"), [("true", "ok", 0), ("false", "problem", 1)])
+def test_doctor_reads_through_spark_and_tells_a_blind_source_from_a_seeing_one(
+    servers: str, tmp_path: Path, sees: str, verdict: str, code: int
+) -> None:
+    # In a process of its own: the session of the other tests must not be stopped.
+    words = ["--bootstrap", servers, "--set", f"spark.{BLIND_TRAP}={sees}", "-o", "json"]
+    script = "import sys; from rebalance_monitor.cli.main import run; sys.exit(run(sys.argv[1:]))"
+    done = subprocess.run(
+        [sys.executable, "-c", script, "doctor", *words],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    lines = {line["check"]: line for line in json.loads(done.stdout)}
+    assert lines["through Spark"]["verdict"] == verdict, done.stderr
+    assert {line["check"] for line in lines.values() if line["verdict"] != "ok"} <= {
+        "through Spark",
+        "blind trap",
+    }
+    assert lines["topic access"]["found"] == "Read and Describe on __consumer_offsets"
+    assert done.returncode == code
+
+
+@pytest.mark.broker
+def test_no_check_makes_the_topic_that_is_not_there_yet(tmp_path: Path) -> None:
+    with LabBroker(folder=tmp_path) as broker:
+        settings = load(flags={"kafka.bootstrap_servers": broker.bootstrap})
+        topic = settings.source.topic
+        # The lab has made it by asking for a group, as a first consumer would.
+        client = AdminClient({"bootstrap.servers": broker.bootstrap})
+        client.delete_topics([topic])[topic].result()
+        with ClusterAdmin(settings.kafka.client_properties()) as admin:
+            assert wait_until(lambda: admin.topic(topic) is None, 30)
+            found = {name: check(admin, settings) for name, check in REMOTE.items()}
+            # A broker makes it within a moment.
+            assert not wait_until(lambda: admin.topic(topic) is not None, 3)
+    for name in ("topic", "topic access", "source's group", "members"):
+        assert "does not exist" in found[name].found
+
+
+@pytest.fixture(scope="module")
+def servers(lab_broker: LabBroker) -> str:
+    """A broker whose offsets topic holds a record."""
+    admin = AdminClient({"bootstrap.servers": lab_broker.bootstrap})
+    admin.create_topics([NewTopic("doctor-tests", 1, 1)])["doctor-tests"].result()
+    consumer = Consumer({"bootstrap.servers": lab_broker.bootstrap, "group.id": "doctor-tests"})
+    try:
+        consumer.commit(offsets=[TopicPartition("doctor-tests", 0, 1)], asynchronous=False)
+    finally:
+        consumer.close()
+    return lab_broker.bootstrap

@@ -1,0 +1,74 @@
+"""Decode: one line per record in the file's order, whatever is in it."""
+
+import base64
+import json
+from pathlib import Path
+
+import pytest
+
+from rebalance_monitor.cli.main import run
+from rebalance_monitor.cluster.captures.capture import Metadata, write_capture
+from tests.cli.support.records import CLIENTS, Records
+
+
+def lines_of(
+    records: Records, folder: Path, capsys: pytest.CaptureFixture[str], *flags: str
+) -> tuple[int, list[dict[str, object]], str]:
+    write_capture(folder / "c", [records.batch()], Metadata())
+    code = run(["decode", "--capture", str(folder / "c"), *flags])
+    told = capsys.readouterr()
+    return code, [json.loads(line) for line in told.out.splitlines()], told.err
+
+
+def test_every_record_is_one_line_in_order_with_the_promised_keys(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    records = Records()
+    records.generation(1, 0, "g", 1, CLIENTS)
+    records.commit(1, 5, "g", 12)
+    records.add(0, 9, b"\0\2\0\1h", None)
+    code, lines, _ = lines_of(records, tmp_path, capsys)
+    assert code == 0
+    assert [(line["partition"], line["offset"]) for line in lines] == [(0, 0), (1, 0), (1, 1), (1, 2)]
+    assert all(list(line) == ["partition", "offset", "timestamp", "key", "value", "error"] for line in lines)
+    assert lines[0]["key"] == {"type": 2, "data": {"group": "h"}}
+    assert lines[0]["value"] is None
+    assert [line["timestamp"] for line in lines[1:]] == [
+        records.rows[0]["timestamp"],
+        *[records.rows[1]["timestamp"]] * 2,
+    ]
+
+
+def test_unreadable_records_are_lines_with_their_bytes_and_end_with_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    records = Records()
+    records.add(0, 0, b"\0\2\0\1g", b"\0\3\0")
+    records.commit(0, 1, "g", 1, count=1)
+    code, lines, told = lines_of(records, tmp_path, capsys)
+    assert code == 1
+    assert lines[0]["raw"] == {
+        "key": base64.b64encode(b"\0\2\0\1g").decode(),
+        "value": base64.b64encode(b"\0\3\0").decode(),
+    }
+    assert lines[1]["error"] is None
+    assert "1 records could not be read" in told
+
+
+def test_a_type_from_the_future_is_counted_apart_and_no_problem(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    records = Records()
+    records.add(0, 0, b"\0\x63abc", b"x")
+    code, lines, told = lines_of(records, tmp_path, capsys)
+    assert code == 0
+    assert lines[0]["key"] == {"type": 99, "data": None}
+    assert "unknown_type" in told
+
+
+def test_expand_opens_what_clients_embed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    records = Records()
+    records.generation(0, 0, "g", 1, CLIENTS)
+    _, lines, _ = lines_of(records, tmp_path, capsys, "--expand")
+    members = lines[0]["expanded"]["members"]  # type: ignore[index, call-overload]
+    assert [member["subscription"]["topics"] for member in members] == [["orders"], ["orders"]]

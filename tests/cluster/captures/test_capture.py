@@ -1,0 +1,199 @@
+import json
+import tempfile
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rebalance_monitor.cluster.captures.capture import CaptureError, Metadata, read_capture, write_capture
+from rebalance_monitor.cluster.clients.reader import RECORD_SCHEMA
+
+blobs = st.none() | st.binary(max_size=40)
+stamps = st.integers(min_value=0, max_value=4_000_000_000_000)
+record = st.tuples(blobs, blobs, st.integers(0, 4), stamps, st.integers(-1, 1))
+Record = tuple[bytes | None, bytes | None, int, int, int]
+
+
+def numbered(records: list[Record]) -> list[dict[str, object]]:
+    """Give each record the next offset of its partition."""
+    ends: dict[int, int] = {}
+    rows: list[dict[str, object]] = []
+    for key, value, partition, stamp, kind in records:
+        offset = ends.get(partition, 0)
+        ends[partition] = offset + 1
+        rows.append(
+            {
+                "key": key,
+                "value": value,
+                "topic": "__consumer_offsets",
+                "partition": partition,
+                "offset": offset,
+                "timestamp": stamp,
+                "timestampType": kind,
+            }
+        )
+    return rows
+
+
+def batch_of(rows: list[dict[str, object]]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist(rows, schema=RECORD_SCHEMA)
+
+
+def cut(rows: list[dict[str, object]], size: int) -> list[pa.RecordBatch]:
+    return [batch_of(rows[at : at + size]) for at in range(0, len(rows), size)]
+
+
+def place(row: dict[str, object]) -> tuple[object, object]:
+    return row["partition"], row["offset"]
+
+
+def plain(batches: list[pa.RecordBatch]) -> list[dict[str, object]]:
+    return pa.Table.from_batches(batches, RECORD_SCHEMA).to_pylist()
+
+
+@settings(deadline=None)
+@given(st.lists(record, max_size=60), st.integers(1, 20))
+def test_a_capture_gives_back_what_was_written_sorted_by_partition_and_offset(
+    records: list[Record], size: int
+) -> None:
+    rows = numbered(records)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "capture"
+        write_capture(path, cut(rows, size), Metadata())
+        found = read_capture(path)
+        assert found.rows == len(rows)
+        assert plain(list(found.batches())) == plain([batch_of(sorted(rows, key=place))])
+
+
+@settings(deadline=None)
+@given(st.lists(record, max_size=60), st.integers(1, 20), st.sampled_from(["folder", "bare"]))
+def test_partitions_can_be_read_side_by_side_from_a_capture_and_from_an_unsorted_bare_file(
+    records: list[Record], size: int, layout: str
+) -> None:
+    rows = numbered(records)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "capture"
+        if layout == "bare":
+            pq.write_table(pa.Table.from_batches(cut(rows, size), RECORD_SCHEMA), path, row_group_size=7)
+        else:
+            write_capture(path, cut(rows, size), Metadata())
+        with read_capture(path).by_partition(batch_rows=5) as streams:
+            found = {partition: plain(list(stream)) for partition, stream in streams.items()}
+        wanted = plain([batch_of(sorted(rows, key=place))])
+        assert [row for part in sorted(found) for row in found[part]] == wanted
+        assert all({row["partition"] for row in part} <= {p} for p, part in found.items())
+
+
+def test_metadata_and_sightings_come_back(tmp_path: Path) -> None:
+    metadata = Metadata(
+        cluster_id="c",
+        topic_id="t",
+        partitions=3,
+        start_offsets={0: 0, 2: 5},
+        end_offsets={0: 9, 2: 7},
+        leader_epochs={0: 4},
+        broker_version="4.1",
+        captured_at=17,
+    )
+    lines = ['{"at":1,"groups":[],"leaders":[],"brokers":[[1,true]]}', '{"at":2}']
+    write_capture(tmp_path / "c", [], metadata, lines)
+    found = read_capture(tmp_path / "c")
+    assert found.metadata == metadata
+    assert list(found.sighting_lines()) == lines
+
+
+def test_spark_reads_the_columns_of_its_own_kafka_source(tmp_path: Path) -> None:
+    write_capture(tmp_path / "c", [batch_of(numbered([(b"k", None, 0, 1, 0)]))], Metadata())
+    schema = pq.read_schema(tmp_path / "c" / "records.parquet")
+    assert schema.remove_metadata() == RECORD_SCHEMA
+    assert schema.field("timestamp").type == pa.timestamp("ms", tz="UTC")
+
+
+def test_a_bare_file_with_other_widths_and_without_topic_is_taken(tmp_path: Path) -> None:
+    table = pa.table(
+        {
+            "key": pa.array([b"k"], pa.large_binary()),
+            "value": pa.array([None], pa.binary()),
+            "partition": pa.array([3], pa.int64()),
+            "offset": pa.array([8], pa.int32()),
+            "timestamp": pa.array([1_500_999], pa.timestamp("us")),
+        }
+    )
+    pq.write_table(table, tmp_path / "x.parquet")
+    found = read_capture(tmp_path / "x.parquet")
+    (row,) = plain(list(found.batches()))
+    assert found.metadata == Metadata()
+    assert list(found.sighting_lines()) == []
+    assert (row["partition"], row["offset"], row["topic"]) == (3, 8, "__consumer_offsets")
+    assert row["timestamp"].timestamp() == 1.5  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (Path.is_file, "does not exist"),
+        (Path.mkdir, "has no records.parquet"),
+        (lambda path: path.write_bytes(b"PAR1 not really"), "cannot be read as Parquet"),
+        (lambda path: pq.write_table(pa.table({"key": [b"k"], "value": [b"v"]}), path), "lacks the columns"),
+    ],
+)
+def test_what_is_no_capture_is_refused_with_a_sentence(tmp_path: Path, make: object, sentence: str) -> None:
+    path = tmp_path / "x"
+    make(path)  # type: ignore[operator]
+    with pytest.raises(CaptureError, match=sentence) as told:
+        read_capture(path)
+    assert str(path) in str(told.value)
+
+
+def test_damage_inside_the_file_is_a_sentence_too(tmp_path: Path) -> None:
+    rows = numbered([(bytes([i % 251]) * 200, None, 0, i, 0) for i in range(2000)])
+    write_capture(tmp_path / "c", [batch_of(rows)], Metadata())
+    file = tmp_path / "c" / "records.parquet"
+    content = bytearray(file.read_bytes())
+    content[100 : len(content) // 2] = bytes(len(content) // 2 - 100)
+    file.write_bytes(content)
+    with pytest.raises(CaptureError, match="is damaged"):
+        list(read_capture(tmp_path / "c").batches())
+
+
+def test_a_newer_format_is_refused_by_number(tmp_path: Path) -> None:
+    write_capture(tmp_path / "c", [], Metadata(format=99))
+    with pytest.raises(CaptureError, match="format 99, this version knows 1"):
+        read_capture(tmp_path / "c")
+
+
+def test_metadata_of_a_later_version_may_have_more_keys() -> None:
+    text = json.dumps({**json.loads(Metadata(cluster_id="c").to_json()), "novelty": 1})
+    assert Metadata.from_json(text) == Metadata(cluster_id="c")
+
+
+@pytest.mark.parametrize("line", ["nonsense", "[]", '{"groups":[]}', '{"at":null}'])
+def test_a_damaged_sighting_is_named_by_its_line(tmp_path: Path, line: str) -> None:
+    write_capture(tmp_path / "c", [], Metadata(), ['{"at":1}', line])
+    with pytest.raises(CaptureError, match="line 2"):
+        list(read_capture(tmp_path / "c").sighting_lines())
+
+
+def test_repeated_offsets_within_a_partition_are_refused(tmp_path: Path) -> None:
+    rows = numbered([(b"a", None, 0, 1, 0)]) * 2
+    write_capture(tmp_path / "c", [batch_of(rows)], Metadata())
+    with (
+        read_capture(tmp_path / "c").by_partition() as streams,
+        pytest.raises(CaptureError, match="offset order in partition 0"),
+    ):
+        list(streams[0])
+
+
+def test_a_taken_path_is_left_alone_and_nothing_half_written_remains(tmp_path: Path) -> None:
+    taken = tmp_path / "c"
+    taken.mkdir()
+    (taken / "mine").write_text("x")
+    with pytest.raises(CaptureError, match="exists already"):
+        write_capture(taken, [], Metadata())
+    with pytest.raises(ZeroDivisionError):
+        write_capture(tmp_path / "d", (batch_of([]) for _ in range(1 // 0)), Metadata())
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["c"]
+    assert (taken / "mine").read_text() == "x"

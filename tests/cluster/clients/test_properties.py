@@ -1,0 +1,74 @@
+import pytest
+from confluent_kafka import Consumer
+from kafka.admin import KafkaAdminClient
+
+from rebalance_monitor.cluster.clients.properties import SPELLINGS, admin_arguments, reader_settings
+from rebalance_monitor.config.errors import ConfigError
+
+SCRAM = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="mon" password="a\\"b;";'
+
+
+def test_every_admin_spelling_is_an_argument_of_the_client() -> None:
+    assert {s.admin for s in SPELLINGS.values() if s.admin} <= set(KafkaAdminClient.DEFAULT_CONFIG)
+
+
+def test_every_reader_spelling_is_known_to_librdkafka() -> None:
+    numbers = {name for name, spelling in SPELLINGS.items() if spelling.convert is int}
+    given = {name: "100" if name in numbers else "x" for name in SPELLINGS}
+    for setting in reader_settings(given):
+        values = {"ssl.endpoint.identification.algorithm": "none", "client.dns.lookup": "use_all_dns_ips"}
+        value = values.get(setting, "100" if setting in numbers else "PLAINTEXT")
+        Consumer({"group.id": "g", setting: value}).close()
+
+
+def test_a_scram_login_reaches_both_clients() -> None:
+    properties = {
+        "bootstrap.servers": "b:9092",
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.jaas.config": SCRAM,
+        "ssl.truststore.location": "/etc/ca.pem",
+        "ssl.truststore.type": "PEM",
+        "ssl.keystore.location": "/etc/key.pem",
+    }
+    admin, reader = admin_arguments(properties), reader_settings(properties)
+    assert (admin["sasl_plain_username"], admin["sasl_plain_password"]) == ("mon", 'a"b;')
+    assert (reader["sasl.username"], reader["sasl.password"]) == ("mon", 'a"b;')
+    assert admin["sasl_mechanism"] == reader["sasl.mechanism"] == "SCRAM-SHA-512"
+    assert admin["security_protocol"] == reader["security.protocol"] == "SASL_SSL"
+    assert admin["ssl_cafile"] == reader["ssl.ca.location"] == "/etc/ca.pem"
+    assert admin["ssl_keyfile"] == reader["ssl.key.location"] == "/etc/key.pem"
+
+
+def test_host_names_are_checked_unless_switched_off_in_javas_way() -> None:
+    off = {"ssl.endpoint.identification.algorithm": ""}
+    assert admin_arguments(off) == {"ssl_check_hostname": False}
+    assert reader_settings(off) == {"ssl.endpoint.identification.algorithm": "none"}
+    assert admin_arguments({"ssl.endpoint.identification.algorithm": "https"}) == {"ssl_check_hostname": True}
+
+
+def test_tuning_of_sparks_consumer_is_left_out() -> None:
+    tuning = {"fetch.max.wait.ms": "5", "max.poll.records": "50000"}
+    assert admin_arguments(tuning) == reader_settings(tuning) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "sentence"),
+    [
+        ("ssl.truststore.location", "/etc/trust.jks", "JKS store"),
+        ("sasl.jaas.config", "com.sun.security.auth.module.Krb5LoginModule required;", "PlainLoginModule"),
+        ("sasl.login.callback.handler.class", "x.Y", "no counterpart"),
+        ("ssl.engine.factory.class", "x.Y", "no counterpart"),
+        ("request.timeout.ms", "soon", "whole number"),
+    ],
+)
+def test_what_cannot_be_mapped_is_refused_by_name(name: str, value: str, sentence: str) -> None:
+    with pytest.raises(ConfigError, match=sentence) as told:
+        admin_arguments({name: value})
+    assert name in str(told.value)
+
+
+def test_a_password_never_stands_in_the_refusal() -> None:
+    with pytest.raises(ConfigError) as told:
+        admin_arguments({"sasl.jaas.config": 'x.OAuthBearerLoginModule required password="hunter2";'})
+    assert "hunter2" not in str(told.value)

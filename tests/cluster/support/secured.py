@@ -1,0 +1,197 @@
+"""A lab broker with TLS, SCRAM and an authorizer, and the certificates for it, all made on the spot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from typing import TYPE_CHECKING
+
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.x509.oid import NameOID
+
+from rebalance_monitor.lab.cluster.broker import LabBroker
+from rebalance_monitor.lab.cluster.node import free_ports
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+USER = "monitor"
+PASSWORD = 'sp"ace; and=more'  # noqa: S105 - of a broker that lives for one test
+PROTOCOLS = "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_SSL:SASL_SSL,SSL:SSL"
+JAAS = "org.apache.kafka.common.security.scram.ScramLoginModule required"
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """One permission of the monitor's user."""
+
+    operation: AclOperation
+    kind: ResourceType
+    name: str
+    pattern: ResourcePatternType = ResourcePatternType.LITERAL
+
+    def binding(self) -> AclBinding:
+        return AclBinding(*self._fields())
+
+    def filter(self) -> AclBindingFilter:
+        return AclBindingFilter(*self._fields())
+
+    def _fields(self) -> tuple[object, ...]:
+        allowed = AclPermissionType.ALLOW
+        return (self.kind, self.name, self.pattern, f"User:{USER}", "*", self.operation, allowed)
+
+
+CLUSTER = "kafka-cluster"
+TOPIC = "__consumer_offsets"
+PREFIX = "rebalance-monitor"
+# The table of docs/security.md, by the same names.
+LEAST = {
+    "read": Grant(AclOperation.READ, ResourceType.TOPIC, TOPIC),
+    "group prefix": Grant(AclOperation.DESCRIBE, ResourceType.GROUP, PREFIX, ResourcePatternType.PREFIXED),
+    "cluster": Grant(AclOperation.DESCRIBE, ResourceType.BROKER, CLUSTER),
+    "groups": Grant(AclOperation.DESCRIBE, ResourceType.GROUP, "*"),
+    "cluster configs": Grant(AclOperation.DESCRIBE_CONFIGS, ResourceType.BROKER, CLUSTER),
+    "topic configs": Grant(AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC, TOPIC),
+    "group configs": Grant(AclOperation.DESCRIBE_CONFIGS, ResourceType.GROUP, "*"),
+}
+
+
+class Certificates:
+    """An authority of our own, and PEM files (key and chain in one) for the broker and the monitor."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder = folder
+        self._key, self._name = _key(), _named("lab authority")
+        self._certificate = _signed(self._name, self._key.public_key(), self._name, self._key, is_ca=True)
+        self.authority = folder / "ca.pem"
+        self.authority.write_bytes(self._certificate.public_bytes(serialization.Encoding.PEM))
+
+    def issue(self, name: str) -> Path:
+        key = _key()
+        found = _signed(_named(name), key.public_key(), self._name, self._key, is_ca=False)
+        private = key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+        path = self._folder / f"{name}.pem"
+        path.write_bytes(
+            private
+            + found.public_bytes(serialization.Encoding.PEM)
+            + self._certificate.public_bytes(serialization.Encoding.PEM)
+        )
+        path.chmod(0o600)
+        return path
+
+
+class SecuredBroker(LabBroker):
+    """Plain for the lab itself (a super user), SASL_SSL and SSL for the monitor."""
+
+    def __init__(self, folder: Path) -> None:
+        self.certificates = Certificates(folder / "pem")
+        plain, sasl, ssl, controller = free_ports(4)
+        self.sasl, self.ssl = f"127.0.0.1:{sasl}", f"127.0.0.1:{ssl}"
+        client_listeners = f"PLAINTEXT://127.0.0.1:{plain},SASL_SSL://127.0.0.1:{sasl},SSL://127.0.0.1:{ssl}"
+        self._controller = controller
+        self._granted: set[Grant] = set()
+        settings = {
+            "listeners": f"{client_listeners},CONTROLLER://127.0.0.1:{controller}",
+            "advertised.listeners": client_listeners,
+            "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+            "listener.security.protocol.map": PROTOCOLS,
+            "sasl.enabled.mechanisms": "SCRAM-SHA-512",
+            "listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config": f"{JAAS};",
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(self.certificates.issue("broker")),
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(self.certificates.authority),
+            "listener.name.ssl.ssl.client.auth": "required",
+            "ssl.principal.mapping.rules": "RULE:^CN=([^,]+).*$/$1/,DEFAULT",
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users": "User:ANONYMOUS",
+        }
+        super().__init__(folder=folder / "broker", port=plain, settings=settings, offsets_partitions=4)
+
+    def admin(self) -> AdminClient:
+        return AdminClient({"bootstrap.servers": self.bootstrap})
+
+    def add_user(self) -> None:
+        info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
+        change = UserScramCredentialUpsertion(USER, info, PASSWORD.encode())
+        admin = self.admin()
+        for future in admin.alter_user_scram_credentials([change]).values():
+            future.result()
+
+    def allow(self, *names: str, more: Sequence[Grant] = ()) -> None:
+        """Make these grants of LEAST, and `more`, the only ones."""
+        admin = self.admin()
+        wanted = {*(LEAST[name] for name in names), *more}
+        gone = [grant.filter() for grant in {*LEAST.values(), *self._granted} - wanted]
+        for future in admin.delete_acls(gone).values() if gone else ():
+            future.result()
+        for made in admin.create_acls([grant.binding() for grant in wanted]).values() if wanted else ():
+            made.result()
+        self._granted = wanted
+
+    def scram(self) -> dict[str, str]:
+        quoted = PASSWORD.replace('"', '\\"')
+        return {
+            "bootstrap_servers": self.sasl,
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "SCRAM-SHA-512",
+            "sasl.jaas.config": f'{JAAS} username="{USER}" password="{quoted}";',
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(self.certificates.authority),
+        }
+
+    def mutual_tls(self) -> dict[str, str]:
+        return {
+            "bootstrap_servers": self.ssl,
+            "security.protocol": "SSL",
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(self.certificates.authority),
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(self.certificates.issue(USER)),
+        }
+
+
+def _key() -> rsa.RSAPrivateKey:
+    return rsa.generate_private_key(public_exponent=65537, key_size=2048)
+
+
+def _named(name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+
+
+def _signed(
+    subject: x509.Name, key: rsa.RSAPublicKey, issuer: x509.Name, signer: rsa.RSAPrivateKey, *, is_ca: bool
+) -> x509.Certificate:
+    now = datetime.now(UTC)
+    host = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(hours=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.BasicConstraints(ca=is_ca, path_length=None), critical=True)
+        .add_extension(host, critical=False)
+        .sign(signer, hashes.SHA256())
+    )

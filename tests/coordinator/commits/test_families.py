@@ -1,0 +1,113 @@
+"""Client families, by the shape of what they send when they join."""
+
+from struct import pack
+
+import pytest
+
+from rebalance_monitor.coordinator.commits.client_families import FAMILIES, recognise
+from rebalance_monitor.coordinator.findings.causes import Cause
+from rebalance_monitor.coordinator.findings.kinds import Kind
+from rebalance_monitor.decoders.embedded.consumer import Subscription
+from tests.coordinator.support.timeline import Client, Topic, findings
+
+
+def joins(user_data: bytes | None, *, version: int = 3) -> Subscription:
+    return Subscription(
+        version=version,
+        topics=("orders",),
+        user_data=user_data,
+        owned_partitions=(),
+        generation_id=-1,
+        rack_id=None,
+        notes=(),
+    )
+
+
+def family(protocol: str, sent: Subscription) -> str:
+    return recognise("billing", 45_000, 300_000, "consumer", protocol, sent)
+
+
+def test_cooperative_sticky_java_sends_its_generation_alone() -> None:
+    assert family("cooperative-sticky", joins(pack(">i", 7))) == "java"
+    assert family("cooperative-sticky", joins(pack(">i", -1))) == "java"
+
+
+def test_partitions_before_the_generation_are_not_javas() -> None:
+    """What librdkafka sends from its second generation on; for `sticky` Java sends that, too."""
+    sent = joins(pack(">ii", 0, 7))
+    assert family("cooperative-sticky", sent) == "unknown"
+    assert family("sticky", sent) == "unknown"
+
+
+def test_range_tells_java_by_sending_nothing() -> None:
+    assert family("range", joins(None)) == "java"
+    assert family("range", joins(b"")) == "librdkafka"
+
+
+@pytest.mark.parametrize("client_id", ["consumer-orders-1", "orders-svc"])
+def test_a_client_that_is_called_a_consumer_is_javas_only_if_it_sends_what_java_does(client_id: str) -> None:
+    def told(session: int, rebalance: int, sent: Subscription) -> str:
+        return recognise(client_id, session, rebalance, "consumer", "range", sent)
+
+    assert told(45_000, 300_000, joins(b"")) == "librdkafka"
+    assert told(10_000, 10_000, joins(b"", version=0)) == "aiokafka"
+    assert told(45_000, 300_000, joins(None)) == "java"
+    old = told(10_000, 300_000, joins(b"", version=0))
+    assert old == ("java" if client_id.startswith("consumer-") else "kafka-python")
+
+
+def test_a_default_client_id_of_another_client_wins_over_the_shape() -> None:
+    assert recognise("rdkafka-1", 45_000, 300_000, "consumer", "range", joins(None)) == "librdkafka"
+
+
+# Pairs of session and rebalance timeout that are some client's defaults, and may be anybody's choice.
+DEFAULTS = {"sarama": (10_000, 60_000), "franz-go": (45_000, 60_000), "kafkajs": (30_000, 60_000)}
+
+
+@pytest.mark.parametrize("limits", [*DEFAULTS.values(), (30_000, 30_000)])
+def test_timeouts_that_are_another_clients_defaults_do_not_make_java_that_client(
+    limits: tuple[int, int],
+) -> None:
+    assert recognise("orders-svc", *limits, "consumer", "range", joins(None)) == "java"
+    alone = joins(pack(">i", 7))
+    assert recognise("orders-svc", *limits, "consumer", "cooperative-sticky", alone) == "java"
+    assert recognise("orders-svc", *limits, "consumer", "range", joins(b"")) == "librdkafka"
+    given = recognise("orders-svc", *limits, "consumer", "range", joins(b"", version=0))
+    assert given in {"kafka-python", "aiokafka"}
+
+
+def test_where_the_shape_may_be_theirs_timeouts_tell_the_other_clients() -> None:
+    sticky = joins(pack(">ii", 0, 7), version=1)
+    assert recognise("svc", *DEFAULTS["franz-go"], "consumer", "cooperative-sticky", sticky) == "franz-go"
+    for version in (0, 1, 2):
+        sent = joins(None, version=version)
+        assert recognise("svc", *DEFAULTS["sarama"], "consumer", "range", sent) == "sarama"
+        assert recognise("svc", 30_000, 30_000, "consumer", "range", sent) == "kafka-go"
+        assert recognise("svc", 45_000, 60_000, "consumer", "range", sent) == "java"
+    own = joins(b"", version=0)
+    assert recognise("svc", *DEFAULTS["kafkajs"], "consumer", "MyAssigner", own) == "kafkajs"
+    assert recognise("svc", *DEFAULTS["kafkajs"], "consumer", "range", None) == "kafkajs"
+
+
+@pytest.mark.parametrize("session", [45_000, 30_000, 10_000])
+@pytest.mark.parametrize("client_id", ["orders-svc", "consumer-g-1"])
+def test_a_breach_of_a_poll_interval_of_a_minute_is_told_whatever_the_client_is_called(
+    client_id: str, session: int
+) -> None:
+    limits = {"session": session, "rebalance": 60_000}
+    a, b = Client("a-1", (0, 1), client_id, **limits), Client("b-1", (2,), client_id, "/10.0.0.2", **limits)
+    topic = Topic()
+    topic.generation(0, 1, [a, b])
+    topic.commits(5_000, 362_000, a, every=5_000)
+    topic.commits(5_000, 300_000, b, every=5_000)
+    topic.generation(362_500, 2, [a])
+    named = [f for f in findings(topic.sorted()) if f.kind is Kind.POLL_INTERVAL_EXCEEDED]
+    assert [entry.cause for finding in named for entry in finding.causes[:1]] == [
+        Cause.POLL_INTERVAL_EXCEEDED
+    ]
+
+
+def test_a_client_that_looks_for_a_breach_with_its_heartbeats_notices_it_up_to_one_later() -> None:
+    kafka_python, java = FAMILIES["kafka-python"], FAMILIES["java"]
+    assert [kafka_python.poll_late(session) for session in (6_000, 45_000)] == [2_000, 3_000]
+    assert [java.poll_late(session) for session in (6_000, 45_000)] == [100, 100]

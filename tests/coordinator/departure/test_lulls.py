@@ -1,0 +1,146 @@
+"""What looks like a timeout, or like a clean leave, and may be neither: waiting, stalls, deleted topics."""
+
+from dataclasses import replace
+
+import pytest
+
+from rebalance_monitor.coordinator.findings.causes import Cause
+from rebalance_monitor.coordinator.findings.finding import Finding
+from rebalance_monitor.coordinator.findings.kinds import Kind
+from tests.coordinator.support.timeline import Client, Topic, findings, of
+
+A = Client("a-1", (0, 1))
+B = Client("b-1", (2,))
+SLOW = Client("slow-1", (3,))
+STALLS = [
+    Client("aiokafka-1", (0, 1), "aiokafka-0.14", session=6_000, rebalance=6_000),
+    Client("aiokafka-2", (2, 3), "aiokafka-0.14", session=6_000, rebalance=6_000),
+]
+
+
+def causes(finding: Finding, member: str) -> dict[Cause, float]:
+    return {cause.cause: cause.confidence for cause in finding.causes if cause.member_id == member}
+
+
+def emptied(slow_until: int) -> list[Finding]:
+    """All three go at 26.5 s; two of them committed last at 20 s."""
+    topic = Topic()
+    for client in (A, B):
+        topic.commits(1_000, 20_000, client, moving=1)
+    topic.commits(1_000, slow_until, SLOW, moving=1)
+    topic = topic.sorted()
+    first = Topic()
+    first.generation(0, 1, [A, B, SLOW])
+    for row in topic.rows:
+        first.rows.append(replace(row, first_offset=row.first_offset + 1, last_offset=row.last_offset + 1))
+    first.offset = topic.offset + 1
+    first.generation(26_500, 3, [])
+    return findings(first)
+
+
+def test_members_that_waited_for_one_that_went_as_well_are_not_said_to_have_expired() -> None:
+    found = emptied(26_000)
+    (empty,) = of(found, Kind.GROUP_EMPTY)
+    for member in ("a-1", "b-1"):
+        assert max(causes(empty, member).values()) < 0.6
+        assert causes(empty, member)[Cause.MEMBER_LEFT] >= causes(empty, member)[Cause.SESSION_TIMEOUT]
+    assert of(found, Kind.SESSION_TIMEOUT) == []
+    why = next(cause.why for cause in empty.causes if cause.member_id == "a-1")
+    assert "silent 6.5 s" in why
+    assert "may have waited in a barrier" in why
+
+
+def test_members_that_all_fell_silent_together_have_expired() -> None:
+    found = emptied(20_000)
+    (empty,) = of(found, Kind.GROUP_EMPTY)
+    assert all(causes(empty, member)[Cause.SESSION_TIMEOUT] > 0.9 for member in ("a-1", "b-1", "slow-1"))
+
+
+def gone_after(still: int, *, siblings_move: bool) -> Finding:
+    """The second of two aiokafka members goes; its last `still` commits, a second apart, moved nothing."""
+    stuck, other = STALLS
+    topic = Topic()
+    topic.generation(0, 1, STALLS)
+    for second in range(1, 26):
+        moved = 100 + second if siblings_move or second < 26 - still else 100 + 26 - still
+        topic.commit(second * 1_000, dict.fromkeys(other.partitions, moved))
+        mine = min(second, 25 - still)
+        topic.commit(second * 1_000 + 1, dict.fromkeys(stuck.partitions, 100 + mine))
+    topic.commit(25_900, dict.fromkeys(other.partitions, 200))
+    topic.generation(25_920, 2, [other])
+    return of(findings(topic), Kind.REBALANCE)[1]
+
+
+def test_offsets_that_stood_still_while_the_siblings_moved_tell_a_stall_from_a_leave() -> None:
+    found = causes(gone_after(9, siblings_move=True), "aiokafka-1")
+    assert found[Cause.POLL_INTERVAL_EXCEEDED] >= 0.6
+    why = gone_after(9, siblings_move=True).causes[0].why
+    assert "9 commits without progress" in why
+
+
+def test_where_nobody_makes_progress_a_stall_and_a_leave_look_the_same() -> None:
+    found = causes(gone_after(20, siblings_move=False), "aiokafka-1")
+    assert max(found.values()) < 0.6
+    assert {Cause.POLL_INTERVAL_EXCEEDED, Cause.MEMBER_LEFT} <= found.keys()
+
+
+@pytest.mark.parametrize("commits", [6, 9, 15])
+def test_the_first_commits_of_a_member_that_has_just_joined_are_no_progress(commits: int) -> None:
+    """Nothing is produced; of a sibling's few commits the first, which repeat nothing, are a large share."""
+    stuck, other = STALLS
+    topic = Topic()
+    topic.generation(0, 1, [replace(stuck, partitions=(0, 1))])
+    for second in range(1, 40):
+        topic.commit(second * 1_000, {0: 100, 1: 100})
+    topic.generation(40_000, 2, STALLS)
+    for second in range(41, 41 + commits):
+        topic.commit(second * 1_000, dict.fromkeys(stuck.partitions, 100))
+        topic.commit(second * 1_000 + 1, dict.fromkeys(other.partitions, 100))
+    topic.generation((40 + commits) * 1_000 + 300, 3, [other])
+    found = causes(of(findings(topic), Kind.REBALANCE)[-1], stuck.member_id)
+    assert max(found.values()) < 0.6
+    assert {Cause.POLL_INTERVAL_EXCEEDED, Cause.MEMBER_LEFT} <= found.keys()
+
+
+def test_one_that_made_progress_to_the_last_has_left() -> None:
+    found = causes(gone_after(0, siblings_move=True), "aiokafka-1")
+    assert found[Cause.MEMBER_LEFT] > 0.9
+
+
+def deleted(first: Client, second: Client) -> list[Cause]:
+    """Two topics are read, `refunds` by the second member; then nobody has a partition of it."""
+    a, b = (
+        Client("a-1", (0, 1), topics=("orders", "refunds")),
+        Client("b-1", (0, 1), topics=("refunds", "orders")),
+    )
+    topic = Topic()
+    topic.generation(0, 1, [a, b])
+    topic.generation(20_000, 2, [first, second])
+    return [cause.cause for cause in of(findings(topic), Kind.REBALANCE)[1].causes]
+
+
+def test_a_topic_that_somebody_still_asks_for_and_nobody_gets_is_deleted() -> None:
+    dropped = Client("a-1", (0,), topics=("orders",))
+    asks = Client("b-1", (1,), topics=("orders", "refunds"))
+    assert set(deleted(dropped, asks)) == {Cause.TOPIC_DELETED, Cause.SUBSCRIPTION_CHANGED}
+
+
+def test_a_topic_that_all_running_members_drop_at_once_was_most_likely_deleted() -> None:
+    dropped = [Client("a-1", (0,), topics=("orders",)), Client("b-1", (1,), topics=("orders",))]
+    assert set(deleted(*dropped)) == {Cause.TOPIC_DELETED, Cause.SUBSCRIPTION_CHANGED}
+
+
+def test_of_two_last_members_the_one_that_held_the_barrier_is_told_from_the_one_that_began_it() -> None:
+    """One closes; the other never joins again and is dropped at the deadline, which empties the group."""
+    topic, both = Topic(), [Client("a-1", (0,), session=7_000, rebalance=7_000)]
+    both.append(Client("b-1", (1,), session=7_000, rebalance=7_000))
+    topic.generation(0, 1, both)
+    for tick in range(1, 171):
+        if tick <= 100:
+            topic.commit(tick * 100, {0: 1})
+        topic.commit(tick * 100 + 1, {1: 1})
+    topic.generation(17_050, 2, [])
+    emptied = of(findings(topic), Kind.GROUP_EMPTY)[0]
+    assert causes(emptied, "a-1")[Cause.MEMBER_LEFT] >= 0.6
+    assert Cause.SESSION_TIMEOUT not in causes(emptied, "b-1")
+    assert Cause.JOIN_DEADLINE_MISSED in causes(emptied, "b-1")

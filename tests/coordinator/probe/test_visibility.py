@@ -1,0 +1,44 @@
+"""Groups that the brokers do not list: told once, resolved when listed, and never by half an answer."""
+
+from dataclasses import replace
+
+from rebalance_monitor.coordinator.findings.kinds import Kind
+from rebalance_monitor.coordinator.live import Live
+from rebalance_monitor.coordinator.probe.sample import Sighting, from_json, to_json
+from tests.coordinator.support.looks import LISTED, SETTINGS, SUMMARY, look
+from tests.coordinator.support.timeline import T0
+
+
+def listing(at: int, *names: str) -> Sighting:
+    return replace(look(at, seen=False), listed=frozenset(names))
+
+
+def test_groups_that_the_brokers_do_not_list_are_told_once_and_again_when_they_do() -> None:
+    live = Live(SETTINGS, "c1")
+    alive = {"g": SUMMARY, "h": SUMMARY, "empty": {**SUMMARY, "state": "Empty"}}
+    looks = [listing(60_000, "g"), listing(360_000, "g"), listing(660_000, "g", "h")]
+    opened, resolved = live.on_sightings(looks, alive)
+    assert (opened.kind, opened.phase, opened.details["missing"]) == (Kind.MONITOR_DEGRADED, "opened", "h")
+    assert (opened.details["seen"], opened.details["expected"]) == (1, 2)
+    assert (resolved.phase, resolved.incident) == ("resolved", opened.id)
+
+
+def test_a_listing_that_a_broker_did_not_answer_says_nothing() -> None:
+    live = Live(SETTINGS, "c1")
+    unanswered = replace(listing(60_000), brokers=((1, False),))
+    assert live.on_sightings([unanswered], {"g": SUMMARY}) == []
+
+
+def test_sightings_with_members_and_listings_survive_as_json() -> None:
+    seen = replace(listing(60_000, "g", "h"), members=LISTED, failures={2: "Broker 2 is away."}, took=1_700)
+    assert from_json(to_json(seen)) == seen
+
+
+def test_a_listing_before_any_group_is_known_says_nothing_about_what_an_earlier_one_left_out() -> None:
+    live = Live(SETTINGS, "c1")
+    alive = {"g": {"state": "Stable", "at": T0 - 60_000}}
+    listing = replace(look(0, seen=False), listed=frozenset({"other"}))
+    assert [found.phase for found in live.on_sightings([listing], alive)] == ["opened"]
+    after = Live(SETTINGS, "c1", live.snapshot())
+    assert after.on_sightings([replace(listing, at=listing.at + 1_000)], {}) == []
+    assert after.snapshot()["visibility"] == live.snapshot()["visibility"]

@@ -1,0 +1,122 @@
+"""Silence during which the brokers were away, or a coordinator was reloaded, accuses nobody."""
+
+from dataclasses import replace
+
+import pytest
+
+from rebalance_monitor.coordinator.findings.causes import Cause
+from rebalance_monitor.coordinator.findings.finding import CauseEntry, Finding, MemberEntry
+from rebalance_monitor.coordinator.findings.kinds import Kind, Scope, Severity
+from rebalance_monitor.coordinator.probe.sample import Sighting
+from rebalance_monitor.coordinator.refine.outages import Reach, excuse
+from tests.coordinator.support.timeline import T0, Client, S, Topic, watched
+
+AT = 1_000_000
+SESSION = 20_000
+
+
+def stalled(until: int) -> list[Finding]:
+    """B falls silent at 20 s, its coordinator moves at 24 s, and from `until` on B commits again."""
+    first = Client("a-1", (0,))
+    other = Client("b-1", (1,), host="/10.0.0.2", client_id="aiokafka-0.1", rebalance=S)
+    topic = Topic()
+    topic.generation(0, 1, [first, other])
+    topic.commits(500, 60_000, first)
+    topic.commits(600, 20_600, other)
+    topic.commits(until, 60_000, other)
+    told = watched(topic.sorted(), lambda _: "", until=60_000, epoch=lambda at: 1 + (at >= 24_000))
+    return [one for one in told if one.kind is Kind.MEMBER_SILENT]
+
+
+def test_a_silence_across_a_move_is_told_once_it_has_lasted_for_a_session_after_it() -> None:
+    opened, resolved = stalled(50_000)
+    assert (opened.phase, opened.at, opened.members[0].member_id) == ("opened", T0 + 24_000 + S, "b-1")
+    assert (resolved.resolution, resolved.incident) == ("withdrawn", opened.incident)
+
+
+def test_a_member_alone_whose_coordinator_is_away_and_moves_is_not_silent() -> None:
+    only, topic = Client("a-1", (0,)), Topic()
+    topic.generation(0, 1, [only])
+    topic.commits(500, 30_500, only)
+    topic.record(49_500, b"\0\2\0\5other", None, "other")
+    topic.commits(52_500, 60_000, only)
+    told = watched(topic, lambda _: "", until=60_000, epoch=lambda at: 1 + (at >= 49_000))
+    assert [one for one in told if one.kind is Kind.MEMBER_SILENT] == []
+
+
+def test_a_silence_across_a_move_that_ends_within_a_session_is_not_told() -> None:
+    assert stalled(29_500) == []
+
+
+def found(kind: Kind, *causes: tuple[Cause, float], silence: int = 27_000) -> Finding:
+    entries = tuple(CauseEntry(cause, share, "silent", "m-1", "m", "/h", None) for cause, share in causes)
+    gone = MemberEntry("m-1", None, "m", "/h", False, "left", SESSION, 25_000, silence_ms=silence)  # noqa: FBT003 - positional as in the record
+    return Finding(
+        id="x",
+        kind=kind,
+        scope=Scope.GROUP,
+        severity=Severity.WARNING,
+        evidence="suspected",
+        confidence=causes[0][1],
+        cluster="c",
+        group="g",
+        at=AT,
+        causes=entries,
+        members=(gone,),
+        details={},
+    )
+
+
+BREACH = found(Kind.POLL_INTERVAL_EXCEEDED, (Cause.POLL_INTERVAL_EXCEEDED, 0.97))
+EXPIRY = found(Kind.SESSION_TIMEOUT, (Cause.SESSION_TIMEOUT, 0.97))
+REBALANCE = found(Kind.REBALANCE, (Cause.POLL_INTERVAL_EXCEEDED, 0.9), (Cause.MEMBER_LEFT, 0.4))
+
+
+@pytest.mark.parametrize("finding", [BREACH, EXPIRY, REBALANCE])
+def test_an_outage_before_the_silence_or_none_changes_nothing(finding: Finding) -> None:
+    assert excuse(finding, [], -1) is finding
+    assert excuse(finding, [AT - 50_000, AT - 49_000], AT - 40_000) is finding
+
+
+def test_one_look_that_failed_says_nothing_of_the_brokers() -> None:
+    assert excuse(BREACH, [AT - 10_000], -1) is BREACH
+
+
+def test_a_breach_during_an_outage_is_withdrawn_and_the_rebalance_keeps_a_doubt() -> None:
+    away = [AT - 12_000, AT - 11_000, AT - 8_000]
+    assert excuse(BREACH, away, -1) is None
+    told = excuse(REBALANCE, away, -1)
+    assert told is not None
+    assert [(one.cause, one.confidence) for one in told.causes] == [
+        (Cause.MEMBER_LEFT, 0.4),
+        (Cause.POLL_INTERVAL_EXCEEDED, 0.3),
+    ]
+    assert "8.0 s before" in told.causes[1].why
+
+
+def test_a_session_counts_anew_from_the_reload() -> None:
+    whole = excuse(EXPIRY, [], AT - 20_500)
+    assert whole is not None
+    assert whole.confidence == 0.8
+    assert "reloaded 20.5 s before" in whole.causes[0].why
+    assert excuse(EXPIRY, [], AT - 9_000) is None
+
+
+def test_the_id_never_changes() -> None:
+    told = excuse(replace(REBALANCE, id="same"), [], AT - 5_000)
+    assert told is not None
+    assert told.id == "same"
+
+
+def test_a_probe_that_was_never_answered_knows_of_no_outage() -> None:
+    reach = Reach()
+    for at in range(1_000, 10_000, 1_000):
+        reach.on_look(Sighting(at, (), (), brokers=((1, False),)), at - 120_000)
+    assert reach.away == []
+    reach.on_look(Sighting(10_000, (), (), brokers=((1, True), (2, False))), 0)
+    reach.on_look(Sighting(11_000, (), (), brokers=((1, False),)), 0)
+    again = Reach(reach.snapshot())
+    again.on_look(Sighting(12_000, (), (), brokers=((-1, False),)), 0)
+    assert again.away == [11_000, 12_000]
+    again.on_look(Sighting(140_000, (), (), brokers=((-1, False),)), 20_000)
+    assert again.away == []

@@ -1,0 +1,71 @@
+"""Findings as lines for people."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rebalance_monitor.coordinator.findings.finding import from_json
+from rebalance_monitor.engine.batch.batches import Batch, BatchKey
+from rebalance_monitor.engine.outputs.console import line_of, plain, renderer, writer
+from rebalance_monitor.engine.outputs.sinks import Lines, Telling
+from tests.coordinator.support.timeline import findings
+from tests.streaming.support.topics import eventful_topic
+
+FINDINGS = findings(eventful_topic(group="orders"))
+
+
+def test_a_line_says_when_how_bad_who_what_and_why() -> None:
+    rebalance = next(finding for finding in FINDINGS if finding.kind == "rebalance")
+    line = line_of(rebalance)
+    for part in ("info", "orders", "rebalance", "generation 1", "first_start", rebalance.causes[0].why):
+        assert part in line
+
+
+def test_colours_are_for_terminals_only() -> None:
+    assert "\x1b[" not in renderer("table", io.StringIO())(FINDINGS[0])
+    assert "\x1b[" in line_of(FINDINGS[0], colour=True)
+
+
+def test_json_lines_are_the_finding_itself() -> None:
+    assert from_json(renderer("jsonl", io.StringIO())(FINDINGS[0])) == FINDINGS[0]
+
+
+@given(st.text())
+def test_a_clients_name_sends_nothing_to_the_terminal(name: str) -> None:
+    assert plain(name).isprintable()
+    assert line_of(replace(FINDINGS[0], group=name)).isprintable()
+
+
+@given(st.integers(-(2**63), 2**63 - 1))
+def test_any_time_has_a_line(at: int) -> None:
+    assert "orders" in line_of(replace(FINDINGS[0], at=at))
+
+
+def test_lines_are_written_at_once() -> None:
+    stream = io.StringIO()
+    writer(stream)("one\n")
+    assert stream.getvalue() == "one\n"
+
+
+def test_a_pipe_whose_reader_went_away_ends_the_printing_and_nothing_else() -> None:
+    tried: list[str] = []
+
+    def gone(text: str) -> None:
+        tried.append(text)
+        raise BrokenPipeError
+
+    sink = Lines(lambda finding: finding.id, gone)
+    for batch in range(3):
+        sink.write(BatchKey("q", batch), Telling([FINDINGS[0]], Batch(), 0))
+    sink.close()
+    assert len(tried) == 1
+
+
+def test_what_the_streams_encoding_lacks_is_escaped() -> None:
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    writer(stream)("orders → 7\n")
+    assert stream.buffer.getvalue() == b"orders \\u2192 7\n"  # type: ignore[attr-defined]  # a BytesIO

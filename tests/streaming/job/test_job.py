@@ -1,0 +1,62 @@
+"""What ends the job is told before it ends."""
+
+from __future__ import annotations
+
+import json
+from threading import Event
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from py4j.protocol import Py4JNetworkError
+
+from rebalance_monitor.config.model import Settings
+from rebalance_monitor.coordinator.settings import DetectionSettings
+from rebalance_monitor.engine.batch.step import Plan
+from rebalance_monitor.engine.outputs.outputs import Outputs
+from rebalance_monitor.engine.storage import Storage
+from rebalance_monitor.engine.topic.topic import TopicFacts
+from rebalance_monitor.streaming.job import job as jobs
+from rebalance_monitor.streaming.job.job import Options
+from rebalance_monitor.streaming.query.query import JobError, ended_by_others
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+FACTS = TopicFacts("__consumer_offsets", "topic", "c1", {0: 0}, {0: 0})
+OFF: Mapping[str, Any] = {"enabled": False}
+
+
+def end(root: Path, stop: Event) -> None:
+    """Run a job whose JVM has gone."""
+    settings, detection = Settings(web=OFF, probe=OFF, audit={"every_batches": 0}), DetectionSettings()
+    with Outputs(settings, Storage(root), FACTS, detection) as outputs, ended_by_others(stop):
+        plan: Any = Plan(detection, "c1", {})
+        leaders = Storage(root).leaders
+        jobs._Job(settings, Options(), stop, None, outputs, plan, "", leaders, None).run(FACTS)
+
+
+def told(root: Path) -> list[str]:
+    lines = Storage(root).jsonl.read_text(encoding="utf-8").splitlines()
+    return [json.loads(line)["causes"][0]["why"] for line in lines]
+
+
+@pytest.fixture(autouse=True)
+def _gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(*_: object) -> None:
+        raise Py4JNetworkError("Answer from Java side is empty")
+
+    monkeypatch.setattr(jobs, "start_query", gone)
+
+
+def test_a_jvm_that_was_killed_is_a_dependency_that_is_away_and_is_told(tmp_path: Path) -> None:
+    with pytest.raises(JobError, match="ran out of memory"):
+        end(tmp_path, Event())
+    assert told(tmp_path) == ["the monitor stopped: Answer from Java side is empty"]
+
+
+def test_a_jvm_that_went_because_the_job_was_stopped_is_nothing_to_tell(tmp_path: Path) -> None:
+    stop = Event()
+    stop.set()
+    end(tmp_path, stop)
+    assert told(tmp_path) == []

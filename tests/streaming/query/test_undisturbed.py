@@ -1,0 +1,68 @@
+"""The comparison itself: what looks decide is left to them, and nothing else is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from rebalance_monitor.coordinator.findings.causes import Cause
+from rebalance_monitor.coordinator.findings.finding import CauseEntry, Finding
+from rebalance_monitor.coordinator.findings.kinds import Kind, Scope, Severity
+from rebalance_monitor.coordinator.refine.departure_evidence import LOOKED
+from tests.streaming.support.undisturbed import both, require_by_looks
+
+GROUPS = {"g"}
+
+
+def rebalance(number: int, *, looked: bool, confidence: float = 0.9) -> Finding:
+    why = f"silent; {LOOKED} 1 s into it" if looked else "silent"
+    return Finding(
+        id=f"r{number}",
+        kind=Kind.REBALANCE,
+        scope=Scope.GROUP,
+        severity=Severity.INFO,
+        evidence="read",
+        group="g",
+        at=number,
+        causes=(CauseEntry(Cause.SESSION_TIMEOUT, confidence, why, "m"),),
+        details={},
+    )
+
+
+def gone(number: int, kind: Kind) -> Finding:
+    made = rebalance(number, looked=False)
+    return replace(made, id=f"{kind.value}{number}", kind=kind, details={"rebalance": f"r{number}"})
+
+
+SESSION, POLL = Kind.SESSION_TIMEOUT, Kind.POLL_INTERVAL_EXCEEDED
+
+
+def test_who_went_is_left_to_looks_where_they_timed_the_barrier_and_nowhere_else() -> None:
+    found = [rebalance(1, looked=False), gone(1, POLL), rebalance(2, looked=False), gone(2, POLL)]
+    told = [rebalance(1, looked=True), gone(1, SESSION), rebalance(2, looked=False), gone(2, POLL)]
+    ours, expected = both(told, found, GROUPS)
+    assert ours == expected
+    assert ("g", POLL.value, "poll_interval_exceeded2") in ours
+    require_by_looks(told)
+    ours, expected = both(told[:-1], found, GROUPS)
+    assert ours != expected
+    ours, expected = both(told[1:], found, GROUPS)
+    assert ours != expected
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        pytest.param([rebalance(1, looked=True)], id="not told though they are sure"),
+        pytest.param([rebalance(1, looked=True), gone(1, POLL)], id="told as something else"),
+        pytest.param([rebalance(1, looked=True), gone(1, SESSION), gone(1, POLL)], id="told twice"),
+    ],
+)
+def test_what_looks_say_must_be_told_once(told: list[Finding]) -> None:
+    with pytest.raises(AssertionError):
+        require_by_looks(told)
+
+
+def test_what_looks_are_not_sure_of_need_not_be_told() -> None:
+    require_by_looks([rebalance(1, looked=True, confidence=0.3)])

@@ -1,0 +1,117 @@
+"""What the coordinator alone finds in a broker's topic, read once from the beginning: the job's truth."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.cluster.clients.admin import ClusterAdmin
+from rebalance_monitor.cluster.clients.reader import Reading, read_records
+from rebalance_monitor.coordinator import removal
+from rebalance_monitor.coordinator.departure import beside
+from rebalance_monitor.coordinator.findings.kinds import KINDS, DrivenBy, Kind, Scope
+from rebalance_monitor.coordinator.findings.outputs import FindingOut
+from rebalance_monitor.coordinator.refine.departure_evidence import LISTED, LOOKED
+from rebalance_monitor.coordinator.settings import DetectionSettings
+from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
+from rebalance_monitor.decoders import Row, decode_batch
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from rebalance_monitor.coordinator.findings.finding import CauseEntry, Finding
+    from rebalance_monitor.coordinator.findings.outputs import Output
+
+Decided = tuple[str, str, str]
+"""Group, kind and id of a finding."""
+
+
+def findings_of_topic(bootstrap: str) -> list[Finding]:
+    """Findings of every shard, records only: no deadlines, no probe. Holds no records, however many.
+
+    That nothing follows the last record counts: it says that a group whose tombstone that is was removed.
+    """
+    properties = {"bootstrap.servers": bootstrap}
+    with ClusterAdmin(properties) as admin:
+        begins, ends, cluster = admin.begin_offsets(), admin.end_offsets(), admin.cluster_id()
+    shards = {
+        shard: ShardCoordinator(new_shard_state(shard, 0, None), DetectionSettings(), cluster)
+        for shard in begins
+    }
+    found = []
+    for batch in read_records(properties, Reading(begins, until=ends)):
+        for row in decode_batch(batch).to_pylist():
+            found += _findings(shards[row["shard"]].on_row(Row(**row)))
+    for shard in shards.values():
+        # Whether the last group of a shard was removed or migrated is known once nothing has followed.
+        found += _findings(shard.tick(shard.state.last_ts + removal.CLOSES_AFTER_MS))
+    return found
+
+
+def _findings(outputs: Iterable[Output]) -> list[Finding]:
+    return [output.finding for output in outputs if isinstance(output, FindingOut)]
+
+
+def both(
+    told: Sequence[Finding], found: Iterable[Finding], groups: set[str]
+) -> tuple[list[Decided], list[Decided]]:
+    """What a job told and what the coordinator alone found, to be held against each other.
+
+    By which limit a member went whose barrier looks have timed is left out: see `require_by_looks`.
+    """
+    looked = {finding.id for finding in told if _by_looks(finding)}
+    return record_driven(told, groups, looked), record_driven(found, groups, looked)
+
+
+def left_open(told: Sequence[Finding]) -> list[tuple[str, str]]:
+    """Group and kind of what the probe or the clock opened of a group and nothing has ended.
+
+    But offsets that are about to expire: these go on as long as the group is empty.
+    """
+    over = {finding.incident for finding in told if finding.phase == "resolved"}
+    return [
+        (finding.group or "", finding.kind.value)
+        for finding in told
+        if finding.phase == "opened"
+        and finding.scope is Scope.GROUP
+        and KINDS[finding.kind].driven_by is not DrivenBy.RECORD
+        and finding.kind is not Kind.OFFSETS_EXPIRING
+        and finding.incident not in over
+    ]
+
+
+def require_by_looks(told: Sequence[Finding]) -> None:
+    """Where looks timed a barrier what they say of each member stands beside it, once, if they are sure."""
+    for rebalance in told:
+        by_looks = _by_looks(rebalance)
+        for name in {cause.member_id for cause in by_looks}:
+            causes = [cause for cause in by_looks if cause.member_id == name]
+            stands = [one.kind for one in told if _stands_beside(one, rebalance, name)]
+            assert len(stands) <= 1
+            # What was away meanwhile may have lowered confidences since.
+            assert set(stands) <= {beside.KIND_OF.get(cause.cause) for cause in causes}
+            sure = beside.kind_by(causes[0], DetectionSettings())
+            assert sure is None or stands == [sure]
+
+
+def _stands_beside(finding: Finding, rebalance: Finding, member: str | None) -> bool:
+    return finding.details.get("rebalance") == rebalance.id and finding.causes[0].member_id == member
+
+
+def _by_looks(finding: Finding) -> list[CauseEntry]:
+    if finding.kind is not Kind.REBALANCE:
+        return []
+    return [cause for cause in finding.causes if LOOKED in cause.why or LISTED in cause.why]
+
+
+def record_driven(found: Iterable[Finding], groups: set[str], without: Collection[str] = ()) -> list[Decided]:
+    """What records alone decide about these groups, sorted; `without` what stands beside these rebalances."""
+    return sorted(
+        (finding.group or "", finding.kind.value, finding.id)
+        for finding in found
+        if finding.group in groups
+        and finding.scope is Scope.GROUP
+        and KINDS[finding.kind].driven_by is DrivenBy.RECORD
+        # The probe may see a storm that completes no generation: that one is its own.
+        and finding.details.get("rule") != "sightings"
+        and finding.details.get("rebalance") not in without
+    )
