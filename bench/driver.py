@@ -28,12 +28,13 @@ from rebalance_monitor.config.model import Settings
 from rebalance_monitor.config.web import Web
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.engine.batch.batches import BatchKey, read_batch
-from rebalance_monitor.engine.batch.parts import Parts
-from rebalance_monitor.engine.batch.writer import BatchWriter
+from rebalance_monitor.engine.driver.outputs import storage_sinks
+from rebalance_monitor.engine.driver.parts import Parts
+from rebalance_monitor.engine.driver.writer import BatchWriter
 from rebalance_monitor.engine.health.notices import Notices
 from rebalance_monitor.engine.outputs.alerting import Alerting
-from rebalance_monitor.engine.outputs.outputs import storage_sinks
 from rebalance_monitor.engine.outputs.serving import Serving
+from rebalance_monitor.engine.outputs.upkeep import ParquetFindings
 from rebalance_monitor.engine.storage import Storage
 
 MINUTE, FULL_H = 60, 0.8
@@ -51,7 +52,7 @@ def run(options: argparse.Namespace, storage: Storage) -> list[tuple[float, floa
     """Tell so many hours of findings; (hours, MB) once a minute."""
     settings = Settings(web=Web(enabled=False), audit=Audit(every_batches=0))
     made = world(options.groups, 3, 10)
-    serving = Serving(settings, storage, "bench", Notices())
+    serving = Serving(settings, storage, "bench", Notices(), ParquetFindings(storage))
     alerting = Alerting(
         settings, storage, "bench", told=serving.tallies.sent, failing=lambda why: print(why, flush=True)
     )
@@ -59,7 +60,7 @@ def run(options: argparse.Namespace, storage: Storage) -> list[tuple[float, floa
     writer = BatchWriter(
         ledger,
         ledger.load().on_topic("topic", "bench"),
-        [*storage_sinks(settings, storage), serving, alerting],
+        [*storage_sinks(settings, storage, ParquetFindings(storage)), serving, alerting],
         Parts(DetectionSettings(), "bench", list),
         wall_ms=lambda: made.now + 300,
     )

@@ -24,7 +24,8 @@ import pyarrow as pa
 
 from rebalance_monitor.checkpoints.errors import REBUILD
 from rebalance_monitor.checkpoints.versions import CODEC_VERSION, OLDEST_READ
-from rebalance_monitor.coordinator.state.group_state import GroupState, PendingRemoval, ShardState
+from rebalance_monitor.coordinator.state.group_state import GroupState
+from rebalance_monitor.coordinator.state.shard_state import PendingRemoval, ShardState
 from rebalance_monitor.coordinator.state.store import Frozen, GroupStore
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from rebalance_monitor.decoders import rows
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.context import Scene
     from rebalance_monitor.coordinator.findings.finding import Details, Finding
-    from rebalance_monitor.coordinator.state.group_state import PendingRemoval
+    from rebalance_monitor.coordinator.state.shard_state import PendingRemoval
     from rebalance_monitor.decoders import Row
 
 CLOSES_AFTER_MS = 2_000

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator import removal, summary
+from rebalance_monitor.coordinator import clock, removal, summary
 from rebalance_monitor.coordinator.checks import unsubscribed_topics
 from rebalance_monitor.coordinator.classic import classic_group
 from rebalance_monitor.coordinator.commits import topic_names, trace
@@ -19,7 +19,8 @@ from rebalance_monitor.coordinator.deadlines import not_rejoined, silent_members
 from rebalance_monitor.coordinator.findings.outputs import GroupOut, Output, RemovedOut, count, counters, told
 from rebalance_monitor.coordinator.lifecycle import close_incidents, empty_groups
 from rebalance_monitor.coordinator.modern import epoch_group
-from rebalance_monitor.coordinator.state.group_state import GroupState, PendingRemoval, ShardState
+from rebalance_monitor.coordinator.state.group_state import GroupState
+from rebalance_monitor.coordinator.state.shard_state import PendingRemoval, ShardState
 from rebalance_monitor.coordinator.state.store import GroupStore
 from rebalance_monitor.decoders import Decoded, GroupMetadataValue, decode_record, rows
 
@@ -261,22 +262,19 @@ class ShardCoordinator:
 
     def wake(self, group: str) -> list[Output]:
         """Evaluate the deadlines of one group at the clock; summarise it if it changed, or counts down."""
-        state, now, live_since = self.state.groups[group], self.state.now, self.state.live_since
+        state, now = self.state.groups[group], self.state.now
         scene = self._scene(group, -1, now, history=False)
+        # Session timeouts of epoch-based groups are brought up to date before their deadlines are judged.
         found = epoch_group.on_clock(state, scene) if state.group_type != classic_group.CLASSIC else []
-        settings, ahead = scene.settings, silent_members.watched(state, live_since)
-        found += silent_members.on_clock(state, scene, now, ahead, self.state.last_ts)
-        barrier = stuck_rebalances.due(state, settings, live_since)
-        if now >= barrier:
-            found += stuck_rebalances.on_clock(state, scene, live_since, self.state.last_ts)
-            barrier = stuck_rebalances.due(state, settings, live_since)
+        settings, moment = scene.settings, self._moment(state, scene)
+        found += clock.report(moment)
         if found:
-            ahead = silent_members.watched(state, live_since)
+            moment = self._moment(state, scene)
         out = told(found)
         if empty_groups.retired(state, settings, now):
             del self.state.groups[group]
             return [*out, *told(close_incidents.ended(state, scene, "expired")), RemovedOut(group)]
-        ends = silent_members.countdown(state, now, ahead)
+        ends = silent_members.countdown(state, now, moment.ahead)
         state.dirty = state.dirty or bool(ends) or not_rejoined.is_untold(state, settings, now)
         if state.dirty and now >= state.last_summary + settings.summary_interval_ms:
             # Again while deadlines count down, and once more when they no longer do.
@@ -286,11 +284,12 @@ class ShardCoordinator:
                 out.append(
                     GroupOut(group, said | {"offsets_expire_at": empty_groups.expiry(state, settings)})
                 )
-        due = min(
-            barrier, silent_members.due(state, settings, now, ahead), not_rejoined.due(state, settings, now)
-        )
+        due = clock.due(moment)
         state.wake = due if due > now else now + _RECHECK_MS
         return out
+
+    def _moment(self, state: GroupState, scene: Scene) -> clock.Moment:
+        return clock.moment(state, scene, self.state.now, self.state.live_since, self.state.last_ts)
 
     def stats(self) -> list[Output]:
         """Return the counters since the last clock, the last part of `on_clock`."""

@@ -9,8 +9,9 @@ import shutil
 import sys
 from pathlib import Path
 
-from rebalance_monitor.lab.scoring.results import REPLAY, result_of
+from rebalance_monitor.lab.scoring.results import result_of
 from rebalance_monitor.lab.scoring.score import tally
+from rebalance_monitor.lab.scoring.scored import REPLAY
 from rebalance_monitor.lab.truth.recorded_suite import read_suite
 
 

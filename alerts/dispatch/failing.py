@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from rebalance_monitor.alerts.dispatch.retry import Pace
 from rebalance_monitor.coordinator.findings.causes import Cause
+from rebalance_monitor.coordinator.findings.degraded import degraded
 from rebalance_monitor.coordinator.findings.kinds import Kind
-from rebalance_monitor.coordinator.rollup.rollup import degraded
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping

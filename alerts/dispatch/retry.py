@@ -1,9 +1,9 @@
 """How often one way out is tried: a token bucket, and after a failure one attempt at a time. Pure.
 
 A failing way is probed with a single notification after a growing, jittered pause, never sooner than the
-service asked for; the others wait without being tried (but see alerts/dispatch/failing.py for refusals). What has
-never been tried has certainly not arrived, so an incident that came and went meanwhile need not be told: the
-way catches up with the present.
+service asked for; the others wait without being tried (but see alerts/dispatch/failing.py for refusals). What
+has never been tried has certainly not arrived, so an incident that came and went meanwhile need not be told:
+the way catches up with the present.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ for values that are otherwise assumed.
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.cli.checks.checks import Result, dotted, numbers
+from rebalance_monitor.cli.checks.result import Result, dotted, numbers
 
 if TYPE_CHECKING:
     from rebalance_monitor.cluster.clients.admin import ClusterAdmin

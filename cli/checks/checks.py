@@ -6,11 +6,11 @@ A check says what is fine, or what is wrong and what to do. Those that ask a bro
 import os
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rebalance_monitor.cli.checks.result import Result, dotted, numbers
 from rebalance_monitor.cluster.errors import DependencyError
 
 if TYPE_CHECKING:
@@ -27,20 +27,6 @@ PACKAGES: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
     "confluent-kafka": ((2, 6), (3,)),
 }
 BLIND_TRAP = "spark.sql.streaming.kafka.useDeprecatedOffsetFetching"
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """One line: what was looked at, whether it is fine, what was found, and what to do if it is not.
-
-    `optional`: the job runs without it, and assumes or leaves out something.
-    """
-
-    check: str
-    ok: bool
-    found: str
-    remedy: str = ""
-    optional: bool = False
 
 
 Check = Callable[["Settings"], Result]
@@ -159,17 +145,6 @@ def _remote_storage(root: "RemotePlace") -> Result:
     found = f"{root} can{'' if fine else 'not'} be written and read{why}"
     advice = "Give this machine the right to read, list, write and delete there, or set `storage.path`."
     return Result("storage", fine, found, advice)
-
-
-def numbers(text: str) -> tuple[int, ...]:
-    """Return the leading numbers of a version."""
-    parts = text.split("+", maxsplit=1)[0].split(".")
-    return tuple(int(part) for part in parts if part.isdigit())
-
-
-def dotted(parts: tuple[int, ...]) -> str:
-    """Return a version as text."""
-    return ".".join(map(str, parts))
 
 
 LOCAL: dict[str, Check] = {

@@ -8,7 +8,7 @@ import json
 import os
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.cli.checks.checks import Result
+from rebalance_monitor.cli.checks.result import Result
 
 if TYPE_CHECKING:
     from rebalance_monitor.cluster.clients.admin import ClusterAdmin

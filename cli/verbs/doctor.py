@@ -17,7 +17,7 @@ from rebalance_monitor.cli.sources import bootstrap_option
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rebalance_monitor.cli.checks.checks import Result
+    from rebalance_monitor.cli.checks.result import Result
 
 
 @click.command("doctor")

@@ -50,13 +50,13 @@ def optimize(
 
 def _kept(settings: "Settings", now: datetime) -> "Report":
     from rebalance_monitor.dashboard.tables.delta_log import is_delta
-    from rebalance_monitor.engine.outputs.upkeep import keep_findings
+    from rebalance_monitor.engine.outputs.upkeep import ParquetFindings
     from rebalance_monitor.streaming.storage.delta import keep_alone
 
     storage = storage_of(settings)
     if is_delta(storage.findings):
         return keep_alone(settings, storage, settings.tables.keep_days, now)
-    return keep_findings(storage, settings.tables.keep_days, now)
+    return ParquetFindings(storage).keep(settings.tables.keep_days, now)
 
 
 @command.command("sql")

@@ -104,7 +104,7 @@ class ClusterAdmin:
         return {p: (one.offset, -1 if one.leader_epoch is None else one.leader_epoch) for p, one in told}
 
     def epoch_ends(self, topic: Topic, epochs: Mapping[int, int]) -> dict[int, int]:
-        """Give where the leaders' logs end those epochs, by partition; see cluster/clients/leader_epochs.py."""
+        """Give where the leaders' logs end those epochs, by partition (leader_epochs.py)."""
         return self._told(lambda: epoch_ends(self._client, topic, epochs))
 
     def end_offsets(self, name: str = OFFSETS_TOPIC) -> dict[int, int]:

@@ -22,9 +22,9 @@ from rebalance_monitor.decoders import decode_record
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.context import Scene
     from rebalance_monitor.coordinator.findings.finding import Finding
+    from rebalance_monitor.coordinator.rebalance.group_metadata import Membership
     from rebalance_monitor.coordinator.settings import DetectionSettings
     from rebalance_monitor.coordinator.state.group_state import GroupState
-    from rebalance_monitor.coordinator.state.membership import Membership
 
 MAX_TOPICS = 20
 _SWEEP_MS = 600_000

@@ -20,7 +20,7 @@ from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
 from rebalance_monitor.coordinator.findings.ranking import ranked
 from rebalance_monitor.coordinator.lifecycle import close_incidents, empty_groups
-from rebalance_monitor.coordinator.rebalance import first_start, rebalance_causes, report
+from rebalance_monitor.coordinator.rebalance import first_start, group_metadata, rebalance_causes, report
 from rebalance_monitor.coordinator.state import membership
 from rebalance_monitor.coordinator.state.state_machine import Event, transition
 from rebalance_monitor.coordinator.storms import rolling_restarts, static_takeovers, storm
@@ -28,9 +28,10 @@ from rebalance_monitor.coordinator.storms import rolling_restarts, static_takeov
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.context import Scene
     from rebalance_monitor.coordinator.findings.finding import Finding
+    from rebalance_monitor.coordinator.rebalance.group_metadata import Membership
     from rebalance_monitor.coordinator.rebalance.rebalance_causes import Departure
     from rebalance_monitor.coordinator.state.group_state import GroupState
-    from rebalance_monitor.coordinator.state.membership import Change, Membership
+    from rebalance_monitor.coordinator.state.membership import Change
     from rebalance_monitor.decoders import GroupMetadataValue
 
 CLASSIC = "classic"
@@ -57,7 +58,7 @@ def on_value(state: GroupState, value: GroupMetadataValue, scene: Scene, size: i
         edge = transition(state.status, event)
     status = state.status if edge is None else edge.after
     before = copy(state)
-    after = membership.read(state, value)
+    after = group_metadata.read(state, value)
     _store(state, value, after, scene, status)
     if event is Event.PLACEHOLDER:
         return found

@@ -11,10 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator.departure.measured import heartbeat_of
-
 if TYPE_CHECKING:
     from rebalance_monitor.decoders.embedded.consumer import Subscription
+
+MAX_HEARTBEAT_MS = 3_000
+"""Default heartbeat interval; no record holds the configured one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,3 +223,8 @@ def _by_subscription(sub: Subscription | None, protocol: str, *, same: bool) -> 
         own = () if protocol in _KAFKAS_ASSIGNORS else ("kafkajs",)
         return ("aiokafka" if same else "kafka-python", *own)
     return ()
+
+
+def heartbeat_of(session: int) -> int:
+    """Return the most (ms) between heartbeats of a member with a session of so many ms."""
+    return min(MAX_HEARTBEAT_MS, max(session // 3, 1))

@@ -1,4 +1,4 @@
-"""Silence: members that should have shown life by now, and empty groups whose offsets are about to expire.
+"""Silent members: those that should have shown life by now (`member_silent`).
 
 A deadline of `deadlines.py` has passed when the clock reaches it plus the grace. When every member of a group
 is silent at once the group is held in a join barrier, or unreachable, and no single member is named; nor is a
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator.checks import unsubscribed_topics
 from rebalance_monitor.coordinator.commits.client_families import FAMILIES
 from rebalance_monitor.coordinator.commits.trace import goes_on
 from rebalance_monitor.coordinator.deadlines.member_deadlines import (
@@ -28,9 +27,8 @@ from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CauseEntry, deadline_anchor
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.findings.wording import seconds, who
-from rebalance_monitor.coordinator.lifecycle import empty_groups
 from rebalance_monitor.coordinator.rebalance.report import member_entry
-from rebalance_monitor.coordinator.storms import storm
+from rebalance_monitor.coordinator.state.group_state import NEVER
 
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.context import Scene
@@ -54,13 +52,11 @@ def watched(state: GroupState, live_since: int) -> Watched:
 
 
 def due(state: GroupState, settings: DetectionSettings, now: int, ahead: Watched) -> int:
-    """Earliest clock (ms) at which `on_clock` may have something to say; 2**63 - 1 if none.
+    """Earliest clock (ms) at which a deadline passes or a countdown begins; 2**63 - 1 if none.
 
     A deadline under traffic that passed while nobody's offsets moved is over: the next commit begins another.
     """
-    earliest = storm.wake(state, settings.storm_quiet_ms, settings.grace_ms)
-    if state.dirty:
-        earliest = min(earliest, state.last_summary + settings.summary_interval_ms)
+    earliest = NEVER
     for member, deadline in ahead:
         if deadline.basis == "traffic" and deadline.at + settings.grace_ms <= now:
             continue
@@ -68,7 +64,7 @@ def due(state: GroupState, settings: DetectionSettings, now: int, ahead: Watched
         told = state.dirty or not _counts_down(deadline)
         after = settings.grace_ms if told else -(member.session_timeout // 2)
         earliest = min(earliest, deadline.at + after)
-    return min(earliest, unsubscribed_topics.due(state, settings), empty_groups.due(state, settings))
+    return earliest
 
 
 def countdown(state: GroupState, now: int, ahead: Watched) -> dict[str, int]:
@@ -88,12 +84,10 @@ def _counts_down(deadline: Deadline) -> bool:
 
 
 def on_clock(state: GroupState, scene: Scene, now: int, ahead: Watched, shard_ts: int) -> list[Finding]:
-    """Say which deadlines of the group have passed at `now`; `shard_ts`: newest record of its shard (ms)."""
-    found = storm.announce(state, scene, now)
+    """Report which deadlines of members have passed at `now`; `shard_ts`: newest record of the shard (ms)."""
     grace = scene.settings.grace_ms
     late = [(member, end) for member, end in ahead if end.at + grace <= now]
-    found += [_silent(state, scene, member, end) for member, end in _telling(state, late, now, shard_ts)]
-    return found + empty_groups.on_clock(state, scene, now) + unsubscribed_topics.on_clock(state, scene, now)
+    return [_silent(state, scene, member, end) for member, end in _telling(state, late, now, shard_ts)]
 
 
 def on_commit(state: GroupState, scene: Scene, members: list[Member], at: int) -> list[Finding]:

@@ -55,7 +55,9 @@ def due(state: GroupState, settings: DetectionSettings, live_since: int) -> int:
 
 
 def on_clock(state: GroupState, scene: Scene, live_since: int, shard_ts: int) -> list[Finding]:
-    """Say what is suspected, or stuck, once that is `due`; `shard_ts`: newest record of the shard, in ms."""
+    """Report what is suspected, or stuck, once that is `due`; `shard_ts`: newest record of the shard (ms)."""
+    if scene.ts < due(state, scene.settings, live_since):
+        return []
     if state.held_id or state.status in UNSETTLED:
         return [_stuck(state, scene, _since(state, live_since))]
     stopped = _stopped(state, live_since)

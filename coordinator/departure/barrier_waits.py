@@ -9,8 +9,9 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING
 
+from rebalance_monitor.coordinator.commits.client_families import MAX_HEARTBEAT_MS
 from rebalance_monitor.coordinator.commits.trace import commits_when_idle, goes_on
-from rebalance_monitor.coordinator.departure.measured import MAX_HEARTBEAT_MS, Stall
+from rebalance_monitor.coordinator.departure.measured import Stall
 from rebalance_monitor.coordinator.state import membership
 
 if TYPE_CHECKING:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rebalance_monitor.coordinator.commits.client_families import heartbeat_of
 from rebalance_monitor.coordinator.commits.trace import commits_when_idle, is_steady
 from rebalance_monitor.coordinator.departure.censored import CAP_FITTING
-from rebalance_monitor.coordinator.departure.measured import Busy, first_end, heartbeat_of
+from rebalance_monitor.coordinator.departure.measured import Busy, first_end
 from rebalance_monitor.coordinator.departure.windows import CLOSE_MS, ended_by_another, heartbeat
 from rebalance_monitor.coordinator.findings.causes import Cause
 

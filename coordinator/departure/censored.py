@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator.departure.measured import MAX_HEARTBEAT_MS
+from rebalance_monitor.coordinator.commits.client_families import MAX_HEARTBEAT_MS
 from rebalance_monitor.coordinator.departure.windows import CLOSE_MS
 from rebalance_monitor.coordinator.findings.causes import Cause
 

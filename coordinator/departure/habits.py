@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator.commits.client_families import FAMILIES
+from rebalance_monitor.coordinator.commits.client_families import FAMILIES, MAX_HEARTBEAT_MS
 from rebalance_monitor.coordinator.commits.trace import STEADY_COMMITS, commits_when_idle, is_steady
-from rebalance_monitor.coordinator.departure.measured import MAX_HEARTBEAT_MS, Rejoined
+from rebalance_monitor.coordinator.departure.measured import Rejoined
 from rebalance_monitor.coordinator.state import membership
 
 if TYPE_CHECKING:

@@ -22,14 +22,6 @@ _MOST = 20
 # Who is silent for less than this beyond its cadence has left, whenever the barrier began.
 _SOON_MS = 1_000
 
-MAX_HEARTBEAT_MS = 3_000
-"""Default heartbeat interval; no record holds the configured one."""
-
-
-def heartbeat_of(session: int) -> int:
-    """Return the most (ms) between heartbeats of a member with a session of so many ms."""
-    return min(MAX_HEARTBEAT_MS, max(session // 3, 1))
-
 
 class Stall(Enum):
     """Whether a member that commits while its application is stalled may have been so when it went."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator.departure.measured import heartbeat_of
+from rebalance_monitor.coordinator.commits.client_families import heartbeat_of
 from rebalance_monitor.coordinator.departure.windows import SLACK_MS, arrival
 
 if TYPE_CHECKING:

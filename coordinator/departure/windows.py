@@ -8,7 +8,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator.departure.measured import Rejoined, heartbeat_of
+from rebalance_monitor.coordinator.commits.client_families import heartbeat_of
+from rebalance_monitor.coordinator.departure.measured import Rejoined
 
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.departure.measured import Silence

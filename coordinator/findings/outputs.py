@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rebalance_monitor.coordinator.findings.finding import Finding
-    from rebalance_monitor.coordinator.state.group_state import ShardState
+    from rebalance_monitor.coordinator.state.shard_state import ShardState
     from rebalance_monitor.decoders import Row
 
 

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.context import Scene
     from rebalance_monitor.coordinator.findings.finding import Finding
     from rebalance_monitor.coordinator.settings import DetectionSettings
-    from rebalance_monitor.coordinator.state.group_state import GroupState, ShardState
+    from rebalance_monitor.coordinator.state.group_state import GroupState
+    from rebalance_monitor.coordinator.state.shard_state import ShardState
 
 _MAX_ORPHANS = 10_000
 

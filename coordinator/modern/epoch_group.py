@@ -19,8 +19,7 @@ from rebalance_monitor.coordinator.deadlines import silent_members, stuck_rebala
 from rebalance_monitor.coordinator.deadlines.member_deadlines import AWAY
 from rebalance_monitor.coordinator.lifecycle import close_incidents
 from rebalance_monitor.coordinator.modern import convergence, fencing, lost_tombstones
-from rebalance_monitor.coordinator.rebalance import subscriptions
-from rebalance_monitor.coordinator.state import membership
+from rebalance_monitor.coordinator.rebalance import group_metadata, subscriptions
 from rebalance_monitor.coordinator.state.group_state import OF_MEMBER, Member
 from rebalance_monitor.coordinator.state.state_machine import SETTLED, Status
 from rebalance_monitor.coordinator.storms import rolling_restarts, storm
@@ -194,7 +193,9 @@ def _described(
 def _family(state: GroupState, member_id: str, value: object | None) -> str:
     classic: Any = getattr(value, "classic_member_metadata", None)
     if getattr(classic, "session_timeout_ms", 0):
-        return membership.spoken(_text(value, "client_id"), _number(value, "rebalance_timeout_ms"), classic)
+        return group_metadata.spoken(
+            _text(value, "client_id"), _number(value, "rebalance_timeout_ms"), classic
+        )
     if state.group_type == STREAMS:
         return client_families.STREAMS_1071
     return client_families.recognise_848(member_id) if state.group_type == CONSUMER else "unknown"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.coordinator.findings.causes import Cause
-from rebalance_monitor.coordinator.rollup.rollup import degraded
+from rebalance_monitor.coordinator.findings.degraded import degraded
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -14,8 +14,8 @@ from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.state import membership
 
 if TYPE_CHECKING:
+    from rebalance_monitor.coordinator.rebalance.group_metadata import Membership
     from rebalance_monitor.coordinator.state.group_state import GroupState
-    from rebalance_monitor.coordinator.state.membership import Membership
 
 _FOLLOW_UP_MS = 60_000
 _SLACK_MS = 5_000

@@ -13,24 +13,19 @@ from rebalance_monitor.coordinator.commits.client_families import FAMILIES
 from rebalance_monitor.coordinator.departure import barrier_waits, busy, enders, habits
 from rebalance_monitor.coordinator.departure.attribution import attribute
 from rebalance_monitor.coordinator.departure.measured import Silence, Stall, told_interval
+from rebalance_monitor.coordinator.departure.sentences import maybe_removed, why_of
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CauseEntry
 from rebalance_monitor.coordinator.findings.ranking import ranked
-from rebalance_monitor.coordinator.findings.wording import (
-    entry,
-    joined,
-    maybe_removed,
-    replaced,
-    seconds,
-    why_of,
-)
-from rebalance_monitor.coordinator.rebalance import follow_ups, subscriptions
-from rebalance_monitor.coordinator.state import connect, membership
+from rebalance_monitor.coordinator.findings.wording import entry, joined, replaced, seconds
+from rebalance_monitor.coordinator.rebalance import connect, follow_ups, subscriptions
+from rebalance_monitor.coordinator.state import membership
 from rebalance_monitor.decoders.twins import quickly_made, replace
 
 if TYPE_CHECKING:
+    from rebalance_monitor.coordinator.rebalance.group_metadata import Membership
     from rebalance_monitor.coordinator.state.group_state import GroupState, Member
-    from rebalance_monitor.coordinator.state.membership import Change, Membership
+    from rebalance_monitor.coordinator.state.membership import Change
 
 _PER_MEMBER = 3
 _EXACT_MS = 100

@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from rebalance_monitor.coordinator.commits.client_families import heartbeat_of
 from rebalance_monitor.coordinator.departure.attribution import attribute
-from rebalance_monitor.coordinator.departure.measured import Silence, first_end, heartbeat_of
+from rebalance_monitor.coordinator.departure.measured import Silence, first_end
 from rebalance_monitor.coordinator.departure.windows import LATE_MS, heartbeat
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import join_end

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator.departure import beside
 from rebalance_monitor.coordinator.departure.measured import MEASURED, Silence, from_text
+from rebalance_monitor.coordinator.departure.sentences import maybe_removed, why_of
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import (
     CauseEntry,
@@ -24,7 +25,7 @@ from rebalance_monitor.coordinator.findings.finding import (
 )
 from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind
 from rebalance_monitor.coordinator.findings.ranking import ranked
-from rebalance_monitor.coordinator.findings.wording import maybe_removed, who, why_of
+from rebalance_monitor.coordinator.findings.wording import who
 from rebalance_monitor.coordinator.refine import departure_evidence
 
 if TYPE_CHECKING:

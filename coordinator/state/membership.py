@@ -1,41 +1,17 @@
-"""GroupMetadata records (type 2) as memberships, and what changed between two of them.
-
-Embedded subscriptions and assignments are read for protocol type `consumer` only; what cannot be read
-leaves the member without partitions, which claims less and never stops the record.
-"""
+"""What changed between two memberships of a group, and what its members are assigned."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
-from hashlib import blake2b
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator.commits import client_families
-from rebalance_monitor.coordinator.state import connect
-from rebalance_monitor.coordinator.state.group_state import Member
-from rebalance_monitor.decoders.embedded.consumer import decode_assignment, decode_subscription
-from rebalance_monitor.decoders.record import Failure
 from rebalance_monitor.decoders.twins import quickly_made
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from rebalance_monitor.coordinator.state.group_state import GroupState
-    from rebalance_monitor.decoders import GroupMember, GroupMetadataValue
-    from rebalance_monitor.decoders.embedded.consumer import Assignment, Subscription
-    from rebalance_monitor.decoders.records.consumer import ClassicMemberMetadata
+    from rebalance_monitor.coordinator.state.group_state import Member
 
 COOPERATIVE = frozenset({"cooperative-sticky", "stream", "compatible", "sessioned"})
 """Protocols whose members keep partitions through a rebalance and may need a second one to hand them on."""
-
-_WHOLE = frozenset({"range", "roundrobin", "sticky"})
-
-_PROBING_VERSION = 7
-_GENERATION_SINCE = 3
-_NO_PROBING = 2**63 - 1
-_REMEMBERED, _REMEMBERED_BYTES = 4096, 512
-T = TypeVar("T")
 
 
 @quickly_made
@@ -47,56 +23,6 @@ class Change:
     left: tuple[Member, ...]
     replaced: tuple[tuple[Member, Member], ...]
     kept: tuple[tuple[Member, Member], ...]
-
-
-@quickly_made
-@dataclass(frozen=True, slots=True)
-class Membership:
-    """Members of one record with the group's interned topics, and Streams' announced rebalance (ms).
-
-    `subscriptions`: member id -> topics, of members whose subscription could be read. `reset`: client ids of
-    members that were there before and had lost their generation when they rejoined (KIP-792).
-    """
-
-    members: list[Member]
-    topics: list[str]
-    totals: list[int]
-    probing_at: int
-    partial: bool
-    connect: connect.Evidence
-    subscriptions: dict[str, tuple[str, ...]]
-    reset: tuple[str, ...] = ()
-
-
-def read(state: GroupState, value: GroupMetadataValue) -> Membership:
-    """Read the members of `value` and carry over the traces of those that `state` knows already."""
-    known = {member.member_id: member for member in state.members}
-    topics: dict[str, int] = {}
-    counts: dict[int, int] = {}
-    members: list[Member] = []
-    subscriptions: dict[str, tuple[str, ...]] = {}
-    probing, partial, embedded = -1, False, value.protocol_type == "consumer"
-    reset: list[str] = []
-    for found in value.members:
-        subscription, digest = _subscription(found.subscription) if embedded else (None, "")
-        assignment = _assignment(found.assignment) if embedded else None
-        partial |= assignment is None and embedded
-        member = _member(value, found, subscription, digest)
-        _assign(member, assignment, topics, counts)
-        _carry(state, known.get(member.member_id), member, list(topics))
-        probing = _probing(value.protocol, assignment, probing)
-        members.append(member)
-        if subscription is not None:
-            subscriptions[member.member_id] = subscription.topics
-        if member.member_id in known and _was_reset(value, member, subscription):
-            reset.append(member.client_id)
-    before = dict(zip(state.topics, state.totals, strict=True))
-    if value.protocol in _WHOLE and not partial:
-        # These assign every partition there is: a topic may have been made anew, with fewer.
-        before = {}
-    totals = [max(before.get(topic, 0), counts.get(index, 0)) for topic, index in topics.items()]
-    workers = connect.read(value)
-    return Membership(members, list(topics), totals, probing, partial, workers, subscriptions, tuple(reset))
 
 
 def compare(before: list[Member], after: list[Member]) -> Change:
@@ -114,18 +40,6 @@ def compare(before: list[Member], after: list[Member]) -> Change:
     )
 
 
-def spoken(client_id: str, rebalance: int, classic: ClassicMemberMetadata) -> str:
-    """Name the family of a member that speaks the classic protocol in a consumer group.
-
-    Its id, made by the broker, looks like those that Java clients make for themselves.
-    """
-    name, data = next(((one.name, one.metadata) for one in classic.supported_protocols), ("", b""))
-    subscription, _ = _subscription(data)
-    return client_families.recognise(
-        client_id, classic.session_timeout_ms, rebalance, "consumer", name, subscription
-    )
-
-
 def partitions(member: Member) -> int:
     """How many partitions are assigned to the member."""
     return len(member.offsets)
@@ -138,118 +52,3 @@ def assigned_by_topic(members: list[Member], topics: list[str]) -> dict[str, int
         for topic, *given in member.assigned:
             counts[topics[topic]] = counts.get(topics[topic], 0) + len(given)
     return counts
-
-
-def _asked(data: bytes) -> tuple[Subscription | None, str]:
-    """Read a subscription, with a digest of what a member keeps through rebalances: topics and rack."""
-    found = decode_subscription(data)
-    if isinstance(found, Failure):
-        return None, ""
-    # Owned partitions and generation change with every rebalance.
-    text = "\0".join((*sorted(found.topics), found.rack_id or ""))
-    return found, blake2b(text.encode(errors="surrogatepass"), digest_size=6).hexdigest()
-
-
-def _given(data: bytes) -> Assignment | None:
-    found = decode_assignment(data)
-    return None if isinstance(found, Failure) else found
-
-
-def _remembering(read: Callable[[bytes], T]) -> Callable[[bytes], T]:
-    """Remember what was read last: members of a group, and its generations, repeat the same bytes."""
-    remembered = lru_cache(maxsize=_REMEMBERED)(read)
-    return lambda data: remembered(data) if len(data) <= _REMEMBERED_BYTES else read(data)
-
-
-_subscription = _remembering(_asked)
-_assignment = _remembering(_given)
-
-
-def _member(value: GroupMetadataValue, found: GroupMember, sub: Subscription | None, digest: str) -> Member:
-    family = client_families.recognise(
-        found.client_id,
-        found.session_timeout,
-        found.rebalance_timeout,
-        value.protocol_type,
-        value.protocol or "",
-        sub,
-    )
-    return Member(
-        member_id=found.member_id,
-        instance_id=found.group_instance_id,
-        client_id=found.client_id,
-        host=found.client_host,
-        host_stale=False,
-        session_timeout=found.session_timeout,
-        rebalance_timeout=found.rebalance_timeout if found.rebalance_timeout > 0 else found.session_timeout,
-        family=family,
-        version=-1 if sub is None else sub.version,
-        subscribed=digest,
-        joined_at=value.current_state_timestamp,
-    )
-
-
-def _was_reset(value: GroupMetadataValue, member: Member, sub: Subscription | None) -> bool:
-    """Whether a client that always says its generation had none: Java's, by the shape of its subscription.
-
-    A static member may not have rejoined at all.
-    """
-    if sub is None or sub.version < _GENERATION_SINCE or member.instance_id is not None:
-        return False
-    return sub.generation_id < 0 and (sub.user_data is None or value.protocol == "stream")
-
-
-def _assign(
-    member: Member, assignment: Assignment | None, topics: dict[str, int], counts: dict[int, int]
-) -> None:
-    for topic, given in () if assignment is None else assignment.partitions:
-        index = topics.setdefault(topic, len(topics))
-        counts[index] = counts.get(index, 0) + len(given)
-        member.assigned.append([index, *given])
-        member.offsets.extend([-1] * len(given))
-
-
-def _carry(state: GroupState, before: Member | None, member: Member, topics: list[str]) -> None:
-    """Copy the trace of life of the same member id; offsets only of partitions it had already."""
-    if before is None:
-        return
-    for name in _TRACE:
-        setattr(member, name, getattr(before, name))
-    if before.assigned == member.assigned and state.topics[: len(topics)] == topics:
-        member.offsets = list(before.offsets)
-        return
-    flat = dict(zip(_flat(before, state.topics), before.offsets, strict=True))
-    if flat:
-        member.offsets = [flat.get(key, -1) for key in _flat(member, topics)]
-
-
-_TRACE = (
-    "joined_at",
-    "host_stale",
-    "first_commit",
-    "last_commit",
-    "commits",
-    "idle",
-    "cadence",
-    "moved",
-    "fresh",
-    "silent_count",
-    "stalled_at",
-    "gap",
-)
-
-
-def _flat(member: Member, topics: list[str]) -> list[tuple[str, int]]:
-    return [(topics[topic], partition) for topic, *given in member.assigned for partition in given]
-
-
-def _probing(protocol: str | None, assignment: Assignment | None, earliest: int) -> int:
-    """Kafka Streams' assignments (from version 7) end with the time of the next probing rebalance."""
-    if protocol != "stream" or assignment is None or not assignment.user_data:
-        return earliest
-    data = assignment.user_data
-    used = int.from_bytes(data[:4], "big", signed=True)
-    at = int.from_bytes(data[-8:], "big", signed=True)
-    if used < _PROBING_VERSION or not 0 < at < _NO_PROBING:
-        return earliest
-    return at if earliest < 0 else min(at, earliest)

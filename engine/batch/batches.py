@@ -8,12 +8,18 @@ from __future__ import annotations
 import base64
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rebalance_monitor.coordinator.findings.bodies import data_of
 from rebalance_monitor.coordinator.findings.finding import Finding, from_json
 from rebalance_monitor.coordinator.findings.outputs import StatOut
 from rebalance_monitor.dashboard.tables.quarantine_table import Unreadable
+
+if TYPE_CHECKING:
+    from rebalance_monitor.coordinator.findings.finding import Finding
+
+# The query id of batches that no query made.
+MONITOR = "monitor"
 
 
 class BatchKey(NamedTuple):

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from rebalance_monitor.coordinator.settings import DetectionSettings
-    from rebalance_monitor.coordinator.state.group_state import ShardState
+    from rebalance_monitor.coordinator.state.shard_state import ShardState
     from rebalance_monitor.decoders import Row
 
 MAX_ERRORS = 20

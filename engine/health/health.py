@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.coordinator.findings.causes import Cause
-from rebalance_monitor.coordinator.rollup.rollup import degraded
+from rebalance_monitor.coordinator.findings.degraded import degraded
 from rebalance_monitor.engine.health.lag import Lag
 from rebalance_monitor.engine.health.notices import Notices
 from rebalance_monitor.engine.health.skew import SkewWatch

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
     from rebalance_monitor.coordinator.findings.causes import Cause
 
+# Spark repeats its plan and the whole stack in an error: this much of it is said.
+ERROR = 2_000
+
 KEPT = 100
 
 

@@ -16,7 +16,7 @@ from rebalance_monitor.alerts.setup.setup import checked
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.kinds import Kind
-from rebalance_monitor.engine.batch.writer import MONITOR
+from rebalance_monitor.engine.batch.batches import MONITOR
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -29,12 +29,9 @@ from rebalance_monitor.decoders.errors import REASONS
 from rebalance_monitor.engine.audit.auditor import Auditor
 from rebalance_monitor.engine.memory import give_back, use_system_pool
 from rebalance_monitor.engine.outputs.page import page_of
-from rebalance_monitor.engine.outputs.upkeep import keep_findings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from pyspark.sql import SparkSession
 
     from rebalance_monitor.checkpoints.ledger import Snapshot as Committed
     from rebalance_monitor.config.dashboard import Tables
@@ -42,6 +39,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.engine.batch.batches import BatchKey
     from rebalance_monitor.engine.health.notices import Notices
     from rebalance_monitor.engine.outputs.sinks import Telling
+    from rebalance_monitor.engine.outputs.upkeep import FindingsStore
     from rebalance_monitor.engine.storage import Storage
 
 log = structlog.get_logger()
@@ -61,10 +59,10 @@ class Serving:
         storage: Storage,
         cluster: str,
         notices: Notices,
-        session: SparkSession | None = None,
+        store: FindingsStore,
     ) -> None:
         self._storage = storage
-        self._session = session
+        self._store = store
         self._telling: Telling | None = None
         self._written = 0
         self._groups = GroupsTable(storage.groups)
@@ -147,7 +145,7 @@ class Serving:
         ]
 
     def _keep_findings(self) -> None:
-        done = keep_findings(self._storage, self._keep_days, datetime.now(UTC), self._session)
+        done = self._store.keep(self._keep_days, datetime.now(UTC))
         log.debug("findings table", merged=done.merged, into=done.into, days_deleted=done.days_deleted)
 
     def _keep_groups(self) -> None:

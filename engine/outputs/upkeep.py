@@ -1,35 +1,46 @@
-"""Upkeep of a job's findings table, by the job itself now and then or by the verb `table`."""
+"""The findings table as the engine sees it: a sink and its upkeep, by the job now and then or by `table`."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from rebalance_monitor.checkpoints.ledger import Ledger
 from rebalance_monitor.dashboard.tables.findings_table import FINDINGS_SCHEMA
 from rebalance_monitor.dashboard.tables.upkeep import Report, delete_days, merge_small, table_lock
-from rebalance_monitor.streaming.storage.delta import keep_delta
+from rebalance_monitor.engine.outputs.sinks import FindingsTable
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from pyspark.sql import SparkSession
-
+    from rebalance_monitor.engine.outputs.sinks import Sink
     from rebalance_monitor.engine.storage import Storage
 
 
-def keep_findings(
-    storage: Storage, keep_days: int | None, now: datetime, session: SparkSession | None = None
-) -> Report:
-    """Delete days past `keep_days` (None: none) and merge small files; a Delta table needs a session.
+class FindingsStore(Protocol):
+    """The findings table in one format."""
 
-    Raises ConfigError, OSError.
-    """
-    if not storage.findings.exists():
-        return Report()
-    if session is not None:
-        return keep_delta(session, storage.findings, keep_days, now)
-    with table_lock(storage.findings.parent):
-        days = delete_days(storage.findings, keep_days, now) if keep_days else 0
-        done = merge_small(storage.findings, FINDINGS_SCHEMA, Ledger(storage.ledger).load().batches)
-    return replace(done, days_deleted=days)
+    @property
+    def sink(self) -> Sink:
+        """Return the sink that writes findings into the table."""
+
+    def keep(self, keep_days: int | None, now: datetime) -> Report:
+        """Delete days past `keep_days` (None: none) and merge small files. Raises ConfigError, OSError."""
+
+
+class ParquetFindings:
+    """The findings table as Parquet files."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self.sink: Sink = FindingsTable(storage.findings)
+
+    def keep(self, keep_days: int | None, now: datetime) -> Report:
+        """Delete days past `keep_days` (None: none) and merge small files. Raises ConfigError, OSError."""
+        findings = self._storage.findings
+        if not findings.exists():
+            return Report()
+        with table_lock(findings.parent):
+            days = delete_days(findings, keep_days, now) if keep_days else 0
+            done = merge_small(findings, FINDINGS_SCHEMA, Ledger(self._storage.ledger).load().batches)
+        return replace(done, days_deleted=days)

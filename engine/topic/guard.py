@@ -21,7 +21,7 @@ from rebalance_monitor.checkpoints.manifest import ManifestError
 from rebalance_monitor.cluster.errors import DependencyError
 
 if TYPE_CHECKING:
-    from rebalance_monitor.engine.topic.topic import Look, TopicFacts
+    from rebalance_monitor.engine.topic.facts import Look, TopicFacts
 
 SHOWN = 5
 # The first batch after a crash is the one that was under way then: it reads up to where the topic ended then.

@@ -1,7 +1,8 @@
 """The files a lab node is started with: server.properties and its logging configuration, per Kafka release.
 
 Loopback only; time-outs low enough for tests that take seconds; the coordinator's log at INFO in a file of
-its own, each line beginning with a UTC time in milliseconds, level and logger (`lab/truth/truth.py` reads it).
+its own, each line beginning with a UTC time in milliseconds, level and logger (`lab/truth/truth.py` reads
+it).
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ EPOCH_PROTOCOLS = ("consumer", "share", "streams")
 class Shape:
     """What a lab cluster looks like; times in ms.
 
-    A `proxied` one has a second listener whose advertised port is a proxy's (lab/cluster/proxy.py). `extra` are
-    broker properties that win over everything derived here.
+    A `proxied` one has a second listener whose advertised port is a proxy's (lab/cluster/proxy.py). `extra`
+    are broker properties that win over everything derived here.
     """
 
     version: tuple[int, ...]

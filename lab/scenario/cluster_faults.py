@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rebalance_monitor.lab.cluster.node import Node
-    from rebalance_monitor.lab.scenario.runner import Run
-    from rebalance_monitor.lab.scenario.scenario import Step
+    from rebalance_monitor.lab.scenario.group_run import GroupRun
+    from rebalance_monitor.lab.scenario.model import Step
 
 OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTION_S = 20
@@ -34,7 +34,7 @@ SAME_STEP_S = 15.0
 _ONE_AT_A_TIME = threading.Lock()
 
 
-def restart_broker(run: Run, step: Step) -> None:
+def restart_broker(run: GroupRun, step: Step) -> None:
     """Stop a node (by number, or `coordinator`) cleanly and start it again.
 
     Families share a cluster, and each has this step in its script: the first that comes to it does it.
@@ -46,7 +46,7 @@ def restart_broker(run: Run, step: Step) -> None:
                 node.start(leashed=True)
 
 
-def kill_broker(run: Run, step: Step) -> None:
+def kill_broker(run: GroupRun, step: Step) -> None:
     """Kill a node (SIGKILL); `start_broker` brings it back. No second one while one is down."""
     with _ONE_AT_A_TIME:
         if all(node.is_running() for node in run.broker.nodes):
@@ -54,7 +54,7 @@ def kill_broker(run: Run, step: Step) -> None:
                 node.kill()
 
 
-def start_broker(run: Run, step: Step) -> None:
+def start_broker(run: GroupRun, step: Step) -> None:
     """Start nodes that do not run: `stopped` means all of these."""
     del step
     with _ONE_AT_A_TIME:
@@ -63,7 +63,7 @@ def start_broker(run: Run, step: Step) -> None:
                 node.start(leashed=True)
 
 
-def move_coordinator(run: Run, step: Step) -> None:
+def move_coordinator(run: GroupRun, step: Step) -> None:
     """Make the next replica of the group's shard its preferred leader, and elect it."""
     del step
     move_shard_of(run.group, run.broker.bootstrap)
@@ -95,35 +95,35 @@ def coordinator_of(group: str, bootstrap: str) -> int:
     return next(int(p["leader_id"]) for p in partitions if p["partition_index"] == shard)
 
 
-def _nodes(run: Run, step: Step) -> list[Node]:
+def _nodes(run: GroupRun, step: Step) -> list[Node]:
     wanted = set(step.who)
     if "coordinator" in wanted:
         wanted.add(str(coordinator_of(run.group, run.broker.bootstrap)))
     return [node for node in run.broker.nodes if str(node.address.node) in wanted]
 
 
-def stall_network(run: Run, step: Step) -> None:
+def stall_network(run: GroupRun, step: Step) -> None:
     """Let nothing through between members and brokers; connections stay open."""
     _each(run, step, lambda proxy, client: proxy.stall(client))
 
 
-def cut_network(run: Run, step: Step) -> None:
+def cut_network(run: GroupRun, step: Step) -> None:
     """Drop the members' connections and refuse new ones."""
     _each(run, step, lambda proxy, client: proxy.cut(client))
 
 
-def mend_network(run: Run, step: Step) -> None:
+def mend_network(run: GroupRun, step: Step) -> None:
     """Let members reach the brokers again."""
     _each(run, step, lambda proxy, client: proxy.mend(client))
 
 
-def _each(run: Run, step: Step, act: Callable[..., None]) -> None:
+def _each(run: GroupRun, step: Step, act: Callable[..., None]) -> None:
     for proxy in run.broker.proxies:
         for member in step.who:
             act(proxy, f"{run.group}-{member}")
 
 
-def transaction(run: Run, step: Step) -> None:
+def transaction(run: GroupRun, step: Step) -> None:
     """Commit an offset for the group in a transaction that will `end: commit`, `abort` or `hang`."""
     name = next(iter(run.scenario.topics))
     properties = {**quiet(run.broker.bootstrap), "transactional.id": f"{run.group}-{step.at}"}
@@ -146,20 +146,20 @@ def transaction(run: Run, step: Step) -> None:
             run.keep(producer)
 
 
-def reset_offsets(run: Run, step: Step) -> None:
+def reset_offsets(run: GroupRun, step: Step) -> None:
     """Set the group's offset of each topic's first partition, as `kafka-consumer-groups --reset-offsets`."""
     wanted = {Place(run.topic(name), 0): OffsetAndMetadata(1, "", -1) for name in step.who}
     with closing(KafkaAdminClient(bootstrap_servers=run.broker.bootstrap.split(","))) as admin:
         admin.alter_group_offsets(run.group, wanted)
 
 
-def delete_topic(run: Run, step: Step) -> None:
+def delete_topic(run: GroupRun, step: Step) -> None:
     """Delete topics (short names)."""
     for name in step.who:
         run.delete_topic(name)
 
 
-def limit_record(run: Run, step: Step) -> None:
+def limit_record(run: GroupRun, step: Step) -> None:
     """Let the offsets topic take no batch of more bytes than this."""
     wanted = ConfigEntry("max.message.bytes", step.who[0], incremental_operation=AlterConfigOpType.SET)
     topic = ConfigResource(ConfigResource.Type.TOPIC, OFFSETS_TOPIC, incremental_configs=[wanted])
@@ -167,7 +167,7 @@ def limit_record(run: Run, step: Step) -> None:
         future.result(timeout=20)
 
 
-CLUSTER_VERBS: dict[str, Callable[[Run, Step], None]] = {
+CLUSTER_VERBS: dict[str, Callable[[GroupRun, Step], None]] = {
     "restart_broker": restart_broker,
     "kill_broker": kill_broker,
     "start_broker": start_broker,

@@ -16,80 +16,80 @@ from rebalance_monitor.lab.scenario.cluster_faults import CLUSTER_VERBS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rebalance_monitor.lab.scenario.runner import Run
-    from rebalance_monitor.lab.scenario.scenario import Step
+    from rebalance_monitor.lab.scenario.group_run import GroupRun
+    from rebalance_monitor.lab.scenario.model import Step
 
 
-def start(run: Run, step: Step) -> None:
+def start(run: GroupRun, step: Step) -> None:
     """Start members that do not run (again); `with` overrides flags."""
     overrides: Any = step.options.get("with") or {}
     for member in step.who:
         run.start(member, {key: str(value) for key, value in overrides.items()})
 
 
-def close(run: Run, step: Step) -> None:
+def close(run: GroupRun, step: Step) -> None:
     """Close members cleanly."""
     for process in run.alive(step.who):
         process.close()
 
 
-def kill(run: Run, step: Step) -> None:
+def kill(run: GroupRun, step: Step) -> None:
     """Kill members (SIGKILL); `leader` is whoever the broker's log names."""
     for process in run.alive(step.who):
         process.send(signal.SIGKILL)
 
 
-def freeze(run: Run, step: Step) -> None:
+def freeze(run: GroupRun, step: Step) -> None:
     """Stop members in their tracks (SIGSTOP)."""
     for process in run.alive(step.who):
         process.send(signal.SIGSTOP)
 
 
-def thaw(run: Run, step: Step) -> None:
+def thaw(run: GroupRun, step: Step) -> None:
     """Let frozen members go on (SIGCONT)."""
     for process in run.alive(step.who):
         process.send(signal.SIGCONT)
 
 
-def stall(run: Run, step: Step) -> None:
+def stall(run: GroupRun, step: Step) -> None:
     """Let members process for `seconds` without polling."""
     for process in run.alive(step.who):
         process.tell(f"stall {step.options['seconds']}")
 
 
-def command(run: Run, step: Step) -> None:
+def command(run: GroupRun, step: Step) -> None:
     """Send members the command line `text`, which only their family understands."""
     for process in run.alive(step.who):
         process.tell(str(step.options["text"]))
 
 
-def subscribe(run: Run, step: Step) -> None:
+def subscribe(run: GroupRun, step: Step) -> None:
     """Give members another subscription: `topics`, by their short names."""
     topics = ",".join(run.topic(name) for name in str(step.options["topics"]).split())
     for process in run.alive(step.who):
         process.tell(f"subscribe {topics}")
 
 
-def unsubscribe(run: Run, step: Step) -> None:
+def unsubscribe(run: GroupRun, step: Step) -> None:
     """Let members leave without closing."""
     for process in run.alive(step.who):
         process.tell("unsubscribe")
 
 
-def add_partitions(run: Run, step: Step) -> None:
+def add_partitions(run: GroupRun, step: Step) -> None:
     """Raise topics to `to` partitions."""
     wanted = [NewPartitions(run.topic(name), int(str(step.options["to"]))) for name in step.who]
     for future in run.admin.create_partitions(wanted).values():
         future.result(timeout=20)
 
 
-def create_topic(run: Run, step: Step) -> None:
+def create_topic(run: GroupRun, step: Step) -> None:
     """Create topics (short names) with `partitions`."""
     for name in step.who:
         run.create_topic(name, int(str(step.options.get("partitions", 4))))
 
 
-def remove_members(run: Run, step: Step) -> None:
+def remove_members(run: GroupRun, step: Step) -> None:
     """Remove running members through the admin client, as `kafka-consumer-groups --remove-members` would."""
     ids = [process.member_ids[-1] for process in run.alive(step.who) if process.member_ids]
     leaving = [MemberToRemove(member_id=one, reason="member was removed by an admin") for one in ids]
@@ -100,14 +100,14 @@ def remove_members(run: Run, step: Step) -> None:
         admin.close()
 
 
-def delete_group(run: Run, step: Step) -> None:
+def delete_group(run: GroupRun, step: Step) -> None:
     """Delete the group through the admin client (`delete_group: it`)."""
     del step
     for future in run.admin.delete_consumer_groups([run.group], request_timeout=20).values():
         future.result(timeout=25)
 
 
-VERBS: dict[str, Callable[[Run, Step], None]] = {
+VERBS: dict[str, Callable[[GroupRun, Step], None]] = {
     "start": start,
     "close": close,
     "kill": kill,

@@ -1,24 +1,34 @@
 """Scenario files: who does what, when, and which findings that must lead to.
 
 A file says `about`, `topics` (name: partitions), `members`, `settings` (worker flags), `steps` and `expect`.
-A step is `{at: SECONDS, VERB: WHO, …}`; the verbs stand in `lab/scenario/faults.py`. Times are written for a session
-timeout of 6 s and a poll interval of 8 s and scaled together with them by a seed. Unknown keys are refused.
+A step is `{at: SECONDS, VERB: WHO, …}`; the verbs stand in `lab/scenario/faults.py`. Times are written for a
+session timeout of 6 s and a poll interval of 8 s and scaled together with them by a seed. Unknown keys are
+refused.
 """
 
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import yaml
 
+from rebalance_monitor.lab.scenario.faults import VERBS
+from rebalance_monitor.lab.scenario.model import (
+    BASE_POLL_MS,
+    BASE_SESSION_MS,
+    Expectation,
+    Scenario,
+    ScenarioError,
+    Step,
+)
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 FOLDER = Path(__file__).parents[1] / "scenarios"
-BASE_SESSION_MS, BASE_POLL_MS = 6_000, 8_000
 # A smaller group is small for a reason.
 GROWS_FROM = 3
 KEYS = frozenset(
@@ -40,64 +50,6 @@ KEYS = frozenset(
         "traffic",
     }
 )
-
-
-class ScenarioError(ValueError):
-    """A scenario file that says something we do not know."""
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """At `at` seconds, `verb` is done to `who` (member names, or what the verb takes) with `options`."""
-
-    at: float
-    verb: str
-    who: tuple[str, ...]
-    options: Mapping[str, object] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Expectation:
-    """A finding that must come: its kind, the member it names ("" = the group), its phase.
-
-    `after` is the time of the step that causes it, in seconds of the scenario.
-    """
-
-    kind: str
-    after: float
-    member: str = ""
-    phase: str = ""
-    cause: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Scenario:
-    """One scenario, ready to run; times in seconds, time-outs in ms.
-
-    One that needs `nodes` or `broker` properties gets a cluster of its own, shared by its client families; 0
-    and nothing mean that it may run beside others. Members of a `proxied` one reach the brokers through
-    proxies. One that runs `beside` others goes on until all of them have ended. Without `traffic` nothing is
-    ever produced into its topics.
-    """
-
-    name: str
-    about: str
-    topics: Mapping[str, int]
-    members: tuple[str, ...]
-    static: bool
-    settings: Mapping[str, str]
-    steps: tuple[Step, ...]
-    end: float
-    expect: tuple[Expectation, ...]
-    families: tuple[str, ...]
-    silent: bool
-    nodes: int = 0
-    broker: Mapping[str, str] = field(default_factory=dict)
-    proxied: bool = False
-    beside: bool = False
-    traffic: bool = True
-    session_ms: int = BASE_SESSION_MS
-    poll_ms: int = BASE_POLL_MS
 
 
 def load(name: str) -> Scenario:
@@ -161,8 +113,6 @@ def _expectation(item: Mapping[str, object]) -> Expectation:
 
 
 def _steps(name: str, item: Mapping[str, object], members: tuple[str, ...]) -> list[Step]:
-    from rebalance_monitor.lab.scenario.faults import VERBS  # noqa: PLC0415 - the verbs work on scenarios
-
     found = [key for key in item if key in VERBS or key == "crash_loop"]
     if len(found) != 1 or "at" not in item:
         raise ScenarioError(f"{name}: a step needs `at` and exactly one verb: {dict(item)}.")

@@ -22,8 +22,8 @@ from rebalance_monitor.lab.workers.families import FAMILIES, IDLE, plain
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from rebalance_monitor.lab.scoring.report import Scored, Tallies
     from rebalance_monitor.lab.scoring.score import Band, Tally
+    from rebalance_monitor.lab.scoring.scored import Scored, Tallies
 
 ENOUGH = 60
 BAND_ENOUGH, BAND_OFF = 20, 0.1

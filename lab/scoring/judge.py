@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from rebalance_monitor.coordinator.findings.finding import Finding
-    from rebalance_monitor.lab.scenario.scenario import Expectation
+    from rebalance_monitor.lab.scenario.model import Expectation
 
 # A finding's event time may lie a little before the step's wall time: clocks are read in this order.
 EARLY_MS = 2_000

@@ -3,36 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from rebalance_monitor.lab.scoring.results import LIVE
+from rebalance_monitor.lab.scoring.page_origin import Origin
+from rebalance_monitor.lab.scoring.scored import LIVE
 from rebalance_monitor.lab.workers.families import FAMILIES, plain
 from rebalance_monitor.lab.workers.flags import herd_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from rebalance_monitor.lab.scoring.results import Result
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """What made the page: the command, broker versions, seeds, scenario count, wall time (s), remarks.
-
-    `ran` has, per broker version, the client families of each scenario; `software` what the runs say that
-    they were made with, `days` when (ms) the first began and the last ended.
-    """
-
-    command: str
-    brokers: Sequence[str]
-    seeds: Sequence[int]
-    runs: int
-    seconds: float
-    remarks: Sequence[str] = ()
-    ran: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
-    software: Sequence[str] = ()
-    days: tuple[int, int] = (0, 0)
 
 
 def origin(command: str, results: Sequence[Result], notes: Sequence[str] = ()) -> Origin:

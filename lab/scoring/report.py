@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -14,44 +12,19 @@ from rebalance_monitor.lab.scoring.statistics import percentile, share
 from rebalance_monitor.lab.workers.families import FAMILIES, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from rebalance_monitor.lab.scoring.origin import Origin
+    from rebalance_monitor.lab.scoring.page_origin import Origin
     from rebalance_monitor.lab.scoring.score import Band, Tally
+    from rebalance_monitor.lab.scoring.scored import Scored
     from rebalance_monitor.lab.scoring.silences import Silences
 
-Tallies = Mapping[tuple[str, str], "Tally"]
 
 HEAD = (
     "| what | family | groups | truth | detected | missed | wrong | precision | recall | "
     "delay p50 / p95 / max |"
 )
 RULE = "|---|---|---|--:|--:|--:|--:|---|---|---|"
-
-
-@dataclass(frozen=True, slots=True)
-class Scored:
-    """One way of running the monitor over the suites: its tallies, calibration and noise.
-
-    `asked`: the tallies without groups whose limits are nearer than is asked for; `versions`, `limits`: those
-    of each broker version, and of each kind of limits (lab/scenario/limits.py).
-    `losses`, `others`: calibration of causes that tell how a member was lost, and of others that name one.
-    `noise`: findings of warning or worse on groups that nothing was done to, over `quiet_hours`, by family.
-    `written_s`: ascending, how long batches of live findings took to be written (s).
-    """
-
-    name: str
-    tallies: Tallies
-    asked: Tallies
-    versions: Mapping[str, Tallies] = field(default_factory=dict)
-    limits: Mapping[str, Tallies] = field(default_factory=dict)
-    losses: Sequence[Band] = ()
-    others: Sequence[Band] = ()
-    confusion: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    silences: Mapping[float, Silences] = field(default_factory=dict)
-    noise: int = 0
-    quiet_hours: Mapping[str, float] = field(default_factory=dict)
-    written_s: Sequence[float] = ()
 
 
 def page(origin: Origin, scored: Iterable[Scored]) -> str:

@@ -27,8 +27,8 @@ from rebalance_monitor.lab.scenario.limits import NEARER, overrides
 from rebalance_monitor.lab.scoring.claims import claims_of
 from rebalance_monitor.lab.scoring.judge import named, noises
 from rebalance_monitor.lab.scoring.matching import Claim
-from rebalance_monitor.lab.scoring.report import Scored
 from rebalance_monitor.lab.scoring.score import calibration, confusion, counted, matched
+from rebalance_monitor.lab.scoring.scored import LIVE, REPLAY, Scored
 from rebalance_monitor.lab.scoring.silences import silences
 from rebalance_monitor.lab.truth.fold import Fact
 from rebalance_monitor.lab.versions import commit
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 
     from rebalance_monitor.lab.scoring.score import Tally
     from rebalance_monitor.lab.truth.recorded_suite import Suite
-
-LIVE, REPLAY = "live", "replay"
 
 
 WARM_UP_MS = 60_000

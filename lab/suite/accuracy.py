@@ -1,9 +1,9 @@
 """`make accuracy`: run the scenarios with the monitor watching, replay the captures, score both.
 
-`python -m rebalance_monitor.lab.suite.accuracy --help` says what can be chosen. Suites that were run before are
-scored again with `--score FOLDER`, so that a change of the detection is judged without new runs. `--keep`
-puts what was scored into a folder of results, and `--score` takes such a folder as well. `--full`
-(`make accuracy-full`) records everything that an accuracy page needs; see lab/suite/campaign.py.
+`python -m rebalance_monitor.lab.suite.accuracy --help` says what can be chosen. Suites that were run before
+are scored again with `--score FOLDER`, so that a change of the detection is judged without new runs. `--keep`
+puts what was scored into a folder of results, and `--score` takes such a folder as well. `--full` (`make
+accuracy-full`) records everything that an accuracy page needs; see lab/suite/campaign.py.
 """
 
 from __future__ import annotations
@@ -20,18 +20,10 @@ from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.lab.cluster.broker import DEFAULT_VERSION
 from rebalance_monitor.lab.scenario.limits import overrides
 from rebalance_monitor.lab.scoring.origin import origin
-from rebalance_monitor.lab.scoring.report import DEVELOPED_ON, Scored, page
-from rebalance_monitor.lab.scoring.results import (
-    LIVE,
-    REPLAY,
-    Result,
-    identity,
-    keep,
-    kept,
-    pooled,
-    result_of,
-)
+from rebalance_monitor.lab.scoring.report import DEVELOPED_ON, page
+from rebalance_monitor.lab.scoring.results import Result, identity, keep, kept, pooled, result_of
 from rebalance_monitor.lab.scoring.score import unmatched
+from rebalance_monitor.lab.scoring.scored import LIVE, REPLAY, Scored
 from rebalance_monitor.lab.suite.campaign import (
     CORE_FAMILIES,
     FIRST_SEED,

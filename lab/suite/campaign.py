@@ -3,8 +3,8 @@
 A part is what runs on one version of Kafka, watched live or not. Each cluster's result is kept as
 `<part>-<version>-seed<N>-<cluster>.json.gz` as soon as it is there: a campaign that was stopped goes on where
 it was, on another day as well, and everything that is kept is pooled. The first seed runs every part; each
-later one what gave its truths to a judged cell (lab/scoring/bars.py) that holds too few by then. It ends when each
-holds enough, or when its hours are over.
+later one what gave its truths to a judged cell (lab/scoring/bars.py) that holds too few by then. It ends when
+each holds enough, or when its hours are over.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from rebalance_monitor.lab.scenario.scenario import names
 from rebalance_monitor.lab.scoring.bars import ENOUGH, poor
-from rebalance_monitor.lab.scoring.results import REPLAY, keep_as, kept, pooled, result_of
+from rebalance_monitor.lab.scoring.results import keep_as, kept, pooled, result_of
+from rebalance_monitor.lab.scoring.scored import REPLAY
 from rebalance_monitor.lab.suite.suite import MAX_PYTHONS, Job, clusters_for, jobs_for
 from rebalance_monitor.lab.truth.recorded_suite import ABOUT, read_suite
 from rebalance_monitor.lab.workers.families import FAMILIES

@@ -2,8 +2,8 @@
 
 The folder holds `capture/` (records and sightings), `truth.jsonl`, `coordinator-N.log` per node,
 `suite.json` (versions, seed, what was skipped and why), and `runs/<group>/` of every scenario
-(lab/scenario/runner.py). Runs go side by side as far as their processes fit: at most three JVMs at once, and a number
-of Python workers.
+(lab/scenario/runner.py). Runs go side by side as far as their processes fit: at most three JVMs at once, and
+a number of Python workers.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
-    from rebalance_monitor.lab.scenario.scenario import Scenario
+    from rebalance_monitor.lab.scenario.model import Scenario
 
 MAX_JVMS = 3
 # Thirty and more at once starve broker and monitor on two cores: what is measured then is the machine.

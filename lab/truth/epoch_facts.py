@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.lab.cluster.properties import SESSION_TIMEOUT_848_MS
-from rebalance_monitor.lab.truth.fold import Change, Fact
+from rebalance_monitor.lab.truth.fold import Change, Fact, Facts
 
 if TYPE_CHECKING:
-    from rebalance_monitor.lab.truth.facts import Fold
-    from rebalance_monitor.lab.truth.fold import GroupFold
+    from rebalance_monitor.lab.truth.fold import Facts, GroupFold
     from rebalance_monitor.lab.truth.truth import Truth
 
 # Twice the heartbeat interval of the lab: sooner no survivor acknowledges an epoch. One that expired had
@@ -26,7 +25,7 @@ SILENT_TYPES = frozenset({"share", "streams"})
 _REMOVALS = frozenset({"left", "expired", "join_deadline", "sync_deadline"})
 
 
-def take_epochs(fold: Fold, group: GroupFold, event: Truth) -> None:
+def take_epochs(fold: Facts, group: GroupFold, event: Truth) -> None:
     """Fold in one event of an epoch-based group."""
     if event.what in _REMOVALS:
         _removed(fold, group, event)
@@ -42,7 +41,7 @@ def take_epochs(fold: Fold, group: GroupFold, event: Truth) -> None:
             _rebalanced(fold, group, event, required=event.generation >= group.epoch)
 
 
-def _joined(fold: Fold, group: GroupFold, event: Truth) -> None:
+def _joined(fold: Facts, group: GroupFold, event: Truth) -> None:
     group.silent_bumps |= event.reason in SILENT_TYPES
     # Of one that an administrator removed no line says that it went.
     group.written -= set(event.members)
@@ -52,7 +51,7 @@ def _joined(fold: Fold, group: GroupFold, event: Truth) -> None:
     group.written = set(group.members)
 
 
-def _removed(fold: Fold, group: GroupFold, event: Truth) -> None:
+def _removed(fold: Facts, group: GroupFold, event: Truth) -> None:
     for member in event.members:
         fold.tell(group, -1, set(), Change(event.at, fold.cause_of(group, event, member), member))
     group.members -= set(event.members)
@@ -66,7 +65,7 @@ def _removed(fold: Fold, group: GroupFold, event: Truth) -> None:
             _emptied(fold, group, event)
 
 
-def _bumped(fold: Fold, group: GroupFold, event: Truth) -> None:
+def _bumped(fold: Facts, group: GroupFold, event: Truth) -> None:
     # Some brokers begin with a later number than 1; the first convergence is said to cover those before it.
     before = range(1, event.generation) if group.epoch == 0 else ()
     fold.facts += [Fact(Kind.REBALANCE, group.name, one, "", event.at, required=False) for one in before]
@@ -82,7 +81,7 @@ def _bumped(fold: Fold, group: GroupFold, event: Truth) -> None:
             _emptied(fold, group, event)
 
 
-def _emptied(fold: Fold, group: GroupFold, event: Truth) -> None:
+def _emptied(fold: Facts, group: GroupFold, event: Truth) -> None:
     # What the last ones would have gone on to with nobody left to acknowledge is no convergence.
     since = event.at - (SESSION_TIMEOUT_848_MS if group.expired else CONVERGENCE_MS)
     fold.facts = [
@@ -96,7 +95,7 @@ def _cut_short(fact: Fact, group: str, since: int) -> bool:
     return fact.group == group and fact.label == Kind.REBALANCE and fact.at > since
 
 
-def _rebalanced(fold: Fold, group: GroupFold, event: Truth, *, required: bool) -> None:
+def _rebalanced(fold: Facts, group: GroupFold, event: Truth, *, required: bool) -> None:
     fold.facts.append(Fact(Kind.REBALANCE, group.name, event.generation, "", event.at, required=required))
     if group.began_empty:
         fold.facts.append(Fact(f"cause:{Cause.FIRST_START}", group.name, -1, "", event.at))

@@ -1,8 +1,17 @@
-"""What `lab/truth/facts.py` and `lab/truth/epoch_facts.py` fold truth events into: facts, and groups on the way there."""
+"""Truth events folded: facts, and each group on the way there (facts.py, epoch_facts.py)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.coordinator.findings.causes import Cause
+from rebalance_monitor.coordinator.findings.kinds import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rebalance_monitor.lab.truth.truth import Truth
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,3 +58,63 @@ class GroupFold:
     epoch: int = 0
     silent_bumps: bool = False
     expired: bool = False
+
+
+# A breach is told when the limit passes; the broker hears of it within a heartbeat, or at the session's end.
+BREACH_MS = 12_000
+# The limit counts from the last poll; the journal tells of the stall after what was polled was processed.
+EARLY_MS = 1_500
+
+
+class Facts:
+    """Facts found so far, and what both kinds of groups make facts of."""
+
+    def __init__(self, breaches: Mapping[str, list[int]], static_groups: frozenset[str]) -> None:
+        self.facts: list[Fact] = []
+        self._breaches = breaches
+        self._static = static_groups
+
+    def cause_of(self, group: GroupFold, event: Truth, member: str) -> str:
+        """Give the cause of a member's going."""
+        plain = {"join_deadline": Cause.JOIN_DEADLINE_MISSED, "sync_deadline": Cause.SYNC_DEADLINE_MISSED}
+        if event.what in plain:
+            return plain[event.what]
+        breached = any(-EARLY_MS <= event.at - at <= BREACH_MS for at in self._breaches.get(member, ()))
+        if event.what == "poll_left" or breached:
+            return Cause.POLL_INTERVAL_EXCEEDED
+        if event.what == "left":
+            return Cause.MEMBER_LEFT
+        return Cause.STATIC_MEMBER_EXPIRED if group.name in self._static else Cause.SESSION_TIMEOUT
+
+    def replace_static(self, group: GroupFold, event: Truth) -> None:
+        """Put a static member's new self in place of the old one."""
+        old, *new = event.members
+        if came_back(group, old):
+            group.written.add(old)
+        group.replaced.add(event.reason)
+        group.members = (group.members - {old}) | set(new)
+        # Outside Stable no record tells of it by itself.
+        if old in group.written and event.what == "static_replaced":
+            self.facts.append(Fact(Kind.STATIC_MEMBER_REPLACED, group.name, -1, old, event.at))
+            group.written = (group.written - {old}) | set(new)
+
+    def tell(self, group: GroupFold, generation: int, members: set[str], change: Change) -> None:
+        """Add the facts of one change, as far as records can show it."""
+        arrived = change.cause == Cause.MEMBER_JOINED
+        visible = change.member in members - group.written if arrived else change.member in group.written
+        if not visible or (arrived and group.began_empty):
+            return
+        label = f"cause:{change.cause}"
+        self.facts.append(Fact(label, group.name, generation, change.member, change.at))
+        kind = {
+            Cause.SESSION_TIMEOUT: Kind.SESSION_TIMEOUT,
+            Cause.STATIC_MEMBER_EXPIRED: Kind.SESSION_TIMEOUT,
+            Cause.POLL_INTERVAL_EXCEEDED: Kind.POLL_INTERVAL_EXCEEDED,
+        }.get(Cause(change.cause))
+        if kind is not None:
+            self.facts.append(Fact(kind, group.name, generation, change.member, change.at))
+
+
+def came_back(group: GroupFold, member: str) -> bool:
+    """Whether it replaced another: the log never tells the new id of a static member, but how it begins."""
+    return any(member.startswith(f"{instance}-") for instance in group.replaced)

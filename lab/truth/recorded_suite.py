@@ -1,7 +1,7 @@
 """A finished suite folder, read: its facts, its groups' families, and which runs do not count.
 
-A run counts unless the machine starved or its broker was fenced meanwhile (lab/truth/strain.py): then the log tells
-of deadlines that no client missed.
+A run counts unless the machine starved or its broker was fenced meanwhile (lab/truth/strain.py): then the log
+tells of deadlines that no client missed.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class Suite:
 
     `quiet` groups have (from, to) in ms; `migrated` ones changed their protocol: only that is judged of them.
     `shards` gives the groups of each shard, `settings` what the broker has for settings of the detection,
-    `limits` what kind of limits each group's members have (lab/scenario/limits.py), `intervals` the max.poll.interval
-    (ms) of those that tell it to nobody.
+    `limits` what kind of limits each group's members have (lab/scenario/limits.py), `intervals` the
+    max.poll.interval (ms) of those that tell it to nobody.
     """
 
     folder: Path

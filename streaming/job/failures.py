@@ -14,7 +14,8 @@ from urllib.parse import unquote, urlsplit
 
 from rebalance_monitor.checkpoints.errors import MAKE_ROOM
 from rebalance_monitor.config.errors import ConfigError
-from rebalance_monitor.streaming.query.query import ERROR, JobError
+from rebalance_monitor.engine.health.notices import ERROR
+from rebalance_monitor.streaming.query.query import JobError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

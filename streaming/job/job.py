@@ -19,9 +19,9 @@ from rebalance_monitor.cluster.errors import AccessDeniedError, DependencyError
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.engine.batch.step import Plan
-from rebalance_monitor.engine.health.speaking import Speaking
+from rebalance_monitor.engine.driver.outputs import Outputs
+from rebalance_monitor.engine.driver.speaking import Speaking
 from rebalance_monitor.engine.memory import few_arenas
-from rebalance_monitor.engine.outputs.outputs import Outputs
 from rebalance_monitor.engine.settings import assumed, detection_settings
 from rebalance_monitor.engine.storage import storage_at
 from rebalance_monitor.engine.topic.broker_values import BrokerValues
@@ -34,7 +34,7 @@ from rebalance_monitor.engine.topic.guard import (
     source_ends,
 )
 from rebalance_monitor.engine.topic.leader_epochs import read_marks
-from rebalance_monitor.engine.topic.topic import TopicFacts, TopicWatch, ask, await_topic
+from rebalance_monitor.engine.topic.topic import TopicWatch, ask, await_topic
 from rebalance_monitor.streaming.job.failures import judged, scratch
 from rebalance_monitor.streaming.job.plan import StatePlan, limit_of, plan_state, told_rebuilt
 from rebalance_monitor.streaming.query.query import (
@@ -53,7 +53,7 @@ from rebalance_monitor.streaming.spark.session import (
     shuffle_partitions,
     start_session,
 )
-from rebalance_monitor.streaming.storage.delta import early_session
+from rebalance_monitor.streaming.storage.delta import DeltaFindings, early_session
 
 if TYPE_CHECKING:
     import threading
@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.checkpoints.places import Place
     from rebalance_monitor.config.model import Settings
     from rebalance_monitor.engine.outputs.sinks import Sink
+    from rebalance_monitor.engine.topic.facts import TopicFacts
 
 log = structlog.get_logger()
 RETRY_S = 5.0
@@ -106,7 +107,8 @@ def run_job(
             state = plan_state(storage, facts, settings, rebuild=options.rebuild_state)
             plan = Plan(detection, facts.cluster_id, state.manifest.catching_up)
             number = state.manifest.generation
-            outputs = Outputs(settings, storage, facts, detection, more_sinks, early, number)
+            store = DeltaFindings(storage, early) if early else None
+            outputs = Outputs(settings, storage, facts, detection, more_sinks, store, number)
         with outputs, ended_by_others(stop):
             if not state.rebuilt:
                 outputs.recall()

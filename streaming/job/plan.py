@@ -28,9 +28,10 @@ from rebalance_monitor.checkpoints.manifest import (
 from rebalance_monitor.checkpoints.places import place_at
 from rebalance_monitor.checkpoints.spark_log import SparkLog, read_spark_log
 from rebalance_monitor.checkpoints.versions import CODEC_VERSION
+from rebalance_monitor.engine.topic.facts import TopicFacts
 from rebalance_monitor.engine.topic.guard import CutError, has_read, removed_unread, require_uncut
 from rebalance_monitor.engine.topic.leader_epochs import Marks, read_marks, write_marks
-from rebalance_monitor.engine.topic.topic import TopicFacts, note_cut
+from rebalance_monitor.engine.topic.topic import note_cut
 from rebalance_monitor.streaming.spark.session import shuffle_partitions
 
 if TYPE_CHECKING:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from rebalance_monitor.cluster.errors import DependencyError
+from rebalance_monitor.engine.health.notices import ERROR
 from rebalance_monitor.streaming.query.decode import decoded
 from rebalance_monitor.streaming.query.operator import operated
 from rebalance_monitor.streaming.rows.clock import clock_rows
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from rebalance_monitor.engine.batch.step import Plan
-    from rebalance_monitor.engine.batch.writer import BatchWriter
+    from rebalance_monitor.engine.driver.writer import BatchWriter
     from rebalance_monitor.streaming.rows.lanes import Lanes
     from rebalance_monitor.streaming.source.source import Source
 
@@ -41,8 +42,6 @@ POLL_S = 0.2
 # A report is a tree that the JVM writes, and that is read, anew each time that it is asked for.
 PROGRESS_S = 1.0
 LAST_BATCH_S = 60.0
-# Spark repeats its plan and the whole stack in an error: this much of it is said.
-ERROR = 2_000
 # Set back by less, the next batch is late by less.
 SET_BACK_S = 1.0
 

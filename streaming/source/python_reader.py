@@ -18,7 +18,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 
 from rebalance_monitor.cluster.clients.admin import ClusterAdmin
 from rebalance_monitor.cluster.clients.reader import Reading, read_records
-from rebalance_monitor.streaming.source.source import COLUMNS, COLUMNS_DDL
+from rebalance_monitor.streaming.source.columns import COLUMNS, COLUMNS_DDL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -14,6 +14,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.config.errors import ConfigError
+from rebalance_monitor.streaming.source.columns import COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 
     from rebalance_monitor.config.model import Settings
 
-COLUMNS = ("key", "value", "partition", "offset", "timestamp")
-COLUMNS_DDL = "key binary, value binary, partition int, offset long, timestamp timestamp"
 PYTHON_READER_SINCE = 4
 Source = Callable[["SparkSession"], "DataFrame"]
 

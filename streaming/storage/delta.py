@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.config.model import Settings
     from rebalance_monitor.coordinator.findings.finding import Finding
     from rebalance_monitor.engine.batch.batches import BatchKey
-    from rebalance_monitor.engine.outputs.sinks import Telling
+    from rebalance_monitor.engine.outputs.sinks import Sink, Telling
     from rebalance_monitor.engine.storage import Storage
 
 EXTENSIONS, EXTENSION = "spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension"
@@ -105,6 +105,20 @@ class DeltaTable:
         if key is not None:
             writer = writer.option("txnAppId", key.query_id).option("txnVersion", key.batch_id)
         writer.save(self._folder.as_uri())
+
+
+class DeltaFindings:
+    """The findings table as Delta, written and kept by the job's own session."""
+
+    def __init__(self, storage: Storage, session: SparkSession) -> None:
+        self._folder, self._session = storage.findings, session
+        self.sink: Sink = DeltaTable(storage.findings, session)
+
+    def keep(self, keep_days: int | None, now: datetime) -> Report:
+        """Delete days past `keep_days` (None: none) and merge small files. Raises ConfigError, OSError."""
+        if not self._folder.exists():
+            return Report()
+        return keep_delta(self._session, self._folder, keep_days, now)
 
 
 def findings_frame(session: SparkSession, findings: Sequence[Finding]) -> DataFrame:

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from rebalance_monitor.coordinator.state.group_state import GroupState, ShardState
+    from rebalance_monitor.coordinator.state.group_state import GroupState
+    from rebalance_monitor.coordinator.state.shard_state import ShardState
 
 FIRST_SPARK = 4
 TRIES = 3

@@ -14,13 +14,8 @@ from rebalance_monitor.checkpoints.codec import (
 )
 from rebalance_monitor.checkpoints.versions import CODEC_VERSION
 from rebalance_monitor.coordinator.shard import new_shard_state
-from rebalance_monitor.coordinator.state.group_state import (
-    GroupState,
-    Member,
-    PendingRemoval,
-    ShardState,
-    StormState,
-)
+from rebalance_monitor.coordinator.state.group_state import GroupState, Member, StormState
+from rebalance_monitor.coordinator.state.shard_state import PendingRemoval, ShardState
 
 ids = st.text(max_size=40)
 times = st.integers(-1, 2**62)

@@ -27,7 +27,7 @@ from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_stat
 from rebalance_monitor.decoders import Row, decode_batch
 
 if TYPE_CHECKING:
-    from rebalance_monitor.coordinator.state.group_state import ShardState
+    from rebalance_monitor.coordinator.state.shard_state import ShardState
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 LANE = decode_lane((FIXTURES / "states" / "codec-3.lane").read_bytes())

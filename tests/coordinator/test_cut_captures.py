@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rebalance_monitor.coordinator.findings.finding import Finding
-    from rebalance_monitor.coordinator.state.group_state import ShardState
+    from rebalance_monitor.coordinator.state.shard_state import ShardState
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "scenarios"
 NAMES = sorted(path.name for path in FIXTURES.iterdir() if path.is_dir())

@@ -16,8 +16,8 @@ from rebalance_monitor.alerts.routing.intervals import Interval
 from rebalance_monitor.alerts.routing.matchers import parse
 from rebalance_monitor.alerts.routing.routes import InhibitRule, Route
 from rebalance_monitor.coordinator.findings.causes import Cause
+from rebalance_monitor.coordinator.findings.degraded import degraded
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
-from rebalance_monitor.coordinator.rollup.rollup import degraded
 from tests.alerts.support.findings import AT, finding
 
 if TYPE_CHECKING:

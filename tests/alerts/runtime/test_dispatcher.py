@@ -18,8 +18,8 @@ from rebalance_monitor.checkpoints.ledger import Snapshot
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.config.model import Settings
 from rebalance_monitor.coordinator.findings.causes import Cause
+from rebalance_monitor.coordinator.findings.degraded import degraded
 from rebalance_monitor.coordinator.findings.kinds import Kind
-from rebalance_monitor.coordinator.rollup.rollup import degraded
 from rebalance_monitor.engine.batch.batches import Batch, BatchKey
 from rebalance_monitor.engine.outputs.alerting import Alerting
 from rebalance_monitor.engine.outputs.sinks import Telling

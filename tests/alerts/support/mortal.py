@@ -1,8 +1,9 @@
 """The driver's side of a job that is killed again and again: writer, ledger and dispatcher are the real ones.
 
-`python -m tests.alerts.support.mortal STORAGE SLACK_API STARTED_AT` imports everything once; for each line on its
-standard input it forks a job that goes on where the ledger says, as Spark would: with the batch it died in.
-The child's process id is printed at once, `done` when all batches are told and nothing is owed to anybody.
+`python -m tests.alerts.support.mortal STORAGE SLACK_API STARTED_AT` imports everything once; for each line on
+its standard input it forks a job that goes on where the ledger says, as Spark would: with the batch it died
+in. The child's process id is printed at once, `done` when all batches are told and nothing is owed to
+anybody.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from rebalance_monitor.config.model import Settings
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.engine.batch.batches import Batch, BatchKey
-from rebalance_monitor.engine.batch.parts import Parts
-from rebalance_monitor.engine.batch.writer import BatchWriter
+from rebalance_monitor.engine.driver.parts import Parts
+from rebalance_monitor.engine.driver.writer import BatchWriter
 from rebalance_monitor.engine.outputs.alerting import Alerting
 from rebalance_monitor.engine.outputs.sinks import JsonLines
 from rebalance_monitor.engine.storage import storage_at

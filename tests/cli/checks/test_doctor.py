@@ -10,7 +10,8 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from rebalance_monitor.cli.checks.broker_checks import REMOTE
-from rebalance_monitor.cli.checks.checks import BLIND_TRAP, blind_trap, numbers, packages, storage
+from rebalance_monitor.cli.checks.checks import BLIND_TRAP, blind_trap, packages, storage
+from rebalance_monitor.cli.checks.result import numbers
 from rebalance_monitor.cli.main import run
 from rebalance_monitor.cluster.clients.admin import ClusterAdmin
 from rebalance_monitor.config.load import load

@@ -12,9 +12,9 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as prometheus
 
 from rebalance_monitor.coordinator.findings.causes import Cause
+from rebalance_monitor.coordinator.findings.degraded import degraded
 from rebalance_monitor.coordinator.findings.finding import CauseEntry
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
-from rebalance_monitor.coordinator.rollup.rollup import degraded
 from rebalance_monitor.dashboard.metrics.collector import RECORD_TYPES, exposition
 from rebalance_monitor.dashboard.metrics.definitions import METRICS, PREFIX, MetricType
 from rebalance_monitor.dashboard.metrics.tallies import Histogram

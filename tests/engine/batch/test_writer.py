@@ -15,8 +15,8 @@ from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.probe.sample import Sighting
 from rebalance_monitor.coordinator.rollup.rebuild import Outcome
 from rebalance_monitor.engine.batch.batches import Batch, BatchKey, read_batch
-from rebalance_monitor.engine.batch.parts import Parts
-from rebalance_monitor.engine.batch.writer import BatchWriter
+from rebalance_monitor.engine.driver.parts import Parts
+from rebalance_monitor.engine.driver.writer import BatchWriter
 from rebalance_monitor.engine.health.notices import Notices
 from rebalance_monitor.engine.outputs.sinks import FindingsTable, JsonLines, Lines, Telling
 from rebalance_monitor.engine.storage import Storage

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.engine.batch.batches import Batch
-from rebalance_monitor.engine.batch.writer import BatchWriter, Told
+from rebalance_monitor.engine.driver.speaking import TURN_S, Speaking
+from rebalance_monitor.engine.driver.writer import BatchWriter, Told
 from rebalance_monitor.engine.health.health import Health
 from rebalance_monitor.engine.health.notices import Notices
-from rebalance_monitor.engine.health.speaking import TURN_S, Speaking
 
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings.finding import Finding

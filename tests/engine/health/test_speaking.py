@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from rebalance_monitor.coordinator.findings.causes import Cause
-from rebalance_monitor.engine.batch.writer import Told
+from rebalance_monitor.engine.driver.speaking import AGAIN_S, FIRST_BATCH, Speaking
+from rebalance_monitor.engine.driver.writer import Told
 from rebalance_monitor.engine.health.notices import Notices
-from rebalance_monitor.engine.health.speaking import AGAIN_S, FIRST_BATCH, Speaking
 from rebalance_monitor.lab.cluster.node import wait_until
 
 

@@ -19,9 +19,9 @@ from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.findings.outputs import StatOut
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.engine.batch.batches import Batch, BatchKey
-from rebalance_monitor.engine.outputs.outputs import Outputs
+from rebalance_monitor.engine.driver.outputs import Outputs
 from rebalance_monitor.engine.storage import Storage
-from rebalance_monitor.engine.topic.topic import TopicFacts
+from rebalance_monitor.engine.topic.facts import TopicFacts
 from rebalance_monitor.lab.suite.job import Job
 from tests.alerts.sinks.slack_fake import CHANNEL, TOKEN, SlackFake
 from tests.alerts.support.findings import finding

@@ -11,9 +11,9 @@ from rebalance_monitor.cluster.probe.sightings import Sighting
 from rebalance_monitor.config.model import Settings
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.engine.batch.batches import Batch, BatchKey
-from rebalance_monitor.engine.outputs.outputs import Outputs
+from rebalance_monitor.engine.driver.outputs import Outputs
 from rebalance_monitor.engine.storage import Storage
-from rebalance_monitor.engine.topic.topic import TopicFacts
+from rebalance_monitor.engine.topic.facts import TopicFacts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,7 +56,7 @@ def test_groups_that_the_probe_may_not_see_are_still_missed_after_a_restart(
     storage = Storage(tmp_path)
     for start, groups in enumerate(({"g": STABLE}, {"other": STABLE})):
         probe = Probe(T0 + start * 60_000)
-        monkeypatch.setattr("rebalance_monitor.engine.outputs.outputs._probe", lambda _, probe=probe: probe)
+        monkeypatch.setattr("rebalance_monitor.engine.driver.outputs._probe", lambda _, probe=probe: probe)
         with Outputs(settings, storage, FACTS, DetectionSettings()) as outputs:
             outputs.recall()
             outputs.writer.apply(BatchKey("q", start), Batch(groups=dict(groups)))

@@ -15,6 +15,7 @@ from rebalance_monitor.engine.batch.batches import Batch, BatchKey
 from rebalance_monitor.engine.health.notices import Notices
 from rebalance_monitor.engine.outputs.serving import Serving
 from rebalance_monitor.engine.outputs.sinks import FindingsTable, Telling
+from rebalance_monitor.engine.outputs.upkeep import ParquetFindings
 from rebalance_monitor.engine.storage import Storage
 from tests.dashboard.web import known
 
@@ -28,7 +29,7 @@ def serving_at(storage: Storage, **flags: Flag) -> Serving:
     settings = load(
         flags={"web.port": 0, **{name.replace("__", "."): value for name, value in flags.items()}}
     )
-    return Serving(settings, storage, "cluster-id", Notices())
+    return Serving(settings, storage, "cluster-id", Notices(), ParquetFindings(storage))
 
 
 def tell(serving: Serving, storage: Storage, number: int) -> None:

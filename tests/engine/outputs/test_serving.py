@@ -21,11 +21,12 @@ from rebalance_monitor.dashboard.tables.groups_table import FILE, read_groups
 from rebalance_monitor.engine.audit import auditor as auditing
 from rebalance_monitor.engine.audit.auditor import Auditor
 from rebalance_monitor.engine.batch.batches import BatchKey
-from rebalance_monitor.engine.batch.parts import Parts
-from rebalance_monitor.engine.batch.writer import BatchWriter
+from rebalance_monitor.engine.driver.parts import Parts
+from rebalance_monitor.engine.driver.writer import BatchWriter
 from rebalance_monitor.engine.health.notices import Notices
 from rebalance_monitor.engine.outputs.serving import Serving, lag_of, stages_of
 from rebalance_monitor.engine.outputs.sinks import FindingsTable
+from rebalance_monitor.engine.outputs.upkeep import ParquetFindings
 from rebalance_monitor.engine.storage import Storage
 from tests.streaming.support.batches import BATCHES, QUERY, SETTINGS, DiedError, MortalLedger
 
@@ -46,7 +47,7 @@ PROGRESS: dict[str, Any] = {
 
 
 def serving_at(storage: Storage) -> Serving:
-    return Serving(QUIET, storage, "c1", Notices())
+    return Serving(QUIET, storage, "c1", Notices(), ParquetFindings(storage))
 
 
 def writer_of(storage: Storage, serving: Serving, ledger: Ledger | None = None) -> BatchWriter:

@@ -11,8 +11,8 @@ import pytest
 from rebalance_monitor.checkpoints.ledger import Ledger
 from rebalance_monitor.coordinator.findings.finding import from_json
 from rebalance_monitor.engine.batch.batches import Batch, BatchKey
-from rebalance_monitor.engine.batch.parts import Parts
-from rebalance_monitor.engine.batch.writer import BatchWriter
+from rebalance_monitor.engine.driver.parts import Parts
+from rebalance_monitor.engine.driver.writer import BatchWriter
 from rebalance_monitor.engine.outputs import sinks
 from rebalance_monitor.engine.outputs.sinks import JsonLines, Lines, Telling
 from rebalance_monitor.engine.storage import Storage

@@ -11,7 +11,7 @@ from rebalance_monitor.cluster.errors import DependencyError
 from rebalance_monitor.config.detection import Detection
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.engine.batch.batches import Batch
-from rebalance_monitor.engine.batch.parts import Parts
+from rebalance_monitor.engine.driver.parts import Parts
 from rebalance_monitor.engine.topic import asking
 from rebalance_monitor.engine.topic.broker_values import BrokerValues
 from tests.engine.test_settings import Brokers

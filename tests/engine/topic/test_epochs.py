@@ -35,7 +35,7 @@ from rebalance_monitor.lab.cluster.quiet import quiet
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rebalance_monitor.engine.topic.topic import TopicFacts
+    from rebalance_monitor.engine.topic.facts import TopicFacts
 
 OFFSETS = st.integers(0, 50)
 # A log as its leaders wrote it: how many records each of some epochs has, in order.

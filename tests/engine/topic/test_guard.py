@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rebalance_monitor.checkpoints.manifest import ManifestError
+from rebalance_monitor.engine.topic.facts import Look, Reading, TopicFacts
 from rebalance_monitor.engine.topic.guard import (
     PATIENCE,
     BlindError,
@@ -20,7 +21,6 @@ from rebalance_monitor.engine.topic.guard import (
     unseen,
 )
 from rebalance_monitor.engine.topic.leader_epochs import Kept
-from rebalance_monitor.engine.topic.topic import Look, Reading, TopicFacts
 
 OFFSETS = st.dictionaries(st.integers(0, 9), st.integers(0, 1_000), max_size=10)
 FACTS = TopicFacts("__consumer_offsets", "id", "cluster", {0: 0, 1: 5, 2: 0}, {0: 10, 1: 5, 2: 0})

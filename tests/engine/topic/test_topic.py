@@ -16,7 +16,7 @@ from rebalance_monitor.lab.cluster.node import wait_until
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rebalance_monitor.engine.topic.topic import Look
+    from rebalance_monitor.engine.topic.facts import Look
     from rebalance_monitor.lab.cluster.broker import LabBroker
 
 pytestmark = pytest.mark.broker

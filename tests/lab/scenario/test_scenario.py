@@ -2,7 +2,8 @@ import pytest
 import yaml
 
 from rebalance_monitor.lab.scenario.faults import VERBS
-from rebalance_monitor.lab.scenario.scenario import FOLDER, ScenarioError, load, names, parse, varied
+from rebalance_monitor.lab.scenario.model import ScenarioError
+from rebalance_monitor.lab.scenario.scenario import FOLDER, load, names, parse, varied
 from rebalance_monitor.lab.workers.flags import Flags
 
 

@@ -14,8 +14,8 @@ from rebalance_monitor.lab.scoring.bars import (
     poor,
     rows,
 )
-from rebalance_monitor.lab.scoring.report import Scored
 from rebalance_monitor.lab.scoring.score import Band, Tally
+from rebalance_monitor.lab.scoring.scored import Scored
 from rebalance_monitor.lab.scoring.silences import Silences
 from rebalance_monitor.lab.workers.families import FAMILIES, IDLE, MANUAL
 

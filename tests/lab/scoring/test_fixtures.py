@@ -1,9 +1,9 @@
 """Detection is held against captures of real clients and the truth of the brokers they ran on.
 
 `expected.json` of each fixture has, per kind or cause and client family, the facts, the least that must be
-detected and the most that may be wrong. `python -m rebalance_monitor.lab.suite.accuracy --score FOLDER --misses`
-shows what changed: better numbers are written into the file (`tools/fixture.py FOLDER`), worse ones need a
-reason.
+detected and the most that may be wrong. `python -m rebalance_monitor.lab.suite.accuracy --score FOLDER
+--misses` shows what changed: better numbers are written into the file (`tools/fixture.py FOLDER`), worse ones
+need a reason.
 """
 
 import json
@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from rebalance_monitor.lab.scoring.results import REPLAY, result_of
+from rebalance_monitor.lab.scoring.results import result_of
 from rebalance_monitor.lab.scoring.score import tally, unmatched
+from rebalance_monitor.lab.scoring.scored import REPLAY
 from rebalance_monitor.lab.truth.recorded_suite import read_suite
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "scenarios"

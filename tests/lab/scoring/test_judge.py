@@ -3,7 +3,7 @@ from dataclasses import replace
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CauseEntry, Finding
 from rebalance_monitor.coordinator.findings.kinds import Kind, Scope, Severity
-from rebalance_monitor.lab.scenario.scenario import Expectation
+from rebalance_monitor.lab.scenario.model import Expectation
 from rebalance_monitor.lab.scoring.judge import Injected, judge, noises
 
 FINDING = Finding(

@@ -10,7 +10,8 @@ from click.testing import CliRunner
 from rebalance_monitor.lab.scenario.limits import CLOSE
 from rebalance_monitor.lab.scenario.scenario import names
 from rebalance_monitor.lab.scoring.matching import Claim
-from rebalance_monitor.lab.scoring.results import REPLAY, Result, keep, keep_as, pooled, read_result
+from rebalance_monitor.lab.scoring.results import Result, keep, keep_as, pooled, read_result
+from rebalance_monitor.lab.scoring.scored import REPLAY
 from rebalance_monitor.lab.suite import accuracy
 from rebalance_monitor.lab.suite import campaign as module
 from rebalance_monitor.lab.suite.accuracy import main

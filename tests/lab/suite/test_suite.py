@@ -8,9 +8,11 @@ from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.lab.scenario.limits import overrides
 from rebalance_monitor.lab.scenario.scenario import load, names
 from rebalance_monitor.lab.scoring.matching import Claim
-from rebalance_monitor.lab.scoring.origin import Origin, origin
+from rebalance_monitor.lab.scoring.origin import origin
+from rebalance_monitor.lab.scoring.page_origin import Origin
 from rebalance_monitor.lab.scoring.report import DEVELOPED_ON, page
-from rebalance_monitor.lab.scoring.results import LIVE, REPLAY, Result, pooled
+from rebalance_monitor.lab.scoring.results import Result, pooled
+from rebalance_monitor.lab.scoring.scored import LIVE, REPLAY
 from rebalance_monitor.lab.suite.accuracy import CORE_FAMILIES, core_jobs, sections
 from rebalance_monitor.lab.suite.campaign import FIRST_SEED
 from rebalance_monitor.lab.suite.suite import (

@@ -15,8 +15,8 @@ from rebalance_monitor.coordinator.findings.outputs import StatOut, counters, re
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.shard import new_shard_state
 from rebalance_monitor.engine.batch.batches import Batch
-from rebalance_monitor.engine.batch.parts import Parts
-from rebalance_monitor.engine.batch.writer import BatchWriter
+from rebalance_monitor.engine.driver.parts import Parts
+from rebalance_monitor.engine.driver.writer import BatchWriter
 from rebalance_monitor.engine.health.notices import Notices
 from rebalance_monitor.engine.outputs.sinks import JsonLines, Lines
 from rebalance_monitor.engine.storage import Storage

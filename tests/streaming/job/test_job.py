@@ -12,9 +12,9 @@ from py4j.protocol import Py4JNetworkError
 from rebalance_monitor.config.model import Settings
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.engine.batch.step import Plan
-from rebalance_monitor.engine.outputs.outputs import Outputs
+from rebalance_monitor.engine.driver.outputs import Outputs
 from rebalance_monitor.engine.storage import Storage
-from rebalance_monitor.engine.topic.topic import TopicFacts
+from rebalance_monitor.engine.topic.facts import TopicFacts
 from rebalance_monitor.streaming.job import job as jobs
 from rebalance_monitor.streaming.job.job import Options
 from rebalance_monitor.streaming.query.query import JobError, ended_by_others

@@ -18,7 +18,7 @@ from rebalance_monitor.checkpoints.ledger import Ledger, LedgerError
 from rebalance_monitor.checkpoints.manifest import mismatches, read_manifest
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.engine.batch.batches import Batch
-from rebalance_monitor.engine.batch.parts import Parts
+from rebalance_monitor.engine.driver.parts import Parts
 
 STORAGES = Path(__file__).parents[2] / "fixtures" / "storages"
 NAMES = sorted(path.name for path in STORAGES.iterdir())

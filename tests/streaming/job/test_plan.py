@@ -16,8 +16,8 @@ from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.config.model import Settings, Source
 from rebalance_monitor.config.model import Storage as StorageSettings
 from rebalance_monitor.engine.storage import Storage
+from rebalance_monitor.engine.topic.facts import TopicFacts
 from rebalance_monitor.engine.topic.leader_epochs import Kept, Mark, Marks, read_marks, write_marks
-from rebalance_monitor.engine.topic.topic import TopicFacts
 from rebalance_monitor.streaming.job.plan import StatePlan, limit_of, plan_state, told_rebuilt
 
 if TYPE_CHECKING:

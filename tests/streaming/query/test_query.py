@@ -20,14 +20,14 @@ from rebalance_monitor.checkpoints.ledger import Ledger
 from rebalance_monitor.coordinator.findings.finding import Finding, from_json
 from rebalance_monitor.coordinator.findings.kinds import KINDS, DrivenBy
 from rebalance_monitor.coordinator.settings import DetectionSettings
-from rebalance_monitor.engine.batch.parts import Parts
 from rebalance_monitor.engine.batch.step import Plan
-from rebalance_monitor.engine.batch.writer import BatchWriter
+from rebalance_monitor.engine.driver.parts import Parts
+from rebalance_monitor.engine.driver.writer import BatchWriter
 from rebalance_monitor.engine.outputs.sinks import JsonLines
 from rebalance_monitor.engine.storage import Storage
 from rebalance_monitor.streaming.query.query import End, Shape, start_query, watch
 from rebalance_monitor.streaming.rows.lanes import Lanes
-from rebalance_monitor.streaming.source.source import COLUMNS, COLUMNS_DDL, Source
+from rebalance_monitor.streaming.source.columns import COLUMNS, COLUMNS_DDL
 from rebalance_monitor.streaming.spark.session import (
     FEW_VERSIONS,
     INTERPRETED,
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+
+    from rebalance_monitor.streaming.source.source import Source
 
 # PySpark leaves the sockets of `collect` to the garbage collector.
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")]

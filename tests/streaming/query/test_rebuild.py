@@ -13,9 +13,9 @@ from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.engine.batch.batches import BatchKey, read_batch
 from rebalance_monitor.engine.batch.step import Plan, step
-from rebalance_monitor.engine.outputs.outputs import Outputs
+from rebalance_monitor.engine.driver.outputs import Outputs
 from rebalance_monitor.engine.storage import Storage
-from rebalance_monitor.engine.topic.topic import TopicFacts
+from rebalance_monitor.engine.topic.facts import TopicFacts
 from tests.coordinator.storms.test_storms import STEADY, crash_loop
 from tests.coordinator.support.timeline import T0, Client, Topic
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from rebalance_monitor.checkpoints.ledger import Ledger
 from rebalance_monitor.cluster.probe.sightings import Sighting as Look
 from rebalance_monitor.engine.batch.batches import Batch, BatchKey
-from rebalance_monitor.engine.batch.parts import Parts
-from rebalance_monitor.engine.batch.writer import BatchWriter
+from rebalance_monitor.engine.driver.parts import Parts
+from rebalance_monitor.engine.driver.writer import BatchWriter
 from rebalance_monitor.engine.outputs.sinks import FindingsTable, JsonLines
 from rebalance_monitor.engine.storage import Storage
 from tests.coordinator.support.timeline import T0

@@ -17,6 +17,7 @@ from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.config.load import load
 from rebalance_monitor.engine.topic.guard import source_ends
 from rebalance_monitor.lab.cluster.node import wait_until
+from rebalance_monitor.streaming.source.columns import COLUMNS
 from rebalance_monitor.streaming.source.python_reader import (
     NAME,
     Spans,
@@ -25,7 +26,7 @@ from rebalance_monitor.streaming.source.python_reader import (
     as_spark_wants,
     spans,
 )
-from rebalance_monitor.streaming.source.source import COLUMNS, python_source
+from rebalance_monitor.streaming.source.source import python_source
 from tests.chaos.rig import PATIENCE_S, Rig
 
 if TYPE_CHECKING:

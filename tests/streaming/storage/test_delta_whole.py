@@ -25,7 +25,7 @@ from rebalance_monitor.dashboard import queries
 from rebalance_monitor.dashboard.tables.delta_log import read_log
 from rebalance_monitor.dashboard.tables.files import files
 from rebalance_monitor.dashboard.tables.findings_table import read_newest
-from rebalance_monitor.engine.batch.writer import MONITOR
+from rebalance_monitor.engine.batch.batches import MONITOR
 from rebalance_monitor.engine.storage import storage_at
 from rebalance_monitor.lab.cluster.node import wait_until
 from rebalance_monitor.lab.suite.job import Job

@@ -14,9 +14,9 @@ from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.dashboard.tables.files import files
 from rebalance_monitor.decoders import Row, rows
 from rebalance_monitor.engine.batch.batches import Batch, BatchKey, read_batch
-from rebalance_monitor.engine.batch.parts import Parts
 from rebalance_monitor.engine.batch.step import Plan, step
-from rebalance_monitor.engine.batch.writer import BatchWriter
+from rebalance_monitor.engine.driver.parts import Parts
+from rebalance_monitor.engine.driver.writer import BatchWriter
 from rebalance_monitor.engine.outputs.sinks import FindingsTable, JsonLines, QuarantineTable
 from rebalance_monitor.engine.storage import Storage
 from tests.coordinator.support.timeline import T0

@@ -18,9 +18,8 @@ from rebalance_monitor.dashboard import queries
 from rebalance_monitor.dashboard.tables.files import files
 from rebalance_monitor.engine.batch.batches import Batch, BatchKey
 from rebalance_monitor.engine.outputs.sinks import Telling
-from rebalance_monitor.engine.outputs.upkeep import keep_findings
 from rebalance_monitor.engine.storage import storage_at
-from rebalance_monitor.streaming.storage.delta import DeltaTable, start_with_delta
+from rebalance_monitor.streaming.storage.delta import DeltaFindings, DeltaTable, start_with_delta
 from tests.dashboard.tables.test_tables import DAY, FULL
 
 if TYPE_CHECKING:
@@ -68,14 +67,14 @@ def main(root: Path) -> None:
 
     place = f"delta.`{storage.findings.as_uri()}`"
     told: dict[str, object] = {"rows": ids(session, place), "files": len(list(files(storage.findings)))}
-    done = keep_findings(storage, None, datetime.now(UTC), session)
+    done = DeltaFindings(storage, session).keep(None, datetime.now(UTC))
     told |= {"merged": [done.merged, done.into], "merged_rows": ids(session, place)}
     told["merged_files"] = len(list(files(storage.findings)))
     for statement in queries.views("spark", storage.findings, root / "groups").split(";\n")[:2]:
         session.sql(statement)
     told["view"] = session.sql("SELECT count(*) FROM findings").collect()[0][0]
     newer = datetime.fromtimestamp((FULL.at + DAY) / 1000, UTC)
-    told["days_deleted"] = keep_findings(storage, 1, newer, session).days_deleted
+    told["days_deleted"] = DeltaFindings(storage, session).keep(1, newer).days_deleted
     told["kept_rows"] = ids(session, place)
     session.stop()
     print(json.dumps(told))  # noqa: T201 - the test reads it

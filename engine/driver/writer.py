@@ -18,7 +18,7 @@ import structlog
 
 from rebalance_monitor.coordinator.findings.finding import stamp
 from rebalance_monitor.coordinator.findings.kinds import Kind
-from rebalance_monitor.engine.batch.batches import Batch, BatchKey, read_batch
+from rebalance_monitor.engine.batch.batches import MONITOR, Batch, BatchKey, read_batch
 from rebalance_monitor.engine.memory import uncollected
 from rebalance_monitor.engine.outputs.identities import SHOWN, Identities
 from rebalance_monitor.engine.outputs.sinks import JsonLines, Telling
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from rebalance_monitor.engine.outputs.sinks import Sink
 
 log = structlog.get_logger()
-# The query id of batches that no query made.
-MONITOR = "monitor"
 # Told some seconds after the record that decides them; the others after their deadline and its grace.
 HELD_BACK, TOLD_LATE_MS = frozenset({Kind.GROUP_REMOVED, Kind.GROUP_MIGRATED}), 10_000
 # A line names so many incidents; the rest is in the findings.

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 import structlog
 
 from rebalance_monitor.coordinator.findings.causes import Cause
-from rebalance_monitor.streaming.query.query import ERROR
+from rebalance_monitor.engine.health.notices import ERROR
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from rebalance_monitor.engine.batch.writer import BatchWriter
+    from rebalance_monitor.engine.driver.writer import BatchWriter
     from rebalance_monitor.engine.health.notices import Notices
 
 log = structlog.get_logger()

@@ -13,27 +13,26 @@ import structlog
 from rebalance_monitor.checkpoints.ledger import Ledger
 from rebalance_monitor.cluster.probe.probe import ProbeThread
 from rebalance_monitor.coordinator.findings.causes import Cause
-from rebalance_monitor.engine.batch.parts import Parts
-from rebalance_monitor.engine.batch.writer import BatchWriter
+from rebalance_monitor.engine.driver.parts import Parts
+from rebalance_monitor.engine.driver.writer import BatchWriter
 from rebalance_monitor.engine.health.notices import Notices
 from rebalance_monitor.engine.outputs.alerting import Alerting
 from rebalance_monitor.engine.outputs.identities import identities_of
 from rebalance_monitor.engine.outputs.serving import Serving
-from rebalance_monitor.engine.outputs.sinks import FindingsTable, JsonLines, QuarantineTable
-from rebalance_monitor.streaming.storage.delta import DeltaTable
+from rebalance_monitor.engine.outputs.sinks import JsonLines, QuarantineTable
+from rebalance_monitor.engine.outputs.upkeep import ParquetFindings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from pyspark.sql import SparkSession
 
     from rebalance_monitor.cluster.probe.sightings import Sighting
     from rebalance_monitor.config.model import Settings
     from rebalance_monitor.coordinator.findings.finding import Finding
     from rebalance_monitor.coordinator.settings import DetectionSettings
     from rebalance_monitor.engine.outputs.sinks import Sink
+    from rebalance_monitor.engine.outputs.upkeep import FindingsStore
     from rebalance_monitor.engine.storage import Storage
-    from rebalance_monitor.engine.topic.topic import TopicFacts
+    from rebalance_monitor.engine.topic.facts import TopicFacts
 
 log = structlog.get_logger()
 # What a batch takes at most where nothing is wrong.
@@ -43,7 +42,7 @@ BATCH_MS = 2_000
 class Outputs:
     """The writer, the probe and the notices of one job; use as a context manager.
 
-    `session`: needed from the start where the findings table is Delta, else None. `generation`: of the state.
+    `store`: the findings table, by default as Parquet. `generation`: of the state.
     Raises ConfigError (LedgerError too), OSError.
     """
 
@@ -54,14 +53,15 @@ class Outputs:
         facts: TopicFacts,
         detection: DetectionSettings,
         more_sinks: Sequence[Sink] = (),
-        session: SparkSession | None = None,
+        store: FindingsStore | None = None,
         generation: int = 0,
     ) -> None:
+        store = store or ParquetFindings(storage)
         self._settings = settings
         self._probe = _probe(settings)
         self._dropped = 0
         self.notices = Notices()
-        self.serving = Serving(settings, storage, facts.cluster_id, self.notices, session)
+        self.serving = Serving(settings, storage, facts.cluster_id, self.notices, store)
         ledger = Ledger(storage.ledger)
         self.alerting = Alerting(
             settings,
@@ -78,7 +78,7 @@ class Outputs:
         self.writer = BatchWriter(
             ledger,
             ledger.load().on_topic(facts.id, facts.cluster_id),
-            [*storage_sinks(settings, storage, session), self.serving, self.alerting, *more_sinks],
+            [*storage_sinks(settings, storage, store), self.serving, self.alerting, *more_sinks],
             self._parts,
             generation=generation,
             cluster_name=settings.cluster_name,
@@ -137,12 +137,11 @@ class Outputs:
             self._probe.stop()
 
 
-def storage_sinks(settings: Settings, storage: Storage, session: SparkSession | None = None) -> list[Sink]:
-    """Return the sinks in the storage folder that are switched on; with a session, findings go to Delta."""
-    table = FindingsTable(storage.findings) if session is None else DeltaTable(storage.findings, session)
+def storage_sinks(settings: Settings, storage: Storage, store: FindingsStore) -> list[Sink]:
+    """Return the sinks in the storage folder that are switched on."""
     wanted: list[tuple[bool, Sink]] = [
         (settings.outputs.jsonl, JsonLines(storage.jsonl)),
-        (settings.outputs.parquet, table),
+        (settings.outputs.parquet, store.sink),
         (settings.outputs.quarantine, QuarantineTable(storage.quarantine)),
     ]
     return [sink for on, sink in wanted if on]

@@ -1,0 +1,148 @@
+"""The consumer group of one scenario: its topics and its worker processes, as steps act on them."""
+
+from __future__ import annotations
+
+import re
+import threading
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
+
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from rebalance_monitor.lab.cluster.quiet import quiet
+from rebalance_monitor.lab.scenario.processes import WorkerProcess
+from rebalance_monitor.lab.workers.families import FAMILIES
+from rebalance_monitor.lab.workers.flags import Flags
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    from rebalance_monitor.lab.cluster.broker import LabBroker
+    from rebalance_monitor.lab.scenario.model import Scenario
+    from rebalance_monitor.lab.scenario.traffic import Traffic
+    from rebalance_monitor.lab.workers.families import Family
+
+_KINDS = {one.name: {"int": int, "float": float}.get(str(one.type), str) for one in fields(Flags)}
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A step that was done: at what wall time (ms), to which member ids."""
+
+    at: int
+    planned_s: float
+    verb: str
+    who: tuple[str, ...]
+    member_ids: tuple[str, ...]
+
+
+class GroupRun:
+    """The group of one scenario with one family, on a broker. `group` is its name."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        family: Family,
+        broker: LabBroker,
+        traffic: Traffic,
+        folder: Path,
+        group: str,
+    ) -> None:
+        self.scenario = scenario
+        self.family = family
+        self.group = group
+        self.folder = folder / group
+        self.admin = AdminClient(quiet(broker.bootstrap))
+        self.done: list[Done] = []
+        self.ended = threading.Event()
+        self.stopping = threading.Event()
+        self.broker = broker
+        self.errors: list[str] = []
+        self._kept: list[object] = []
+        self._traffic = traffic
+        self._processes: dict[str, WorkerProcess] = {}
+
+    def topic(self, name: str) -> str:
+        """Give the full name of a topic of this scenario; patterns stay patterns."""
+        return f"^{self.group}[.]{name[1:]}" if name.startswith("^") else f"{self.group}.{name}"
+
+    def create_topic(self, name: str, partitions: int) -> None:
+        """Create one topic and give it traffic, if the scenario has any."""
+        topic = self.topic(name)
+        copies = min(3, len(self.broker.nodes))
+        futures = self.admin.create_topics([NewTopic(topic, partitions, copies)], request_timeout=20)
+        futures[topic].result(timeout=25)
+        if self.scenario.traffic:
+            self._traffic.add(topic, partitions)
+
+    def delete_topic(self, name: str) -> None:
+        """Delete one topic and end its traffic."""
+        self._traffic.remove(self.topic(name))
+        self.admin.delete_topics([self.topic(name)], request_timeout=20)[self.topic(name)].result(timeout=25)
+
+    def keep(self, thing: object) -> None:
+        """Keep something alive until the run is over."""
+        self._kept.append(thing)
+
+    def start(self, member: str, overrides: Mapping[str, str]) -> None:
+        """Start one member unless it runs."""
+        running = self._processes.get(member)
+        if running is None or not running.alive:
+            flags = dict(overrides)
+            family = FAMILIES[flags.pop("family", self.family.name)]
+            self._processes[member] = WorkerProcess(
+                member, family, self.flags(member, family, flags), self.folder
+            )
+
+    def flags(self, member: str, family: Family, overrides: Mapping[str, str]) -> Flags:
+        """Return the flags of one member's worker."""
+        scenario = self.scenario
+        chosen = {
+            "topics": ",".join(self.topic(name) for name in scenario.topics),
+            "client_id": f"{self.group}-{member}",
+            "instance_id": f"{self.group}-{member}" if scenario.static else "",
+            "session_ms": str(scenario.session_ms),
+            "poll_ms": str(max(scenario.poll_ms, scenario.session_ms)),
+            **family.flags,
+            **self._guest(family),
+            **scenario.settings,
+            **overrides,
+        }
+        if "topics" in overrides:
+            chosen["topics"] = ",".join(self.topic(name) for name in overrides["topics"].split())
+        typed = {key: _KINDS[key](value) for key, value in chosen.items()}
+        bootstrap = self.broker.proxied_bootstrap if scenario.proxied else self.broker.bootstrap
+        return Flags(bootstrap=bootstrap, group=self.group, **typed)
+
+    def _guest(self, family: Family) -> dict[str, str]:
+        """Give what a member of another family must share with this group to be let in."""
+        own = self.family.flags.get("assignor")
+        return {"assignor": own} if own and family.name == "raw" else {}
+
+    def alive(self, who: Iterable[str]) -> list[WorkerProcess]:
+        """Give the living processes of these members; `leader` is the one the broker's log names."""
+        names = [self.leader() if name == "leader" else name for name in who]
+        found = (self._processes.get(name) for name in names)
+        return [process for process in found if process is not None and process.alive]
+
+    def leader(self) -> str:
+        """Return the member whose assignment the broker's log took last."""
+        text = "".join(log.read_text(errors="replace") for log in self.broker.coordinator_logs)
+        pattern = rf"Assignment received from leader (\S+) for group {re.escape(self.group)} for generation"
+        chosen = re.findall(pattern, text)
+        holders = (name for name, one in self._processes.items() if chosen and chosen[-1] in one.member_ids)
+        return next(holders, self.scenario.members[0])
+
+    def finish(self) -> None:
+        """Close every member that still lives, and stop its traffic."""
+        for process in self._processes.values():
+            process.finish()
+        self._kept.clear()
+        for name in self.scenario.topics:
+            self._traffic.remove(self.topic(name))
+
+    def member_ids(self, member: str) -> tuple[str, ...]:
+        """Return the newest member id of one member; empty where it never had one."""
+        process = self._processes.get(member)
+        return process.member_ids[-1:] if process is not None else ()
