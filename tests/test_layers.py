@@ -18,7 +18,17 @@ MAY_IMPORT = {
     "checkpoints": {"coordinator", "decoders", "config"},
     "alerts": {"coordinator", "checkpoints", "config"},
     "dashboard": {"coordinator", "checkpoints", "config"},
-    "streaming": {"decoders", "coordinator", "config", "cluster", "checkpoints", "alerts", "dashboard"},
+    "engine": {"decoders", "coordinator", "config", "cluster", "checkpoints", "alerts", "dashboard"},
+    "streaming": {
+        "decoders",
+        "coordinator",
+        "config",
+        "cluster",
+        "checkpoints",
+        "alerts",
+        "dashboard",
+        "engine",
+    },
     "lab": {"decoders", "coordinator", "cluster", "config"},
     "cli": set(PARTS),
 }
