@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from rebalance_monitor.coordinator.findings.finding import Finding
-    from rebalance_monitor.coordinator.probe.sample import SeenGroup, Sighting
+    from rebalance_monitor.coordinator.probe.sample import ProbeSample, RebalancingGroup
     from rebalance_monitor.coordinator.refine.listed_members import Listed
     from rebalance_monitor.coordinator.settings import DetectionSettings
 
@@ -107,7 +107,7 @@ class Live:
 
     def on_sightings(
         self,
-        sightings: Iterable[Sighting],
+        sightings: Iterable[ProbeSample],
         summaries: Mapping[str, _Summary] | None = None,
         findings: Iterable[Finding] = (),
         read: Mapping[int, int] | None = None,
@@ -215,7 +215,7 @@ class Live:
         if explained is not None and group is not None:
             group.explain(*explained)
 
-    def _look(self, sighting: Sighting, summaries: Mapping[str, _Summary]) -> list[Finding]:
+    def _look(self, sighting: ProbeSample, summaries: Mapping[str, _Summary]) -> list[Finding]:
         since = sighting.at - self._window
         self._looks = [at for at in self._looks if at > since] + [sighting.at]
         self._last.on_look(sighting)
@@ -244,7 +244,9 @@ class Live:
                 told.append(self._moves.placed(left))
         return told
 
-    def _seen(self, at: int, seen: SeenGroup, summary: _Summary, listed: _Listed | None) -> list[Finding]:
+    def _seen(
+        self, at: int, seen: RebalancingGroup, summary: _Summary, listed: _Listed | None
+    ) -> list[Finding]:
         name = seen.group
         found: list[Finding] = []
         before = self._groups.get(name)

@@ -18,6 +18,7 @@ from rebalance_monitor.cluster.clients.reader import Reading, read_records
 from rebalance_monitor.cluster.errors import DependencyError
 from rebalance_monitor.cluster.probe.probe import ProbeThread
 from rebalance_monitor.config.errors import ConfigError
+from rebalance_monitor.coordinator.probe.sample import to_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -137,4 +138,4 @@ def broker_values(admin: ClusterAdmin, topic: str = OFFSETS_TOPIC) -> dict[str, 
 
 def _drain(probe: ProbeThread | None, writer: CaptureWriter) -> None:
     if probe:
-        writer.add_sightings(sighting.to_json() for sighting in probe.drain())
+        writer.add_sightings(to_json(sighting) for sighting in probe.drain())

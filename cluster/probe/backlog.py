@@ -11,7 +11,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rebalance_monitor.cluster.probe.sightings import Sighting
+    from rebalance_monitor.coordinator.probe.sample import ProbeSample
 
 MOST_LOOKS = 600
 MOST_ENTRIES = 200_000
@@ -23,13 +23,13 @@ class Backlog:
 
     def __init__(self, looks: int = MOST_LOOKS, entries: int = MOST_ENTRIES) -> None:
         self._bounds = looks, entries
-        self._waiting: deque[Sighting] = deque()
+        self._waiting: deque[ProbeSample] = deque()
         self._entries = 0
         self._lock = threading.Lock()
         self.dropped = 0
         """How many looks nobody has taken in time."""
 
-    def add(self, look: Sighting) -> None:
+    def add(self, look: ProbeSample) -> None:
         """Let a look wait; the newest always does, however large."""
         looks, entries = self._bounds
         with self._lock:
@@ -39,7 +39,7 @@ class Backlog:
                 self._entries -= entries_of(self._waiting.popleft())
                 self.dropped += 1
 
-    def take(self) -> list[Sighting]:
+    def take(self) -> list[ProbeSample]:
         """Take all that wait, oldest first; never blocks for long."""
         with self._lock:
             found = list(self._waiting)
@@ -48,6 +48,6 @@ class Backlog:
         return found
 
 
-def entries_of(look: Sighting) -> int:
+def entries_of(look: ProbeSample) -> int:
     """Count the groups and members that a look holds."""
     return len(look.groups) + sum(map(len, look.members.values())) + len(look.listed or ())

@@ -21,7 +21,7 @@ from rebalance_monitor.cluster.clients.admin import OFFSETS_TOPIC, ClusterAdmin
 from rebalance_monitor.cluster.clients.properties import admin_arguments
 from rebalance_monitor.cluster.errors import DependencyError
 from rebalance_monitor.cluster.probe.backlog import Backlog
-from rebalance_monitor.cluster.probe.sightings import Sighting
+from rebalance_monitor.coordinator.probe.sample import ProbeSample, RebalancingGroup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -62,7 +62,7 @@ class Answer:
     """What one broker said: rebalancing groups, their members, or why it said nothing or not all."""
 
     broker: int
-    groups: tuple[tuple[str, str, str, str], ...] = ()
+    groups: tuple[RebalancingGroup, ...] = ()
     members: tuple[tuple[str, tuple[tuple[str, str, str, str], ...]], ...] = ()
     failure: str = ""
     listed: frozenset[str] | None = None
@@ -76,7 +76,7 @@ def look(
     timeout_s: float = TIMEOUT_MS / 1000,
     *,
     listing: bool = False,
-) -> Sighting:
+) -> ProbeSample:
     """Take one look at the cluster; `at` in ms. Brokers are asked side by side; never raises.
 
     `listing`: ask for all groups as well. Brokers leave out, without an error, what may not be seen.
@@ -97,7 +97,7 @@ def look(
     if METADATA in failures:
         # Nobody knows which brokers there are: not seeing a group must not pass for its recovery.
         answered.append((METADATA, False))
-    return Sighting(
+    return ProbeSample(
         at=at,
         groups=tuple(group for answer in answers for group in answer.groups),
         leaders=leaders,
@@ -109,7 +109,7 @@ def look(
     )
 
 
-def _looked(admin: Admin, pool: ThreadPoolExecutor, at: int, *, listing: bool) -> Sighting:
+def _looked(admin: Admin, pool: ThreadPoolExecutor, at: int, *, listing: bool) -> ProbeSample:
     """Take one look, or say why there is none: the machine may have no thread left for it."""
     try:
         return look(admin, pool, at, listing=listing)
@@ -123,8 +123,8 @@ def _listed(answers: Sequence[Answer]) -> frozenset[str] | None:
     return frozenset().union(*found) if found and len(found) == len(answers) else None
 
 
-def _away(at: int, failure: str) -> Sighting:
-    return Sighting(at, brokers=((METADATA, False),), failures={METADATA: failure})
+def _away(at: int, failure: str) -> ProbeSample:
+    return ProbeSample(at, brokers=((METADATA, False),), failures={METADATA: failure})
 
 
 def _ask_all(
@@ -158,9 +158,9 @@ def _ask(admin: Admin, broker: int, *, listing: bool) -> Answer:
 
 
 def _described(
-    admin: Admin, broker: int, groups: Sequence[tuple[str, str, str, str]]
+    admin: Admin, broker: int, groups: Sequence[RebalancingGroup]
 ) -> tuple[tuple[str, tuple[tuple[str, str, str, str], ...]], ...]:
-    classic = [name for name, _state, kind, _protocol in groups if kind in CLASSIC][:DESCRIBED_GROUPS]
+    classic = [one.group for one in groups if one.group_type in CLASSIC][:DESCRIBED_GROUPS]
     described = admin.describe_groups(classic, broker) if classic else {}
     return tuple((name, _members(answer)) for name, answer in described.items() if answer["members"])
 
@@ -171,9 +171,10 @@ def _why(error: Exception) -> str:
     return f"{error.what} {error.remedy}".strip()
 
 
-def _group(entry: Mapping[str, Any]) -> tuple[str, str, str, str]:
+def _group(entry: Mapping[str, Any]) -> RebalancingGroup:
     kind = str(entry.get("group_type") or "").lower()
-    return entry["group_id"], str(entry.get("group_state") or ""), kind, entry["protocol_type"] or ""
+    state = str(entry.get("group_state") or "")
+    return RebalancingGroup(entry["group_id"], state, kind, entry["protocol_type"] or "")
 
 
 def _members(answer: Mapping[str, Any]) -> tuple[tuple[str, str, str, str], ...]:
@@ -228,7 +229,7 @@ class ProbeThread:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def drain(self) -> list[Sighting]:
+    def drain(self) -> list[ProbeSample]:
         """Take all sightings since the last call, oldest first; never blocks."""
         return self._waiting.take()
 

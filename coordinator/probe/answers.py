@@ -10,7 +10,7 @@ from rebalance_monitor.decoders import coordinator_partition
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from rebalance_monitor.coordinator.probe.sample import Sighting
+    from rebalance_monitor.coordinator.probe.sample import ProbeSample
 
 _SOON_MS = 50
 # A barrier of which the first look is forgotten, but not who answered the one before, lasts hardly longer.
@@ -23,7 +23,7 @@ class Judged:
     whole: every broker answered.
     """
 
-    def __init__(self, sighting: Sighting) -> None:
+    def __init__(self, sighting: ProbeSample) -> None:
         self.whole = bool(sighting.brokers) and all(answered for _, answered in sighting.brokers)
         self._answered = {broker for broker, answered in sighting.brokers if answered}
         self._leaders = {partition: broker for partition, broker, _ in sighting.leaders}
@@ -53,7 +53,7 @@ class LastAnswers:
         """JSON-able memory for the ledger."""
         return {"whole": self._whole, "answered": self._answered}
 
-    def on_look(self, look: Sighting) -> None:
+    def on_look(self, look: ProbeSample) -> None:
         """Take who answered a look."""
         self._answered |= {str(broker): look.at for broker, answered in look.brokers if answered}
         self._whole = look.at if Judged(look).whole else self._whole
@@ -80,7 +80,7 @@ class Unanswered:
             "took": [[at, took] for at, took in self._took.items()],
         }
 
-    def on_look(self, look: Sighting, since: int) -> None:
+    def on_look(self, look: ProbeSample, since: int) -> None:
         """Take a look; what is not after `since` (ms) is forgotten, but for who did not answer."""
         kept = min(since, look.at - _KEPT_MS)
         self._answered = {at: brokers for at, brokers in self._answered.items() if at > kept}

@@ -11,7 +11,7 @@ from rebalance_monitor.decoders.twins import replace
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rebalance_monitor.coordinator.probe.sample import Sighting
+    from rebalance_monitor.coordinator.probe.sample import ProbeSample
 
 
 class Moves:
@@ -26,7 +26,7 @@ class Moves:
         """JSON-able memory for the ledger."""
         return {"leaders": self._leaders, "moved": self._moved}
 
-    def on_look(self, sighting: Sighting) -> list[Finding]:
+    def on_look(self, sighting: ProbeSample) -> list[Finding]:
         """Tell which partitions have another leader, or leader epoch, than in the look before.
 
         Without a leader a partition has not moved yet: that it does is told when it has one. Each look may

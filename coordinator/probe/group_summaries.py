@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
     from rebalance_monitor.coordinator.deadlines.not_rejoined import Seen
     from rebalance_monitor.coordinator.probe.observed_group import Watched
-    from rebalance_monitor.coordinator.probe.sample import SeenGroup
+    from rebalance_monitor.coordinator.probe.sample import RebalancingGroup
 
 _BY_RECORDS = frozenset(GROUP_TYPES.values())
 
 
-def is_settled(summary: Mapping[str, Any], group: SeenGroup) -> bool:
+def is_settled(summary: Mapping[str, Any], group: RebalancingGroup) -> bool:
     """Whether `group` is listed as reconciling for members alone that are away, and said so.
 
     The coordinator calls it so until they are back; nothing stands still for it but their own partitions.

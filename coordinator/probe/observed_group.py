@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from rebalance_monitor.coordinator.findings.finding import Finding
-    from rebalance_monitor.coordinator.probe.sample import SeenGroup
+    from rebalance_monitor.coordinator.probe.sample import RebalancingGroup
     from rebalance_monitor.coordinator.settings import DetectionSettings
 
 _SEPARATE, _MIN_LOOKS = 3, 10
@@ -64,7 +64,7 @@ class Watched(msgspec.Struct):
         last = self.sightings[-1] if self.sightings else at
         return last < self.since and at - last > fresh_ms
 
-    def change_type(self, seen: SeenGroup, at: int) -> None:
+    def change_type(self, seen: RebalancingGroup, at: int) -> None:
         """Go on as a group of another type, if it is seen as one: what it waits for begins at `at` (ms)."""
         if seen.group_type != self.group_type:
             self.group_type, self.protocol_type, self.since = seen.group_type, seen.protocol_type, at
@@ -169,7 +169,7 @@ def end_barrier(groups: Mapping[str, Watched], finding: Finding) -> None:
         group.since, group.again = finding.at, False
 
 
-def watched(before: Watched | None, at: int, group: SeenGroup, generation: int | None) -> Watched:
+def watched(before: Watched | None, at: int, group: RebalancingGroup, generation: int | None) -> Watched:
     """Begin to remember a group that is seen rebalancing from `at` (ms) on; `before`: what still is of it."""
     fresh = Watched(at, at, generation, group.group_type, group.protocol_type, at)
     if before is not None:

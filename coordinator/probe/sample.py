@@ -1,6 +1,9 @@
-"""What the live probe saw in one look, and its JSON-line form (`sightings.jsonl` of a capture).
+"""One probe sample, and its JSON-line form (`sightings.jsonl` of a capture).
 
-Pure data; the probe itself lives in `cluster/`. A state is the broker's own word (`PreparingRebalance`, ...).
+The probe (`cluster/probe/`) asks every broker once a second which groups are rebalancing (ListGroups by
+state, KIP-518) and who their members are (DescribeGroups). One round of answers is one sample. This is pure
+data, so the probe makes it, captures keep it, and the coordinator reads it. A state is the broker's own word
+(`PreparingRebalance`, `CompletingRebalance`, `Assigning`, `Reconciling`).
 """
 
 from __future__ import annotations
@@ -11,8 +14,8 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class SeenGroup:
-    """A group that one look reported as rebalancing."""
+class RebalancingGroup:
+    """A group that the brokers reported as rebalancing."""
 
     group: str
     state: str
@@ -21,25 +24,27 @@ class SeenGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class Sighting:
-    """One look at `at` (ms since epoch); leaders: (partition, broker, epoch), brokers: (broker, answered).
+class ProbeSample:
+    """The brokers' answers at `at` (ms since epoch).
 
-    `members`: group -> (member id, instance id or "", client id, host) of the classic groups seen. `listed`:
-    every group that the brokers list, where this look asked for all of them, else None. `failures`: broker ->
-    why it gave nothing, one sentence. `took`: ms until the last broker had answered.
+    `groups`: only those that rebalance. `leaders`: (partition of the offsets topic, broker, leader epoch).
+    `brokers`: (broker, answered); broker -1 where the cluster did not even name its brokers. `members`: group
+    -> (member id, instance id or "", client id, host) of the classic groups among them. `listed`: all groups,
+    where this sample asked for them, else None. `failures`: broker -> why it gave nothing, one sentence.
+    `took`: ms until the last broker had answered.
     """
 
     at: int
-    groups: tuple[SeenGroup, ...]
-    leaders: tuple[tuple[int, int, int], ...]
-    brokers: tuple[tuple[int, bool], ...]
+    groups: tuple[RebalancingGroup, ...] = ()
+    leaders: tuple[tuple[int, int, int], ...] = ()
+    brokers: tuple[tuple[int, bool], ...] = ()
     members: dict[str, tuple[tuple[str, str, str, str], ...]] = field(default_factory=dict)
     listed: frozenset[str] | None = None
     failures: dict[int, str] = field(default_factory=dict)
     took: int = 0
 
 
-def to_json(sighting: Sighting) -> str:
+def to_json(sighting: ProbeSample) -> str:
     """One JSON line without a line break."""
     body: dict[str, Any] = {
         "at": sighting.at,
@@ -58,12 +63,12 @@ def to_json(sighting: Sighting) -> str:
     return json.dumps(body, ensure_ascii=False, separators=(",", ":"))
 
 
-def from_json(text: str) -> Sighting:
+def from_json(text: str) -> ProbeSample:
     """Inverse of `to_json`; raises ValueError, KeyError or TypeError on what is no sighting."""
     body: dict[str, Any] = json.loads(text)
-    return Sighting(
+    return ProbeSample(
         at=int(body["at"]),
-        groups=tuple(SeenGroup(*seen) for seen in body["groups"]),
+        groups=tuple(RebalancingGroup(*seen) for seen in body["groups"]),
         leaders=tuple((int(p), int(broker), int(epoch)) for p, broker, epoch in body["leaders"]),
         brokers=tuple((int(broker), bool(answered)) for broker, answered in body["brokers"]),
         members={

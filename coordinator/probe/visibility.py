@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from rebalance_monitor.coordinator.findings.finding import Details, Finding
-    from rebalance_monitor.coordinator.probe.sample import Sighting
+    from rebalance_monitor.coordinator.probe.sample import ProbeSample
 
 MAX_UNSEEN = 1_000
 SETTLED_MS = 30_000
@@ -38,7 +38,7 @@ class Visibility:
         self._missing: int = int(memory.get("missing", 0))
         self._updates: int = int(memory.get("updates", 0))
         # A listing that came before anything was known of any group.
-        self._waiting: Sighting | None = None
+        self._waiting: ProbeSample | None = None
 
     def snapshot(self) -> dict[str, Any]:
         """JSON-able memory for the ledger."""
@@ -54,7 +54,7 @@ class Visibility:
         """Whether the brokers list the group to us, as far as is known."""
         return group not in self._unseen if self._seen is None else group in self._seen
 
-    def on_look(self, look: Sighting, alive: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
+    def on_look(self, look: ProbeSample, alive: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
         """Compare a listing with the groups alive by the topic: group -> its summary."""
         if look.listed is not None and all(answered for _, answered in look.brokers):
             self._waiting = look

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from rebalance_monitor.coordinator.findings.finding import CauseEntry, Finding, MemberEntry
-    from rebalance_monitor.coordinator.probe.sample import Sighting
+    from rebalance_monitor.coordinator.probe.sample import ProbeSample
 
 SLACK_MS = 2_500
 """How much shorter than the session timeout the looks may have seen what came after a reload, ms."""
@@ -46,7 +46,7 @@ class Reach:
         """JSON-able memory for the ledger."""
         return {"away": self.away, "answered": self._answered}
 
-    def on_look(self, look: Sighting, since: int) -> None:
+    def on_look(self, look: ProbeSample, since: int) -> None:
         """Take a look; what is older than `since` (ms) is forgotten."""
         self.away = [at for at in self.away if at > since]
         if any(answered for _, answered in look.brokers):

@@ -25,9 +25,9 @@ from rebalance_monitor.engine.outputs.upkeep import ParquetFindings
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rebalance_monitor.cluster.probe.sightings import Sighting
     from rebalance_monitor.config.model import Settings
     from rebalance_monitor.coordinator.findings.finding import Finding
+    from rebalance_monitor.coordinator.probe.sample import ProbeSample
     from rebalance_monitor.coordinator.settings import DetectionSettings
     from rebalance_monitor.engine.outputs.sinks import Sink
     from rebalance_monitor.engine.outputs.upkeep import FindingsStore
@@ -105,7 +105,7 @@ class Outputs:
         """Hold what is open over a rebuild; true if there is anything. `complete`: all history is read."""
         return self._parts.begin_anew(self.serving.snapshot.known.groups if complete else ())
 
-    def _looks(self) -> list[Sighting]:
+    def _looks(self) -> list[ProbeSample]:
         if self._probe is None:
             return []
         found, dropped = self._probe.drain(), self._probe.dropped

@@ -15,7 +15,7 @@ from rebalance_monitor.checkpoints.ledger import LedgerError
 from rebalance_monitor.coordinator.findings.outputs import read_until
 from rebalance_monitor.coordinator.live import Live
 from rebalance_monitor.coordinator.modern.epoch_group import GROUP_TYPES
-from rebalance_monitor.coordinator.probe.sample import SeenGroup, Sighting
+from rebalance_monitor.coordinator.probe.sample import ProbeSample
 from rebalance_monitor.coordinator.rollup.rebuild import Outcome, Reading, Rebuilt
 from rebalance_monitor.coordinator.rollup.rollup import RollUp
 from rebalance_monitor.engine.health.health import PROBE_MS, USUAL_AGE_MS, Health
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from rebalance_monitor.checkpoints.ledger import Snapshot
-    from rebalance_monitor.cluster.probe.sightings import Sighting as Look
     from rebalance_monitor.coordinator.findings.finding import Finding
+    from rebalance_monitor.coordinator.probe.sample import ProbeSample
     from rebalance_monitor.coordinator.settings import DetectionSettings
     from rebalance_monitor.engine.batch.batches import Batch
 
@@ -44,7 +44,7 @@ class Parts:
         self,
         settings: DetectionSettings,
         cluster: str,
-        drain: Callable[[], list[Look]],
+        drain: Callable[[], list[ProbeSample]],
         notices: Notices | None = None,
         usual_age_ms: int = USUAL_AGE_MS,
         probe_ms: int | None = PROBE_MS,
@@ -112,7 +112,7 @@ class Parts:
         for trouble in batch.troubles:
             if trouble["kind"] == "state_lost":
                 self.begin_anew(shard=trouble["shard"])
-        sightings = [sighting_of(look) for look in self._drain()]
+        sightings = self._drain()
         self._learn(batch)
         read = read_until(stat for _, stat in batch.stats)
         seen = self._live.on_sightings(sightings, self._summaries, batch.findings, read)
@@ -150,17 +150,3 @@ class Parts:
         new = batch.groups.keys() - self._summaries.keys()
         self._has_new_groups |= any(batch.groups[name].get("group_type") in _EPOCHS for name in new)
         self._summaries |= batch.groups
-
-
-def sighting_of(look: Look) -> Sighting:
-    """Return a look of the probe in the coordinator's words."""
-    return Sighting(
-        at=look.at,
-        groups=tuple(SeenGroup(*group) for group in look.groups),
-        leaders=look.leaders,
-        brokers=look.brokers,
-        members=look.members,
-        listed=look.listed,
-        failures=look.failures,
-        took=look.took,
-    )

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rebalance_monitor.coordinator.findings.finding import Details, Finding
-    from rebalance_monitor.coordinator.probe.sample import Sighting
+    from rebalance_monitor.coordinator.probe.sample import ProbeSample
     from rebalance_monitor.coordinator.settings import DetectionSettings
     from rebalance_monitor.engine.batch.batches import Batch
 
@@ -97,7 +97,7 @@ class Health:
         """Brokers whose clocks are off, UNKNOWN among them where nobody knows who leads."""
         return frozenset(self._skew.blamed)
 
-    def on_batch(self, batch: Batch, sightings: Sequence[Sighting], wall: int) -> list[Finding]:
+    def on_batch(self, batch: Batch, sightings: Sequence[ProbeSample], wall: int) -> list[Finding]:
         """Judge one batch that is being written at `wall` (ms)."""
         self._skew.learn(sightings)
         if Cause.BEHIND in self._opened:
@@ -114,7 +114,7 @@ class Health:
         self._notices.await_lag(self._lag.due_at if Cause.BEHIND in self._opened else None)
         return found
 
-    def _judged(self, cause: Cause, batch: Batch, sightings: Sequence[Sighting], wall: int) -> str | None:
+    def _judged(self, cause: Cause, batch: Batch, sightings: Sequence[ProbeSample], wall: int) -> str | None:
         """Say why it holds, "" where it does not, None where nobody can tell."""
         noticed = self._notices.condition(cause)
         if noticed:
@@ -201,7 +201,7 @@ class Health:
     def _skewed(self, batch: Batch, wall: int) -> str | None:  # noqa: ARG002 - judges share one signature
         return self._skew.on_batch(batch.newest, batch.now)
 
-    def _partial(self, sightings: Sequence[Sighting], wall: int) -> str:
+    def _partial(self, sightings: Sequence[ProbeSample], wall: int) -> str:
         """Say which brokers did not answer two looks running, or more, and why; or that nobody looks."""
         if self._probe_ms is None:
             return ""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from rebalance_monitor.coordinator.probe.sample import Sighting
+    from rebalance_monitor.coordinator.probe.sample import ProbeSample
 
 SAMPLES = 60
 ENOUGH = 30
@@ -41,7 +41,7 @@ class SkewWatch:
         self._began = -1
         self.blamed = set(blamed)
 
-    def learn(self, sightings: Sequence[Sighting]) -> None:
+    def learn(self, sightings: Sequence[ProbeSample]) -> None:
         """Take who leads which partition."""
         for sighting in sightings:
             for partition, broker, _ in sighting.leaders:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from rebalance_monitor.cluster.captures.capture import Capture
     from rebalance_monitor.coordinator.findings.finding import Finding
-    from rebalance_monitor.coordinator.probe.sample import Sighting
+    from rebalance_monitor.coordinator.probe.sample import ProbeSample
     from rebalance_monitor.coordinator.settings import DetectionSettings
     from rebalance_monitor.engine.replay.timeline import Tick
 
@@ -78,7 +78,7 @@ def replay_capture(
         yield from replay.run(timeline(lanes), read_sightings(capture))
 
 
-def read_sightings(capture: Capture) -> Iterator[Sighting]:
+def read_sightings(capture: Capture) -> Iterator[ProbeSample]:
     """Yield the capture's sightings. Raises CaptureError for a line that is none."""
     for line in capture.sighting_lines():
         try:
@@ -100,7 +100,7 @@ class Replay:
     summaries: dict[str, dict[str, Any]] = field(default_factory=dict)
     summarise: bool = False
 
-    def run(self, ticks: Iterator[Tick], sightings: Iterator[Sighting]) -> Iterator[Finding]:
+    def run(self, ticks: Iterator[Tick], sightings: Iterator[ProbeSample]) -> Iterator[Finding]:
         """Yield the findings of all ticks and sightings; sightings in order of time."""
         batches = self._batches(ticks, sightings)
         while True:
@@ -112,12 +112,12 @@ class Replay:
                 self.watch(*batch)
             yield from batch[-1]
 
-    def _batches(self, ticks: Iterator[Tick], sightings: Iterator[Sighting]) -> Iterator[Batch]:
+    def _batches(self, ticks: Iterator[Tick], sightings: Iterator[ProbeSample]) -> Iterator[Batch]:
         roll_up, live = RollUp(self.settings, self.cluster), Live(self.settings, self.cluster)
         waiting = next(sightings, None)
         self.summarise = self.watch is not None or waiting is not None
         for tick in ticks:
-            looks: list[Sighting] = []
+            looks: list[ProbeSample] = []
             while waiting is not None and waiting.at < tick.now:
                 looks.append(waiting)
                 waiting = next(sightings, None)
@@ -129,7 +129,7 @@ class Replay:
         yield self._told(self.now, self._closing(), [], roll_up, live)
 
     def _told(
-        self, now: int, outputs: list[Output], looks: list[Sighting], roll_up: RollUp, live: Live
+        self, now: int, outputs: list[Output], looks: list[ProbeSample], roll_up: RollUp, live: Live
     ) -> Batch:
         """Make one batch of its outputs and looks."""
         self.now = now

@@ -22,6 +22,7 @@ from rebalance_monitor.cluster.clients.admin import ClusterAdmin
 from rebalance_monitor.cluster.clients.reader import Reading, read_records
 from rebalance_monitor.cluster.jars.jars import release
 from rebalance_monitor.cluster.probe.probe import ProbeThread
+from rebalance_monitor.coordinator.probe.sample import to_json
 from rebalance_monitor.lab.cluster.broker import LabBroker
 from rebalance_monitor.lab.scenario.limits import limits_in
 from rebalance_monitor.lab.scenario.runner import Run
@@ -155,12 +156,12 @@ def run_suite(
                 skipped[job.group] = reason
                 say(f"skipped {job.group}: {reason}")
         while company.is_busy:
-            sightings += [sighting.to_json() for sighting in probe.drain()]
+            sightings += [to_json(sighting) for sighting in probe.drain()]
             loads.append(os.getloadavg()[0])
             time.sleep(1)
         company.end()
         time.sleep(2)
-        sightings += [sighting.to_json() for sighting in probe.drain()]
+        sightings += [to_json(sighting) for sighting in probe.drain()]
     _collect(broker, folder, sightings)
     about = {
         "kafka": broker.name,

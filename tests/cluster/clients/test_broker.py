@@ -21,7 +21,7 @@ from rebalance_monitor.cluster.clients.admin import OFFSETS_TOPIC, ClusterAdmin
 from rebalance_monitor.cluster.clients.reader import RECORD_SCHEMA, Reading, read_records
 from rebalance_monitor.cluster.errors import BrokerUnreachableError
 from rebalance_monitor.cluster.probe.probe import ProbeThread
-from rebalance_monitor.coordinator.probe.sample import from_json
+from rebalance_monitor.coordinator.probe.sample import from_json, to_json
 from rebalance_monitor.decoders import coordinator_partition, decode_record
 from rebalance_monitor.decoders.records.classic import OffsetCommitKey
 from rebalance_monitor.lab.cluster.broker import LabBroker
@@ -29,7 +29,7 @@ from rebalance_monitor.lab.workers.flags import Flags
 from rebalance_monitor.lab.workers.raw import Wire
 
 if TYPE_CHECKING:
-    from rebalance_monitor.cluster.probe.sightings import Sighting
+    from rebalance_monitor.coordinator.probe.sample import ProbeSample
 
 pytestmark = pytest.mark.broker
 TOPIC = "cluster-tests"
@@ -238,7 +238,7 @@ def test_the_probe_sees_a_rebalance_that_writes_nothing(servers: str, admin: Clu
     holding = joined(servers, "held")
     assert eventually(lambda: holding.poll(0.1) is None and len(holding.assignment()) == 4)
     coming = joined(servers, "held")
-    seen: list[Sighting] = []
+    seen: list[ProbeSample] = []
 
     def sees_it() -> bool:
         coming.poll(0.1)
@@ -257,7 +257,7 @@ def test_the_probe_sees_a_rebalance_that_writes_nothing(servers: str, admin: Clu
     assert {member[2] for member in sighting.members["held"]} == {"rdkafka"}
     assert sighting.brokers == tuple((broker.id, True) for broker in admin.brokers())
     assert len(sighting.leaders) == admin.partition_count(OFFSETS_TOPIC)
-    parsed = from_json(sighting.to_json())
+    parsed = from_json(to_json(sighting))
     assert (parsed.at, parsed.leaders, parsed.brokers) == (sighting.at, sighting.leaders, sighting.brokers)
     assert parsed.took == sighting.took > 0
     assert [(g.group, g.state) for g in parsed.groups] == [(g[0], g[1]) for g in sighting.groups]

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from rebalance_monitor.cluster.probe.sightings import Sighting
+    from rebalance_monitor.coordinator.probe.sample import ProbeSample
 
 pytestmark = [
     pytest.mark.slow,
@@ -125,7 +125,7 @@ def test_the_probe_sees_groups_that_it_may_not_describe(broker: SecuredBroker) -
         assert [group["group_id"] for group in admin.list_groups(one)] == ["orders"]
         assert admin.describe_groups(["orders"], one)["orders"]["members"] == []
     with ProbeThread(settings.kafka.client_properties(), 0.2) as probe:
-        looks: list[Sighting] = []
+        looks: list[ProbeSample] = []
         assert wait_until(lambda: bool(looks.extend(probe.drain()) or looks), 60)
         assert looks[0].failures == {}
 

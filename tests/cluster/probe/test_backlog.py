@@ -2,13 +2,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rebalance_monitor.cluster.probe.backlog import Backlog, entries_of
-from rebalance_monitor.cluster.probe.sightings import Sighting
+from rebalance_monitor.coordinator.probe.sample import ProbeSample, RebalancingGroup
 
 
-def look(at: int, groups: int = 0, members: int = 0, listed: int | None = None) -> Sighting:
-    return Sighting(
+def look(at: int, groups: int = 0, members: int = 0, listed: int | None = None) -> ProbeSample:
+    return ProbeSample(
         at=at,
-        groups=(("g", "Stable", "classic", "consumer"),) * groups,
+        groups=(RebalancingGroup("g", "Stable", "classic", "consumer"),) * groups,
         members={"g": (("m", "", "c", "h"),) * members},
         listed=None if listed is None else frozenset(map(str, range(listed))),
     )
@@ -48,7 +48,7 @@ def test_what_was_taken_leaves_its_room() -> None:
     st.integers(0, 40),
 )
 def test_it_keeps_the_newest_that_fit_and_counts_the_others(
-    looks: list[Sighting], most: int, entries: int
+    looks: list[ProbeSample], most: int, entries: int
 ) -> None:
     backlog = Backlog(most, entries)
     for one in looks:

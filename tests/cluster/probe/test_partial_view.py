@@ -26,6 +26,7 @@ from rebalance_monitor.cluster.clients.admin import ClusterAdmin
 from rebalance_monitor.cluster.probe.probe import look
 from rebalance_monitor.config.load import load
 from rebalance_monitor.coordinator.findings.kinds import Kind
+from rebalance_monitor.coordinator.probe.sample import to_json
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.engine.replay.replaying import replay_capture
 from rebalance_monitor.engine.settings import detection_settings
@@ -37,8 +38,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from rebalance_monitor.cluster.probe.sightings import Sighting
     from rebalance_monitor.config.model import Settings
+    from rebalance_monitor.coordinator.probe.sample import ProbeSample
 
 pytestmark = [
     pytest.mark.slow,
@@ -87,7 +88,7 @@ def settings_of(broker: SecuredBroker) -> Settings:
     return load(flags={f"kafka.{name}": value for name, value in broker.scram().items()})
 
 
-def glance(admin: ClusterAdmin, at: int = 0, *, listing: bool = False) -> Sighting:
+def glance(admin: ClusterAdmin, at: int = 0, *, listing: bool = False) -> ProbeSample:
     with ThreadPoolExecutor(2) as pool:
         return look(admin, pool, at, 30.0, listing=listing)
 
@@ -116,7 +117,7 @@ def test_groups_that_the_topic_says_are_alive_and_nobody_lists_are_counted_until
         broker.allow("read", "group prefix", more=[TEAM, OTHER])
         assert wait_until(lambda: THEIRS in (glance(admin, listing=True).listed or ()), PATIENCE_S)
         looks.append(glance(admin, later + 300_000, listing=True))
-    (tmp_path / "capture" / SIGHTINGS).write_text("".join(f"{one.to_json()}\n" for one in looks))
+    (tmp_path / "capture" / SIGHTINGS).write_text("".join(f"{to_json(one)}\n" for one in looks))
     found = replay_capture(tmp_path / "capture", DetectionSettings())
     opened, resolved = (finding for finding in found if finding.kind is Kind.MONITOR_DEGRADED)
     assert (opened.causes[0].cause, opened.phase) == ("probe_partial", "opened")
@@ -147,7 +148,7 @@ def test_a_rebalance_is_seen_with_its_members_only_where_the_group_may_be_descri
     assert seen.failures == {}
 
 
-def names(sighting: Sighting) -> set[str]:
+def names(sighting: ProbeSample) -> set[str]:
     return {group for group, *_ in sighting.groups}
 
 

@@ -10,7 +10,7 @@ from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import Finding
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.live import Live
-from rebalance_monitor.coordinator.probe.sample import SeenGroup, Sighting
+from rebalance_monitor.coordinator.probe.sample import ProbeSample, RebalancingGroup
 from rebalance_monitor.coordinator.refine.departure_evidence import LISTED, LOOKED
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from tests.coordinator.support.busy import TIMES, Scene, confident, of_whom, scenes
@@ -161,8 +161,8 @@ def test_of_a_group_too_large_to_be_remembered_lists_tell_nothing() -> None:
     """Who is not among the members that are remembered need not be gone."""
     crowd = tuple((f"m{number}", "", "c", "/h") for number in range(150))
     live = Live(DetectionSettings(), "c1")
-    seen = (SeenGroup("g", "PreparingRebalance", "classic", "consumer"),)
-    looks = [Sighting(T0 + at, seen, ((7, 1, 1),), ((1, True),), {"g": crowd}) for at in (1_000, 2_000)]
+    seen = (RebalancingGroup("g", "PreparingRebalance", "classic", "consumer"),)
+    looks = [ProbeSample(T0 + at, seen, ((7, 1, 1),), ((1, True),), {"g": crowd}) for at in (1_000, 2_000)]
     live.on_sightings(looks)
     (group,) = live.snapshot()["groups"].values()
     assert (len(group["listed"]), group["forgotten"]) == (100, T0 + 2_000)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.live import Live
-from rebalance_monitor.coordinator.probe.sample import SeenGroup, Sighting, from_json, to_json
+from rebalance_monitor.coordinator.probe.sample import ProbeSample, RebalancingGroup, from_json, to_json
 from tests.coordinator.support.looks import LISTED, SEEN, SETTINGS, SUMMARY, _recorded, kinds, look
 from tests.coordinator.support.timeline import T0, Client, Topic, findings
 
@@ -61,9 +61,9 @@ def test_where_all_members_are_alike_nobody_is_named() -> None:
     assert [f.members for f in found if f.kind is Kind.REBALANCE_STUCK] == [()]
 
 
-def probed(at: int, *, seen: bool, answered: tuple[bool, ...] = (True, False)) -> Sighting:
+def probed(at: int, *, seen: bool, answered: tuple[bool, ...] = (True, False)) -> ProbeSample:
     """A look at a cluster of two brokers, of which the first coordinates every group."""
-    return Sighting(T0 + at, SEEN if seen else (), ((0, 1, 1),), tuple(enumerate(answered, 1)))
+    return ProbeSample(T0 + at, SEEN if seen else (), ((0, 1, 1),), tuple(enumerate(answered, 1)))
 
 
 def test_another_broker_that_never_answers_keeps_no_rebalance_open() -> None:
@@ -117,7 +117,7 @@ def test_commits_are_overruled_where_the_groups_own_coordinator_answered() -> No
     for coordinator, answered in ((1, True), (2, False)):
         live = Live(SETTINGS, "c1")
         brokers = ((1, True), (2, False))
-        live.on_sightings([Sighting(T0 + 2_000, (), ((7, coordinator, 1),), brokers)])
+        live.on_sightings([ProbeSample(T0 + 2_000, (), ((7, coordinator, 1),), brokers)])
         assert (live.refine([suspected]) == []) is answered
 
 
@@ -143,7 +143,7 @@ def test_a_group_that_is_empty_by_then_is_not_said_to_be_stable() -> None:
 
 
 def test_of_a_group_whose_members_acknowledge_epochs_records_say_that_it_is_stuck() -> None:
-    seen = (SeenGroup("g", "Reconciling", "consumer", "consumer"),)
+    seen = (RebalancingGroup("g", "Reconciling", "consumer", "consumer"),)
     looks = [replace(look(at, seen=True), groups=seen) for at in range(0, 200_000, 1_000)]
     known = {"g": {**SUMMARY, "state": "Reconciling"}}
     # What an old summary says, or none at all, is no sign that records are read.
@@ -156,6 +156,6 @@ def test_a_join_phase_that_begins_again_without_a_generation_leaves_it_stuck() -
     live, found = Live(SETTINGS, "c1"), []
     for at in range(0, 400_000, 1_000):
         state = "CompletingRebalance" if at % 80_000 == 70_000 else "PreparingRebalance"
-        seen = (SeenGroup("g", state, "classic", "consumer"),)
+        seen = (RebalancingGroup("g", state, "classic", "consumer"),)
         found += live.on_sightings([replace(look(at, seen=True), groups=seen)])
     assert [one.phase for one in found if one.kind is Kind.REBALANCE_STUCK] == ["opened"]

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.live import Live
-from rebalance_monitor.coordinator.probe.sample import Sighting, from_json, to_json
+from rebalance_monitor.coordinator.probe.sample import ProbeSample, from_json, to_json
 from tests.coordinator.support.looks import LISTED, SETTINGS, SUMMARY, look
 from tests.coordinator.support.timeline import T0
 
 
-def listing(at: int, *names: str) -> Sighting:
+def listing(at: int, *names: str) -> ProbeSample:
     return replace(look(at, seen=False), listed=frozenset(names))
 
 

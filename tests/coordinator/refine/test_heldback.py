@@ -7,7 +7,7 @@ from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import Finding
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.live import Live
-from rebalance_monitor.coordinator.probe.sample import Sighting
+from rebalance_monitor.coordinator.probe.sample import ProbeSample
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from tests.coordinator.support.timeline import T0, Client, Topic, findings, watched
 
@@ -26,9 +26,9 @@ def stalled() -> list[Finding]:
     return [one for one in findings(topic.sorted()) if one.kind is Kind.MEMBER_SILENT]
 
 
-def look(at: int, *, answered: bool = True) -> Sighting:
+def look(at: int, *, answered: bool = True) -> ProbeSample:
     leaders = ((7, 1, 1 + (at >= MOVED)),) if answered else ()
-    return Sighting(T0 + at, (), leaders, ((1, answered),))
+    return ProbeSample(T0 + at, (), leaders, ((1, answered),))
 
 
 def looks(

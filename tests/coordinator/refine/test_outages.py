@@ -7,7 +7,7 @@ import pytest
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CauseEntry, Finding, MemberEntry
 from rebalance_monitor.coordinator.findings.kinds import Kind, Scope, Severity
-from rebalance_monitor.coordinator.probe.sample import Sighting
+from rebalance_monitor.coordinator.probe.sample import ProbeSample
 from rebalance_monitor.coordinator.refine.outages import Reach, excuse
 from tests.coordinator.support.timeline import T0, Client, S, Topic, watched
 
@@ -111,12 +111,12 @@ def test_the_id_never_changes() -> None:
 def test_a_probe_that_was_never_answered_knows_of_no_outage() -> None:
     reach = Reach()
     for at in range(1_000, 10_000, 1_000):
-        reach.on_look(Sighting(at, (), (), brokers=((1, False),)), at - 120_000)
+        reach.on_look(ProbeSample(at, (), (), brokers=((1, False),)), at - 120_000)
     assert reach.away == []
-    reach.on_look(Sighting(10_000, (), (), brokers=((1, True), (2, False))), 0)
-    reach.on_look(Sighting(11_000, (), (), brokers=((1, False),)), 0)
+    reach.on_look(ProbeSample(10_000, (), (), brokers=((1, True), (2, False))), 0)
+    reach.on_look(ProbeSample(11_000, (), (), brokers=((1, False),)), 0)
     again = Reach(reach.snapshot())
-    again.on_look(Sighting(12_000, (), (), brokers=((-1, False),)), 0)
+    again.on_look(ProbeSample(12_000, (), (), brokers=((-1, False),)), 0)
     assert again.away == [11_000, 12_000]
-    again.on_look(Sighting(140_000, (), (), brokers=((-1, False),)), 20_000)
+    again.on_look(ProbeSample(140_000, (), (), brokers=((-1, False),)), 20_000)
     assert again.away == []

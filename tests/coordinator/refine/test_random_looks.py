@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rebalance_monitor.coordinator.findings.finding import Finding, from_json, to_json
 from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind
 from rebalance_monitor.coordinator.live import Live
-from rebalance_monitor.coordinator.probe.sample import SeenGroup, Sighting
+from rebalance_monitor.coordinator.probe.sample import ProbeSample, RebalancingGroup
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from tests.coordinator.refine.test_untold import T0, finding
 
@@ -19,7 +19,7 @@ GROUPS = ("a", "b")
 ALL = ((1, True), (2, True))
 PREPARING, COMPLETING = "PreparingRebalance", "CompletingRebalance"
 CALM_MS = 2 * SETTINGS.longest_sightings_window_ms + 2 * SETTINGS.storm_quiet_ms
-Batch = tuple[list[Sighting], list[Finding]]
+Batch = tuple[list[ProbeSample], list[Finding]]
 
 states = st.sampled_from(["", "", PREPARING, PREPARING, COMPLETING])
 waits = st.sampled_from([300, 1_000, 1_000, 1_000, 1_000, 4_000, 30_000, 200_000])
@@ -31,7 +31,7 @@ def times(draw: st.DrawFn) -> list[Batch]:
     at, epoch, batches = 0, 1, list[Batch]()
     generation = dict.fromkeys(GROUPS, 1)
     for _ in range(draw(st.integers(1, 12))):
-        looks, told = list[Sighting](), list[Finding]()
+        looks, told = list[ProbeSample](), list[Finding]()
         # A barrier lasts for some looks: each group stays in a state for as long as this batch goes on.
         held = {group: draw(states) for group in GROUPS}
         for _ in range(draw(st.integers(0, 30))):
@@ -40,12 +40,12 @@ def times(draw: st.DrawFn) -> list[Batch]:
                 held = {group: draw(states) for group in GROUPS}
             epoch += draw(st.integers(0, 19)) == 0
             seen = tuple(
-                SeenGroup(name, state, "classic", "consumer") for name, state in held.items() if state
+                RebalancingGroup(name, state, "classic", "consumer") for name, state in held.items() if state
             )
             answered = draw(st.integers(0, 9)) > 0
             listed = frozenset(GROUPS[: draw(st.integers(0, 2))]) if draw(st.integers(0, 9)) == 0 else None
             looks.append(
-                Sighting(
+                ProbeSample(
                     T0 + at,
                     seen if answered else (),
                     ((7, 1, epoch),),

@@ -9,7 +9,7 @@ import pytest
 from rebalance_monitor.coordinator.findings.finding import Finding
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.live import Live
-from rebalance_monitor.coordinator.probe.sample import SeenGroup, Sighting
+from rebalance_monitor.coordinator.probe.sample import ProbeSample, RebalancingGroup
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from tests.coordinator.refine.test_untold import T0, finding, look, storming
 
@@ -26,8 +26,8 @@ def of(found: list[Finding], *kinds: Kind) -> list[tuple[Kind, str | None]]:
     return [(one.kind, one.phase) for one in found if one.kind in kinds]
 
 
-def reconciling(at: int, group_type: str = "consumer", state: str = "Reconciling") -> Sighting:
-    return replace(look(at), groups=(SeenGroup("g", state, group_type, group_type),))
+def reconciling(at: int, group_type: str = "consumer", state: str = "Reconciling") -> ProbeSample:
+    return replace(look(at), groups=(RebalancingGroup("g", state, group_type, group_type),))
 
 
 def summary(state: str, as_of: int, away: int = 0) -> dict[str, dict[str, Any]]:

@@ -10,7 +10,7 @@ from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CauseEntry, Finding, MemberEntry
 from rebalance_monitor.coordinator.findings.kinds import Kind, Scope, Severity
 from rebalance_monitor.coordinator.live import Live
-from rebalance_monitor.coordinator.probe.sample import SeenGroup, Sighting
+from rebalance_monitor.coordinator.probe.sample import ProbeSample, RebalancingGroup
 from rebalance_monitor.coordinator.refine.suppressed import MAX_UNTOLD, Untold
 from rebalance_monitor.coordinator.settings import DetectionSettings, GroupOverride
 
@@ -36,10 +36,10 @@ def finding(kind: Kind, phase: str | None, at: int, incident: str | None = "i1",
     return Finding(**values)  # type: ignore[arg-type]
 
 
-def look(at: int, *, answered: bool = True, epoch: int = 1, state: str = "") -> Sighting:
+def look(at: int, *, answered: bool = True, epoch: int = 1, state: str = "") -> ProbeSample:
     """A look at a cluster of two brokers, of which the first coordinates the group."""
-    seen = (SeenGroup("g", state, "classic", "consumer"),) if state else ()
-    return Sighting(T0 + at, seen, ((7, 1, epoch),), ((1, answered), (2, True)))
+    seen = (RebalancingGroup("g", state, "classic", "consumer"),) if state else ()
+    return ProbeSample(T0 + at, seen, ((7, 1, epoch),), ((1, answered), (2, True)))
 
 
 def looks(live: Live, first: int, last: int, **how: object) -> list[Finding]:
@@ -256,7 +256,7 @@ def test_a_look_that_the_coordinator_did_not_answer_bounds_nothing() -> None:
 
 
 def test_looks_that_saw_no_coordinators_do_not_tell_that_none_moved() -> None:
-    away = Sighting(T0, (), (), ((-1, False),))
+    away = ProbeSample(T0, (), (), ((-1, False),))
     for blind in (True, False):
         live = Live(SETTINGS, "c1")
         looks(live, 0, 50_000)

@@ -8,13 +8,13 @@ from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CauseEntry
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.live import Live
-from rebalance_monitor.coordinator.probe.sample import SeenGroup, Sighting
+from rebalance_monitor.coordinator.probe.sample import ProbeSample, RebalancingGroup
 from rebalance_monitor.coordinator.rollup.rollup import RollUp
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from tests.coordinator.support.timeline import T0, Client, Topic, findings
 
 A, B = Client("a-1", (0,)), Client("b-1", (1,), host="/10.0.0.2")
-SEEN = (SeenGroup("g", "PreparingRebalance", "classic", "consumer"),)
+SEEN = (RebalancingGroup("g", "PreparingRebalance", "classic", "consumer"),)
 
 
 def told(number: int, *, listed: tuple[str, ...] = (), moved_at: int = 10**6) -> tuple[CauseEntry, ...]:
@@ -27,7 +27,7 @@ def told(number: int, *, listed: tuple[str, ...] = (), moved_at: int = 10**6) ->
     for at in range(50_000, 64_000, 1_000):
         epoch, barrier = 1 + (at >= moved_at), 59_000 <= at < 62_000
         groups, who = (SEEN, members) if barrier else ((), {})
-        live.on_sightings([Sighting(T0 + at, groups, ((7, 1, epoch),), ((1, True),), who)])
+        live.on_sightings([ProbeSample(T0 + at, groups, ((7, 1, epoch),), ((1, True),), who)])
     return [one for one in live.refine(findings(topic)) if one.kind is Kind.REBALANCE][-1].causes
 
 

@@ -9,7 +9,7 @@ from rebalance_monitor.coordinator.findings.finding import Finding
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.live import Live
 from rebalance_monitor.coordinator.probe.expected_barriers import SLACK_MS, span
-from rebalance_monitor.coordinator.probe.sample import SeenGroup, Sighting
+from rebalance_monitor.coordinator.probe.sample import ProbeSample, RebalancingGroup
 from rebalance_monitor.coordinator.settings import DetectionSettings, GroupOverride
 from tests.coordinator.support.looks import SETTINGS, _recorded, kinds, look
 from tests.coordinator.support.timeline import T0, Client, Topic, findings, watched
@@ -124,7 +124,9 @@ def test_join_phases_that_end_and_begin_again_are_a_storm_and_nothing_is_stuck()
     looks = [look(at, seen=False) for at in range(0, 60_000, 1_000)]
     for at in range(60_000, 180_000, 1_000):
         state = "CompletingRebalance" if at % 2_000 else "PreparingRebalance"
-        looks.append(replace(look(at, seen=True), groups=(SeenGroup("g", state, "classic", "consumer"),)))
+        looks.append(
+            replace(look(at, seen=True), groups=(RebalancingGroup("g", state, "classic", "consumer"),))
+        )
     found = kinds(live.on_sightings(looks))
     assert found.count((Kind.STORM, "opened")) == 1
     assert (Kind.REBALANCE_STUCK, "opened") not in found
@@ -136,9 +138,9 @@ def test_groups_have_thresholds_of_their_own_for_what_the_probe_sees() -> None:
     found = {}
     for name in ("g", "other"):
         live = Live(DetectionSettings(group_overrides=(own,)), "c1")
-        seen = (SeenGroup(name, "PreparingRebalance", "classic", "consumer"),)
+        seen = (RebalancingGroup(name, "PreparingRebalance", "classic", "consumer"),)
         looks = [
-            Sighting(T0 + at, seen if at % 10_000 < 4_000 else (), ((7, 1, 1),), ((1, True),))
+            ProbeSample(T0 + at, seen if at % 10_000 < 4_000 else (), ((7, 1, 1),), ((1, True),))
             for at in range(0, 240_000, 1_000)
         ]
         found[name] = [one for one in live.on_sightings(looks) if one.kind is Kind.STORM]
@@ -159,10 +161,10 @@ def test_a_storm_by_the_probe_ends_after_the_groups_own_window() -> None:
     assert T0 + 85_000 <= storm[1].at <= T0 + 92_000
 
 
-def looking(at: int, state: str, *listed: str) -> Sighting:
+def looking(at: int, state: str, *listed: str) -> ProbeSample:
     who = {"g": tuple((name, "", "c", "/h") for name in listed)}
-    seen = (SeenGroup("g", state, "classic", "consumer"),) if state else ()
-    return Sighting(T0 + at, seen, ((7, 1, 1),), ((1, True),), who if listed else {})
+    seen = (RebalancingGroup("g", state, "classic", "consumer"),) if state else ()
+    return ProbeSample(T0 + at, seen, ((7, 1, 1),), ((1, True),), who if listed else {})
 
 
 def test_whom_looks_listed_in_a_barrier_is_still_known_when_the_next_one_has_begun() -> None:
@@ -189,15 +191,15 @@ def test_a_generation_of_which_nobody_knows_when_it_began_explains_a_window_of_l
     assert span(replace(first, started_at_min=None), settings) == (since, until)
 
 
-def crashing(seconds: int, worst: str, first: int = 0) -> list[Sighting]:
+def crashing(seconds: int, worst: str, first: int = 0) -> list[ProbeSample]:
     """Looks, one a second, at barriers of six seconds of eight, each with a new member of a client."""
     out = []
     for second in range(first, first + seconds):
         during, turn = second % 8 < 6, second // 8
         stay = (("a-1", "", "a", "/h1"), ("b-1", "", "b", "/h2"))
         listed = {"g": (*stay, (f"{worst}-{turn}", "", worst, "/h9"))} if during else {}
-        seen = (SeenGroup("g", PREPARING, "classic", "consumer"),) * during
-        out.append(Sighting(T0 + second * 1_000, seen, ((7, 1, 1),), ((1, True),), listed))
+        seen = (RebalancingGroup("g", PREPARING, "classic", "consumer"),) * during
+        out.append(ProbeSample(T0 + second * 1_000, seen, ((7, 1, 1),), ((1, True),), listed))
     return out
 
 

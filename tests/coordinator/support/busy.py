@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.live import Live
-from rebalance_monitor.coordinator.probe.sample import SeenGroup, Sighting
+from rebalance_monitor.coordinator.probe.sample import ProbeSample, RebalancingGroup
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from tests.coordinator.support.timeline import T0, Client, Topic, findings, of
 
@@ -124,12 +124,12 @@ class Scene:
         live, found = Live(DetectionSettings(), "c1"), self.told()
         looks = []
         for at in range(self.began - 20_000 + phase, self.ended + 3_000, 1_000):
-            seen = (SeenGroup("g", "PreparingRebalance", "classic", "consumer"),)
+            seen = (RebalancingGroup("g", "PreparingRebalance", "classic", "consumer"),)
             during = self.began <= at < self.ended and not hidden
             there = [one for name, one in self.clients.items() if self.went.get(name, at + 1) > at]
             who = tuple((one.member_id, "", one.client_id, one.host) for one in there)
             members = {"g": who} if during and lists else {}
-            looks.append(Sighting(T0 + at - behind, seen * during, ((7, 1, 1),), ((1, True),), members))
+            looks.append(ProbeSample(T0 + at - behind, seen * during, ((7, 1, 1),), ((1, True),), members))
         if hidden:
             looks[0] = replace(looks[0], listed=frozenset({"other"}))
         alive = {"g": {"state": "Stable", "at": T0 - 60_000}}

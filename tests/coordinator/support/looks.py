@@ -4,16 +4,16 @@ from dataclasses import replace
 
 from rebalance_monitor.coordinator.findings.finding import Finding
 from rebalance_monitor.coordinator.findings.kinds import Kind
-from rebalance_monitor.coordinator.probe.sample import SeenGroup, Sighting
+from rebalance_monitor.coordinator.probe.sample import ProbeSample, RebalancingGroup
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from tests.coordinator.support.timeline import T0, Client, Topic, findings
 
 SETTINGS = DetectionSettings()
-SEEN = (SeenGroup("g", "PreparingRebalance", "classic", "consumer"),)
+SEEN = (RebalancingGroup("g", "PreparingRebalance", "classic", "consumer"),)
 
 
-def look(at: int, *, seen: bool, epoch: int = 1, answered: bool = True) -> Sighting:
-    return Sighting(T0 + at, SEEN if seen else (), ((7, 1, epoch),), ((1, answered),))
+def look(at: int, *, seen: bool, epoch: int = 1, answered: bool = True) -> ProbeSample:
+    return ProbeSample(T0 + at, SEEN if seen else (), ((7, 1, epoch),), ((1, answered),))
 
 
 def kinds(found: list[Finding]) -> list[tuple[Kind, str | None]]:

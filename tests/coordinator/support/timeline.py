@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rebalance_monitor.checkpoints.codec import decode_state, encode_state
 from rebalance_monitor.coordinator.findings.outputs import FindingOut, GroupOut, Output
 from rebalance_monitor.coordinator.live import Live
-from rebalance_monitor.coordinator.probe.sample import SeenGroup, Sighting
+from rebalance_monitor.coordinator.probe.sample import ProbeSample, RebalancingGroup
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
 from rebalance_monitor.decoders import Row, rows
@@ -219,9 +219,9 @@ def watched(
         out = [said for row in batch for said in shard.on_row(row)] + shard.on_clock(T0 + end)
         summaries |= {said.group: said.summary for said in out if isinstance(said, GroupOut)}
         looks = [
-            Sighting(
+            ProbeSample(
                 T0 + at,
-                tuple(SeenGroup("g", state, "classic", "consumer") for state in [seen(at)] if state),
+                tuple(RebalancingGroup("g", state, "classic", "consumer") for state in [seen(at)] if state),
                 ((topic.shard, 1, epoch(at)),),
                 ((1, True),),
             )

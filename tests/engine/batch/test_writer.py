@@ -12,7 +12,7 @@ from rebalance_monitor.checkpoints.ledger import Ledger, Snapshot
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import Finding, from_json
 from rebalance_monitor.coordinator.findings.kinds import Kind
-from rebalance_monitor.coordinator.probe.sample import Sighting
+from rebalance_monitor.coordinator.probe.sample import ProbeSample, RebalancingGroup
 from rebalance_monitor.coordinator.rollup.rebuild import Outcome
 from rebalance_monitor.engine.batch.batches import Batch, BatchKey, read_batch
 from rebalance_monitor.engine.driver.parts import Parts
@@ -84,7 +84,7 @@ def test_the_cluster_is_called_what_the_configuration_calls_it(tmp_path: Path) -
 
 
 def test_brokers_that_do_not_answer_open_one_finding_and_resolve_it(tmp_path: Path) -> None:
-    looks = [[Sighting(T0 + n * 1_000, (), (), ((1, n >= 4), (2, True)))] for n in range(8)]
+    looks = [[ProbeSample(T0 + n * 1_000, (), (), ((1, n >= 4), (2, True)))] for n in range(8)]
     parts = Parts(SETTINGS, "c1", lambda: looks.pop(0) if looks else [])  # type: ignore[arg-type,return-value] # same fields
     ledger = Ledger(tmp_path)
     writer = BatchWriter(ledger, ledger.load(), [JsonLines(tmp_path / "f.jsonl")], parts)
@@ -99,9 +99,11 @@ def test_brokers_that_do_not_answer_open_one_finding_and_resolve_it(tmp_path: Pa
 
 
 def test_what_the_probe_has_opened_is_over_once_it_is_switched_off(tmp_path: Path) -> None:
-    seen = (("seen", "PreparingRebalance", "classic", "consumer"),)
-    looks = [Sighting(T0 + n * 1_000, seen if n % 10 else (), ((0, 1, 1),), ((1, True),)) for n in range(200)]
-    looks += [Sighting(T0 + n * 1_000, seen, ((0, 1, 1),), ((1, True),)) for n in range(200, 300)]
+    seen = (RebalancingGroup("seen", "PreparingRebalance", "classic", "consumer"),)
+    looks = [
+        ProbeSample(T0 + n * 1_000, seen if n % 10 else (), ((0, 1, 1),), ((1, True),)) for n in range(200)
+    ]
+    looks += [ProbeSample(T0 + n * 1_000, seen, ((0, 1, 1),), ((1, True),)) for n in range(200, 300)]
     storage = Storage(tmp_path)
     for number, probe_ms in enumerate((1_000, None, None)):
         ledger = Ledger(storage.ledger)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from rebalance_monitor.coordinator.findings.causes import Cause
-from rebalance_monitor.coordinator.probe.sample import Sighting
+from rebalance_monitor.coordinator.probe.sample import ProbeSample
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.engine.batch.batches import Batch
 from rebalance_monitor.engine.health.health import Health
@@ -18,14 +18,14 @@ T0 = 1_795_000_000_000
 SETTINGS = DetectionSettings(behind_after_ms=10_000)
 
 
-def said(health: Health, lag: int, sightings: tuple[Sighting, ...] = (), **fields: object) -> list[str]:
+def said(health: Health, lag: int, sightings: tuple[ProbeSample, ...] = (), **fields: object) -> list[str]:
     batch = Batch(now=T0, **fields)  # type: ignore[arg-type]  # a test's shorthand
     found = health.on_batch(batch, sightings, T0 + lag)
     return [f"{finding.details['cause']} {finding.phase}" for finding in found]
 
 
-def look(*answers: bool) -> Sighting:
-    return Sighting(T0, (), (), tuple(enumerate(answers)))
+def look(*answers: bool) -> ProbeSample:
+    return ProbeSample(T0, (), (), tuple(enumerate(answers)))
 
 
 def test_a_slow_first_batch_is_no_lag() -> None:
@@ -83,7 +83,7 @@ def test_why_a_broker_gives_nothing_is_told() -> None:
 
 
 def test_no_broker_at_all_is_said_too() -> None:
-    nobody = Sighting(T0, (), (), ())
+    nobody = ProbeSample(T0, (), (), ())
     assert said(Health(SETTINGS, "c"), 0, (nobody, nobody)) == ["probe_partial opened"]
 
 
@@ -201,7 +201,7 @@ def test_an_event_after_the_clock_was_set_back_is_told() -> None:
 
 
 def test_a_probe_that_finds_no_cluster_says_so_in_words() -> None:
-    away = Sighting(T0, (), (), ((-1, False),))
+    away = ProbeSample(T0, (), (), ((-1, False),))
     found = Health(SETTINGS, "c").on_batch(Batch(now=T0), (away, away), T0)
     assert found[0].causes[0].why == "the probe gets no answer from brokers: all"
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalance_monitor.coordinator.probe.sample import Sighting
+from rebalance_monitor.coordinator.probe.sample import ProbeSample
 from rebalance_monitor.engine.health.skew import ENOUGH, ENOUGH_AHEAD, STALE_MS, SkewWatch
 
 T0 = 1_795_000_000_000
@@ -15,7 +15,7 @@ GRACE, USUAL = 1_500, 3_000
 
 def watch(ages: list[int], shard: int = 0) -> str:
     found, said = SkewWatch(GRACE, USUAL), ""
-    found.learn([Sighting(T0, (), ((0, 1, 5), (1, 2, 5)), ())])
+    found.learn([ProbeSample(T0, (), ((0, 1, 5), (1, 2, 5)), ())])
     for number, age in enumerate(ages):
         now = T0 + 1_000 * number
         said = found.on_batch({shard: now - age}, now)
@@ -55,10 +55,10 @@ def test_records_of_a_shard_without_a_known_leader_count_for_all() -> None:
 
 def test_a_broker_that_leads_nothing_any_more_is_not_blamed_for_ever() -> None:
     found = SkewWatch(GRACE, USUAL)
-    found.learn([Sighting(T0, (), ((0, 1, 5),), ())])
+    found.learn([ProbeSample(T0, (), ((0, 1, 5),), ())])
     said = [found.on_batch({0: T0 + at + 60_000}, T0 + at) for at in range(0, 10_000, 1_000)]
     assert "broker 1 is 60.0 s ahead" in said[-1]
-    found.learn([Sighting(T0, (), ((0, 2, 6),), ())])
+    found.learn([ProbeSample(T0, (), ((0, 2, 6),), ())])
     after = [found.on_batch({0: T0 + at}, T0 + at) for at in range(10_000, 700_000, 1_000)]
     assert "broker 1 is 60.0 s ahead" in after[0]
     assert after[-1] == ""
@@ -68,7 +68,7 @@ def test_a_broker_that_leads_nothing_any_more_is_not_blamed_for_ever() -> None:
 def test_a_broker_that_was_blamed_before_a_restart_is_cleared_by_its_own_samples_alone(share: int) -> None:
     """Its records are rarer than those of another broker, whose clock is right."""
     found = SkewWatch(GRACE, USUAL, blamed=[2])
-    found.learn([Sighting(T0, (), ((0, 1, 5), (1, 2, 5)), ())])
+    found.learn([ProbeSample(T0, (), ((0, 1, 5), (1, 2, 5)), ())])
     said = []
     for number in range(share * ENOUGH + 1):
         now = T0 + 1_000 * number

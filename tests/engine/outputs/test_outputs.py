@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rebalance_monitor.cluster.probe.sightings import Sighting
 from rebalance_monitor.config.model import Settings
+from rebalance_monitor.coordinator.probe.sample import ProbeSample
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.engine.batch.batches import Batch, BatchKey
 from rebalance_monitor.engine.driver.outputs import Outputs
@@ -29,9 +29,9 @@ class Probe:
     dropped = 0
 
     def __init__(self, at: int) -> None:
-        self._looks = [Sighting(at, brokers=((1, True),), listed=frozenset({"other"}))]
+        self._looks = [ProbeSample(at, brokers=((1, True),), listed=frozenset({"other"}))]
 
-    def drain(self) -> list[Sighting]:
+    def drain(self) -> list[ProbeSample]:
         looks, self._looks = self._looks, []
         return looks
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rebalance_monitor.checkpoints.ledger import Ledger
-from rebalance_monitor.cluster.probe.sightings import Sighting as Look
+from rebalance_monitor.coordinator.probe.sample import ProbeSample, RebalancingGroup
 from rebalance_monitor.engine.batch.batches import Batch, BatchKey
 from rebalance_monitor.engine.driver.parts import Parts
 from rebalance_monitor.engine.driver.writer import BatchWriter
@@ -159,8 +159,8 @@ def test_nothing_of_a_batch_that_failed_is_committed_by_what_is_told_before_it_r
 def test_a_batch_that_tells_less_when_it_runs_again_leaves_nothing_of_the_first_try(tmp_path: Path) -> None:
     """What the probe saw during the first try is told by nobody then: the group may be stable by now."""
     storage = Storage(tmp_path)
-    seen = (("g", "PreparingRebalance", "classic", "consumer"),)
-    looks = [[Look(T0, groups=seen, brokers=((1, True),))]]
+    seen = (RebalancingGroup("g", "PreparingRebalance", "classic", "consumer"),)
+    looks = [[ProbeSample(T0, groups=seen, brokers=((1, True),))]]
     ledger, sinks = MortalLedger(storage.ledger), [JsonLines(storage.jsonl), FindingsTable(storage.findings)]
     parts = Parts(SETTINGS, "c1", lambda: looks.pop() if looks else [])
     writer = BatchWriter(ledger, ledger.load(), sinks, parts, wall_ms=lambda: T0)
