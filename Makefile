@@ -10,7 +10,7 @@ QUICK := not slow and not chaos
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-demo demo test check test-slow chaos soak test-matrix fuzz oracle accuracy accuracy-full bench bench-scale sbom pip-audit deps-ci lint typecheck format site docs golden lock clean
+.PHONY: help setup setup-demo demo test check test-slow chaos soak test-matrix fuzz oracle accuracy accuracy-full bench bench-scale sbom pip-audit deps-ci lint typecheck format site docs structure golden lock clean
 
 help: ## Say what there is.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -94,8 +94,12 @@ site: setup ## Build the documentation site into build/site, without network.
 	@NO_MKDOCS_2_WARNING=1 $(VENV)/python -m mkdocs build --strict
 
 docs: setup ## Write the generated pages again.
-	@$(VENV)/python tools/docs.py
+	@$(VENV)/python -m tools.docs
 	@$(VENV)/python tools/dashboards.py
+
+structure: setup ## Draw the import pictures of docs/architecture.md again, and print the route of a record through coordinator.
+	@$(VENV)/python -m tools.docs
+	@$(VENV)/python -m tools.route
 
 golden: setup ## Write the golden files of alert messages again (read the difference).
 	@$(VENV)/python -m tests.alerts.golden_files

@@ -14,10 +14,12 @@ from rebalance_monitor.coordinator.reference import detection_markdown, findings
 from rebalance_monitor.dashboard.metrics.reference import metrics_markdown
 from rebalance_monitor.decoders.reference import records_markdown
 from rebalance_monitor.lab.suite.accuracy import kept_page
+from tools.structure import architecture_markdown
 
 ROOT = Path(__file__).resolve().parent.parent
 GENERATED: dict[str, Callable[[], str]] = {
     "config/reference.yaml": reference_yaml,
+    "docs/architecture.md": architecture_markdown,
     "docs/cli.md": cli_markdown,
     "docs/configuration.md": reference_markdown,
     "docs/detection.md": detection_markdown,
