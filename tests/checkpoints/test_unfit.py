@@ -30,7 +30,7 @@ SHARDS = 3
 DAMAGED = coordinator_partition(GROUPS[0], SHARDS)
 # Workers whose state of one shard is damaged on its way to the store.
 BAD_DAEMON = f"""
-from rebalance_monitor.streaming import step
+from rebalance_monitor.engine.batch import step
 whole = step.encode_state
 def damaged(state):
     blob = whole(state)

@@ -22,6 +22,7 @@ from rebalance_monitor.cluster.clients.connection import sentence
 from rebalance_monitor.cluster.errors import BrokerUnreachableError
 from rebalance_monitor.cluster.probe.probe import METADATA, REBALANCING, ProbeThread, look
 from rebalance_monitor.config.errors import ConfigError
+from rebalance_monitor.coordinator.probe.sample import RebalancingGroup
 
 
 @dataclass
@@ -65,8 +66,8 @@ def test_brokers_that_fail_or_hang_are_said_and_the_others_still_answer() -> Non
     assert sighting.failures[2] == "Broker 2 is away."
     assert "3 did not answer" in sighting.failures[3]
     assert sighting.groups == (
-        ("old", "Reconciling", "", "consumer"),
-        ("new", "Reconciling", "consumer", "consumer"),
+        RebalancingGroup("old", "Reconciling", "", "consumer"),
+        RebalancingGroup("new", "Reconciling", "consumer", "consumer"),
     )
     assert sighting.members == {"old": (("m", "", "c", "/h"),)}
     assert sighting.leaders == ((0, 1, 5), (1, -1, 6))
