@@ -1,14 +1,15 @@
 """State as bytes: the blob of one shard's coordinator, the groups in it, and a lane of such blobs.
 
-Lane: `u8 version | entries`, an entry: `i32 shard | i32 bucket | i64 last batch, ms | u32 length | blob`.
-Blob: `u8 version | u32 size | zstd(u32 length | header | u32 length | index | groups)`; sizes and lengths in
-bytes, integers big endian. The header is a JSON array in the order of the dataclass fields. The index is
-three arrays: names, next wakes (ms) and lengths of the groups, so that C code takes thousands of untouched
-groups apart and together. A group is an array in the order of its struct's fields. Index and groups are
-MessagePack: JSON took half of the whole step. What MessagePack cannot say (a lone surrogate, a number beyond
-64 bits) makes them JSON; the first byte tells. A group is decoded on first touch only; what was not touched
-is written back byte for byte. An unknown version is refused with `StateVersionError`; corrupt bytes raise
-`StateCorruptError`.
+Lane: `u8 version | entries`, an entry: `i32 shard | i32 bucket | i64 last batch, ms | u32 length | u32
+checksum of these four | blob`. Blob: `u8 version | u32 size | u32 checksum of the rest | zstd(u32 length |
+header | u32 length | index | groups)`. Sizes and lengths are in bytes, integers big endian, checksums CRC-32:
+damage within one shard's blob costs that shard alone. The header is a JSON array in the order of the
+dataclass fields. The index is three arrays: names, next wakes (ms) and lengths of the groups, so that C code
+takes thousands of untouched groups apart and together. A group is an array in the order of its struct's
+fields. Index and groups are MessagePack: JSON took half of the whole step. What MessagePack cannot say (a
+lone surrogate, a number beyond 64 bits) makes them JSON; the first byte tells. A group is decoded on first
+touch only; what was not touched is written back byte for byte. An unknown version is refused with
+`StateVersionError`; corrupt bytes raise `StateCorruptError`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from dataclasses import fields
 from itertools import accumulate, pairwise
 from struct import Struct, error
 from typing import TYPE_CHECKING, Any, NamedTuple
+from zlib import crc32
 
 import msgspec
 import pyarrow as pa
@@ -31,11 +33,14 @@ from rebalance_monitor.coordinator.state.store import Frozen, GroupStore
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-LANE_VERSION = 1
-"""Version of the lane's own layout."""
+LANE_VERSION = 2
+"""Version of the lane's own layout. The first had no checksums; a lane of it is read and written anew."""
 
 _ENTRY = Struct(">iiqI")
 _BLOB = Struct(">BI")
+_CHECKSUM = Struct(">I")
+_UNSEALED_LANE = 1
+_SEALED_SINCE = 5
 _LENGTH = Struct(">I")
 # No array of MessagePack begins with this byte.
 _JSON = ord("[")
@@ -77,7 +82,7 @@ def encode_state(state: ShardState) -> bytes:
     head, index = _text(_header(state)), _bytes(([*frozen, *live], wakes, [*map(len, bodies)]))
     body = b"".join((_LENGTH.pack(len(head)), head, _LENGTH.pack(len(index)), index, *bodies))
     packed: bytes = pa.compress(body, codec="zstd", asbytes=True)
-    return _BLOB.pack(CODEC_VERSION, len(body)) + packed
+    return _BLOB.pack(CODEC_VERSION, len(body)) + _CHECKSUM.pack(crc32(packed)) + packed
 
 
 def decode_state(blob: bytes) -> ShardState:
@@ -90,8 +95,11 @@ def decode_state(blob: bytes) -> ShardState:
     if not OLDEST_READ <= blob[0] <= CODEC_VERSION:
         raise StateVersionError(blob[0], CODEC_VERSION)
     try:
-        _, size = _BLOB.unpack_from(blob)
-        body = pa.decompress(blob[_BLOB.size :], decompressed_size=size, codec="zstd", asbytes=True)
+        version, size = _BLOB.unpack_from(blob)
+        packed = blob[_BLOB.size :]
+        if version >= _SEALED_SINCE:
+            packed = _unsealed(packed)
+        body = pa.decompress(packed, decompressed_size=size, codec="zstd", asbytes=True)
         head, at = _part(body, 0)
         index, at = _part(body, at)
         return _state(json.loads(head), _frozen(index, body, at))
@@ -104,22 +112,35 @@ def encode_lane(stored: Mapping[tuple[int, int], Stored]) -> bytes:
     """Return the bytes of the coordinators of one lane, each under its (shard, bucket)."""
     parts = [bytes((LANE_VERSION,))]
     for (shard, bucket), (now, blob) in stored.items():
-        parts += (_ENTRY.pack(shard, bucket, now, len(blob)), blob)
+        entry = _ENTRY.pack(shard, bucket, now, len(blob))
+        parts += (entry, _CHECKSUM.pack(crc32(entry)), blob)
     return b"".join(parts)
+
+
+def _unsealed(packed: bytes) -> bytes:
+    """Return what stands behind its checksum. Raises ValueError where it is not what was written."""
+    (found,) = _CHECKSUM.unpack_from(packed)
+    rest = packed[_CHECKSUM.size :]
+    if found != crc32(rest):
+        raise ValueError("its checksum does not match its content")
+    return rest
 
 
 def decode_lane(lane: bytes) -> dict[tuple[int, int], Stored]:
     """Inverse of `encode_lane`; the blobs are not looked into. Raises as `decode_state` does."""
-    if lane[:1] != bytes((LANE_VERSION,)):
-        if not lane:
-            raise StateCorruptError("the lane is empty")
+    if not lane:
+        raise StateCorruptError("the lane is empty")
+    if lane[0] not in {_UNSEALED_LANE, LANE_VERSION}:
         raise StateVersionError(lane[0], LANE_VERSION)
+    sealed = _CHECKSUM.size if lane[0] == LANE_VERSION else 0
     found, at = {}, 1
     while at < len(lane):
-        if len(lane) - at < _ENTRY.size:
+        if len(lane) - at < _ENTRY.size + sealed:
             raise StateCorruptError(f"the lane of {len(lane)} bytes ends within an entry")
         shard, bucket, now, length = _ENTRY.unpack_from(lane, at)
-        start = at + _ENTRY.size
+        start = at + _ENTRY.size + sealed
+        if sealed and crc32(lane[at : at + _ENTRY.size]) != _CHECKSUM.unpack_from(lane, at + _ENTRY.size)[0]:
+            raise StateCorruptError(f"the lane of {len(lane)} bytes is damaged at byte {at}")
         at = start + length
         if at > len(lane):
             raise StateCorruptError(f"the state of shard {shard} ends after {len(lane) - start} bytes")

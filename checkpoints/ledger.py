@@ -9,11 +9,11 @@ Refuses a snapshot of another format: guessing what has been told would lose or 
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.checkpoints.files import replace_file
+from rebalance_monitor.checkpoints.sealed import CHECKSUM, parsed, seal, unseal
 from rebalance_monitor.config.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
     from rebalance_monitor.checkpoints.places import Place
 
-FORMAT = 1
+FORMAT = 2
+READ = frozenset({1, FORMAT})
+"""Formats that are read. The first has no checksum."""
 JsonState = dict[str, Any]
 
 
@@ -113,7 +115,7 @@ class Ledger:
     def load(self) -> Snapshot:
         """Return the last committed snapshot, an empty one at the very first start. Raises LedgerError."""
         try:
-            return _from_json(json.loads(self._path.read_text(encoding="utf-8")))
+            return _from_json(unseal(self._path.read_bytes(), formats=READ, unsealed=READ - {FORMAT}))
         except FileNotFoundError:
             return Snapshot()
         except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -128,21 +130,20 @@ class Ledger:
         It is copied nowhere but into the file: its parts' states may be changed afterwards.
         """
         body = {"format": FORMAT} | {name: getattr(snapshot, name) for name in _NAMES}
-        encoded = json.dumps(body, separators=(",", ":")).encode()
+        encoded = seal(body)
         self._path.parent.mkdir(parents=True, exist_ok=True)
         replace_file(self._path, encoded)
         self._body = encoded
 
     def committed(self) -> Snapshot | None:
         """Return the snapshot committed last, as it was then; None before the first. Reads no disk."""
-        return _from_json(json.loads(self._body)) if self._body else None
+        return _from_json(parsed(self._body)) if self._body else None
 
 
 _NAMES = tuple(one.name for one in fields(Snapshot))
 
 
 def _from_json(body: dict[str, Any]) -> Snapshot:
-    if body.pop("format") != FORMAT:
-        raise ValueError("unknown format")
+    body = {name: value for name, value in body.items() if name not in {"format", CHECKSUM}}
     body["positions"] = {int(shard): int(offset) for shard, offset in body["positions"].items()}
     return Snapshot(**body)

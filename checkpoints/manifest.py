@@ -9,12 +9,12 @@ read), neither is another product version by itself.
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.checkpoints.errors import OTHER_BROKERS, OTHERWISE, REBUILD
 from rebalance_monitor.checkpoints.files import replace_file
+from rebalance_monitor.checkpoints.sealed import seal, unseal
 from rebalance_monitor.checkpoints.versions import OLDEST_READ
 from rebalance_monitor.config.errors import ConfigError
 
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
     from rebalance_monitor.checkpoints.places import Place
 
-FORMAT = 2
+FORMAT = 3
+READ = frozenset({2, FORMAT})
+"""Formats that are read. The first has no checksum."""
 
 
 class ManifestError(ConfigError):
@@ -96,7 +98,7 @@ def require_match(stored: Identity, found: Identity) -> None:
 def read_manifest(path: Place) -> Manifest | None:
     """Return the manifest at `path`, None where there is none yet. Raises ManifestError on any other file."""
     try:
-        return _from_json(json.loads(path.read_text(encoding="utf-8")))
+        return _from_json(unseal(path.read_bytes(), formats=READ, unsealed=READ - {FORMAT}))
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -107,7 +109,7 @@ def read_manifest(path: Place) -> Manifest | None:
 
 def write_manifest(path: Place, manifest: Manifest) -> None:
     """Replace the manifest at `path`, durably. Raises OSError."""
-    replace_file(path, json.dumps({"format": FORMAT, **asdict(manifest)}, indent=1).encode())
+    replace_file(path, seal({"format": FORMAT, **asdict(manifest)}, indent=1))
 
 
 def next_generation(state_folder: Place) -> int:
@@ -117,8 +119,6 @@ def next_generation(state_folder: Place) -> int:
 
 
 def _from_json(body: Mapping[str, Any]) -> Manifest:
-    if body["format"] != FORMAT:
-        raise ValueError(f"unknown format {body['format']}")
     return Manifest(
         identity=Identity(**body["identity"]),
         generation=int(body["generation"]),

@@ -7,11 +7,11 @@ that cannot be read is an error, because guessing how far a job had read would h
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.checkpoints.errors import REBUILD
+from rebalance_monitor.checkpoints.sealed import parsed
 from rebalance_monitor.config.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -64,13 +64,13 @@ def _parsed(text: str) -> tuple[int, dict[str, dict[int, int]]]:
     version, metadata, *sources = text.splitlines()
     if version != VERSION:
         raise ValueError(f"version {version}")
-    return int(json.loads(metadata)["batchTimestampMs"]), _offsets(sources)
+    return int(parsed(metadata)["batchTimestampMs"]), _offsets(sources)
 
 
 def _offsets(lines: list[str]) -> dict[str, dict[int, int]]:
     found: dict[str, dict[int, int]] = {}
     for line in lines:
-        tree: Any = json.loads(line) if line != "-" else None
+        tree: Any = parsed(line) if line != "-" else None
         for topic, offsets in tree.items() if isinstance(tree, dict) else ():
             if isinstance(offsets, dict):
                 found[topic] = {int(partition): int(offset) for partition, offset in offsets.items()}

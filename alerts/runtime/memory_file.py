@@ -1,11 +1,11 @@
 """The dispatcher's memory on disk: a snapshot with everything, and a log of what has changed since.
 
-`memory.jsonl` is replaced as a whole: its first line is a head, each other line one entry `[key, value]`.
-Every save after it appends one line of changed entries to the log that the head names, so that a save costs
-what changed; once the log is as long as the snapshot a new snapshot begins a new log. A torn last line of a
-log was never acted upon and is passed over. Findings are entries of their own, since alerts and threads share
-them. No option of a way out is in it, so no secret is. Refuses another format: guessing what has been told
-would tell it twice or never.
+`memory.jsonl` is replaced as a whole: its first line is a head, each other line one entry `[key, value]`. The
+head has the checksum of all entries. Every save after it appends one line of changed entries, behind its
+checksum, to the log that the head names, so that a save costs what changed. Once the log is as long as the
+snapshot a new snapshot begins a new log. A torn last line of a log was never acted upon and is passed over.
+Findings are entries of their own, since alerts and threads share them. No option of a way out is in it, so no
+secret is. Refuses another format: guessing what has been told would tell it twice or never.
 """
 
 from __future__ import annotations
@@ -19,13 +19,16 @@ from rebalance_monitor.alerts.runtime.memory_lines import MemoryLines, memory_of
 from rebalance_monitor.checkpoints.files import remove_folder, replace_file
 from rebalance_monitor.checkpoints.lines import lines_at, read_whole
 from rebalance_monitor.checkpoints.places import is_remote
+from rebalance_monitor.checkpoints.sealed import CHECKSUM, DamagedError, checksum, parsed
 from rebalance_monitor.config.errors import ConfigError
 
 if TYPE_CHECKING:
     from rebalance_monitor.checkpoints.lines import Lines
     from rebalance_monitor.checkpoints.places import Place
 
-FORMAT = 2
+FORMAT = 3
+READ = frozenset({2, FORMAT})
+"""Formats that are read. The first has no checksums."""
 SMALL_BYTES = 1_000_000
 """A log this short is never worth a new snapshot."""
 REMOTE_SAVES = 100
@@ -54,10 +57,11 @@ class MemoryFile:
         except FileNotFoundError:
             return Memory()
         try:
-            head, *lines = content.decode().rstrip("\n").split("\n")
-            self._number = _number(json.loads(head))
-            changes = _changes(read_whole(self._log_place(self._number)))
-            told = chain(map(json.loads, lines), chain.from_iterable(changes))
+            head, _, entries_text = content.decode().partition("\n")
+            self._number, is_sealed = _read_head(parsed(head), entries_text)
+            lines = entries_text.rstrip("\n").split("\n") if entries_text else []
+            changes = _changes(read_whole(self._log_place(self._number)), is_sealed=is_sealed)
+            told = chain(map(parsed, lines), chain.from_iterable(changes))
             entries = {json.dumps(key, separators=(",", ":")): value for key, value in told}
             return memory_of((json.loads(key), value) for key, value in entries.items() if value is not None)
         except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
@@ -81,9 +85,10 @@ class MemoryFile:
         number = self._number + 1
         log = lines_at(self._log_place(number))
         log.cut(0)
-        head = json.dumps({"format": FORMAT, "log": number})
-        text = "\n".join([head, *(f"[{key},{value}]" for key, value in lines.items())]) + "\n"
-        replace_file(self._path, text.encode(errors="replace"))
+        entries = "".join(f"[{key},{value}]\n" for key, value in lines.items()).encode(errors="replace")
+        head = json.dumps({"format": FORMAT, "log": number, CHECKSUM: checksum(entries)}).encode()
+        text = head + b"\n" + entries
+        replace_file(self._path, text)
         before, self._number, self._log = self._number, number, log
         self._length = self._saves = 0
         self._limit = max(SMALL_BYTES, len(text))
@@ -95,7 +100,8 @@ class MemoryFile:
         changes += [f"[{key},null]" for key in saved.keys() - lines.keys()]
         if not changes:
             return
-        line = f"[{','.join(changes)}]\n".encode(errors="replace")
+        saved_now = f"[{','.join(changes)}]".encode(errors="replace")
+        line = checksum(saved_now).encode() + b" " + saved_now + b"\n"
         length = self._length + len(line)
         self._length = log.append(line, self._length)
         self._saves += 1
@@ -114,20 +120,31 @@ class MemoryFile:
         return self._path.parent / f"{self._path.name.removesuffix('.jsonl')}.{number}.log"
 
 
-def _number(head: dict[str, Any]) -> int:
-    if head["format"] != FORMAT:
-        raise ValueError("unknown format")
-    return int(head["log"])
+def _read_head(head: Any, entries: str) -> tuple[int, bool]:  # noqa: ANN401 - whatever JSON it is
+    """Return the number of the log, and whether both files have checksums. Raises DamagedError."""
+    if head["format"] not in READ:
+        raise DamagedError(f"it has the unknown format {head['format']}")
+    is_sealed = head["format"] == FORMAT
+    if is_sealed and head[CHECKSUM] != checksum(entries.encode()):
+        raise DamagedError("its checksum does not match its content")
+    return int(head["log"]), is_sealed
 
 
-def _changes(content: bytes) -> list[Any]:
-    """Return the saves of a log; a last one that was cut short is none."""
-    *lines, _torn = content.decode(errors="replace").split("\n")
+def _changes(content: bytes, *, is_sealed: bool) -> list[Any]:
+    """Return the saves of a log; a last one that was cut short is none. Raises DamagedError."""
+    *lines, _torn = content.split(b"\n")
     found = []
     for number, line in enumerate(lines, 1):
         try:
-            found.append(json.loads(line))
-        except ValueError:
+            found.append(_saved(line) if is_sealed else parsed(line))
+        except DamagedError:
             if number < len(lines):
                 raise
     return found
+
+
+def _saved(line: bytes) -> Any:  # noqa: ANN401 - whatever JSON it is
+    found, _, text = line.partition(b" ")
+    if found.decode(errors="replace") != checksum(text):
+        raise DamagedError("the checksum of a save in its log does not match")
+    return parsed(text)

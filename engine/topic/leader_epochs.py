@@ -9,13 +9,13 @@ within a trigger. The marks outlive a stop in a file of the storage folder.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import structlog
 
 from rebalance_monitor.checkpoints.files import replace_file
+from rebalance_monitor.checkpoints.sealed import seal, unseal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 # A leader's epoch that the brokers do not tell.
 UNTOLD = -1
+FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +114,7 @@ def noted(places: Mapping[int, Mark], cut: Mapping[int, int], epochs: Mapping[in
 def read_marks(path: Place) -> Marks:
     """Return the marks in a file; none where there is none, or it cannot be read (which is logged)."""
     try:
-        body = json.loads(path.read_text(encoding="utf-8"))
+        body = unseal(path.read_bytes(), formats=frozenset({FORMAT}))
         places = {int(p): Mark(int(epoch), int(position)) for p, (epoch, position) in body["places"].items()}
         return Marks(str(body["topic_id"]), places)
     except FileNotFoundError:
@@ -126,4 +127,4 @@ def read_marks(path: Place) -> Marks:
 def write_marks(path: Place, marks: Marks) -> None:
     """Replace the file, durably. Raises OSError."""
     places = {p: [mark.epoch, mark.position] for p, mark in sorted(marks.places.items())}
-    replace_file(path, json.dumps({"topic_id": marks.topic_id, "places": places}).encode())
+    replace_file(path, seal({"format": FORMAT, "topic_id": marks.topic_id, "places": places}))
