@@ -14,7 +14,13 @@ from rebalance_monitor.checkpoints.errors import REBUILD, FolderError, first_lin
 from rebalance_monitor.checkpoints.files import remove_folder
 from rebalance_monitor.checkpoints.manifest import ManifestError, read_manifest
 from rebalance_monitor.checkpoints.places import place_at
-from rebalance_monitor.checkpoints.spark_log import SparkLog, SparkLogError, batches, read_spark_log
+from rebalance_monitor.checkpoints.spark_log import (
+    SparkLog,
+    SparkLogError,
+    batches,
+    read_spark_log,
+    require_whole,
+)
 
 if TYPE_CHECKING:
     from rebalance_monitor.checkpoints.manifest import Manifest
@@ -61,7 +67,11 @@ def inspect(manifest: Place, states: Place) -> Inspection:
     except ManifestError as error:
         problems.append(str(error))
     used = found.generation if found else None
-    generations = tuple(_looked_at(folder, int(folder.name) == used) for folder in _folders(states))
+    lanes = found.identity.lanes if found else 0
+    generations = tuple(
+        _looked_at(folder, int(folder.name) == used, lanes if int(folder.name) == used else 0)
+        for folder in _folders(states)
+    )
     problems += [generation.problem for generation in generations if generation.problem]
     return Inspection(found, generations, tuple(problems))
 
@@ -83,12 +93,12 @@ def _folders(states: Place) -> list[Place]:
     return sorted((path for path in states.glob("*") if path.name.isdigit()), key=lambda path: int(path.name))
 
 
-def _looked_at(folder: Place, in_use: bool) -> Generation:  # noqa: FBT001 - one of its fields
+def _looked_at(folder: Place, in_use: bool, lanes: int) -> Generation:  # noqa: FBT001 - one of its fields
     number, note, uri = int(folder.name), folder / ELSEWHERE, ""
     try:
         uri = note.read_text(encoding="utf-8").strip() if note.exists() else ""
         place = place_at(uri) if uri else folder
-        return Generation(number, in_use, *_contents(place, in_use=in_use), elsewhere=uri)
+        return Generation(number, in_use, *_contents(place, lanes, in_use=in_use), elsewhere=uri)
     except (FolderError, OSError, UnicodeDecodeError) as error:
         if not uri and isinstance(error, OSError):
             raise
@@ -96,11 +106,12 @@ def _looked_at(folder: Place, in_use: bool) -> Generation:  # noqa: FBT001 - one
         return Generation(number, in_use, 0, 0, None, elsewhere=uri or str(note), out_of_reach=why)
 
 
-def _contents(folder: Place, *, in_use: bool) -> tuple[int, int, SparkLog | None, str]:
+def _contents(folder: Place, lanes: int, *, in_use: bool) -> tuple[int, int, SparkLog | None, str]:
     """Return size, number of batches, log and what is wrong with it."""
     log, problem = None, ""
     try:
         log = read_spark_log(folder)
+        require_whole(folder, log, lanes)
     except SparkLogError as error:
         problem = f"{error.problems[0]} {REBUILD if in_use else _PRUNE}"
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

@@ -8,16 +8,20 @@ that cannot be read is an error, because guessing how far a job had read would h
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rebalance_monitor.checkpoints.errors import REBUILD
 from rebalance_monitor.checkpoints.sealed import parsed
+from rebalance_monitor.checkpoints.state_files import state_problems
 from rebalance_monitor.config.errors import ConfigError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rebalance_monitor.checkpoints.places import Place
 
 VERSION = "v1"
+T = TypeVar("T")
 
 
 class SparkLogError(ConfigError):
@@ -46,18 +50,38 @@ def read_spark_log(checkpoint: Place) -> SparkLog:
     begun, committed = _newest(checkpoint / "offsets"), _newest(checkpoint / "commits")
     if committed < 0:
         return SparkLog(begun)
-    path = checkpoint / "offsets" / str(committed)
-    try:
-        at, ends = _parsed(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        damaged = f"{path} cannot be read ({error}): the checkpoint is damaged."
-        raise SparkLogError(damaged, REBUILD) from error
+    _read(checkpoint / "commits" / str(committed), _require_json)
+    if begun > committed:
+        _read(checkpoint / "offsets" / str(begun), _parsed)
+    at, ends = _read(checkpoint / "offsets" / str(committed), _parsed)
     return SparkLog(begun, committed, at, ends)
+
+
+def require_whole(checkpoint: Place, log: SparkLog, partitions: int) -> None:
+    """Raise SparkLogError where a file that a start after `log` reads is missing or damaged."""
+    if problems := state_problems(checkpoint, log.committed, partitions):
+        raise SparkLogError(f"{problems[0]} The checkpoint is damaged.", REBUILD)
 
 
 def batches(checkpoint: Place) -> list[int]:
     """Return the batches that the checkpoint still holds offsets of, oldest first."""
     return _numbers(checkpoint / "offsets")
+
+
+def _read(path: Place, parse: Callable[[str], T]) -> T:
+    """Return what a file of the log says. Raises SparkLogError, naming it."""
+    try:
+        return parse(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        damaged = f"{path} cannot be read ({error}): the checkpoint is damaged."
+        raise SparkLogError(damaged, REBUILD) from error
+
+
+def _require_json(text: str) -> None:
+    version, *lines = text.splitlines()
+    if version != VERSION:
+        raise ValueError(f"version {version}")
+    parsed("\n".join(lines))
 
 
 def _parsed(text: str) -> tuple[int, dict[str, dict[int, int]]]:

@@ -55,6 +55,7 @@ def inspect(config: Path | None, assignments: tuple[str, ...], output: Form) -> 
 
 def _problems(found: "Inspection", storage: "Storage", settings: "Settings") -> "list[str]":
     from rebalance_monitor.config.errors import ConfigError
+    from rebalance_monitor.engine.inspection import damaged_files
     from rebalance_monitor.streaming.job.plan import outlook
 
     if not (found.manifest or found.generations or found.problems):
@@ -63,7 +64,7 @@ def _problems(found: "Inspection", storage: "Storage", settings: "Settings") -> 
         ahead = outlook(storage, settings)
     except (ConfigError, OSError) as error:
         ahead = [str(error)]
-    return list(dict.fromkeys([*found.problems, *ahead]))
+    return list(dict.fromkeys([*found.problems, *ahead, *damaged_files(storage)]))
 
 
 @command.command()

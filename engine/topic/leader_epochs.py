@@ -114,14 +114,22 @@ def noted(places: Mapping[int, Mark], cut: Mapping[int, int], epochs: Mapping[in
 def read_marks(path: Place) -> Marks:
     """Return the marks in a file; none where there is none, or it cannot be read (which is logged)."""
     try:
+        return stored_marks(path)
+    except OSError as error:
+        log.warning("the leader epochs of the last run cannot be read", path=str(path), why=str(error))
+        return Marks()
+
+
+def stored_marks(path: Place) -> Marks:
+    """Return the marks in a file; none where there is none. Raises OSError, also for a damaged file."""
+    try:
         body = unseal(path.read_bytes(), formats=frozenset({FORMAT}))
         places = {int(p): Mark(int(epoch), int(position)) for p, (epoch, position) in body["places"].items()}
         return Marks(str(body["topic_id"]), places)
     except FileNotFoundError:
         return Marks()
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        log.warning("the leader epochs of the last run cannot be read", path=str(path), why=str(error))
-        return Marks()
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise OSError(f"{path} cannot be read ({error}): it is damaged.") from error
 
 
 def write_marks(path: Place, marks: Marks) -> None:

@@ -26,7 +26,7 @@ from rebalance_monitor.checkpoints.manifest import (
     write_manifest,
 )
 from rebalance_monitor.checkpoints.places import place_at
-from rebalance_monitor.checkpoints.spark_log import SparkLog, read_spark_log
+from rebalance_monitor.checkpoints.spark_log import SparkLog, read_spark_log, require_whole
 from rebalance_monitor.checkpoints.versions import CODEC_VERSION
 from rebalance_monitor.engine.topic.facts import TopicFacts
 from rebalance_monitor.engine.topic.guard import CutError, has_read, removed_unread, require_uncut
@@ -151,7 +151,7 @@ def _chosen(storage: Storage, settings: Settings, *, rebuild: bool) -> _Choice:
         return _Choice(why="its checkpoint was gone")
     if stored.elsewhere != _elsewhere(storage):
         return _Choice(why="storage.checkpoint was changed")
-    spark_log = _spark_log(storage, stored.generation)
+    spark_log = _spark_log(storage, stored.generation, stored.identity.lanes)
     is_empty = spark_log is not None and spark_log.begun < 0
     if is_empty and Ledger(storage.ledger).load().generation == stored.generation:
         return _Choice(why="its checkpoint was empty")
@@ -209,15 +209,24 @@ def _resumed(
     )
 
 
-def _spark_log(storage: Storage, generation: int) -> SparkLog | None:
-    """Return what Spark has logged of this generation; None where only Spark reaches it."""
+def _spark_log(storage: Storage, generation: int, lanes: int) -> SparkLog | None:
+    """Return what Spark has logged of this generation; None where only Spark reaches it.
+
+    `lanes`: partitions of its state. Raises SparkLogError for what is damaged or missing.
+    """
     if not storage.remote:
-        return read_spark_log(storage.checkpoint(generation))
+        return _whole_log(storage.checkpoint(generation), lanes)
     try:
-        return read_spark_log(place_at(storage.location(generation)))
+        return _whole_log(place_at(storage.location(generation)), lanes)
     except (FolderError, OSError) as error:
         log.warning("the checkpoint's own log is not looked at", why=str(error))
         return None
+
+
+def _whole_log(checkpoint: Place, lanes: int) -> SparkLog:
+    found = read_spark_log(checkpoint)
+    require_whole(checkpoint, found, lanes)
+    return found
 
 
 def _forget_lost(ledger: Ledger, facts: TopicFacts) -> None:

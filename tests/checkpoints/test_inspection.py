@@ -6,9 +6,12 @@ import json
 from dataclasses import replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 import pytest
 
+from rebalance_monitor.alerts.dispatch.plan import Memory
+from rebalance_monitor.alerts.runtime.memory_file import MemoryFile
 from rebalance_monitor.checkpoints.files import remove_folder
 from rebalance_monitor.checkpoints.inspection import inspect, remove, superseded
 from rebalance_monitor.checkpoints.ledger import Ledger, Snapshot
@@ -16,12 +19,14 @@ from rebalance_monitor.checkpoints.manifest import Identity, Manifest, write_man
 from rebalance_monitor.checkpoints.spark_log import SparkLogError, read_spark_log
 from rebalance_monitor.checkpoints.versions import CODEC_VERSION
 from rebalance_monitor.cli.main import run
+from rebalance_monitor.engine.topic.leader_epochs import Mark, Marks, write_marks
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 IDENTITY = Identity(version("rebalance-monitor"), CODEC_VERSION, 1, 2, 3, "topic", "cluster")
 TOPIC = "__consumer_offsets"
+MOST_LANES = 5
 
 
 def batch(checkpoint: Path, number: int, ends: dict[int, int], *, done: bool = True) -> None:
@@ -33,6 +38,9 @@ def batch(checkpoint: Path, number: int, ends: dict[int, int], *, done: bool = T
     (checkpoint / "offsets" / str(number)).write_text(f"v1\n{head}\n{tree}\n7")
     if done:
         (checkpoint / "commits" / str(number)).write_text("v1\n{}")
+        for lane in range(MOST_LANES):
+            (checkpoint / "state" / "0" / str(lane)).mkdir(parents=True, exist_ok=True)
+            (checkpoint / "state" / "0" / str(lane) / f"{number + 1}.zip").write_text("state")
 
 
 def folder(root: Path) -> tuple[Path, Path]:
@@ -137,16 +145,74 @@ def test_a_checkpoint_that_lost_the_batches_it_had_told_is_a_problem(
     assert (code, lost) == (1, "The next start makes a new state from the topic: its checkpoint was empty.")
 
 
-@pytest.mark.parametrize("text", [b"{", b"\xff"])
-@pytest.mark.parametrize("name", ["manifest.json", "ledger/snapshot.json", "state/2/offsets/2"])
-def test_a_file_that_the_next_start_cannot_read_is_a_problem_with_its_name(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, text: bytes
+DAMAGES = {
+    "emptied": lambda _: b"",
+    "cut": lambda content: content[: len(content) // 2],
+    "changed": lambda content: content.replace(b"1", b"2").replace(b"e", b"f"),
+    "no text": lambda _: b"\xff",
+    "nested": lambda content: b"v1\n" + b"[" * 100_000 if content[:2] == b"v1" else b"[" * 100_000,
+}
+FILES = ("manifest.json", "ledger/snapshot.json", "leaders.json", "alerts/memory.jsonl")
+LOG = ("state/2/offsets/2", "state/2/offsets/3", "state/2/commits/2")
+STATE = "state/2/state/0/1/3.zip"
+
+
+def whole_folder(root: Path) -> None:
+    """Leave what a job leaves, with each kind of file."""
+    _, states = folder(root)
+    Ledger(root / "ledger").commit(Snapshot(generation=2))
+    write_marks(root / "leaders.json", Marks("topic", {0: Mark(1, 11)}))
+    (root / "alerts").mkdir()
+    MemoryFile(root / "alerts" / "memory.jsonl").save(Memory(batches={"q": 1}))
+    for path in states.rglob("*.zip"):
+        # Hadoop's own layout: magic, bytes per chunk, one CRC-32 a chunk.
+        content = path.read_bytes()
+        sums = b"crc\0" + (512).to_bytes(4, "big") + crc32(content).to_bytes(4, "big")
+        path.with_name(f".{path.name}.crc").write_bytes(sums)
+
+
+def test_a_whole_folder_has_no_problem(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    whole_folder(tmp_path)
+    assert look(tmp_path, capsys) == (0, [])
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("name", [*FILES, *LOG, STATE])
+def test_a_damaged_file_is_named_with_what_to_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, damage: str
 ) -> None:
-    folder(tmp_path)
-    Ledger(tmp_path / "ledger").commit(Snapshot(generation=2))
-    (tmp_path / name).write_bytes(text)
+    whole_folder(tmp_path)
+    path = tmp_path / name
+    content = DAMAGES[damage](path.read_bytes())
+    if name in LOG and damage == "changed":
+        # Spark's log has no checksum of its own in every store: what is no JSON any more is noticed.
+        content = content.replace(b"{", b"(")
+    path.write_bytes(content)
     code, said = look(tmp_path, capsys)
-    assert (code, f"{name} cannot be read" in said[0]) == (1, True), said
+    assert code == 1
+    assert any(name in problem for problem in said), said
+    assert any(word in said[0] for word in ("--rebuild-state", "backup", "away")), said
+
+
+def test_state_that_is_missing_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    whole_folder(tmp_path)
+    lane = tmp_path / "state" / "2" / "state" / "0" / "1"
+    (lane / "3.zip").unlink()
+    assert "lacks the changes of version 3" in look(tmp_path, capsys)[1][0]
+    (lane / "3.changelog").write_text("changes")
+    assert look(tmp_path, capsys) == (0, [])
+    remove_folder(lane)
+    assert f"{lane} is gone" in look(tmp_path, capsys)[1][0]
+    remove_folder(tmp_path / "state" / "2" / "state")
+    assert "is gone" in look(tmp_path, capsys)[1][0]
+
+
+def test_a_table_file_that_was_cut_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    whole_folder(tmp_path)
+    (day := tmp_path / "tables" / "findings" / "date=2026-01-01").mkdir(parents=True)
+    (day / "q-0000000001.parquet").write_bytes(b"PAR1 and no more")
+    code, (said,) = look(tmp_path, capsys)
+    assert (code, "q-0000000001.parquet is damaged" in said, "away" in said) == (1, True, True)
 
 
 def test_states_without_a_manifest_are_told_to_be_given_up_and_looking_writes_nothing(

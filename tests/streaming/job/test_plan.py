@@ -122,6 +122,9 @@ def committed(found: StatePlan, ends: dict[int, int], batch: int = 4) -> None:
     for name, text in (("offsets", f"v1\n{metadata}\n{offsets}\n12"), ("commits", "v1\n{}")):
         (found.checkpoint / name).mkdir(exist_ok=True)
         (found.checkpoint / name / str(batch)).write_text(text)
+    for lane in range(found.manifest.identity.lanes):
+        (place := found.checkpoint / "state" / "0" / str(lane)).mkdir(parents=True, exist_ok=True)
+        (place / f"{batch + 1}.zip").write_text("state")
 
 
 def test_records_removed_while_the_job_was_away_are_counted(tmp_path: Path) -> None:
