@@ -1,6 +1,6 @@
 """Silent members: those that should have shown life by now (`member_silent`).
 
-A deadline of `deadlines.py` has passed when the clock reaches it plus the grace. When every member of a group
+A deadline of `member_deadlines.py` has passed when the clock reaches it plus the grace. When every member of a group
 is silent at once the group is held in a join barrier, or unreachable, and no single member is named; nor is a
 member that is alone in its group, where nothing else of its shard is read: its coordinator may be away; nor
 are members of an eager group that fell silent together while another goes on, for which they may wait. What

@@ -1,6 +1,6 @@
 """Convergences of epoch-based groups: one `rebalance` from the first epoch bump to the last acknowledgement.
 
-What came and went in between is collected in the state; `fences.py` judged each departure at its tombstone.
+What came and went in between is collected in the state; `fencing.py` judged each departure at its tombstone.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is held of an incident over a rebuild of the state (`rebuilt.py`)."""
+"""What is held of an incident over a rebuild of the state (`rebuild.py`)."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ class StormState(msgspec.Struct, array_like=True, gc=False):
     """Generations of the window that count towards a storm, and the open incident.
 
     `events` are [at, code, generations, offender, its member id, its instance id], the last two only where
-    one is known (codes in `storms.py`), oldest first. `announced`: the clock has told that the incident is
+    one is known (codes in `storm.py`), oldest first. `announced`: the clock has told that the incident is
     over, and nothing since has said otherwise; a record may still belong to it. `restarting`: when the first
     member went of a rolling restart that goes on; `restart_at` is that of the last one told, `restarted_at`
     its end, and `restarts` how many followed each other. `stopped_at`: when the group last became empty,

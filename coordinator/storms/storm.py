@@ -1,7 +1,7 @@
 """Storms: too many disruptive generations of one group in a sliding window; one incident until quiet.
 
 What counts is decided per generation: losing a member that itself came during the disturbance (`young`) or by
-a fault of its own (expiries.py), a rebalance among the same members, and each failed generation. Replacing
+a fault of its own (crash_loops.py), a rebalance among the same members, and each failed generation. Replacing
 the lost counts from the fourth time on that what came in place of others is lost; losing and replacing other
 members only where the same client also lost a young member twice. So a rolling restart, in which every member
 goes and comes back once, is recognised and is no storm, nor is stopping the group after it, nor its
