@@ -1,11 +1,12 @@
 """Silent members: those that should have shown life by now (`member_silent`).
 
-A deadline of `member_deadlines.py` has passed when the clock reaches it plus the grace. When every member of a group
-is silent at once the group is held in a join barrier, or unreachable, and no single member is named; nor is a
-member that is alone in its group, where nothing else of its shard is read: its coordinator may be away; nor
-are members of an eager group that fell silent together while another goes on, for which they may wait. What
-follows confirms the silence (the member is gone) or withdraws it (it commits, rejoins or acknowledges). Where
-the poll deadline passes after the session's, the finding is updated: its heartbeats go on.
+A deadline of `member_deadlines.py` has passed when the clock reaches it plus the grace. When every member of
+a group is silent at once the group is held in a join barrier, or unreachable, and no single member is named;
+nor is a member that is alone in its group, where nothing else of its shard is read: its coordinator may be
+away; nor are members of an eager group that fell silent together while another goes on, for which they may
+wait. What follows confirms the silence (the member is gone) or withdraws it (it commits, rejoins or
+acknowledges). Where the poll deadline passes after the session's, the finding is updated: its heartbeats go
+on.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The finding about one member that stands beside the rebalance, or the `group_empty`, in which it went.
 
-Records decide it in the operator (`report.py`) and looks of the probe again on the driver (`reattribution.py`): what
-it is and how much it says are the same for both.
+Records decide it in the operator (`report.py`) and looks of the probe again on the driver
+(`reattribution.py`): what it is and how much it says are the same for both.
 """
 
 from __future__ import annotations

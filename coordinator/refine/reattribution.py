@@ -2,8 +2,8 @@
 
 Records say when a barrier closed, not when anybody was gone: those that stayed may have taken seconds to
 rejoin, or minutes where they were busy. Looks say when the barrier began, and their lists when each of those
-members went (`listed_members.py`). The operator knows no looks, so it sends along what it measured (`MEASURED`), and
-the driver judges it again.
+members went (`listed_members.py`). The operator knows no looks, so it sends along what it measured
+(`MEASURED`), and the driver judges it again.
 """
 
 from __future__ import annotations
