@@ -1,0 +1,50 @@
+"""What people reported is found in the recordings of it: `reported.py` says how its truth is written down."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rebalance_monitor.cluster.captures.capture import read_capture
+from rebalance_monitor.config.detection import Detection
+from rebalance_monitor.engine.replay.replaying import replay_capture
+from rebalance_monitor.engine.settings import detection_settings
+from tests.cli.reported import CASES, NAMES, expected, matching, unpacked
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rebalance_monitor.coordinator.findings.finding import Finding
+
+LIMIT_BYTES = 600_000
+
+
+@pytest.fixture(scope="module")
+def captures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("cases")
+    for name in NAMES:
+        unpacked(name, folder)
+    return folder
+
+
+@cache
+def replayed(capture: Path) -> list[Finding]:
+    settings = detection_settings(Detection(), read_capture(capture).metadata)
+    return list(replay_capture(capture, settings))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_reported_case_is_told_as_it_was(name: str, captures: Path) -> None:
+    found, truth = replayed(captures / name), expected(name)
+    told = [(one.kind, one.phase, one.generation, [cause.cause for cause in one.causes]) for one in found]
+    for pattern in truth["must"]:
+        assert len(matching(pattern, found)) >= pattern.get("times", 1), (pattern, told)
+    for pattern in truth["never"]:
+        assert not matching(pattern, found), pattern
+
+
+def test_the_recorded_cases_stay_small() -> None:
+    assert NAMES
+    assert sum(path.stat().st_size for path in CASES.rglob("*") if path.is_file()) < LIMIT_BYTES
