@@ -20,6 +20,7 @@ def write_tables(found: Json, out: TextIO) -> None:
     _section("Spread", _spread(found["spread"]), out)
     _section("Advice", [_advice(one) for one in found["advice"]], out)
     out.writelines(f"Note: {note}.\n" for note in found["notes"])
+    out.write(f"Values of the cluster: {found['values']}.\n")
 
 
 def _section(title: str, rows: Sequence[Json], out: TextIO, *, down: bool = False) -> None:

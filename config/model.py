@@ -140,7 +140,6 @@ class Settings(BaseSettings):
         extra="forbid",
         frozen=True,
         allow_inf_nan=False,
-        nested_model_default_partial_update=True,
     )
 
     cluster_name: str = Field(

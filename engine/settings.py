@@ -104,6 +104,34 @@ def assumed(settings: DetectionSettings) -> list[str]:
     return sorted(set(BROKER_VALUES) - set(settings.known)) + groups
 
 
+def origins(settings: DetectionSettings, section: detection.Detection) -> dict[str, dict[str, int | None]]:
+    """Return origin -> value of the cluster -> what holds: each is `configured`, `read` or `assumed`.
+
+    `read` from the brokers, or from a capture that keeps what they told. None: as of KIP-848 groups.
+    """
+    found: dict[str, dict[str, int | None]] = {"configured": {}, "read": {}, "assumed": {}}
+    for name in BROKER_VALUES:
+        read = "read" if name in settings.known else "assumed"
+        origin = "configured" if name in section.model_fields_set else read
+        found[origin][name] = getattr(settings, name)
+    return found
+
+
+def origins_line(settings: DetectionSettings, section: detection.Detection) -> str:
+    """Return `origins` as one line."""
+    parts = [
+        f"{origin} " + ", ".join(f"{name} {_given(settings, name)}" for name in values)
+        for origin, values in origins(settings, section).items()
+        if values
+    ]
+    return "; ".join(parts)
+
+
+def _given(settings: DetectionSettings, name: str) -> str:
+    value = getattr(settings, name)
+    return str(settings.session_timeout_848_ms if value is None else value)
+
+
 def _severity(override: detection.SeverityOverride) -> SeverityOverride:
     try:
         kind = Kind(override.kind)

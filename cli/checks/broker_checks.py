@@ -116,16 +116,17 @@ def probe(admin: "ClusterAdmin", _settings: "Settings") -> Result:
 
 
 def values(admin: "ClusterAdmin", settings: "Settings") -> Result:
-    """Check which configuration values the brokers tell."""
-    from rebalance_monitor.cluster.captures.copying import broker_values
+    """Check which values of the cluster are read from the brokers, configured, or assumed."""
+    from rebalance_monitor.engine.settings import detection_settings, origins, origins_line
 
+    section = settings.detection
+    detection = detection_settings(section, admin)
     topic = settings.source.topic
-    told = broker_values(admin, topic)
     where = {"offsets_retention_ms": "the cluster", "max_message_bytes": f"the topic {topic}"}
-    missing = [name for name in where if name not in told]
-    found = ", ".join(f"{name} {value}" for name, value in told.items())
-    if missing:
-        found = f"not told, so assumed: {', '.join(missing)}"
+    # An older broker has no session timeouts of groups to tell.
+    assumed = origins(detection, section)["assumed"]
+    missing = [name for name in where if name in assumed]
+    found = origins_line(detection, section)
     grants = " and ".join(where[name] for name in missing)
     remedy = f"Grant DescribeConfigs on {grants}, or set the value(s) under `detection:`."
     return Result("broker values", not missing, found, remedy, optional=True)

@@ -74,13 +74,14 @@ def _from_capture(group: str, path: Path, settings: "Settings") -> dict[str, Any
     from rebalance_monitor.coordinator.explain.dossier import open_dossier
     from rebalance_monitor.coordinator.explain.explanation import Place, explain
     from rebalance_monitor.decoders import coordinator_partition
-    from rebalance_monitor.engine.settings import detection_settings
+    from rebalance_monitor.engine.settings import detection_settings, origins_line
 
     capture = read_capture(path)
     known = capture.metadata
     shards = known.partitions if known.partitions > 0 else USUAL_PARTITIONS
     shard = coordinator_partition(group, shards)
     detection = detection_settings(settings.detection, known)
+    origin = origins_line(detection, settings.detection)
     dossier = open_dossier(group, shard, detection, known.cluster_id)
     with capture.by_partition() as streams:
         # Without metadata the number of partitions is a guess: the group is looked for everywhere.
@@ -89,7 +90,7 @@ def _from_capture(group: str, path: Path, settings: "Settings") -> dict[str, Any
     place = Place(shard, shards, leader_epoch=known.leader_epochs.get(shard, -1))
     if dossier.state is None:
         return None
-    return identities_for(settings).explanation(explain(dossier, place, detection))
+    return identities_for(settings).explanation(explain(dossier, place, detection) | {"values": origin})
 
 
 def _from_broker(group: str, settings: "Settings") -> dict[str, Any] | None:
@@ -99,7 +100,7 @@ def _from_broker(group: str, settings: "Settings") -> dict[str, Any] | None:
     from rebalance_monitor.coordinator.explain.dossier import open_dossier
     from rebalance_monitor.coordinator.explain.explanation import explain
     from rebalance_monitor.decoders import coordinator_partition
-    from rebalance_monitor.engine.settings import detection_settings
+    from rebalance_monitor.engine.settings import detection_settings, origins_line
 
     properties, name = settings.kafka.client_properties(), settings.source.topic
     with ClusterAdmin(properties) as admin:
@@ -117,7 +118,10 @@ def _from_broker(group: str, settings: "Settings") -> dict[str, Any] | None:
         if dossier.state is None:
             return None
         place, partitions = _asked(admin, dossier, shard, topic.partitions, name)
-        return identities_for(settings).explanation(explain(dossier, place, detection, partitions))
+        found = explain(dossier, place, detection, partitions)
+        return identities_for(settings).explanation(
+            found | {"values": origins_line(detection, settings.detection)}
+        )
 
 
 def _read(dossier: "Dossier", batches: "Iterable[pa.RecordBatch]") -> None:

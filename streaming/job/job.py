@@ -22,7 +22,7 @@ from rebalance_monitor.engine.batch.step import Plan
 from rebalance_monitor.engine.driver.outputs import Outputs
 from rebalance_monitor.engine.driver.speaking import Speaking
 from rebalance_monitor.engine.memory import few_arenas
-from rebalance_monitor.engine.settings import assumed, detection_settings
+from rebalance_monitor.engine.settings import assumed, detection_settings, origins
 from rebalance_monitor.engine.storage import storage_at
 from rebalance_monitor.engine.topic.broker_values import BrokerValues
 from rebalance_monitor.engine.topic.guard import (
@@ -100,6 +100,7 @@ def run_job(
         if facts is None:
             return 0
         detection = detection_settings(settings.detection, admin)
+        log.info("values of the cluster", **origins(detection, settings.detection))
         if names := assumed(detection):
             # An older broker does not have them all; others may lack a permission.
             log.info("the brokers do not tell all values, see doctor for DescribeConfigs", assumed=names)

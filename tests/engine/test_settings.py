@@ -8,6 +8,7 @@ import pytest
 
 from rebalance_monitor.config.detection import Detection
 from rebalance_monitor.config.errors import ConfigError
+from rebalance_monitor.config.load import load
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
 from rebalance_monitor.coordinator.settings import (
     UNCONFIGURED,
@@ -21,6 +22,8 @@ from rebalance_monitor.engine.settings import (
     GROUPS_OWN,
     assumed,
     detection_settings,
+    origins,
+    origins_line,
     told_again,
 )
 
@@ -147,3 +150,25 @@ def test_groups_that_come_and_go_with_a_timeout_of_their_own_are_not_kept_for_ev
     assert told_again(kept, section, Brokers()).session_timeouts == kept.session_timeouts
     more = told_again(kept, section, Brokers(own={"now": 9_000}))
     assert more.session_timeouts == (("now", 9_000),)
+
+
+@pytest.mark.parametrize(
+    "key", [name for name in Detection.model_fields if name not in {*BROKER_VALUES, "severity_overrides"}]
+)
+def test_no_other_key_stops_the_brokers_values_from_being_read(key: str) -> None:
+    """As a user writes it: through all layers of the configuration."""
+    values = {"group_overrides": [{"pattern": "a-*", "storm_threshold": 9}], "always_on": ["a-*"]}
+    section = load(flags={f"detection.{key}": values.get(key, 1)}).detection
+    found = detection_settings(section, Brokers(session=6_000))
+    assert (found.offsets_retention_ms, found.max_message_bytes) == (1_000, 2_000)
+    assert found.session_timeout("g", "consumer") == (6_000, False)
+    assert not origins(found, section)["configured"]
+
+
+def test_each_value_of_the_cluster_has_one_origin_in_one_line() -> None:
+    section = load(flags={"detection.offsets_retention_ms": 5}).detection
+    found = detection_settings(section, Brokers(session=6_000))
+    assert origins_line(found, section) == (
+        "configured offsets_retention_ms 5; read max_message_bytes 2000, session_timeout_848_ms 6000; "
+        "assumed session_timeout_share_ms 6000, session_timeout_streams_ms 6000"
+    )
