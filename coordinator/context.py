@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.state.group_state import GroupState
 
 
+_UNREAD = -1
+
+
 @quickly_made
 @dataclass(frozen=True, slots=True)
 class Scene:
@@ -72,12 +75,14 @@ class Scene:
         spec = KINDS[kind]
         # Those of a consumer group are ids, which say nothing to anybody.
         topics = state.names or ([] if state.group_type == "consumer" else state.topics)
+        if fields.get("previous_generation", 0) == _UNREAD:
+            fields["previous_generation"] = None
         values: dict[str, Any] = {
             "group_type": state.group_type,
             "protocol_type": state.protocol_type,
             "protocol": state.protocol or None,
             "state": state.status,
-            "generation": state.generation,
+            "generation": _known(state.generation),
             "leader": state.leader or None,
             "topics": tuple(topics[:MAX_TOPICS]),
             "topics_total": len(topics),
@@ -100,3 +105,8 @@ class Scene:
             details=details,
             **values,
         )
+
+
+def _known(generation: int) -> int | None:
+    """Return a generation, or an epoch, None where none was read."""
+    return None if generation == _UNREAD else generation

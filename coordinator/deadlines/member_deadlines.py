@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from rebalance_monitor.coordinator import baselines
 from rebalance_monitor.coordinator.commits.client_families import FAMILIES
 from rebalance_monitor.coordinator.commits.trace import STEADY_COMMITS, commits_when_idle, goes_on, is_steady
 from rebalance_monitor.coordinator.state.group_state import OF_MEMBER
@@ -46,13 +47,14 @@ class Deadline(NamedTuple):
 
 def upcoming(state: GroupState, member: Member, live_since: int) -> Deadline | None:
     """Return the member's next deadline that was not told yet, None where silence means nothing."""
+    if not baselines.knows_epochs(state) or not baselines.is_described(state, member):
+        return None
     if owes(member):
         since = max(member.acked_at, live_since)
         hidden = member.silent_id or member.rebalance_timeout < 0
         return None if hidden else Deadline(since + member.rebalance_timeout, "rebalance", "unrevoked")
-    if state.group_type not in _SILENT_TYPES or _may_rejoin(state, member):
-        return None
-    if not member.commits or not member.offsets:
+    works = member.commits and member.offsets
+    if state.group_type not in _SILENT_TYPES or _may_rejoin(state, member) or not works:
         return None
     idle = commits_when_idle(state, member)
     if not idle and not under_traffic(member):
@@ -63,7 +65,7 @@ def upcoming(state: GroupState, member: Member, live_since: int) -> Deadline | N
     if not member.silent_id:
         return session
     # Who is behind has no heartbeats either, or it would have acknowledged; who goes needs none.
-    return _poll(member, usual, session) if member.epoch == state.target_epoch else None
+    return _poll(member, usual, session) if baselines.is_at_target(state, member) else None
 
 
 def owes(member: Member) -> bool:

@@ -199,9 +199,8 @@ def _suspicion(member: Member, silence: int, end: Deadline) -> tuple[CauseEntry,
         why = f"it said that it goes, and is not back {seconds(silence)} after its last sign of life"
         return (CauseEntry(Cause.STATIC_MEMBER_EXPIRED, 0.7, why, *who(member)),)
     timeout = member.rebalance_timeout if end.name == "poll" else member.session_timeout
-    why = (
-        f"silent {seconds(silence)} at its {end.name} deadline; timeout {seconds(timeout)}; "
-        f"commits every {seconds(member.cadence)} until then"
+    why = f"silent {seconds(silence)} at its {end.name} deadline; timeout {seconds(timeout)}" + (
+        f"; commits every {seconds(member.cadence)} until then" if member.cadence >= 0 else ""
     )
     traffic = end.basis == "traffic"
     if traffic:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rebalance_monitor.coordinator import baselines
 from rebalance_monitor.coordinator.commits.trace import commits_when_idle
 from rebalance_monitor.coordinator.deadlines import not_rejoined
 from rebalance_monitor.coordinator.deadlines.member_deadlines import AWAY, owes
@@ -47,6 +48,8 @@ UNSETTLED = frozenset({Status.ASSIGNING, Status.RECONCILING})
 def due(state: GroupState, settings: DetectionSettings, live_since: int) -> int:
     """Earliest clock (ms) at which `on_clock` may have something to say; 2**63 - 1 if none."""
     if state.stuck_id:
+        return NEVER
+    if state.status in UNSETTLED and not baselines.knows_epochs(state):
         return NEVER
     if state.held_id or state.status in UNSETTLED:
         return _since(state, live_since) + settings.stuck_after_ms + settings.grace_ms
@@ -119,9 +122,10 @@ def _since(state: GroupState, live_since: int) -> int:
 def retarget(state: GroupState, epoch: int, at: int) -> None:
     """Take the target epoch that was written at `at` (ms): until then nobody at the one before was behind."""
     for member in state.members if epoch != state.target_epoch else ():
-        if member.epoch == state.target_epoch and not owes(member):
+        if baselines.is_at_target(state, member) and not owes(member):
             member.behind_at = at
-    state.target_epoch = epoch
+    # Computed for the newest epoch of the group, whose own record may not have been read.
+    state.target_epoch, state.generation = epoch, max(state.generation, epoch)
 
 
 def moves_on(state: GroupState, scene: Scene) -> bool:
@@ -179,7 +183,7 @@ def _suspected(
 ) -> Finding:
     epochs = state.group_type != "classic"
     missing = _overdue(state, scene) if epochs else _missing(state, since, scene.ts)
-    waits_for = ", ".join(dict.fromkeys(member.client_id for member in missing[:5]))
+    waits_for = ", ".join(dict.fromkeys(member.client_id or member.member_id for member in missing[:5]))
     anchor = deadline_anchor(state.generation, "", since)
     return scene.find(
         kind,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rebalance_monitor.coordinator import baselines
 from rebalance_monitor.coordinator.findings.finding import deadline_anchor
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
 from rebalance_monitor.coordinator.state.group_state import NEVER
@@ -30,6 +31,8 @@ def note_orphan(shard: ShardState, group: str, at: int) -> None:
 
 def due(state: GroupState, settings: DetectionSettings) -> int:
     """Earliest clock (ms) at which `on_clock` may have something to say, or the group retires."""
+    if state.status == Status.UNKNOWN and not state.members and state.counted_at >= 0:
+        return state.counted_at
     if state.status != Status.EMPTY:
         return NEVER
     retires = _retirement(state, settings)
@@ -117,6 +120,14 @@ def stands_empty(state: GroupState, scene: Scene) -> list[Finding]:
             details={"empty_ms": max(0, scene.ts - state.empty_at)},
         )
     ]
+
+
+def settle(state: GroupState, scene: Scene) -> list[Finding]:
+    """Take an epoch-based group for empty once all of its members would be known."""
+    if state.status != Status.UNKNOWN or state.members or not baselines.knows_members(state, scene.ts):
+        return []
+    state.status, state.cst, state.dirty = Status.EMPTY, max(state.cst, state.ts), True
+    return stands_empty(state, scene)
 
 
 def on_clock(state: GroupState, scene: Scene, now: int) -> list[Finding]:

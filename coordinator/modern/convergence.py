@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rebalance_monitor.coordinator import baselines
 from rebalance_monitor.coordinator.checks import assignment_skew
 from rebalance_monitor.coordinator.commits import topic_names
 from rebalance_monitor.coordinator.deadlines import stuck_rebalances
@@ -50,11 +51,13 @@ def on_status(state: GroupState, before: str, scene: Scene) -> list[Finding]:
     return found
 
 
-def settled(state: GroupState) -> Status:
-    """Return the group's state as the coordinator's API would give it."""
+def settled(state: GroupState, at: int) -> Status:
+    """Return the group's state at `at` (ms) as the coordinator's API would give it, as far as it was read."""
     if not state.members:
-        return Status.EMPTY
-    if state.generation < 0 or state.generation > state.target_epoch:
+        return Status.EMPTY if baselines.knows_members(state, at) else Status.UNKNOWN
+    if state.generation < 0:
+        return Status.UNKNOWN
+    if state.generation > state.target_epoch:
         return Status.ASSIGNING
     there = all(
         m.epoch == AWAY or (m.epoch == state.target_epoch and not m.epoch_state) for m in state.members

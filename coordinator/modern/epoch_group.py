@@ -14,10 +14,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from rebalance_monitor.coordinator import baselines
 from rebalance_monitor.coordinator.commits import client_families
 from rebalance_monitor.coordinator.deadlines import silent_members, stuck_rebalances
 from rebalance_monitor.coordinator.deadlines.member_deadlines import AWAY
-from rebalance_monitor.coordinator.lifecycle import close_incidents
+from rebalance_monitor.coordinator.lifecycle import close_incidents, empty_groups
 from rebalance_monitor.coordinator.modern import convergence, fencing, lost_tombstones
 from rebalance_monitor.coordinator.rebalance import group_metadata, subscriptions
 from rebalance_monitor.coordinator.state.group_state import OF_MEMBER, Member
@@ -80,7 +81,7 @@ def on_record(state: GroupState, found: Decoded, scene: Scene) -> list[Finding]:
         state.target_epoch = _GOING
         return told
     told += _taken(state, found, scene)
-    before, state.status = state.status, convergence.settled(state)
+    before, state.status = state.status, convergence.settled(state, scene.ts)
     if not state.bumps and before in SETTLED:
         # A member that asks for other topics may give up partitions before the epoch is bumped (4.2).
         state.bumped_at = scene.ts
@@ -117,7 +118,7 @@ def on_clock(state: GroupState, scene: Scene) -> list[Finding]:
     for member in state.members:
         if member.version == _OF_GROUP and member.session_timeout != usual:
             member.session_timeout, state.dirty = usual, True
-    return lost_tombstones.drop(state, scene)
+    return lost_tombstones.drop(state, scene) + empty_groups.settle(state, scene)
 
 
 def _bumped(state: GroupState, value: object, scene: Scene) -> None:
@@ -128,6 +129,8 @@ def _bumped(state: GroupState, value: object, scene: Scene) -> None:
     state.generation = _number(value, "epoch")
     # Compaction may have left the old target's tombstone, and not the old group's.
     state.target_epoch = max(state.target_epoch, -1)
+    usual, _ = scene.settings.session_timeout(scene.group, state.group_type)
+    baselines.count_members(state, scene, usual)
     digest = _number(value, "metadata_hash")
     state.rehashed |= state.metadata_hash not in {0, digest} and digest != 0
     state.metadata_hash = digest

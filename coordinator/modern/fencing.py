@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from rebalance_monitor.coordinator import baselines
 from rebalance_monitor.coordinator.commits.client_families import FAMILIES
 from rebalance_monitor.coordinator.deadlines.member_deadlines import AWAY, owes
 from rebalance_monitor.coordinator.departure.habits import by_hand, cadence, quietness
@@ -44,7 +45,7 @@ _FENCED_LATE = 0.5
 
 def note_departure(state: GroupState, member: Member, scene: Scene) -> tuple[CauseEntry, ...]:
     """Judge a member at its tombstone and keep the verdict until the group has converged; return it."""
-    gone = _fenced(member, scene)
+    gone = _undescribed(state, member, scene) or _fenced(member, scene)
     if gone is None:
         usual = _judge(state, member, scene)
         late = rejoins.missed(state, member, scene, usual.seen)
@@ -62,6 +63,16 @@ def note_departure(state: GroupState, member: Member, scene: Scene) -> tuple[Cau
     for kept in (state.departed, state.silences, state.verdicts):
         del kept[:-_MAX_DEPARTED]
     return gone.causes
+
+
+def _undescribed(state: GroupState, member: Member, scene: Scene) -> Departure | None:
+    """Whether what describes the member was not read: neither its timeouts nor its instance id are known."""
+    if baselines.is_described(state, member):
+        return None
+    why = "the record that describes it was not read: neither its timeouts nor its instance id are known"
+    return Departure(
+        member, _judge(state, member, scene).seen, (CauseEntry(Cause.UNKNOWN, 1.0, why, *who(member)),)
+    )
 
 
 def _forget_predecessor(state: GroupState, member: Member) -> None:
@@ -200,7 +211,7 @@ def _overdue(member: Member, scene: Scene, usual: Departure) -> Departure:
 def _fenced(member: Member, scene: Scene) -> Departure | None:
     """Whether it was removed for not revoking in time, which nothing else looks like."""
     late = scene.ts - member.acked_at - member.rebalance_timeout
-    if not owes(member) or not 0 <= late <= _FENCE_SLACK_MS:
+    if not owes(member) or member.rebalance_timeout < 0 or not 0 <= late <= _FENCE_SLACK_MS:
         return None
     seen = Silence(
         session=member.session_timeout,

@@ -34,7 +34,7 @@ def drop(state: GroupState, scene: Scene) -> list[Finding]:
     state.newcomers = [name for name in state.newcomers if name not in gone]
     state.resubscribed = [name for name in state.resubscribed if name not in gone]
     subscriptions.settle(state)
-    state.status, state.dirty = convergence.settled(state), True
+    state.status, state.dirty = convergence.settled(state, scene.ts), True
     if state.status in SETTLED:
         convergence.rest(state, state.ts)
         found += stuck_rebalances.settle(state, scene, "completed")

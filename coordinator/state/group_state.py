@@ -116,7 +116,8 @@ class GroupState(msgspec.Struct, array_like=True, gc=False):
     `resumed_at`: when a member committed after the whole group had been silent for longer than any of its
     deadlines. `stands_empty`: that it is empty was told live. `takeovers`: instance id -> when others
     lately took its place. `unread_at`: from when on records of it may have been cleaned away unread.
-    `dropped_at`: when an offset of it was last removed while it had no members.
+    `dropped_at`: when an offset of it was last removed while it had no members. `counted_at`: from when on
+    all members of an epoch-based group are known, -1 before an epoch was read (`baselines.py`).
     """
 
     group_type: str = ""
@@ -178,6 +179,7 @@ class GroupState(msgspec.Struct, array_like=True, gc=False):
     uncounted: int = 0
     unread_at: int = -1
     dropped_at: int = -1
+    counted_at: int = -1
 
 
 def forget(state: GroupState, group_type: str) -> None:

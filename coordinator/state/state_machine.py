@@ -6,7 +6,8 @@ are never read from records, only inferred from what follows or seen by the prob
 (KIP-848) pass `Assigning` and `Reconciling` instead: their state follows from the epochs of group, target and
 members, as the coordinator's API computes it, and no record takes it along an edge that is not here. An event
 that is not in the table for a state is illegal: it changes nothing and raises nothing, and the coordinator
-takes the record as a new baseline with cause unknown.
+takes the record as a new baseline with cause unknown. An epoch-based group of which no epoch was read, or
+whose members are not all known, is `Unknown`, as Kafka calls it.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ class Status(StrEnum):
     STABLE = "Stable"
     ASSIGNING = "Assigning"
     RECONCILING = "Reconciling"
+    UNKNOWN = "Unknown"
 
 
 SETTLED = frozenset({Status.STABLE, Status.EMPTY})
@@ -46,6 +48,7 @@ class Event(StrEnum):
     CONVERGED = "every member acknowledged the target"
     DESCRIBED = "member described, or gone"
     BEHIND = "member must still catch up, or revoke"
+    LOST_SIGHT = "last member known so far gone"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +88,8 @@ TRANSITIONS: tuple[Transition, ...] = (
     Transition(Status.ASSIGNING, Event.TARGET_COMPUTED, Status.RECONCILING, "read"),
     Transition(Status.ASSIGNING, Event.CONVERGED, Status.STABLE, "read"),
     Transition(Status.RECONCILING, Event.CONVERGED, Status.STABLE, "read"),
-    Transition(Status.DEAD, Event.DESCRIBED, Status.ASSIGNING, "read"),
-    Transition(Status.EMPTY, Event.DESCRIBED, Status.ASSIGNING, "read"),
+    Transition(Status.DEAD, Event.DESCRIBED, Status.UNKNOWN, "read"),
+    Transition(Status.EMPTY, Event.DESCRIBED, Status.UNKNOWN, "read"),
     Transition(Status.STABLE, Event.DESCRIBED, Status.RECONCILING, "read"),
     Transition(Status.RECONCILING, Event.DESCRIBED, Status.STABLE, "read"),
     Transition(Status.EMPTY, Event.BEHIND, Status.RECONCILING, "read"),
@@ -94,6 +97,14 @@ TRANSITIONS: tuple[Transition, ...] = (
     Transition(Status.RECONCILING, Event.BEHIND, Status.RECONCILING, "read"),
     Transition(Status.ASSIGNING, Event.EMPTIED, Status.EMPTY, "read"),
     Transition(Status.RECONCILING, Event.EMPTIED, Status.EMPTY, "read"),
+    Transition(Status.STABLE, Event.LOST_SIGHT, Status.UNKNOWN, "read"),
+    Transition(Status.ASSIGNING, Event.LOST_SIGHT, Status.UNKNOWN, "read"),
+    Transition(Status.RECONCILING, Event.LOST_SIGHT, Status.UNKNOWN, "read"),
+    Transition(Status.UNKNOWN, Event.EPOCH_BUMPED, Status.ASSIGNING, "read"),
+    Transition(Status.UNKNOWN, Event.TARGET_COMPUTED, Status.RECONCILING, "read"),
+    Transition(Status.UNKNOWN, Event.CONVERGED, Status.STABLE, "read"),
+    Transition(Status.UNKNOWN, Event.EMPTIED, Status.EMPTY, "read"),
+    Transition(Status.UNKNOWN, Event.TOMBSTONE, Status.DEAD, "read"),
     Transition(Status.ASSIGNING, Event.TOMBSTONE, Status.DEAD, "read"),
     Transition(Status.RECONCILING, Event.TOMBSTONE, Status.DEAD, "read"),
 )

@@ -144,7 +144,7 @@ def _append(state: GroupState, when: int, code: Code, generations: int, offender
     event: list[int | str] = [when, code, max(1, weight), ""]
     if not state.members and code is not Code.FAILED:
         event[2] = int(code in YOUNG)
-    if offender is not None:
+    if offender is not None and offender.host:
         event[3] = f"{offender.client_id} {offender.host}"
         event += [offender.member_id, offender.instance_id or ""]
     state.storm.events.append(event)

@@ -123,9 +123,19 @@ def test_a_convergence_is_a_start_only_where_the_epochs_before_are_known() -> No
 def test_a_group_of_epochs_that_was_empty_starts_again() -> None:
     topic = Epochs(offset=1_000)
     topic.join(0, A, 58, (0,))
-    topic.leave(10_000, A, 59)
+    topic.leave(50_000, A, 59)
     topic.join(60_000, B, 60, (0,))
     assert of(findings(topic), Kind.REBALANCE)[-1].causes[0].cause is Cause.FIRST_START
+
+
+def test_a_group_is_not_empty_for_want_of_members_that_were_read() -> None:
+    """Another member may have acknowledged the epoch before: it does the next one within its session."""
+    topic = Epochs(offset=1_000)
+    topic.join(0, A, 58, (0,))
+    topic.leave(10_000, A, 59)
+    topic.target(10_000, 59)
+    topic.ack(12_000, B, 59, (0,))
+    assert not of(findings(topic), Kind.GROUP_EMPTY)
 
 
 @pytest.mark.parametrize(
