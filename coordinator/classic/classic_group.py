@@ -4,7 +4,8 @@ One record is one completed generation, a static member's rewrite of the same ge
 group became empty, the placeholder of a brand-new group (generation 0), or a tombstone. A generation number
 is used up by every completed join phase, so a hole between two records that were both read live counts
 rebalances that failed. Holes that touch history, a tombstone or a change of group type say nothing and are
-not reported, nor are those between records that were written while the monitor was away for long.
+not reported, nor are those between records that were written while the monitor was away for long. A jump that
+no coordinator can have made in the time is a new baseline.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ GROUP_METADATA = 2
 """The type of its records."""
 
 _MAX_FAILED = 32
+# One member alone that joins on and on in one machine takes as long.
+_LEAST_JOIN_MS = 2
 _MAX_AT_START = 3
 _MAX_NEW = 4
 _PLANNED = frozenset({Cause.COOPERATIVE_FOLLOW_UP, Cause.STREAMS_PROBING, Cause.GROUP_MIGRATED})
@@ -50,7 +53,7 @@ def on_value(state: GroupState, value: GroupMetadataValue, scene: Scene, size: i
     event = _event(state, value)
     edge = transition(state.status, event)
     found: list[Finding] = []
-    if state.group_type != CLASSIC or edge is None:
+    if state.group_type != CLASSIC or edge is None or _is_another(state, value, scene):
         was_other = state.group_type not in {"", CLASSIC}
         found = close_incidents.begin_anew(state, scene, CLASSIC)
         # Without a tombstone nobody knows what came between: it is no new group.
@@ -68,6 +71,16 @@ def on_value(state: GroupState, value: GroupMetadataValue, scene: Scene, size: i
     if event is Event.EMPTIED:
         return found + _emptied(before, state, scene) + _size(state, scene, size)
     return found + _completed(before, state, after, scene) + _size(state, scene, size)
+
+
+def _is_another(state: GroupState, value: GroupMetadataValue, scene: Scene) -> bool:
+    """Whether the record is not of the group that was known: numbers go back, or far ahead in no time.
+
+    Each generation takes a request and an answer of every member. Nothing is derived of a group that was
+    deleted meanwhile, or from a forged record.
+    """
+    jump = value.generation - state.generation
+    return jump < 0 or (jump > _MAX_FAILED and jump * _LEAST_JOIN_MS > scene.ts - state.ts)
 
 
 def _event(state: GroupState, value: GroupMetadataValue) -> Event:

@@ -156,3 +156,23 @@ def test_a_generation_that_failed_says_that_the_leader_of_before_is_gone() -> No
         (failed,) = of(findings(topic), Kind.REBALANCE_FAILED)
         assert failed.previous_leader == A.member_id
         assert ("the leader of before went meanwhile" in failed.causes[0].why) is gone
+
+
+@pytest.mark.parametrize("jump", [1_000, 40_000, 2**31 - 20])
+def test_a_jump_that_no_coordinator_makes_in_the_time_is_a_new_baseline(jump: int) -> None:
+    """Forged, or of another group: how many failed is claimed only where they can have."""
+    topic = Topic()
+    topic.generation(0, 11, [A, B])
+    topic.generation(1_000, 12, [A, B])
+    topic.generation(2_000, 12 + jump, [A])
+    topic.generation(3_000, 13, [A, B])
+    topic.generation(4_000, 15, [A, B])
+    found = findings(topic)
+    (failed,) = of(found, Kind.REBALANCE_FAILED)
+    assert failed.details["failed"] == 1
+    forged, back, last = of(found, Kind.REBALANCE)[-3:]
+    for one in (forged, back):
+        assert [entry.cause for entry in one.causes] == [Cause.UNKNOWN]
+        assert one.previous_generation is None
+    assert last.previous_generation == 13
+    assert not of(found, Kind.STORM)
