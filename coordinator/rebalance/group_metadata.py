@@ -42,7 +42,8 @@ class Membership:
     """Members of one record with the group's interned topics, and Streams' announced rebalance (ms).
 
     `subscriptions`: member id -> topics, of members whose subscription could be read. `reset`: client ids of
-    members that were there before and had lost their generation when they rejoined (KIP-792).
+    members that were there before and had lost their generation when they rejoined (KIP-792). `unvarying`:
+    all subscriptions are the same in each generation, so a follower that sends its own again changes nothing.
     """
 
     members: list[Member]
@@ -53,6 +54,7 @@ class Membership:
     connect: connect.Evidence
     subscriptions: dict[str, tuple[str, ...]]
     reset: tuple[str, ...] = ()
+    unvarying: bool = False
 
 
 def read(state: GroupState, value: GroupMetadataValue) -> Membership:
@@ -64,6 +66,7 @@ def read(state: GroupState, value: GroupMetadataValue) -> Membership:
     subscriptions: dict[str, tuple[str, ...]] = {}
     probing, partial, embedded = -1, False, value.protocol_type == "consumer"
     reset: list[str] = []
+    unvarying = embedded
     for found in value.members:
         subscription, digest = _subscription(found.subscription) if embedded else (None, "")
         assignment = _assignment(found.assignment) if embedded else None
@@ -73,6 +76,7 @@ def read(state: GroupState, value: GroupMetadataValue) -> Membership:
         _carry(state, known.get(member.member_id), member, list(topics))
         probing = _probing(value.protocol, assignment, probing)
         members.append(member)
+        unvarying = unvarying and _is_unvarying(subscription)
         if subscription is not None:
             subscriptions[member.member_id] = subscription.topics
         if member.member_id in known and _was_reset(value, member, subscription):
@@ -83,7 +87,9 @@ def read(state: GroupState, value: GroupMetadataValue) -> Membership:
         before = {}
     totals = [max(before.get(topic, 0), counts.get(index, 0)) for topic, index in topics.items()]
     workers = connect.read(value)
-    return Membership(members, list(topics), totals, probing, partial, workers, subscriptions, tuple(reset))
+    return Membership(
+        members, list(topics), totals, probing, partial, workers, subscriptions, tuple(reset), unvarying
+    )
 
 
 def spoken(client_id: str, rebalance: int, classic: ClassicMemberMetadata) -> str:
@@ -157,6 +163,15 @@ def _was_reset(value: GroupMetadataValue, member: Member, sub: Subscription | No
     if sub is None or sub.version < _GENERATION_SINCE or member.instance_id is not None:
         return False
     return sub.generation_id < 0 and (sub.user_data is None or value.protocol == "stream")
+
+
+def _is_unvarying(sub: Subscription | None) -> bool:
+    """Whether a subscription holds nothing of the generation before (KIP-429, KIP-792, user data)."""
+    return (
+        sub is not None
+        and sub.version < _GENERATION_SINCE - 1
+        and not (sub.user_data or sub.owned_partitions)
+    )
 
 
 def _assign(

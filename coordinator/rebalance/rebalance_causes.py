@@ -17,7 +17,7 @@ from rebalance_monitor.coordinator.departure.sentences import maybe_removed, why
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CauseEntry
 from rebalance_monitor.coordinator.findings.ranking import ranked
-from rebalance_monitor.coordinator.findings.wording import entry, joined, replaced, seconds
+from rebalance_monitor.coordinator.findings.wording import entry, joined, replaced, seconds, who
 from rebalance_monitor.coordinator.rebalance import connect, follow_ups, subscriptions
 from rebalance_monitor.coordinator.state import membership
 from rebalance_monitor.decoders.twins import quickly_made, replace
@@ -235,16 +235,30 @@ def _same_members(state: GroupState, after: Membership, cst: int, aborted: int) 
         return [CauseEntry(Cause.COOPERATIVE_FOLLOW_UP, 0.9, why)]
     given = sum(map(membership.partitions, after.members))
     why = f"same members, topics and partitions: {len(after.members)}, {len(after.topics)} and {given}"
+    leader, who_asked = _leader(state, after)
+    rejoined = CauseEntry(Cause.LEADER_REJOINED, 0.45, why + who_asked, *leader)
     # Who rejoins on and on does so by itself: no coordinator moves that often.
     again = apart <= _AGAIN_MS and any(cause == Cause.LEADER_REJOINED for cause, _ in state.causes)
     if aborted:
         untold = f"{aborted} generations are not on the topic: who came and went in them is not told"
-        found = [CauseEntry(Cause.UNKNOWN, 0.55, untold), CauseEntry(Cause.LEADER_REJOINED, 0.2, why)]
+        found = [CauseEntry(Cause.UNKNOWN, 0.55, untold), replace(rejoined, confidence=0.2)]
         return found if again else [*found, CauseEntry(Cause.COORDINATOR_MOVED, 0.2, why)]
     if again:
-        return [CauseEntry(Cause.LEADER_REJOINED, 0.55, f"{why}, {seconds(apart)} after the last time")]
+        last = f"{why}, {seconds(apart)} after the last time{who_asked}"
+        return [replace(rejoined, confidence=0.55, why=last)]
     reloaded = why + "; some clients rejoin when their coordinator reloads"
     return [
-        CauseEntry(Cause.LEADER_REJOINED, 0.45, why),
+        rejoined,
         CauseEntry(Cause.COORDINATOR_MOVED, 0.25, reloaded),
     ]
+
+
+def _leader(state: GroupState, after: Membership) -> tuple[tuple[str, str, str, str | None] | tuple[()], str]:
+    """Return the leader, if nobody else can have asked for a rebalance of a Stable group, and say so.
+
+    A follower that sends the subscription that it had is given the current generation again.
+    """
+    led = [member for member in after.members if member.member_id == state.leader]
+    if led and after.unvarying:
+        return who(led[0]), "; its leader asked for it: of others the same subscription changes nothing"
+    return (), "; a member asked for it, perhaps the leader"

@@ -58,7 +58,7 @@ def note_generation(
     if not state.members and rolling_restarts.was_job(state, scene, at, causes):
         rolling_restarts.end_run(state.storm)
         return found
-    _append(state, when, code, len(left) + back, offender)
+    _append(state, when, code, len(left) + back, offender or _asked(state, causes))
     return found + _judge(state, scene, at, causes) + rolling_restarts.told(state, scene, at)
 
 
@@ -189,6 +189,12 @@ def _classify(
     if change.joined:
         return (Code.RETURN, change.joined[0]) if losses < NEVER else (None, None)
     return (None if change.replaced and flapping is None else Code.SAME), flapping
+
+
+def _asked(state: GroupState, causes: tuple[CauseEntry, ...]) -> Member | None:
+    """Return the leader that asked for a rebalance among the same members, where it is known to have."""
+    named = causes[0].member_id if causes and causes[0].cause is Cause.LEADER_REJOINED else None
+    return next((member for member in state.members if member.member_id == named), None)
 
 
 def _first(storm: StormState, codes: AbstractSet[Code]) -> int:
