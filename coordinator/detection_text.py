@@ -46,8 +46,10 @@ begun. Partitions of members that went stood still for longer, since these commi
 `silence_ms` of each member that left. Members of epoch-based groups do not stop together, so there it is all.
 
 Beside what the following sections say: `member_joined` (0.95) is a member that the record before has not;
-`protocol_changed` (0.9) another assignor; `offsets_reset` (0.7) a commit while the group had no members, told
-with its next start. Where a group's generations failed and its leader is gone, the finding says so.
+`protocol_changed` (0.9) another assignor; `offsets_reset` (0.7) a commit for the members' own topics while
+the group had no members, told with its next start; `group_id_shared` (0.8) at least three commits in that
+time for topics that members subscribe to neither before nor after: another application uses assign() with the
+group id. Where a group's generations failed and its leader is gone, the finding says so.
 The same generation written again is a static member's return (`static_member_replaced`), never a rebalance.
 From the third time within 15 minutes on it is a warning: a process that crashes and comes back, or two with
 one `group.instance.id`, which fence each other. Where its returns cause rebalances (another assignor was

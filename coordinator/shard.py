@@ -161,7 +161,8 @@ class ShardCoordinator:
             return []
         if not group.members or group.group_type not in _COMMITTING:
             scene = self._scene(row.group, row.first_offset, row.record_ts, history=history)
-            return told(empty_groups.on_commit(group, scene, row.commit_ts))
+            topics = {topic for topic, _ in rows.listed_partitions(rows.run_parts(row)[0])}
+            return told(empty_groups.on_commit(group, scene, row.commit_ts, sorted(topics)))
         partitions, offsets = rows.run_parts(row)
         if group.names and topic_names.unsettled(group):
             listed = rows.listed_partitions(partitions)

@@ -13,6 +13,7 @@ from __future__ import annotations
 from copy import copy
 from typing import TYPE_CHECKING
 
+from rebalance_monitor.coordinator import visits
 from rebalance_monitor.coordinator.checks import assignment_skew, unsubscribed_topics
 from rebalance_monitor.coordinator.classic import static_returns
 from rebalance_monitor.coordinator.commits import trace
@@ -165,7 +166,9 @@ def _completed(before: GroupState, state: GroupState, after: Membership, scene: 
     if before.members:
         causes = rebalance_causes.causes_of(before, after, change, gone, state.protocol, state.cst, aborted)
     else:
-        causes = first_start.started(before, state, new=_is_new(before, state, scene))
+        asked = membership.asked_for(after)
+        causes = first_start.started(before, state, asked, new=_is_new(before, state, scene))
+        visits.forget(state, asked)
     rebalance_causes.remember(state, causes)
     found = [report.rebalance(before, state, scene, change, gone, causes)]
     found += _beside(before, state, scene, gone, found[0].id)

@@ -38,6 +38,7 @@ class Cause(StrEnum):
     GROUP_OVER_CAPACITY = "group_over_capacity"
     ASSIGNMENT_NOT_STORED = "assignment_not_stored"
     OFFSETS_RESET = "offsets_reset"
+    GROUP_ID_SHARED = "group_id_shared"
     UNKNOWN = "unknown"
     BLIND = "blind"
     BEHIND = "behind"
@@ -91,7 +92,8 @@ CAUSE_WHAT: dict[Cause, str] = {
     Cause.GROUP_EXPIRED: "the empty group's offsets expired",
     Cause.GROUP_OVER_CAPACITY: "the group has more members than group.max.size",
     Cause.ASSIGNMENT_NOT_STORED: "the coordinator could not store an assignment",
-    Cause.OFFSETS_RESET: "offsets were committed while the group had no members: a reset tool",
+    Cause.OFFSETS_RESET: "offsets of its topics were committed while the group had no members: a reset tool",
+    Cause.GROUP_ID_SHARED: "another application commits with this group id, for topics that no member reads",
     Cause.UNKNOWN: "the topic holds no evidence for any cause",
     Cause.BLIND: "the broker has records that the monitor does not get",
     Cause.BEHIND: "the monitor reads slower than the topic grows",

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator import baselines
+from rebalance_monitor.coordinator import baselines, visits
 from rebalance_monitor.coordinator.findings.finding import deadline_anchor
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
 from rebalance_monitor.coordinator.state.group_state import NEVER
 from rebalance_monitor.coordinator.state.state_machine import Status
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from rebalance_monitor.coordinator.context import Scene
     from rebalance_monitor.coordinator.findings.finding import Finding
     from rebalance_monitor.coordinator.settings import DetectionSettings
@@ -58,12 +60,13 @@ def kept_until(state: GroupState, settings: DetectionSettings) -> int:
     return since + settings.offsets_retention_ms
 
 
-def on_commit(state: GroupState, scene: Scene, at: int) -> list[Finding]:
+def on_commit(state: GroupState, scene: Scene, at: int, topics: Iterable[str]) -> list[Finding]:
     """Take a commit at `at` (ms) to a group without members; it may keep its offsets for longer."""
     if state.last_commit < 0 or state.expiring_id:
         # From now on it has offsets that expire, or such as expire later.
         state.wake = 0
-    state.last_commit, state.reset_at = max(state.last_commit, at), max(state.reset_at, at)
+    state.last_commit = max(state.last_commit, at)
+    visits.note(state, at, topics)
     return resolve_expiring(state, scene, "withdrawn") if _keeps_commits(state) else []
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator import baselines
+from rebalance_monitor.coordinator import baselines, visits
 from rebalance_monitor.coordinator.checks import assignment_skew
 from rebalance_monitor.coordinator.commits import topic_names
 from rebalance_monitor.coordinator.deadlines import stuck_rebalances
@@ -181,7 +181,9 @@ def _causes(state: GroupState, scene: Scene, change: Change, gone: list[Departur
         new = state.stable_epoch >= 0 or _is_new(state, scene)
         found = list(first_start.begun(state, len(state.members), new=new))
         if state.migrated <= 0:
-            found += first_start.reset(state, state.cst, state.bumped_at)
+            asked = state.names or None
+            found += visits.causes(state, state.cst, state.bumped_at, asked)
+            visits.forget(state, asked)
         return tuple(found + [joined(member, sizes, alone=True) for member in change.joined if change.kept])
     found = [cause for departure in gone for cause in departure.causes]
     found += [joined(member, sizes, alone=not gone) for member in change.joined]

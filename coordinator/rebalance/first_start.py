@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rebalance_monitor.coordinator import visits
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CauseEntry
 from rebalance_monitor.coordinator.findings.wording import seconds
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from rebalance_monitor.coordinator.state.group_state import GroupState
 
 
@@ -26,19 +29,16 @@ def begun(state: GroupState, members: int, *, new: bool) -> tuple[CauseEntry, ..
     return (CauseEntry(Cause.FIRST_START, 1.0, f"the group had no members before; {members} now"),)
 
 
-def started(state: GroupState, now: GroupState, *, new: bool) -> tuple[CauseEntry, ...]:
-    """Causes of a generation `now` that follows none, or an empty group; `new`: the group did not exist."""
+def started(
+    state: GroupState, now: GroupState, asked: Collection[str] | None, *, new: bool
+) -> tuple[CauseEntry, ...]:
+    """Causes of a generation `now` that follows none, or an empty group; `new`: the group did not exist.
+
+    `asked`: the topics that its members subscribe to, None where that could not be read.
+    """
     cst = now.cst
     if state.offset < 0:
         return begun(state, len(now.members), new=new or now.generation <= 1)
     why = f"empty for {seconds(cst - state.cst)}" if state.generation else "the group had no members before"
     why = f"{why}; {len(now.members)} now"
-    return CauseEntry(Cause.FIRST_START, 1.0, why), *reset(state, state.ts, cst)
-
-
-def reset(state: GroupState, since: int, until: int) -> tuple[CauseEntry, ...]:
-    """Say that offsets were committed while the group had no members, `since` then and `until` now (ms)."""
-    if state.reset_at <= since:
-        return ()
-    why = f"offsets were committed while it had no members, {seconds(max(0, until - state.reset_at))} before"
-    return (CauseEntry(Cause.OFFSETS_RESET, 0.7, why),)
+    return CauseEntry(Cause.FIRST_START, 1.0, why), *visits.causes(state, state.ts, cst, asked)

@@ -117,7 +117,8 @@ class GroupState(msgspec.Struct, array_like=True, gc=False):
     deadlines. `stands_empty`: that it is empty was told live. `takeovers`: instance id -> when others
     lately took its place. `unread_at`: from when on records of it may have been cleaned away unread.
     `dropped_at`: when an offset of it was last removed while it had no members. `counted_at`: from when on
-    all members of an epoch-based group are known, -1 before an epoch was read (`baselines.py`).
+    all members of an epoch-based group are known, -1 before an epoch was read (`baselines.py`). `visits`:
+    topic -> [last commit while there was no member, how many, whether members had it before] (`visits.py`).
     """
 
     group_type: str = ""
@@ -180,6 +181,7 @@ class GroupState(msgspec.Struct, array_like=True, gc=False):
     unread_at: int = -1
     dropped_at: int = -1
     counted_at: int = -1
+    visits: dict[str, list[int]] = msgspec.field(default_factory=dict)
 
 
 def forget(state: GroupState, group_type: str) -> None:

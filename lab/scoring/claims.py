@@ -45,6 +45,7 @@ JUDGED_CAUSES = frozenset(
         Cause.CONNECT_DELAYED,
         Cause.COORDINATOR_MOVED,
         Cause.OFFSETS_RESET,
+        Cause.GROUP_ID_SHARED,
         Cause.GROUP_DELETED_BY_ADMIN,
         Cause.GROUP_EXPIRED,
         Cause.ASSIGNMENT_NOT_STORED,

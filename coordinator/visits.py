@@ -1,0 +1,76 @@
+"""Commits to a group without members: whose they are is told by their topics when members come (KIP-211).
+
+While members live the coordinator refuses a commit of anybody else (`UNKNOWN_MEMBER_ID`), so an application
+that uses assign() beside the group's members gets in only while the group is empty, and does so each time.
+It commits for topics that no member subscribes to, before or after. A reset tool commits for the members'
+own topics. What is committed as the group empties are the last commits of the members that went.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.coordinator.findings.causes import Cause
+from rebalance_monitor.coordinator.findings.finding import CauseEntry
+from rebalance_monitor.coordinator.findings.wording import seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from rebalance_monitor.coordinator.state.group_state import GroupState
+
+_MAX_TOPICS, _NAMED = 20, 3
+_LAST_COMMITS_MS = 3_000
+"""The longest heartbeat interval of most clients: within it those that went may have committed yet."""
+
+_REPEATEDLY = 3
+_RESET, _ANOTHER = 0.7, 0.8
+
+
+def note(state: GroupState, at: int, topics: Iterable[str]) -> None:
+    """Take a commit at `at` (ms) for these topics to a group that has no members."""
+    state.reset_at = max(state.reset_at, at)
+    members_own = {*state.topics, *state.names}
+    for topic in topics:
+        if topic in members_own and at <= state.cst + _LAST_COMMITS_MS:
+            continue
+        last, times, own = state.visits.get(topic, (-1, 0, 0))
+        if topic in state.visits or len(state.visits) < _MAX_TOPICS:
+            state.visits[topic] = [max(last, at), times + (at > last), max(own, int(topic in members_own))]
+
+
+def causes(
+    state: GroupState, since: int, until: int, asked: Collection[str] | None
+) -> tuple[CauseEntry, ...]:
+    """Say whose commits came between `since` and `until` (ms), when members come that have `asked` for these.
+
+    None: what they subscribe to could not be read, so none is claimed to be of another application.
+    """
+    recent = {topic: seen for topic, seen in state.visits.items() if seen[0] > since}
+    own = [topic for topic, (*_, own) in recent.items() if own or asked is None or topic in asked]
+    foreign = [topic for topic, (_, times, _) in recent.items() if times >= _REPEATEDLY and topic not in own]
+    found = []
+    if own:
+        last = max(recent[topic][0] for topic in own)
+        why = "offsets were committed while it had no members, "
+        found.append(CauseEntry(Cause.OFFSETS_RESET, _RESET, why + _when(until - last, own)))
+    if foreign:
+        times = max(recent[topic][1] for topic in foreign)
+        last = max(recent[topic][0] for topic in foreign)
+        why = f"{times} commits while it had no members for topics that none subscribes to, the last "
+        found.append(CauseEntry(Cause.GROUP_ID_SHARED, _ANOTHER, why + _when(until - last, foreign)))
+    return tuple(found)
+
+
+def forget(state: GroupState, asked: Collection[str] | None) -> None:
+    """Forget the commits for topics that members subscribe to now."""
+    state.visits = {
+        topic: seen
+        for topic, seen in state.visits.items()
+        if asked is not None and topic not in asked and not seen[2]
+    }
+
+
+def _when(ago: int, topics: list[str]) -> str:
+    more = f" and {len(topics) - _NAMED} more" if len(topics) > _NAMED else ""
+    return f"{seconds(max(0, ago))} before: {', '.join(sorted(topics)[:_NAMED])}{more}"
