@@ -33,6 +33,7 @@ USUAL_SESSION_MS = 45_000
 LONG_SESSION_MS = 90_000
 _NEAR = 0.5
 _CHURN = 3
+_CHANGED = 2
 _EAGER_CHURN = 5
 _EAGER = frozenset({"range", "roundrobin", "sticky"})
 _COOPERATIVE = "cooperative-sticky"
@@ -178,7 +179,8 @@ def _static(facts: Facts) -> Iterable[Advice]:
     remedy = f"set it per process, and {timeout} above the time a restart takes"
     able = {family.static for family in facts.families}
     remedy += "" if able == {True} else ", where the client has it"
-    if facts.state.group_type == "share" or False in able or any(m.instance_id for m in facts.members):
+    static = any(m.instance_id for m in facts.members) or bool(_instances(facts.findings, "left"))
+    if facts.state.group_type == "share" or False in able or static:
         pass
     elif sum(returns[who] for who in again) >= _CHURN:
         client, host = max(again, key=lambda who: returns[who])
@@ -188,10 +190,40 @@ def _static(facts: Facts) -> Iterable[Advice]:
         reason = f"a rolling restart of {restarts[-1]} members lately: two rebalances for each of them"
         yield Advice("group.instance.id", remedy, reason)
     expired = _caused(facts, Cause.STATIC_MEMBER_EXPIRED)
-    if expired and any(m.instance_id for m in facts.members):
+    if expired and (changed := _changed_ids(facts)):
+        remedy = "give each process one that stays the same over deployments, as the name of a StatefulSet's "
+        remedy += "pod does and that of a Deployment's does not, or leave it out"
+        reason = (
+            f"{changed} instance ids expired lately, others came, none came back: the group waits for the "
+        )
+        reason += "session of each that is gone"
+        yield Advice("group.instance.id", remedy, reason)
+    elif expired and any(m.instance_id for m in facts.members):
         session = max(m.session_timeout for m in facts.members)
         reason = f"static members expired {_times(expired)} lately; session timeout {seconds(session)}"
         yield Advice(timeout, "raise it above the time a restart takes", reason)
+
+
+def _changed_ids(facts: Facts) -> int:
+    """Count the instance ids that went, where none of them is back and as many new ones came since."""
+    gone, came = _instances(facts.findings, "left"), _instances(facts.findings, "joined", "replaced")
+    there = {member.instance_id for member in facts.members}
+    back = {name for name, at in gone.items() if name in there or came.get(name, -1) > at}
+    since = max((came.get(name, -1) for name in gone), default=-1)
+    fresh = [name for name, at in came.items() if name not in gone and at > since]
+    return len(gone) if _CHANGED <= len(gone) <= len(fresh) and not back else 0
+
+
+def _instances(findings: Iterable[Finding], *roles: str) -> dict[str, int]:
+    """Return instance id -> when (ms) a member last went or came under it, as `roles` say."""
+    kinds = {Kind.REBALANCE, Kind.GROUP_EMPTY}
+    return {
+        member.instance_id: finding.at
+        for finding in findings
+        if finding.kind in kinds
+        for member in finding.members
+        if member.role in roles and member.instance_id is not None
+    }
 
 
 def _returns(findings: Iterable[Finding]) -> Counter[tuple[str, str]]:

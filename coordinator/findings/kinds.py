@@ -187,7 +187,11 @@ KINDS: dict[Kind, KindSpec] = {
         Severity.INFO,
         DrivenBy.RECORD,
         "every member went and came back about once",
-        {"restarted": "members that were replaced", "window_ms": "first to last replacement, ms"},
+        {
+            "restarted": "members that were replaced",
+            "window_ms": "first to last replacement, ms",
+            "changed_ids": "instance ids that expired and did not come back: static membership is of no use",
+        },
     ),
     Kind.STATIC_MEMBER_REPLACED: _once(
         Scope.GROUP,

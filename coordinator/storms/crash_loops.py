@@ -27,6 +27,9 @@ WINDOW_MS = 3_600_000
 AGAIN = 3
 _CLIENTS_KEPT = 200
 _ADDRESS = "/"
+# Stands before an instance id in `expired`; no client id begins with it.
+_INSTANCE = "\t"
+_EXPIRED = frozenset({Cause.SESSION_TIMEOUT, Cause.STATIC_MEMBER_EXPIRED})
 _FAULTS = frozenset({Cause.POLL_INTERVAL_EXCEEDED, Cause.JOIN_DEADLINE_MISSED, Cause.SYNC_DEADLINE_MISSED})
 
 
@@ -37,24 +40,31 @@ def is_fault(storm: StormState, left: Iterable[Member], causes: Sequence[CauseEn
 
 
 def since(storm: StormState, began: int) -> int:
-    """Return of how many clients a member has expired from `began` (ms) on."""
+    """Return of how many clients, or instance ids, a member has expired from `began` (ms) on."""
     return sum(bool(times) and times[-1] >= began for times in storm.expired.values())
+
+
+def instances(storm: StormState, began: int) -> list[str]:
+    """Return the instance ids of the static members that have expired from `began` (ms) on."""
+    return [
+        name.removeprefix(_INSTANCE)
+        for name, times in storm.expired.items()
+        if name.startswith(_INSTANCE) and times and times[-1] >= began
+    ]
 
 
 def _again(storm: StormState, left: Iterable[Member], causes: Sequence[CauseEntry], at: int) -> bool:
     """Note who of those that went by `at` (ms) has expired; say whether one does so again and again."""
-    sure = {
-        entry.member_id
-        for entry in causes
-        if entry.cause is Cause.SESSION_TIMEOUT and entry.confidence >= MAJORITY
-    }
+    sure = {entry.member_id for entry in causes if entry.cause in _EXPIRED and entry.confidence >= MAJORITY}
     again = False
     for member in left:
-        if member.member_id in sure and FAMILIES[member.family].says_goodbye:
-            name = _process(storm, member, at)
+        static = member.instance_id is not None
+        if member.member_id in sure and (static or FAMILIES[member.family].says_goodbye):
+            name = f"{_INSTANCE}{member.instance_id}" if static else _process(storm, member, at)
             recent = recurrence.noted(storm.expired, [name], at, WINDOW_MS, AGAIN)
             storm.expired = dict(list(recent.items())[-_CLIENTS_KEPT:])
-            again |= len(storm.expired[name]) >= AGAIN
+            # A static member that is restarted slowly expires each time.
+            again |= not static and len(storm.expired[name]) >= AGAIN
     return again
 
 

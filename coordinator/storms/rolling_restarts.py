@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rebalance_monitor.coordinator.context import Scene
-    from rebalance_monitor.coordinator.findings.finding import Finding
+    from rebalance_monitor.coordinator.findings.finding import Details, Finding
     from rebalance_monitor.coordinator.state.group_state import GroupState, StormState
     from rebalance_monitor.coordinator.state.membership import Change
 
@@ -125,9 +125,15 @@ def told(state: GroupState, scene: Scene, at: int) -> list[Finding]:
     if len(state.members) < enough or any(member.joined_at < since for member in state.members):
         return []
     why = f"every member was replaced once within {seconds(at - began)}"
-    cause = Cause.MEMBER_LEFT
+    cause, changed = Cause.MEMBER_LEFT, _changed_ids(state, began)
     if 2 * crash_loops.since(storm, began) >= len(state.members):
-        cause, why = Cause.SESSION_TIMEOUT, f"{why}; they were not closed, but expired"
+        cause = Cause.STATIC_MEMBER_EXPIRED if changed else Cause.SESSION_TIMEOUT
+        why = f"{why}; they were not closed, but expired"
+    if changed:
+        why += f"; {changed} of their instance ids did not come back: they change with every deployment"
+    details: Details = {"restarted": len(state.members), "window_ms": at - began}
+    if changed:
+        details["changed_ids"] = changed
     found = scene.find(
         Kind.ROLLING_RESTART,
         state,
@@ -135,10 +141,17 @@ def told(state: GroupState, scene: Scene, at: int) -> list[Finding]:
         evidence="suspected",
         confidence=0.8,
         causes=(CauseEntry(cause, 0.8, why),),
-        details={"restarted": len(state.members), "window_ms": at - began},
+        details=details,
     )
     _complete(storm, at, scene.settings.storm_window_ms)
     return [found]
+
+
+def _changed_ids(state: GroupState, began: int) -> int:
+    """Count the instance ids that expired in the restart, where members came under others in their place."""
+    there = {member.instance_id for member in state.members if member.instance_id is not None}
+    gone = set(crash_loops.instances(state.storm, began))
+    return len(gone) if there and not gone & there else 0
 
 
 def _since(state: GroupState, began: int) -> int:

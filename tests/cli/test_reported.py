@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
 
+from rebalance_monitor.cli.main import run
 from rebalance_monitor.cluster.captures.capture import read_capture
 from rebalance_monitor.config.detection import Detection
 from rebalance_monitor.engine.replay.replaying import replay_capture
@@ -43,6 +45,18 @@ def test_a_reported_case_is_told_as_it_was(name: str, captures: Path) -> None:
         assert len(matching(pattern, found)) >= pattern.get("times", 1), (pattern, told)
     for pattern in truth["never"]:
         assert not matching(pattern, found), pattern
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if "advice" in expected(name)])
+def test_a_reported_case_gets_the_advice_that_helps(
+    name: str, captures: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the settings that it is about; `never`: words that made it worse."""
+    assert run(["explain", name, "--capture", str(captures / name), "-o", "json"]) == 0
+    advice, asked = json.loads(capsys.readouterr().out)["advice"], expected(name)["advice"]
+    assert {one["about"] for one in advice} >= set(asked["must"])
+    for words in asked["never"]:
+        assert all(words not in f"{one['about']}: {one['advice']}" for one in advice)
 
 
 def test_the_recorded_cases_stay_small() -> None:
