@@ -153,6 +153,10 @@ _MADE: dict[Kind, dict[str, Any]] = {
         "details": {"threshold_ms": 10_000},
     },
     Kind.ASSIGNMENT_SKEWED: {"details": {"most": 24, "least": 0, "idle": 3}, "members_affected": 3},
+    Kind.PARTITIONS_UNASSIGNED: {
+        "details": {"unread": 3, "twice": 0, "applications": 2, "unowned_topics": "payments"},
+        "members_affected": 1,
+    },
     Kind.GROUP_TOO_LARGE: {"details": {"bytes": 948_112, "limit": 1_048_588}},
     Kind.UNREADABLE_RECORDS: {
         "details": {"reason": "unknown_version", "count": 212, "window_ms": 60_000, "sample": "17/88213"}

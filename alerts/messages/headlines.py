@@ -102,6 +102,11 @@ HEADLINES: dict[Kind, Headline] = {
         "Compare assignors with `rebalance-monitor explain`; idle members only cost rebalances.",
         "spreads its partitions evenly again",
     ),
+    Kind.PARTITIONS_UNASSIGNED: Headline(
+        "has partitions that nobody reads, or that two members read",
+        "Compare what members subscribe to with what they own; give each application a group id of its own.",
+        "assigns all partitions to members that subscribe to them again",
+    ),
     Kind.GROUP_TOO_LARGE: Headline(
         "nears the size that the broker can store",
         "Raise max.message.bytes of the offsets topic or split the group, before assignments fail.",

@@ -54,6 +54,11 @@ DETAIL_ROWS: dict[Kind, tuple[tuple[str, str], ...]] = {
     Kind.ASSIGNMENT_SKEWED: (
         ("Partitions", "{most} at the busiest member, {least} at the idlest; {idle} members without any"),
     ),
+    Kind.PARTITIONS_UNASSIGNED: (
+        ("Partitions", "{unread} assigned to members that do not subscribe to them, {twice} owned twice"),
+        ("Topics owned by nobody", "{unowned_topics}"),
+        ("Applications under this group id", "{applications}"),
+    ),
     Kind.GROUP_TOO_LARGE: (("Record", "{bytes} bytes of at most {limit}"),),
     Kind.UNREADABLE_RECORDS: (
         ("Unreadable", "{count} records in {window_ms}: {reason}"),

@@ -13,7 +13,7 @@ from __future__ import annotations
 from copy import copy
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator import visits
+from rebalance_monitor.coordinator import unassigned, visits
 from rebalance_monitor.coordinator.checks import assignment_skew, unsubscribed_topics
 from rebalance_monitor.coordinator.classic import static_returns
 from rebalance_monitor.coordinator.commits import trace
@@ -178,7 +178,8 @@ def _completed(before: GroupState, state: GroupState, after: Membership, scene: 
         found += storm.note_generation(state, scene, change, state.cst, causes)
     renewed = rolling_restarts.renewed(before, change, causes, state.cst)
     found[0] = storm.marked(found[0], state.storm, state.cst, renewed=renewed)
-    return found + _slow(state, scene) + assignment_skew.judge(before, state, scene, after.subscriptions)
+    found += _slow(state, scene) + assignment_skew.judge(before, state, scene, after.subscriptions)
+    return found + unassigned.judge(state, scene, after)
 
 
 def _is_planned(cause: Cause, change: Change) -> bool:
@@ -226,7 +227,8 @@ def _emptied(before: GroupState, state: GroupState, scene: Scene) -> list[Findin
     )
     state.empty_id, state.empty_at, state.idle_families = empty.id, state.cst, []
     state.stands_empty = not scene.history
-    found = [empty, *_beside(before, state, scene, gone, empty.id), *assignment_skew.close(state, scene)]
+    found = [empty, *_beside(before, state, scene, gone, empty.id)]
+    found += assignment_skew.close(state, scene) + unassigned.close(state, scene)
     return found + storm.note_generation(state, scene, change, state.cst, causes)
 
 

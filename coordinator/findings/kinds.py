@@ -55,6 +55,7 @@ class Kind(StrEnum):
     OFFSETS_EXPIRING = "offsets_expiring"
     SLOW_SYNC = "slow_sync"
     ASSIGNMENT_SKEWED = "assignment_skewed"
+    PARTITIONS_UNASSIGNED = "partitions_unassigned"
     GROUP_TOO_LARGE = "group_too_large"
     UNREADABLE_RECORDS = "unreadable_records"
     MONITOR_DEGRADED = "monitor_degraded"
@@ -264,6 +265,18 @@ KINDS: dict[Kind, KindSpec] = {
             "best": "spread: the assignor that would spread best",
             "best_most": "partitions that its busiest member would have",
             "best_least": "partitions that its idlest member would have",
+        },
+    ),
+    Kind.PARTITIONS_UNASSIGNED: _phased(
+        Scope.GROUP,
+        Severity.WARNING,
+        DrivenBy.RECORD,
+        "partitions are assigned to members that do not subscribe to their topic, or to two members",
+        {
+            "unread": "partitions of members that do not subscribe to their topic: nobody reads them",
+            "twice": "partitions that more than one member owns: read twice",
+            "applications": "sets of members without a common topic: from 2 on, several share the group id",
+            "unowned_topics": "topics that are subscribed to and owned by nobody, not checked to exist",
         },
     ),
     Kind.GROUP_TOO_LARGE: _phased(

@@ -136,6 +136,13 @@ RULES: tuple[Rule, ...] = (
         "whose members subscribe to different topics; racks of replicas are not on the topic",
     ),
     Rule(
+        Kind.PARTITIONS_UNASSIGNED,
+        "derived",
+        "subscriptions against the assignment of one record: a member owns what it does not subscribe to, or "
+        "two own the same",
+        "classic consumer groups only; whether a topic that nobody owns exists is not on the topic",
+    ),
+    Rule(
         Kind.GROUP_TOO_LARGE,
         "read",
         "size of the record against max.message.bytes",

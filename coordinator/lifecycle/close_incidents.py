@@ -43,6 +43,7 @@ def ended(state: GroupState, scene: Scene, resolution: str) -> list[Finding]:
         (Kind.STORM, storm, state.storm.opened_at, {"total": state.storm.total}),
         (Kind.ASSIGNMENT_SKEWED, skewed, None, {"rule": rule}),
         (Kind.GROUP_TOO_LARGE, state.large_id, None, {}),
+        (Kind.PARTITIONS_UNASSIGNED, state.unassigned_id, None, {}),
     ]
     return found + [_closed(state, scene, *one, resolution) for one in held if one[1]]
 

@@ -182,6 +182,7 @@ class GroupState(msgspec.Struct, array_like=True, gc=False):
     dropped_at: int = -1
     counted_at: int = -1
     visits: dict[str, list[int]] = msgspec.field(default_factory=dict)
+    unassigned_id: str = ""
 
 
 def forget(state: GroupState, group_type: str) -> None:

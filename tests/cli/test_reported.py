@@ -11,6 +11,8 @@ import pytest
 from rebalance_monitor.cli.main import run
 from rebalance_monitor.cluster.captures.capture import read_capture
 from rebalance_monitor.config.detection import Detection
+from rebalance_monitor.coordinator.findings.kinds import Kind
+from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.engine.replay.replaying import replay_capture
 from rebalance_monitor.engine.settings import detection_settings
 from tests.cli.reported import CASES, NAMES, expected, matching, unpacked
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings.finding import Finding
 
 LIMIT_BYTES = 600_000
+SCENARIOS = CASES.parent / "scenarios"
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +60,12 @@ def test_a_reported_case_gets_the_advice_that_helps(
     assert {one["about"] for one in advice} >= set(asked["must"])
     for words in asked["never"]:
         assert all(words not in f"{one['about']}: {one['advice']}" for one in advice)
+
+
+@pytest.mark.parametrize("suite", sorted(path.name for path in SCENARIOS.iterdir() if path.is_dir()))
+def test_no_other_recorded_group_has_partitions_that_nobody_reads(suite: str) -> None:
+    found = replay_capture(SCENARIOS / suite / "capture", DetectionSettings())
+    assert not [one for one in found if one.kind is Kind.PARTITIONS_UNASSIGNED]
 
 
 def test_the_recorded_cases_stay_small() -> None:

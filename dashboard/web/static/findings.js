@@ -5,7 +5,7 @@ import { local, moment, number, utc, words } from "./format.js";
 import { causes, empty, line, panel } from "./parts.js";
 
 const KINDS = ["rebalance", "rebalance_failed", "rebalance_in_progress", "rebalance_stuck", "session_timeout", "poll_interval_exceeded", "member_silent", "storm", "rolling_restart", "static_member_replaced",
-  "group_migrated", "group_removed", "coordinator_moved", "group_empty", "offsets_expiring", "slow_sync", "assignment_skewed", "group_too_large", "unreadable_records", "monitor_degraded"];
+  "group_migrated", "group_removed", "coordinator_moved", "group_empty", "offsets_expiring", "slow_sync", "assignment_skewed", "partitions_unassigned", "group_too_large", "unreadable_records", "monitor_degraded"];
 const HIDDEN = new Set(["causes", "members", "schema", "groups", "topics", "details"]);
 
 export async function findings(app, params) {

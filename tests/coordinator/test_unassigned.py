@@ -1,0 +1,72 @@
+"""Partitions that nobody reads are told from one record; what every assignor may do is not."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
+from rebalance_monitor.coordinator.state.group_state import GroupState, Member
+from rebalance_monitor.coordinator.unassigned import Faults, applications, faults
+from tests.coordinator.support.classic import A, B
+from tests.coordinator.support.timeline import Client, Topic, findings, of
+
+TOPICS = ["a", "b", "c"]
+
+
+def assigned(**given: dict[str, tuple[int, ...]]) -> GroupState:
+    """A group whose members own these partitions: topic -> partitions."""
+    members = [
+        Member(name, None, name, "/10.0.0.1", False, 10_000, 10_000, "java", 0, "", 0)  # noqa: FBT003 - its host is its own
+        for name in given
+    ]
+    for member in members:
+        member.assigned = [[TOPICS.index(topic), *parts] for topic, parts in given[member.member_id].items()]
+    return GroupState(topics=TOPICS, members=members)
+
+
+def found(state: GroupState, **subscriptions: str) -> tuple[int, int, tuple[str, ...], int]:
+    one: Faults = faults(state, subscriptions)
+    return one.unread, one.twice, one.unowned, one.applications
+
+
+def test_a_leader_that_knows_its_own_topic_only_leaves_the_others_unread() -> None:
+    state = assigned(tasks={"a": (3, 4, 5)}, progress={"a": (0, 1, 2)})
+    assert found(state, tasks="a", progress="b") == (3, 0, ("b",), 2)
+
+
+def test_a_partition_of_two_members_is_read_twice() -> None:
+    assert found(assigned(x={"a": (0, 1)}, y={"a": (1, 2)}), x="a", y="a") == (0, 1, (), 1)
+
+
+@given(st.lists(st.frozensets(st.sampled_from("abcd"), min_size=1), min_size=1, max_size=6))
+def test_an_assignment_of_what_members_subscribe_to_has_nothing_wrong(asked: list[frozenset[str]]) -> None:
+    """Each topic goes to one of its subscribers; members without a common topic are counted apart."""
+    topics = sorted({topic for one in asked for topic in one})
+    owner = {topic: next(place for place, one in enumerate(asked) if topic in one) for topic in topics}
+    state = assigned(**{f"m{place}": {} for place in range(len(asked))})
+    state.topics = topics
+    for topic, place in owner.items():
+        state.members[place].assigned.append([topics.index(topic), 0, 1])
+    one = faults(state, {f"m{place}": topics for place, topics in enumerate(asked)})
+    assert (one.unread, one.twice, one.unowned) == (0, 0, ())
+    assert 1 <= one.applications <= len(asked)
+
+
+@pytest.mark.parametrize(("asked", "count"), [(("a", "b"), 2), (("a", "ab", "b"), 1), (("ab", "cd", "d"), 2)])
+def test_applications_share_no_topic(asked: tuple[str, ...], count: int) -> None:
+    assert applications([set(topics) for topics in asked]) == count
+
+
+def test_what_is_owned_twice_is_one_incident_until_the_assignment_is_right() -> None:
+    topic = Topic()
+    both = Client(B.member_id, (*A.partitions, *B.partitions), B.client_id, B.host)
+    for at, number, members in (
+        (0, 1, [A, B]),
+        (60_000, 2, [A, both]),
+        (120_000, 3, [A, both]),
+        (180_000, 4, [A, B]),
+    ):
+        topic.generation(at, number, members)
+    opened, resolved = of(findings(topic), Kind.PARTITIONS_UNASSIGNED)
+    assert (opened.generation, opened.severity, resolved.generation) == (2, Severity.WARNING, 4)
+    assert resolved.incident == opened.incident
