@@ -13,10 +13,9 @@ from __future__ import annotations
 from copy import copy
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator import unassigned, visits
-from rebalance_monitor.coordinator.checks import assignment_skew, unsubscribed_topics
+from rebalance_monitor.coordinator.checks import assignment_skew, unassigned_partitions, unsubscribed_topics
 from rebalance_monitor.coordinator.classic import static_returns
-from rebalance_monitor.coordinator.commits import trace
+from rebalance_monitor.coordinator.commits import trace, visits
 from rebalance_monitor.coordinator.deadlines import silent_members, stuck_rebalances
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
@@ -166,7 +165,7 @@ def _completed(before: GroupState, state: GroupState, after: Membership, scene: 
     if before.members:
         causes = rebalance_causes.causes_of(before, after, change, gone, state.protocol, state.cst, aborted)
     else:
-        asked = membership.asked_for(after)
+        asked = group_metadata.asked_for(after)
         causes = first_start.started(before, state, asked, new=_is_new(before, state, scene))
         visits.forget(state, asked)
     rebalance_causes.remember(state, causes)
@@ -179,7 +178,7 @@ def _completed(before: GroupState, state: GroupState, after: Membership, scene: 
     renewed = rolling_restarts.renewed(before, change, causes, state.cst)
     found[0] = storm.marked(found[0], state.storm, state.cst, renewed=renewed)
     found += _slow(state, scene) + assignment_skew.judge(before, state, scene, after.subscriptions)
-    return found + unassigned.judge(state, scene, after)
+    return found + unassigned_partitions.judge(state, scene, after)
 
 
 def _is_planned(cause: Cause, change: Change) -> bool:
@@ -228,7 +227,7 @@ def _emptied(before: GroupState, state: GroupState, scene: Scene) -> list[Findin
     state.empty_id, state.empty_at, state.idle_families = empty.id, state.cst, []
     state.stands_empty = not scene.history
     found = [empty, *_beside(before, state, scene, gone, empty.id)]
-    found += assignment_skew.close(state, scene) + unassigned.close(state, scene)
+    found += assignment_skew.close(state, scene) + unassigned_partitions.close(state, scene)
     return found + storm.note_generation(state, scene, change, state.cst, causes)
 
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator import baselines
 from rebalance_monitor.coordinator.commits.trace import commits_when_idle
 from rebalance_monitor.coordinator.deadlines import not_rejoined
 from rebalance_monitor.coordinator.deadlines.member_deadlines import AWAY, owes
@@ -23,6 +22,7 @@ from rebalance_monitor.coordinator.findings.finding import MAX_KEPT, CauseEntry,
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
 from rebalance_monitor.coordinator.findings.wording import seconds
 from rebalance_monitor.coordinator.rebalance.report import member_entry
+from rebalance_monitor.coordinator.state import baselines
 from rebalance_monitor.coordinator.state.group_state import NEVER
 from rebalance_monitor.coordinator.state.membership import COOPERATIVE
 from rebalance_monitor.coordinator.state.state_machine import Status

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rebalance_monitor.coordinator import baselines
 from rebalance_monitor.coordinator.commits import client_families
 from rebalance_monitor.coordinator.deadlines import silent_members, stuck_rebalances
 from rebalance_monitor.coordinator.deadlines.member_deadlines import AWAY
 from rebalance_monitor.coordinator.lifecycle import close_incidents, empty_groups
 from rebalance_monitor.coordinator.modern import convergence, fencing, lost_tombstones
 from rebalance_monitor.coordinator.rebalance import group_metadata, subscriptions
+from rebalance_monitor.coordinator.state import baselines
 from rebalance_monitor.coordinator.state.group_state import OF_MEMBER, Member
 from rebalance_monitor.coordinator.state.state_machine import SETTLED, Status
 from rebalance_monitor.coordinator.storms import rolling_restarts, storm

@@ -13,7 +13,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator import baselines
 from rebalance_monitor.coordinator.commits.client_families import FAMILIES
 from rebalance_monitor.coordinator.deadlines.member_deadlines import AWAY, owes
 from rebalance_monitor.coordinator.departure.habits import by_hand, cadence, quietness
@@ -23,6 +22,7 @@ from rebalance_monitor.coordinator.findings.finding import CauseEntry
 from rebalance_monitor.coordinator.findings.wording import seconds, who
 from rebalance_monitor.coordinator.modern import rejoins
 from rebalance_monitor.coordinator.rebalance.rebalance_causes import Departure, judged
+from rebalance_monitor.coordinator.state import baselines
 
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.context import Scene

@@ -1,4 +1,4 @@
-"""Findings that probe samples decide by themselves, from what is remembered of a group (observed_group.py)."""
+"""Findings that probe samples decide by themselves, from what is kept of a group (observed_group.py)."""
 
 from __future__ import annotations
 

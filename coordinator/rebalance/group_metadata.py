@@ -92,6 +92,13 @@ def read(state: GroupState, value: GroupMetadataValue) -> Membership:
     )
 
 
+def asked_for(membership: Membership) -> frozenset[str] | None:
+    """Return the topics that members subscribe to, None where not all of their subscriptions can be read."""
+    if len(membership.subscriptions) < len(membership.members):
+        return None
+    return frozenset(topic for topics in membership.subscriptions.values() for topic in topics)
+
+
 def spoken(client_id: str, rebalance: int, classic: ClassicMemberMetadata) -> str:
     """Name the family of a member that speaks the classic protocol in a consumer group.
 

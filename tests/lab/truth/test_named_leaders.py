@@ -10,7 +10,7 @@ from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.engine.replay.replaying import replay_capture
 
-FIXTURES = Path(__file__).parents[1] / "fixtures" / "scenarios"
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "scenarios"
 NAMES = ("faults-4.1.1", "instances-4.1.1", "late-4.1.1", "matrix-2.8.2", "python-4.1.1")
 
 

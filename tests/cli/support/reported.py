@@ -20,7 +20,7 @@ from rebalance_monitor.coordinator.findings.finding import to_dict
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings.finding import Finding
 
-CASES = Path(__file__).parents[1] / "fixtures" / "cases"
+CASES = Path(__file__).parents[2] / "fixtures" / "cases"
 NAMES = sorted(path.name for path in CASES.iterdir() if path.is_dir())
 Pattern = dict[str, Any]
 

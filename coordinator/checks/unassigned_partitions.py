@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from rebalance_monitor.coordinator.context import Scene
     from rebalance_monitor.coordinator.findings.finding import Details, Finding
+    from rebalance_monitor.coordinator.rebalance.group_metadata import Membership
     from rebalance_monitor.coordinator.state.group_state import GroupState, Member
-    from rebalance_monitor.coordinator.state.membership import Membership
 
 _NAMED = 5
 _UNJUDGED = frozenset({"stream"})

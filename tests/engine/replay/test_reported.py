@@ -15,7 +15,7 @@ from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.engine.replay.replaying import replay_capture
 from rebalance_monitor.engine.settings import detection_settings
-from tests.cli.reported import CASES, NAMES, expected, matching, unpacked
+from tests.cli.support.reported import CASES, NAMES, expected, matching, unpacked
 
 if TYPE_CHECKING:
     from pathlib import Path

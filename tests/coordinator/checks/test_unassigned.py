@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rebalance_monitor.coordinator.checks.unassigned_partitions import Faults, applications, faults
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
 from rebalance_monitor.coordinator.state.group_state import GroupState, Member
-from rebalance_monitor.coordinator.unassigned import Faults, applications, faults
 from tests.coordinator.support.classic import A, B
 from tests.coordinator.support.timeline import Client, Topic, findings, of
 
