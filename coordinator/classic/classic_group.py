@@ -15,13 +15,19 @@ from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator.checks import assignment_skew, unassigned_partitions, unsubscribed_topics
 from rebalance_monitor.coordinator.classic import static_returns
-from rebalance_monitor.coordinator.commits import trace, visits
+from rebalance_monitor.coordinator.commits import trace
 from rebalance_monitor.coordinator.deadlines import silent_members, stuck_rebalances
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
 from rebalance_monitor.coordinator.findings.ranking import ranked
 from rebalance_monitor.coordinator.lifecycle import close_incidents, empty_groups
-from rebalance_monitor.coordinator.rebalance import first_start, group_metadata, rebalance_causes, report
+from rebalance_monitor.coordinator.rebalance import (
+    first_start,
+    group_metadata,
+    rebalance_causes,
+    report,
+    visits,
+)
 from rebalance_monitor.coordinator.state import membership
 from rebalance_monitor.coordinator.state.state_machine import Event, transition
 from rebalance_monitor.coordinator.storms import rolling_restarts, static_takeovers, storm

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rebalance_monitor.coordinator.commits.client_families import FAMILIES
 from rebalance_monitor.coordinator.commits.trace import STEADY_COMMITS, commits_when_idle, goes_on, is_steady
-from rebalance_monitor.coordinator.state import baselines
+from rebalance_monitor.coordinator.rebalance import baselines
 from rebalance_monitor.coordinator.state.group_state import OF_MEMBER
 from rebalance_monitor.coordinator.state.state_machine import Status
 

@@ -21,8 +21,8 @@ from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import MAX_KEPT, CauseEntry, deadline_anchor
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
 from rebalance_monitor.coordinator.findings.wording import seconds
+from rebalance_monitor.coordinator.rebalance import baselines
 from rebalance_monitor.coordinator.rebalance.report import member_entry
-from rebalance_monitor.coordinator.state import baselines
 from rebalance_monitor.coordinator.state.group_state import NEVER
 from rebalance_monitor.coordinator.state.membership import COOPERATIVE
 from rebalance_monitor.coordinator.state.state_machine import Status

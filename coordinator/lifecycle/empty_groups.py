@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator.commits import visits
 from rebalance_monitor.coordinator.findings.finding import deadline_anchor
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
-from rebalance_monitor.coordinator.state import baselines
+from rebalance_monitor.coordinator.rebalance import baselines, visits
 from rebalance_monitor.coordinator.state.group_state import NEVER
 from rebalance_monitor.coordinator.state.state_machine import Status
 

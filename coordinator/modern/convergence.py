@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator.checks import assignment_skew
-from rebalance_monitor.coordinator.commits import topic_names, visits
+from rebalance_monitor.coordinator.commits import topic_names
 from rebalance_monitor.coordinator.deadlines import stuck_rebalances
 from rebalance_monitor.coordinator.deadlines.member_deadlines import AWAY
 from rebalance_monitor.coordinator.departure.measured import Silence
@@ -18,9 +18,8 @@ from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
 from rebalance_monitor.coordinator.findings.ranking import ranked
 from rebalance_monitor.coordinator.findings.wording import joined, replaced, who
 from rebalance_monitor.coordinator.lifecycle import empty_groups
-from rebalance_monitor.coordinator.rebalance import first_start, report, subscriptions
+from rebalance_monitor.coordinator.rebalance import baselines, first_start, report, subscriptions, visits
 from rebalance_monitor.coordinator.rebalance.rebalance_causes import Departure, remember
-from rebalance_monitor.coordinator.state import baselines
 from rebalance_monitor.coordinator.state.membership import Change
 from rebalance_monitor.coordinator.state.state_machine import SETTLED, Status
 from rebalance_monitor.coordinator.storms import rolling_restarts, static_takeovers, storm

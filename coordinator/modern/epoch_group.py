@@ -19,8 +19,7 @@ from rebalance_monitor.coordinator.deadlines import silent_members, stuck_rebala
 from rebalance_monitor.coordinator.deadlines.member_deadlines import AWAY
 from rebalance_monitor.coordinator.lifecycle import close_incidents, empty_groups
 from rebalance_monitor.coordinator.modern import convergence, fencing, lost_tombstones
-from rebalance_monitor.coordinator.rebalance import group_metadata, subscriptions
-from rebalance_monitor.coordinator.state import baselines
+from rebalance_monitor.coordinator.rebalance import baselines, group_metadata, subscriptions
 from rebalance_monitor.coordinator.state.group_state import OF_MEMBER, Member
 from rebalance_monitor.coordinator.state.state_machine import SETTLED, Status
 from rebalance_monitor.coordinator.storms import rolling_restarts, storm

@@ -21,8 +21,8 @@ from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CauseEntry
 from rebalance_monitor.coordinator.findings.wording import seconds, who
 from rebalance_monitor.coordinator.modern import rejoins
+from rebalance_monitor.coordinator.rebalance import baselines
 from rebalance_monitor.coordinator.rebalance.rebalance_causes import Departure, judged
-from rebalance_monitor.coordinator.state import baselines
 
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.context import Scene

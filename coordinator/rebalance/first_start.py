@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator.commits import visits
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CauseEntry
 from rebalance_monitor.coordinator.findings.wording import seconds
+from rebalance_monitor.coordinator.rebalance import visits
 
 if TYPE_CHECKING:
     from collections.abc import Collection
