@@ -69,7 +69,7 @@ def run(options: argparse.Namespace, storage: Storage) -> list[tuple[float, floa
         for second in range(round(options.hours * 3_600)):
             part = islice(turn, options.rebalances)
             _, rows = made.told(new_generation(group, made.mix, made.now) for group in part)
-            batch = read_batch([tuple(row) for row in rows])
+            batch = read_batch(rows)
             told += len(batch.findings)
             writer.apply(BatchKey("bench", second), batch)
             if second % MINUTE == MINUTE - 1:

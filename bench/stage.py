@@ -172,13 +172,13 @@ def _unpack(
 ) -> Iterator[pd.DataFrame]:
     import pandas as pd  # noqa: PLC0415
 
-    from rebalance_monitor.streaming.query.operator import OutRow  # noqa: PLC0415
+    from rebalance_monitor.streaming.handover import Handed  # noqa: PLC0415
     from rebalance_monitor.streaming.rows.packing import Unpacked  # noqa: PLC0415
 
     found = Unpacked(bytes(pack) for frame in frames for pack in frame["rows"].tolist())
     rows = sum(len(list(found.rows(place))) for place in found.places)
     state.update((rows, b""))
-    yield pd.DataFrame([], columns=list(OutRow._fields))
+    yield pd.DataFrame([], columns=list(Handed._fields))
 
 
 def to_state(records: DataFrame, ends: Ends) -> DataFrame:

@@ -63,6 +63,21 @@ def require_whole(checkpoint: Place, log: SparkLog, partitions: int) -> None:
         raise SparkLogError(f"{problems[0]} The checkpoint is damaged.", REBUILD)
 
 
+def unfinished(checkpoint: Place, topic: str) -> dict[int, tuple[int, int]]:
+    """Return partition -> (first offset, offset to stop before) of the batch that was begun last.
+
+    Only partitions with something to read, none if the batch is committed. The first offset is -1 where the
+    batch is the first. Raises SparkLogError.
+    """
+    log = read_spark_log(checkpoint)
+    if log.begun == log.committed:
+        return {}
+    _, ends = _read(checkpoint / "offsets" / str(log.begun), _parsed)
+    read = log.read(topic)
+    spans = {p: (read.get(p, -1), end) for p, end in ends.get(topic, {}).items()}
+    return {p: (first, end) for p, (first, end) in spans.items() if first < end and end > 0}
+
+
 def batches(checkpoint: Place) -> list[int]:
     """Return the batches that the checkpoint still holds offsets of, oldest first."""
     return _numbers(checkpoint / "offsets")

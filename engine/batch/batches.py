@@ -17,6 +17,7 @@ from rebalance_monitor.dashboard.tables.quarantine_table import Unreadable
 
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings.finding import Finding
+    from rebalance_monitor.engine.batch.step import OutRow
 
 # The query id of batches that no query made.
 MONITOR = "monitor"
@@ -57,7 +58,7 @@ class Batch:
 TROUBLES = frozenset({"operator_error", "state_lost", "state_not_kept"})
 
 
-def read_batch(rows: list[tuple[str, int, str, str]]) -> Batch:
+def read_batch(rows: list[OutRow]) -> Batch:
     """Sort the operator's rows (`row_kind`, `shard`, `group`, `body`), in the order of their shards.
 
     `rows` is emptied on the way: of a long history they and what is made of them would be too much.

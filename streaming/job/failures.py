@@ -15,14 +15,18 @@ from urllib.parse import unquote, urlsplit
 from rebalance_monitor.checkpoints.errors import MAKE_ROOM
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.engine.health.notices import ERROR
-from rebalance_monitor.streaming.query.query import JobError
+from rebalance_monitor.streaming.heap import MORE_HEAP, OUT_OF_MEMORY
+from rebalance_monitor.streaming.query.query import ERROR, JobError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 FAILURES = 5
+# A batch that did not fit into the heap twice does not fit.
+HEAP_FAILURES = 2
 # Errors inside Spark that no next try mends: a state of a newer version, storage that another has taken.
-LASTING = ("StateVersionError", "FolderInUseError")
+LASTING = ("StateVersionError", "FolderInUseError", "HandoverLimitError")
+INCOMPLETE = "IncompleteBatchError"
 NO_ROOM = ("No space left on device", "Disk quota exceeded")
 DENIED = "Not authorized to access group"
 NO_GROUP = "Spark's source may not look its own group up."
@@ -32,15 +36,27 @@ MB = 1024 * 1024
 LITTLE = 16 * MB
 
 
-def judged(error: Exception, failures: int, where: Iterable[str]) -> dict[str, str]:
+class HeapError(JobError):
+    """The heap of Spark's JVM did not hold a batch; the message says which, and what to do."""
+
+
+def judged(
+    error: Exception, failures: int, where: Iterable[str], batch: Callable[[], str] = str
+) -> dict[str, str]:
     """Return what is to be logged of the failure, the `failures`th in a row; `where`: folders that we fill.
 
-    Raises ConfigError for what no next try mends, JobError where it has been tried often enough.
+    `batch` says in sentences what it read and how full the heap was. Raises ConfigError for what no next try
+    mends, HeapError and JobError where it has been tried often enough.
     """
     text = str(error)
     for lasting in LASTING:
         if lasting in text:
             raise ConfigError(_last_line(text, lasting))
+    if why := _heap(text):
+        why = f"{why} {batch()}".strip()
+        if failures >= HEAP_FAILURES:
+            raise HeapError(f"The same batch failed {failures} times in a row. {why}", MORE_HEAP)
+        return {"why": why, "remedy": "the batch runs again", "error": text[:ERROR]}
     full = full_disk(where) if any(words in text for words in NO_ROOM) else ""
     if failures >= FAILURES:
         what = f"The query failed {failures} times in a row. "
@@ -53,6 +69,13 @@ def judged(error: Exception, failures: int, where: Iterable[str]) -> dict[str, s
     if DENIED in text:
         return {"why": NO_GROUP, "remedy": GRANT_GROUP, **said}
     return {"why": full, "remedy": "make room there; nothing is lost", **said} if full else said
+
+
+def _heap(text: str) -> str:
+    """Say what an error says of the heap, "" where it is of something else."""
+    if INCOMPLETE in text:
+        return f"The batch did not reach the driver whole: {_last_line(text, INCOMPLETE)}."
+    return "Spark's JVM ran out of heap." if OUT_OF_MEMORY in text else ""
 
 
 def full_disk(where: Iterable[str]) -> str:

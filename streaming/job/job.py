@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from rebalance_monitor.checkpoints.files import locked, usable
+from rebalance_monitor.checkpoints.places import place_at
+from rebalance_monitor.checkpoints.spark_log import unfinished
 from rebalance_monitor.cluster.clients.admin import ClusterAdmin
 from rebalance_monitor.cluster.errors import AccessDeniedError, DependencyError
 from rebalance_monitor.config.errors import ConfigError
@@ -34,7 +36,8 @@ from rebalance_monitor.engine.topic.guard import (
     source_ends,
 )
 from rebalance_monitor.engine.topic.leader_epochs import read_marks
-from rebalance_monitor.engine.topic.topic import TopicWatch, ask, await_topic
+from rebalance_monitor.engine.topic.topic import TopicFacts, TopicWatch, ask, await_topic
+from rebalance_monitor.streaming.heap import batch_sentence, heap_peak
 from rebalance_monitor.streaming.job.failures import judged, scratch
 from rebalance_monitor.streaming.job.plan import StatePlan, limit_of, plan_state, told_rebuilt
 from rebalance_monitor.streaming.query.query import (
@@ -277,9 +280,18 @@ class _Job:
         self.failures += 1
         path, spark = self.settings.storage.path, self.settings.spark.properties()
         where = (path, f"{path}/tables", self.checkpoint, scratch(spark))
-        failure = judged(error, self.failures, where)
+        failure = judged(error, self.failures, where, self._describe_batch)
         log.warning("the query failed and is tried again", failures=self.failures, **failure)
         return self.stop.wait(RETRY_S * self.failures)
+
+    def _describe_batch(self) -> str:
+        """Say what the batch that failed had to read, and how full the heap was."""
+        try:
+            spans = unfinished(place_at(self.checkpoint), self.settings.source.topic)
+        except (ConfigError, OSError):
+            # Only Spark reaches it, or it is damaged, which the next start says.
+            spans = {}
+        return batch_sentence(spans, heap_peak(self.session))
 
     def _ask_again(self, facts: TopicFacts) -> TopicFacts | None:
         """Return what the brokers say now, however long they are away; None when asked to stop meanwhile.

@@ -15,8 +15,9 @@ import pandas as pd
 
 from rebalance_monitor.checkpoints.codec import StateCorruptError, decode_lane, encode_lane
 from rebalance_monitor.coordinator.findings.outputs import StatOut
-from rebalance_monitor.engine.batch.step import OutRow, Plan, out_row, step
+from rebalance_monitor.engine.batch.step import Plan, out_row, step
 from rebalance_monitor.engine.memory import settle, uncollected
+from rebalance_monitor.streaming.handover import HANDOVER_DDL, Handed, Handover
 from rebalance_monitor.streaming.rows.packing import Unpacked
 
 if TYPE_CHECKING:
@@ -26,47 +27,56 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.state import GroupState
 
     from rebalance_monitor.checkpoints.codec import Stored
+    from rebalance_monitor.engine.batch.step import OutRow
     from rebalance_monitor.streaming.rows.lanes import Lanes
 
 STATE_DDL = "now long, blob binary"
-OUTPUT_DDL = "row_kind string, shard int, `group` string, body string"
-# What a long history tells leaves in parts of about so many rows.
-FRAME_ROWS = 10_000
 
 
 def operate(
-    key: tuple[int], frames: Iterable[pd.DataFrame], state: GroupState, *, plan: Plan, lanes: Lanes
+    key: tuple[int],
+    frames: Iterable[pd.DataFrame],
+    state: GroupState,
+    *,
+    plan: Plan,
+    lanes: Lanes,
+    limit: int | None = None,
 ) -> Iterator[pd.DataFrame]:
-    """Spark's state function: one call per lane and batch. Free of side effects: a task may run twice."""
+    """Spark's state function: one call per lane and batch. Free of side effects: a task may run twice.
+
+    `limit`: bytes that the lane may hand over (handover.py); HandoverLimitError beyond.
+    """
     settle()
     with uncollected():
-        yield from _operated(key, frames, state, plan, lanes)
+        handover = Handover(int(key[0]), limit)
+        for outputs in _operated(key, frames, state, plan, lanes):
+            yield from map(_frame, handover.add(outputs))
+        yield _frame(*handover.end())
 
 
 def _operated(
     key: tuple[int], frames: Iterable[pd.DataFrame], state: GroupState, plan: Plan, lanes: Lanes
-) -> Iterator[pd.DataFrame]:
+) -> Iterator[list[OutRow]]:
     found = Unpacked(bytes(pack) for frame in frames for pack in frame["rows"].tolist())
     members = lanes.members(lanes.keys.index(int(key[0])))
     stored, damage = _stored(state)
     lost = [out_row(shard, StatOut("state_lost", {"error": damage})) for shard, _ in members if damage]
     # A lane that cannot be read has no history left: what comes is live.
     plan = replace(plan, catching_up={}) if lost else plan
-    now, outputs = state.getCurrentProcessingTimeMs(), lost
+    now = state.getCurrentProcessingTimeMs()
+    yield lost
     for place in sorted(found.places.union(members if found.ticks else ())):
         rows, before = list(found.rows(place)), stored.get(place)
-        stored[place], told = step(plan, *place, rows, now, before, ticks=found.ticks, newest=found.newest)
-        outputs += told
-        if len(outputs) >= FRAME_ROWS:
-            yield _frame(outputs)
-            outputs = []
+        stored[place], outputs = step(plan, *place, rows, now, before, ticks=found.ticks, newest=found.newest)
+        yield outputs
     state.update((now, encode_lane(stored)))
-    yield _frame(outputs)
 
 
-def operated(packs: DataFrame, clock: DataFrame, plan: Plan, lanes: Lanes) -> DataFrame:
-    """Return the operator's output for `packs` and `clock`, both with the columns of a pack."""
-    return by_lane(packs, clock, partial(operate, plan=plan, lanes=lanes))
+def operated(
+    packs: DataFrame, clock: DataFrame, plan: Plan, lanes: Lanes, limit: int | None = None
+) -> DataFrame:
+    """Return what the operator hands over for `packs` and `clock`, both with the columns of a pack."""
+    return by_lane(packs, clock, partial(operate, plan=plan, lanes=lanes, limit=limit))
 
 
 def by_lane(packs: DataFrame, clock: DataFrame, function: Callable[..., Iterator[pd.DataFrame]]) -> DataFrame:
@@ -79,12 +89,12 @@ def by_lane(packs: DataFrame, clock: DataFrame, function: Callable[..., Iterator
         packs.unionByName(clock)
         .withColumn("lane", lane)
         .groupBy("lane")
-        .applyInPandasWithState(function, OUTPUT_DDL, STATE_DDL, "update", "NoTimeout")
+        .applyInPandasWithState(function, HANDOVER_DDL, STATE_DDL, "update", "NoTimeout")
     )
 
 
-def _frame(outputs: list[OutRow]) -> pd.DataFrame:
-    return pd.DataFrame(outputs, columns=list(OutRow._fields))
+def _frame(*handed: Handed) -> pd.DataFrame:
+    return pd.DataFrame(handed, columns=list(Handed._fields))
 
 
 def _stored(state: GroupState) -> tuple[dict[tuple[int, int], Stored], str]:

@@ -20,6 +20,8 @@ import structlog
 
 from rebalance_monitor.cluster.errors import DependencyError
 from rebalance_monitor.engine.health.notices import ERROR
+from rebalance_monitor.streaming.handover import lane_limit
+from rebalance_monitor.streaming.heap import heap_bytes
 from rebalance_monitor.streaming.query.decode import decoded
 from rebalance_monitor.streaming.query.operator import operated
 from rebalance_monitor.streaming.rows.clock import clock_rows
@@ -80,8 +82,10 @@ class Shape:
 
 def output_frame(session: SparkSession, shape: Shape) -> DataFrame:
     """Return source, decoder, clock and operator as one streaming frame."""
-    packs = decoded(shape.source(session), shape.lanes)
-    return operated(packs, clock_rows(session, shape.lanes), shape.plan, shape.lanes)
+    lanes = shape.lanes
+    packs = decoded(shape.source(session), lanes)
+    limit = lane_limit(heap_bytes(session), lanes)
+    return operated(packs, clock_rows(session, lanes), shape.plan, lanes, limit)
 
 
 def start_query(session: SparkSession, shape: Shape, writer: BatchWriter) -> StreamingQuery:
@@ -100,7 +104,7 @@ def start_query(session: SparkSession, shape: Shape, writer: BatchWriter) -> Str
         query = stream.start()
     except Py4JJavaError as error:
         raise NotStartedError(_said(error)) from error
-    writer.serve(str(query.id))
+    writer.serve(str(query.id), shape.lanes)
     return query
 
 

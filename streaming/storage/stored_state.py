@@ -18,6 +18,7 @@ from rebalance_monitor.checkpoints.codec import (
     decode_state,
 )
 from rebalance_monitor.cluster.errors import DependencyError
+from rebalance_monitor.streaming.heap import MORE_HEAP
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -97,6 +98,9 @@ def _newest(session: SparkSession, checkpoint: str) -> list[tuple[int, bytes]]:
 def _read(session: SparkSession, checkpoint: str) -> list[tuple[int, bytes]]:
     frame = session.read.format("statestore").load(checkpoint)
     found = frame.select("value.groupState.now", "value.groupState.blob").collect()
+    if len(found) < (lanes := frame.count()):
+        # PySpark takes it for the end when the JVM runs out of heap while it serves rows.
+        raise DependencyError(f"Only {len(found)} of {lanes} lanes of the state could be read.", MORE_HEAP)
     return [(int(now), bytes(lane)) for now, lane in found]
 
 

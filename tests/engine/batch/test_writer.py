@@ -15,11 +15,13 @@ from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.probe.sample import ProbeSample, RebalancingGroup
 from rebalance_monitor.coordinator.rollup.rebuild import Outcome
 from rebalance_monitor.engine.batch.batches import Batch, BatchKey, read_batch
+from rebalance_monitor.engine.batch.step import OutRow
 from rebalance_monitor.engine.driver.parts import Parts
 from rebalance_monitor.engine.driver.writer import BatchWriter
 from rebalance_monitor.engine.health.notices import Notices
 from rebalance_monitor.engine.outputs.sinks import FindingsTable, JsonLines, Lines, Telling
 from rebalance_monitor.engine.storage import Storage
+from rebalance_monitor.streaming.rows.lanes import Lanes
 from tests.coordinator.support.timeline import T0
 from tests.streaming.support.batches import (
     BATCHES,
@@ -52,7 +54,7 @@ def test_findings_of_operator_and_driver_are_told(tmp_path: Path) -> None:
 def test_the_last_word_about_a_group_counts(last: str) -> None:
     first = "removed" if last == "group" else "group"
     batch = read_batch(
-        [(kind, 0, "g", '{"generation":3}' if kind == "group" else "") for kind in (first, last)]
+        [OutRow(kind, 0, "g", '{"generation":3}' if kind == "group" else "") for kind in (first, last)]
     )
     assert (list(batch.groups), batch.removed) == ((["g"], []) if last == "group" else ([], ["g"]))
 
@@ -136,7 +138,7 @@ def test_what_cannot_wait_for_a_batch_is_told_once_and_survives_the_process(tmp_
     assert writer.speak()
     causes = [finding.details["cause"] for finding in told(storage)]
     assert sorted(map(str, causes)) == ["blind", "data_lost"]
-    writer.serve(QUERY)
+    writer.serve(QUERY, Lanes(1, 1, 1))
     for number, batch in enumerate(BATCHES):
         writer.apply(BatchKey(QUERY, number), batch)
     after = speaking_writer(storage, Notices(lambda: T0))

@@ -16,14 +16,15 @@ from pyspark.sql.types import Row as SparkRow
 from rebalance_monitor.checkpoints.codec import StateVersionError, decode_lane, decode_state
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.engine.batch.step import OutRow, Plan, step
-from rebalance_monitor.streaming.query.operator import OUTPUT_DDL, operate
+from rebalance_monitor.streaming.handover import HANDOVER_DDL, unpacked
+from rebalance_monitor.streaming.query.operator import operate
 from rebalance_monitor.streaming.rows.lanes import Lanes
 from rebalance_monitor.streaming.rows.packing import CLOCK
 from tests.coordinator.support.timeline import T0
 from tests.streaming.support.topics import eventful_topic, packs_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 PLAN = Plan(DetectionSettings(), "c1", {})
 ONE = Lanes(1, 1, 1)
@@ -40,24 +41,30 @@ def group_state(now: int, value: tuple[int, bytes] | None = None) -> GroupState:
 
 
 def operated(packs: Sequence[bytes], state: GroupState, lanes: Lanes = ONE, lane: int = 0) -> list[OutRow]:
-    (out,) = operate((lanes.keys[lane],), [frame(packs)], state, plan=PLAN, lanes=lanes)
-    return [OutRow(*values) for values in out.itertuples(index=False)]
+    return rows_of(operate((lanes.keys[lane],), [frame(packs)], state, plan=PLAN, lanes=lanes))
+
+
+def rows_of(out: Iterable[pd.DataFrame]) -> list[OutRow]:
+    """What the driver reads of the frames of one lane."""
+    handed = [values for part in out for values in part.itertuples(index=False, name=None)]
+    number = ONE.keys[0]
+    return unpacked([(number, rows, pack) for _, rows, pack in handed], ONE)
 
 
 def test_chunks_of_a_lane_are_one_batch() -> None:
     chunks = [frame([CLOCK]), frame(packs_of(TOPIC.rows[9:])), frame(packs_of(TOPIC.rows[:9]))]
-    (out,) = operate((ONE.keys[0],), chunks, group_state(T0), plan=PLAN, lanes=ONE)
+    out = operate((ONE.keys[0],), chunks, group_state(T0), plan=PLAN, lanes=ONE)
     _, expected = step(PLAN, 0, 0, TOPIC.rows, T0, None, ticks=True)
-    assert [OutRow(*values) for values in out.itertuples(index=False)] == expected
+    assert rows_of(out) == expected
 
 
 def test_what_a_long_history_tells_leaves_in_parts_and_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     lanes, packs, whole, parts = Lanes(50, 1, 1), packs_of(TOPIC.rows), group_state(T0), group_state(T0)
     expected = operated([CLOCK, *packs], whole, lanes)
-    monkeypatch.setattr("rebalance_monitor.streaming.query.operator.FRAME_ROWS", 3)
+    monkeypatch.setattr("rebalance_monitor.streaming.handover.PACK_ROWS", 3)
     frames = list(operate((lanes.keys[0],), [frame([CLOCK, *packs])], parts, plan=PLAN, lanes=lanes))
     assert len(frames) > 2
-    assert [OutRow(*values) for part in frames for values in part.itertuples(index=False)] == expected
+    assert rows_of(frames) == expected
     assert parts.get == whole.get
 
 
@@ -103,8 +110,8 @@ def test_without_the_clock_what_has_no_rows_is_kept_as_it_is() -> None:
 def test_a_damaged_lane_is_said_and_what_comes_after_it_is_live() -> None:
     plan = Plan(DetectionSettings(), "c1", {0: 10**6})
     state = group_state(T0, (T0, b"\x01short"))
-    (out,) = operate((ONE.keys[0],), [frame([CLOCK])], state, plan=plan, lanes=ONE)
-    told = [json.loads(body) for body in out["body"]]
+    out = rows_of(operate((ONE.keys[0],), [frame([CLOCK])], state, plan=plan, lanes=ONE))
+    told = [json.loads(row.body) for row in out]
     assert [entry["kind"] for entry in told].count("state_lost") == 1
     assert decode_state(decode_lane(state.get[1])[0, 0].blob).catching_up_until is None
 
@@ -115,6 +122,6 @@ def test_a_lane_of_another_release_is_left_alone() -> None:
 
 
 def test_output_columns_are_the_declared_ones() -> None:
-    (out,) = operate((ONE.keys[0],), [frame([CLOCK])], group_state(T0), plan=PLAN, lanes=ONE)
-    declared = [entry.split()[0].strip("`") for entry in OUTPUT_DDL.split(", ")]
-    assert list(out.columns) == declared
+    declared = [entry.split()[0] for entry in HANDOVER_DDL.split(", ")]
+    for out in operate((ONE.keys[0],), [frame([CLOCK])], group_state(T0), plan=PLAN, lanes=ONE):
+        assert list(out.columns) == declared

@@ -60,7 +60,7 @@ class Job:
         self.now += EVERY
         self.last = max((row.last_offset for row in rows), default=self.last)
         self.stored, out = step(self.plan, SHARD, 0, rows, T0 + self.now, self.stored, ticks=True)
-        batch = read_batch([tuple(row) for row in out])  # type: ignore[misc] # the same tuples as Spark's
+        batch = read_batch(out)
         self.outputs.writer.apply(BatchKey(f"q{self.query}", self.batch), batch)
         self.batch += 1
 

@@ -61,8 +61,8 @@ def input_batches(history: int = 0, whole: int | None = None) -> list[Batch]:
     for start, end in pairwise([*starts[:whole], *starts[whole or len(starts) :][:1], len(everything)]):
         now = T0 + starts[(end - 1) // 4] * 3_000
         stored, found = step(plan, 0, 0, everything[start:end], now, stored, ticks=True)
-        out.append([tuple(row) for row in found])
-    return [read_batch(found) for found in out]  # type: ignore[arg-type]  # the same tuples as Spark's
+        out.append(found)
+    return [read_batch(found) for found in out]
 
 
 BATCHES = input_batches()

@@ -1,0 +1,68 @@
+"""Records that are small on the wire and huge in memory, written beside groups that are judged rightly."""
+
+from __future__ import annotations
+
+from struct import pack
+from typing import TYPE_CHECKING
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from confluent_kafka import Producer
+
+from rebalance_monitor.decoders import coordinator_partition
+from rebalance_monitor.lab.cluster.broker import LabBroker
+from tests.chaos.rig import OFFSETS, Rig, of_faults
+from tests.decoders.encode import group_key, string
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = of_faults(1_200)
+PARTITIONS = 8
+BOMB = "bomb"
+BESIDE = [f"beside-{n}" for n in range(20) if coordinator_partition(f"beside-{n}", PARTITIONS)
+          != coordinator_partition(BOMB, PARTITIONS)][:4]  # fmt: skip
+# What Spark gives its JVM where nothing is set.
+DEFAULT_HEAP = {"spark": {"spark.master": "local[2]"}}
+MEMBERS = 838_860
+
+
+@pytest.fixture
+def broker() -> Iterator[LabBroker]:
+    with LabBroker(offsets_partitions=PARTITIONS) as found:
+        yield found
+
+
+def of_members(count: int) -> bytes:
+    """A GroupMetadata value, version 3, of so many members that are all alike and nameless."""
+    head = pack(">h", 3) + string("consumer") + pack(">i", 1) + string("range") + string("m")
+    member = string("") + string(None) + string("") + string("") + pack(">iiii", 1, 1, 0, 0)
+    return head + pack(">qi", 1_795_000_000_000, count) + member * count
+
+
+def write_small(bootstrap: str, value: bytes) -> None:
+    """Write a record that zstd makes a few KB of; brokers bound what comes over the wire."""
+    settings = {"client.id": "__admin_client", "compression.type": "zstd", "message.max.bytes": 900_000_000}
+    producer = Producer({"bootstrap.servers": bootstrap, **settings})
+    producer.produce(OFFSETS, value, group_key(BOMB), coordinator_partition(BOMB, PARTITIONS))
+    assert producer.flush(120) == 0
+
+
+def test_one_small_record_of_very_many_members_is_told_and_cuts_no_batch(
+    broker: LabBroker, tmp_path: Path
+) -> None:
+    rig = Rig(broker.bootstrap, tmp_path, DEFAULT_HEAP)
+    rig.pulse(BESIDE[0])
+    with rig.job:
+        rig.job.wait_ready()
+        write_small(broker.bootstrap, of_members(MEMBERS))
+        rig.pulse(*BESIDE[1:])
+        for group in BESIDE:
+            rig.completed(group)
+        told = rig.await_told(lambda finding: finding.group == BOMB)
+        assert told.members_total == MEMBERS
+        rig.job.require()
+        assert "OutOfMemoryError" not in rig.job.log
