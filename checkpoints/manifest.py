@@ -9,7 +9,7 @@ read), neither is another product version by itself.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.checkpoints.errors import OTHER_BROKERS, OTHERWISE, REBUILD
@@ -56,7 +56,7 @@ class Manifest:
     It is part of the manifest because a batch that is run again must see the same history.
     rebuild: the word of `storage.rebuild` then: another one asks for a new state, once. elsewhere: the URI
     below which Spark's checkpoint lies, "" beside the manifest. untold: why the state before was given up,
-    until that has been told.
+    until that has been told. skip: partition -> offset behind which it is read (`source.skip`).
     """
 
     identity: Identity
@@ -65,6 +65,7 @@ class Manifest:
     rebuild: str = ""
     elsewhere: str = ""
     untold: str = ""
+    skip: dict[int, int] = field(default_factory=dict)
 
     def grown(self, identity: Identity) -> Manifest:
         """Return the manifest once the job resumes on `identity`: new partitions are live from the start."""
@@ -126,6 +127,7 @@ def _from_json(body: Mapping[str, Any]) -> Manifest:
         rebuild=str(body["rebuild"]),
         elsewhere=str(body["elsewhere"]),
         untold=str(body["untold"]),
+        skip={int(shard): int(offset) for shard, offset in body["skip"].items()},
     )
 
 

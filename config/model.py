@@ -10,7 +10,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, NonNegativeInt, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from rebalance_monitor.config.alerts import Alerts
@@ -40,6 +40,11 @@ class Source(Section):
         default=None,
         ge=1,
         description="Limits a batch while history is read; live batches are never limited. Empty: no limit.",
+    )
+    skip: dict[NonNegativeInt, NonNegativeInt] = Field(
+        default={},
+        description="Partition: offset of a record that no heap holds, such as `{3: 1207}`. An entry that is "
+        "new begins a new state, once, which reads that partition from behind the record on.",
     )
     fetch_max_wait_ms: int = Field(
         default=0,

@@ -7,6 +7,8 @@ then. A task without heap ends the JVM of a local master with a code of its own.
 
 from __future__ import annotations
 
+import subprocess
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -22,6 +24,9 @@ MORE_HEAP = (
 )
 # Spark's code for it (SparkExitCode.OOM), by which its JVM ends after an error of the heap in a task.
 OOM_CODE = 52
+EXECUTOR_OOM = f"Command exited with code {OOM_CODE}"
+NO_HEAP = "Spark's JVM ran out of heap."
+ENDING_S = 10.0
 # What does not fit is not counted in, and is often a copy of the largest thing there is.
 FULL = 0.5
 SHOWN = 5
@@ -45,11 +50,16 @@ def heap_peak(session: SparkSession) -> float:
     return max(shares, default=0.0)
 
 
-def batch_sentence(spans: Mapping[int, tuple[int, int]], peak: float) -> str:
-    """Say what a batch read (partition -> first offset, offset to stop before) and how full the heap was."""
+def batch_sentence(spans: Mapping[int, tuple[int, int]], peak: float | None) -> str:
+    """Say what a batch read (partition -> first offset, offset to stop before) and how full the heap was.
+
+    `peak`: None where nobody can be asked any more.
+    """
     read = [f"{p} from {max(first, 0):,} to {end - 1:,}" for p, (first, end) in sorted(spans.items())]
     more = f" and {len(read) - SHOWN} more" if len(read) > SHOWN else ""
     offsets = f"It read the offsets of partition {'; '.join(read[:SHOWN])}{more}. " if read else ""
+    if peak is None:
+        return offsets.strip()
     verdict = "that is too small for this batch" if peak >= FULL else "so the heap may not be the cause"
     return f"{offsets}The heap was {peak:.0%} full at most: {verdict}."
 
@@ -58,11 +68,17 @@ def _is_young(pool: str) -> bool:
     return any(name in pool for name in _YOUNG)
 
 
-def exit_code(session: SparkSession) -> int | None:
-    """Return the code by which the driver's JVM ended, None while it runs or where it is not our child."""
+def ended_without_heap(session: SparkSession) -> bool:
+    """Whether the driver's JVM has ended, or is about to, because a task ran out of heap.
+
+    False where it is not our child: a platform says so itself. Blocks for some seconds.
+    """
     process = getattr(session.sparkContext._gateway, "proc", None)  # noqa: SLF001 - there is no public way to its process
-    code: int | None = process.poll() if process is not None else None
-    return code
+    if process is None:
+        return False
+    with suppress(subprocess.TimeoutExpired):
+        return bool(process.wait(ENDING_S) == OOM_CODE)
+    return False
 
 
 def _jvm(session: SparkSession) -> Any:  # noqa: ANN401 - py4j makes its types at run time

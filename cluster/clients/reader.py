@@ -53,6 +53,21 @@ FIXED = {
 }
 
 
+class UnpackError(DependencyError):
+    """A batch of records cannot be unpacked: it is damaged, or larger than a reader may take.
+
+    `offset`: of its first record.
+    """
+
+    def __init__(self, topic: str, partition: int, offset: int) -> None:
+        super().__init__(
+            f"The records from offset {offset:,} of partition {partition} of {topic} on cannot be unpacked: "
+            f"they are damaged, or have more than 100 MB. `source.skip: {{{partition}: {offset}}}` lets "
+            "`run` begin a new state behind them."
+        )
+        self.partition, self.offset = partition, offset
+
+
 @dataclass(slots=True)
 class Reading:
     """What to read and how far it is: partition -> offset everywhere.
@@ -84,7 +99,8 @@ def read_records(
 
     A batch is cut at 32 768 rows, 16 MiB or 1 s. Blocks while there is nothing to read. Raises
     BrokerUnreachableError when partitions that must still deliver stay silent for 30 s, AccessDeniedError
-    without Read on the topic, ConfigError for properties that cannot be mapped.
+    without Read on the topic, UnpackError for a batch that cannot be unpacked, ConfigError for properties
+    that cannot be mapped.
     """
     from confluent_kafka import Consumer, TopicPartition  # noqa: PLC0415 - loads a C library
 
@@ -177,6 +193,9 @@ class _Loop:
             raise DependencyError(
                 f"The topic {self.topic} does not exist.", "It appears with the first group."
             )
+        elif error.code() == KafkaError._BAD_COMPRESSION:  # noqa: SLF001
+            # It would be fetched again and again.
+            raise UnpackError(self.topic, message.partition(), message.offset())
         # The rest (a broker away, a group permission that assign does not need) heals or stalls.
 
     def _done(self, partition: int) -> None:

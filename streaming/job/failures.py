@@ -15,17 +15,19 @@ from urllib.parse import unquote, urlsplit
 from rebalance_monitor.checkpoints.errors import MAKE_ROOM
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.engine.health.notices import ERROR
-from rebalance_monitor.streaming.heap import MORE_HEAP, OUT_OF_MEMORY
+from rebalance_monitor.streaming.heap import EXECUTOR_OOM, MORE_HEAP, NO_HEAP, OUT_OF_MEMORY
 from rebalance_monitor.streaming.query.query import ERROR, JobError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from rebalance_monitor.cluster.heavy import HeavyRecord
+
 FAILURES = 5
 # A batch that did not fit into the heap twice does not fit.
 HEAP_FAILURES = 2
 # Errors inside Spark that no next try mends: a state of a newer version, storage that another has taken.
-LASTING = ("StateVersionError", "FolderInUseError", "HandoverLimitError")
+LASTING = ("StateVersionError", "FolderInUseError", "HandoverLimitError", "UnpackError")
 INCOMPLETE = "IncompleteBatchError"
 NO_ROOM = ("No space left on device", "Disk quota exceeded")
 DENIED = "Not authorized to access group"
@@ -38,6 +40,10 @@ LITTLE = 16 * MB
 
 class HeapError(JobError):
     """The heap of Spark's JVM did not hold a batch; the message says which, and what to do."""
+
+
+class HeavyRecordError(HeapError):
+    """One record is more than the heap holds, at every start again: skip it, or give more heap."""
 
 
 def judged(
@@ -71,11 +77,26 @@ def judged(
     return {"why": full, "remedy": "make room there; nothing is lost", **said} if full else said
 
 
+def heap_error(why: str, heavy: HeavyRecord | None) -> HeapError:
+    """Return the error that ends a job whose JVM ran out of heap; `heavy`: the record that is to blame."""
+    if heavy is None:
+        return HeapError(why, MORE_HEAP)
+    told, skip = f"{why} {heavy.sentence()}", f"source.skip: {{{heavy.partition}: {heavy.offset}}}"
+    if heavy.offset < 0:
+        return HeapError(told, MORE_HEAP)
+    remedy = (
+        f"If it is no record of Kafka's own, set `{skip}`: a new state is begun that reads this partition "
+        "from behind it, and its groups are judged from their next records on. If it is, raise "
+        "`spark.driver.memory`."
+    )
+    return HeavyRecordError(told, remedy)
+
+
 def _heap(text: str) -> str:
     """Say what an error says of the heap, "" where it is of something else."""
     if INCOMPLETE in text:
         return f"The batch did not reach the driver whole: {_last_line(text, INCOMPLETE)}."
-    return "Spark's JVM ran out of heap." if OUT_OF_MEMORY in text else ""
+    return NO_HEAP if OUT_OF_MEMORY in text or EXECUTOR_OOM in text else ""
 
 
 def full_disk(where: Iterable[str]) -> str:

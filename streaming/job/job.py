@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from rebalance_monitor.checkpoints.errors import first_line
 from rebalance_monitor.checkpoints.files import locked, usable
 from rebalance_monitor.checkpoints.places import place_at
 from rebalance_monitor.checkpoints.spark_log import unfinished
 from rebalance_monitor.cluster.clients.admin import ClusterAdmin
 from rebalance_monitor.cluster.errors import AccessDeniedError, DependencyError
+from rebalance_monitor.cluster.heavy import HeavyRecord, find_heavy
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.engine.batch.step import Plan
@@ -37,9 +39,16 @@ from rebalance_monitor.engine.topic.guard import (
 )
 from rebalance_monitor.engine.topic.leader_epochs import read_marks
 from rebalance_monitor.engine.topic.topic import TopicFacts, TopicWatch, ask, await_topic
-from rebalance_monitor.streaming.heap import batch_sentence, heap_peak
-from rebalance_monitor.streaming.job.failures import judged, scratch
-from rebalance_monitor.streaming.job.plan import StatePlan, limit_of, plan_state, told_rebuilt
+from rebalance_monitor.streaming.heap import NO_HEAP, batch_sentence, ended_without_heap, heap_peak
+from rebalance_monitor.streaming.job.failures import HeapError, heap_error, judged, scratch
+from rebalance_monitor.streaming.job.plan import (
+    StatePlan,
+    limit_of,
+    plan_state,
+    skipped,
+    skipped_sentence,
+    told_rebuilt,
+)
 from rebalance_monitor.streaming.query.query import (
     End,
     NotStartedError,
@@ -55,6 +64,7 @@ from rebalance_monitor.streaming.spark.session import (
     kafka_jars,
     shuffle_partitions,
     start_session,
+    stopped_at_the_end,
 )
 from rebalance_monitor.streaming.storage.delta import DeltaFindings, early_session
 
@@ -116,29 +126,30 @@ def run_job(
         with outputs, ended_by_others(stop):
             if not state.rebuilt:
                 outputs.recall()
-            _tell_of_start(outputs, state)
+            _tell_of_start(outputs, state, facts)
             if state.rebuilt:
                 told_rebuilt(storage, state)
             session = early or start_session(
                 "rebalance-monitor", settings.spark.properties(), kafka_jars(settings)
             )
-            try:
-                limit = limit_of(state, settings)
+            with stopped_at_the_end(session):
+                limit, skip = limit_of(state, settings), skipped(state.manifest, facts)
                 places = (state.location, storage.leaders)
-                _Job(settings, options, stop, session, outputs, plan, *places, limit).run(facts)
-            finally:
-                session.stop()
+                _Job(settings, options, stop, session, outputs, plan, *places, limit, skip).run(facts)
         return outputs.writer.told.findings
 
 
-def _tell_of_start(outputs: Outputs, state: StatePlan) -> None:
+def _tell_of_start(outputs: Outputs, state: StatePlan, facts: TopicFacts) -> None:
     """Tell, before the first batch, what was found at the start: a crash must not swallow it."""
     if state.rebuilt:
         outputs.notices.happened(Cause.STATE_REBUILT, f"state was rebuilt from the topic: {state.rebuilt}")
+    skip = skipped(state.manifest, facts)
+    if state.is_new and skip:
+        outputs.notices.happened(Cause.DATA_LOST, *skipped_sentence(skip, facts.begins))
     if state.lost:
         outputs.notices.happened(Cause.DATA_LOST, lost_sentence(state.lost), sum(state.lost.values()))
     held = state.is_new and outputs.begin_anew(complete=bool(state.manifest.catching_up))
-    if state.rebuilt or state.lost or held:
+    if state.rebuilt or state.lost or skip or held:
         outputs.writer.speak()
 
 
@@ -158,6 +169,7 @@ class _Job:
     checkpoint: str
     leaders: Place
     limit: int | None
+    skip: dict[int, int]
     failures: int = 0
     removed: dict[int, int] = field(default_factory=dict)
     speaking: Speaking = field(init=False)
@@ -171,9 +183,45 @@ class _Job:
         try:
             self._loop(facts)
         except Exception as error:
-            if not self.stop.is_set():
-                self._tell_end(str(error).partition("\n")[0] or type(error).__name__)
-            raise
+            if self.stop.is_set():
+                raise
+            ended = self._without_heap(error)
+            self._tell_end(str(ended).partition("\n")[0] or type(ended).__name__)
+            if ended is error:
+                raise
+            raise ended from error
+
+    def _without_heap(self, error: Exception) -> Exception:
+        """Return what the job ends with: where the heap was exhausted, with the record that is to blame.
+
+        The other JVM's, of a cluster, reach us as errors of the query.
+        """
+        if isinstance(error, HeapError):
+            return heap_error(error.what, self._heavy())
+        if isinstance(error, DependencyError | ConfigError) or not ended_without_heap(self.session):
+            return error
+        return heap_error(f"{NO_HEAP} {batch_sentence(self._spans(), None)}".strip(), self._heavy())
+
+    def _heavy(self) -> HeavyRecord | None:
+        """Return the record that is too large for a batch, as a child process finds it."""
+        spans = self._spans()
+        if not spans:
+            return None
+        log.warning("looking for a record that the heap does not hold", partitions=sorted(spans))
+        topic, properties = self.settings.source.topic, self.settings.kafka.client_properties()
+        try:
+            return find_heavy(properties, spans, topic)
+        except (DependencyError, OSError) as error:
+            log.warning("the batch could not be read once more", why=first_line(error))
+            return None
+
+    def _spans(self) -> dict[int, tuple[int, int]]:
+        """Return partition -> (first offset, offset to stop before) of the batch under way, if known."""
+        try:
+            return unfinished(place_at(self.checkpoint), self.settings.source.topic)
+        except (ConfigError, OSError):
+            # Only Spark reaches it, or it is damaged, which the next start says.
+            return {}
 
     def _tell_end(self, why: str) -> None:
         # What ends the job may be a full disk: then that is the error to be raised.
@@ -224,7 +272,7 @@ class _Job:
 
     def _shape(self, facts: TopicFacts) -> Shape:
         return Shape(
-            source=topic_source(self.settings, facts.partitions, self.limit),
+            source=topic_source(self.settings, facts.partitions, self.limit, self.skip),
             plan=replace(self.plan, limited=self.limit is not None),
             lanes=Lanes(
                 facts.partitions, self.settings.buckets, shuffle_partitions(self.settings.spark.properties())
@@ -286,12 +334,7 @@ class _Job:
 
     def _describe_batch(self) -> str:
         """Say what the batch that failed had to read, and how full the heap was."""
-        try:
-            spans = unfinished(place_at(self.checkpoint), self.settings.source.topic)
-        except (ConfigError, OSError):
-            # Only Spark reaches it, or it is damaged, which the next start says.
-            spans = {}
-        return batch_sentence(spans, heap_peak(self.session))
+        return batch_sentence(self._spans(), heap_peak(self.session))
 
     def _ask_again(self, facts: TopicFacts) -> TopicFacts | None:
         """Return what the brokers say now, however long they are away; None when asked to stop meanwhile.

@@ -28,6 +28,7 @@ from rebalance_monitor.checkpoints.manifest import (
 from rebalance_monitor.checkpoints.places import place_at
 from rebalance_monitor.checkpoints.spark_log import SparkLog, read_spark_log, require_whole
 from rebalance_monitor.checkpoints.versions import CODEC_VERSION
+from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.engine.topic.facts import TopicFacts
 from rebalance_monitor.engine.topic.guard import CutError, has_read, removed_unread, require_uncut
 from rebalance_monitor.engine.topic.leader_epochs import Marks, read_marks, write_marks
@@ -35,6 +36,8 @@ from rebalance_monitor.engine.topic.topic import note_cut
 from rebalance_monitor.streaming.spark.session import shuffle_partitions
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rebalance_monitor.checkpoints.places import Place
     from rebalance_monitor.config.model import Settings
     from rebalance_monitor.engine.storage import Storage
@@ -97,7 +100,10 @@ def plan_state(storage: Storage, facts: TopicFacts, settings: Settings, *, rebui
     else:
         number = next_generation(storage.states)
         word = settings.storage.rebuild
-        manifest = Manifest(found, number, _history(facts, settings), word, storage.elsewhere, rebuilt)
+        _require_there(facts, settings)
+        skip = dict(settings.source.skip)
+        history = {p: end for p, end in _history(facts, settings).items() if skip.get(p, -1) + 1 < end}
+        manifest = Manifest(found, number, history, word, storage.elsewhere, rebuilt, skip)
         plan = StatePlan(manifest, storage.checkpoint(number), storage.location(number), rebuilt)
     if rebuilt:
         log.warning("the state is built anew", why=rebuilt)
@@ -143,7 +149,7 @@ def told_rebuilt(storage: Storage, plan: StatePlan) -> None:
 
 
 def _chosen(storage: Storage, settings: Settings, *, rebuild: bool) -> _Choice:
-    choice = _stored(storage.manifest, settings.storage.rebuild, rebuild=rebuild)
+    choice = _stored(storage.manifest, settings, rebuild=rebuild)
     stored = choice.manifest
     if stored is None:
         return choice
@@ -166,8 +172,9 @@ def _elsewhere(storage: Storage) -> str:
         return storage.remote
 
 
-def _stored(path: Place, word: str, *, rebuild: bool) -> _Choice:
-    """Choose by what the manifest and the settings say, `word` being that of `storage.rebuild`."""
+def _stored(path: Place, settings: Settings, *, rebuild: bool) -> _Choice:
+    """Choose by what the manifest and the settings say: `storage.rebuild` and `source.skip`."""
+    word = settings.storage.rebuild
     if rebuild:
         return _Choice(why="asked for by --rebuild-state" if path.exists() else "", is_asked=True)
     asked = f"asked for by storage.rebuild ({word})"
@@ -179,7 +186,42 @@ def _stored(path: Place, word: str, *, rebuild: bool) -> _Choice:
         return _Choice(why=f"{asked}, and its manifest could not be read")
     if stored is not None and word not in {"", stored.rebuild}:
         return _Choice(why=asked, is_asked=True)
+    if stored is not None and (new := _new_skips(stored, settings)):
+        return _Choice(why=f"asked for by source.skip (partition {new})", is_asked=True)
     return _Choice(stored)
+
+
+def _new_skips(stored: Manifest, settings: Settings) -> str:
+    """Name what is to be skipped that the state has not skipped."""
+    new = {p: at for p, at in settings.source.skip.items() if at > stored.skip.get(p, -1)}
+    return ", ".join(f"{partition} behind offset {at:,}" for partition, at in sorted(new.items()))
+
+
+def _require_there(facts: TopicFacts, settings: Settings) -> None:
+    """Raise ConfigError where `source.skip` names a record that the topic does not have yet."""
+    for partition, offset in settings.source.skip.items():
+        end = facts.ends.get(partition, 0)
+        if offset >= end:
+            raise ConfigError(
+                f"`source.skip` names offset {offset:,} of partition {partition}, which ends at {end:,}: "
+                "correct the entry, or remove it where the topic was recreated"
+            )
+
+
+def skipped(manifest: Manifest, facts: TopicFacts) -> dict[int, int]:
+    """Return partition -> offset behind which the state reads; what the topic has removed skips nobody."""
+    return {p: at for p, at in manifest.skip.items() if at >= facts.begins.get(p, 0)}
+
+
+def skipped_sentence(skip: Mapping[int, int], begins: Mapping[int, int]) -> tuple[str, int]:
+    """Say which shards lost what history by `source.skip`, and up to how many records that is."""
+    lost = {p: at + 1 - begins.get(p, 0) for p, at in sorted(skip.items())}
+    each = "; ".join(f"{p}: up to {count:,} records up to offset {skip[p]:,}" for p, count in lost.items())
+    sentence = (
+        f"records of {len(lost)} partition(s) are skipped (`source.skip`), {each}. What their groups were "
+        "before is not known: they are judged from their next records on"
+    )
+    return sentence, sum(lost.values())
 
 
 def _resumed(

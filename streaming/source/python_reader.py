@@ -10,7 +10,7 @@ task connects anew; a batch cannot be limited, for Spark does not say how far it
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -34,13 +34,17 @@ Offsets = dict[str, dict[str, int]]
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is read. properties: the client's, in Kafka's names; partitions and tasks: how many."""
+    """What is read. properties: the client's, in Kafka's names; partitions and tasks: how many.
+
+    skip: partition -> offset behind which a new checkpoint begins.
+    """
 
     properties: dict[str, str]
     topic: str
     partitions: int
     starting: str
     tasks: int
+    skip: dict[str, int] = field(default_factory=dict)
 
 
 class TopicSource(DataSource):  # type: ignore[misc]  # pyspark's types are not followed
@@ -78,7 +82,8 @@ class TopicStream(DataSourceStreamReader):  # type: ignore[misc]  # as above
         wanted = self._wanted
         with ClusterAdmin(wanted.properties) as admin:
             ask = admin.end_offsets if wanted.starting == "latest" else admin.begin_offsets
-            return self._offsets(ask(wanted.topic))
+            found = ask(wanted.topic)
+        return self._offsets({p: max(at, wanted.skip.get(str(p), -1) + 1) for p, at in found.items()})
 
     def latestOffset(self) -> Offsets:  # noqa: N802 - Spark's own
         """Return where the partitions end now. Raises DependencyError."""

@@ -9,31 +9,38 @@ transaction would otherwise hide everything behind it, and never fails on lost o
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.streaming.source.columns import COLUMNS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pyspark.sql import DataFrame, SparkSession
 
     from rebalance_monitor.config.model import Settings
 
 PYTHON_READER_SINCE = 4
+# The connector's own numbers for the ends of a partition.
+_ENDS = {"earliest": -2, "latest": -1}
+NOTHING: Mapping[int, int] = MappingProxyType({})
 Source = Callable[["SparkSession"], "DataFrame"]
 
 
-def kafka_options(settings: Settings, partitions: int, limit: int | None) -> dict[str, str]:
-    """Return the options of Spark's Kafka source; `limit` = offsets per batch, None for no limit."""
+def kafka_options(
+    settings: Settings, partitions: int, limit: int | None, skip: Mapping[int, int] = NOTHING
+) -> dict[str, str]:
+    """Return the options of Spark's Kafka source; `limit` = offsets per batch, None for no limit.
+
+    `skip`: partition -> offset behind which a new state reads.
+    """
     source = settings.source
     options = {f"kafka.{name}": value for name, value in settings.kafka.client_properties().items()}
     options |= {
         "assign": json.dumps({source.topic: list(range(partitions))}),
-        "startingOffsets": source.starting,
+        "startingOffsets": _starting(settings, partitions, skip),
         "failOnDataLoss": "false",
         "groupIdPrefix": "rebalance-monitor",
         "kafka.isolation.level": "read_uncommitted",
@@ -47,6 +54,15 @@ def kafka_options(settings: Settings, partitions: int, limit: int | None) -> dic
     return options
 
 
+def _starting(settings: Settings, partitions: int, skip: Mapping[int, int]) -> str:
+    source = settings.source
+    if not skip:
+        return source.starting
+    usual = _ENDS[source.starting]
+    starts = {str(p): skip[p] + 1 if p in skip else usual for p in range(partitions)}
+    return json.dumps({source.topic: starts})
+
+
 def kafka_source(options: Mapping[str, str]) -> Source:
     """Return the source that reads the topic with these options."""
 
@@ -58,14 +74,16 @@ def kafka_source(options: Mapping[str, str]) -> Source:
     return open_topic
 
 
-def topic_source(settings: Settings, partitions: int, limit: int | None) -> Source:
-    """Return the source that `source.reader` names; `limit` as in `kafka_options`."""
+def topic_source(
+    settings: Settings, partitions: int, limit: int | None, skip: Mapping[int, int] = NOTHING
+) -> Source:
+    """Return the source that `source.reader` names; `limit` and `skip` as in `kafka_options`."""
     if settings.source.reader == "spark":
-        return kafka_source(kafka_options(settings, partitions, limit))
-    return python_source(settings, partitions)
+        return kafka_source(kafka_options(settings, partitions, limit, skip))
+    return python_source(settings, partitions, skip)
 
 
-def python_source(settings: Settings, partitions: int) -> Source:
+def python_source(settings: Settings, partitions: int, skip: Mapping[int, int] = NOTHING) -> Source:
     """Return the source that does without Spark's connector (python_reader.py)."""
 
     def open_topic(session: SparkSession) -> DataFrame:
@@ -83,6 +101,7 @@ def python_source(settings: Settings, partitions: int) -> Source:
             partitions=partitions,
             starting=settings.source.starting,
             tasks=session.sparkContext.defaultParallelism,
+            skip={str(partition): offset for partition, offset in skip.items()},
         )
         session.dataSource.register(TopicSource)
         reader = session.readStream.format(TopicSource.name()).option(OPTION, json.dumps(asdict(wanted)))

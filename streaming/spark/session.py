@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import threading
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -114,6 +114,20 @@ def start_session(
         _use_local_files(session, overrides)
         session.sparkContext.setLogLevel(overrides.get(LOG_LEVEL, "ERROR"))
     return session
+
+
+@contextmanager
+def stopped_at_the_end(session: SparkSession) -> Iterator[None]:
+    """Stop the session when the context ends. An error inside is raised even where Spark is gone."""
+    from py4j.protocol import Py4JError  # noqa: PLC0415 - comes with pyspark
+
+    try:
+        yield
+    except BaseException:
+        with suppress(Py4JError, ConnectionError):
+            session.stop()
+        raise
+    session.stop()
 
 
 def session_settings(

@@ -175,6 +175,10 @@ class ChaosJob(Job):
     def move_to(self, python: Path, settings: Mapping[str, object]) -> None:
         """Run in another environment from the next start on, with settings that it needs."""
         self.python = str(python)
+        self.set(settings)
+
+    def set(self, settings: Mapping[str, object]) -> None:
+        """Have these settings from the next start on, beside those of the fault."""
         tree = {**self._settings(self._bootstrap), **settings}
         self.config.write_text(yaml.safe_dump(tree), encoding="utf-8")
 

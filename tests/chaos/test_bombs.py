@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from struct import pack
 from typing import TYPE_CHECKING
 
@@ -11,9 +12,11 @@ pytest.importorskip("pyspark")
 
 from confluent_kafka import Producer
 
+from rebalance_monitor.cli.exit_codes import ExitCode
 from rebalance_monitor.decoders import coordinator_partition
 from rebalance_monitor.lab.cluster.broker import LabBroker
-from tests.chaos.rig import OFFSETS, Rig, of_faults
+from rebalance_monitor.lab.cluster.node import wait_until
+from tests.chaos.rig import OFFSETS, PATIENCE_S, Rig, of_faults
 from tests.decoders.encode import group_key, string
 
 if TYPE_CHECKING:
@@ -66,3 +69,29 @@ def test_one_small_record_of_very_many_members_is_told_and_cuts_no_batch(
         assert told.members_total == MEMBERS
         rig.job.require()
         assert "OutOfMemoryError" not in rig.job.log
+
+
+def test_a_record_that_no_heap_holds_ends_the_job_with_its_place_and_is_skipped_once_that_is_set(
+    broker: LabBroker, tmp_path: Path
+) -> None:
+    rig = Rig(broker.bootstrap, tmp_path, DEFAULT_HEAP)
+    rig.pulse(BESIDE[0])
+    shard = coordinator_partition(BOMB, PARTITIONS)
+    with rig.job:
+        rig.job.wait_ready()
+        write_small(broker.bootstrap, bytes(500_000_000))
+        assert wait_until(lambda: rig.job.code is not None, PATIENCE_S), rig.job.log[-4_000:]
+    assert rig.job.code == ExitCode.USAGE, rig.job.log[-4_000:]
+    (place,) = re.findall(rf"source\.skip: \{{{shard}: (\d+)\}}", rig.job.log)
+    assert f"partition {shard}, offset {int(place):,} unpacks to more than 100 MB" in rig.job.log
+    assert "blind opened" in rig.health()
+    rig.job.set({"source": {"skip": {shard: int(place)}}})
+    with rig.job:
+        rig.pulse(*BESIDE[1:])
+        for group in BESIDE:
+            rig.completed(group)
+        lost = rig.await_told(lambda finding: finding.details.get("cause") == "data_lost")
+        assert f"{shard}: up to {int(place) + 1:,} records up to offset {int(place):,}" in str(
+            lost.causes[0].why
+        )
+        rig.job.require()

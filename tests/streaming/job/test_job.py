@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from subprocess import Popen
 from threading import Event
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,7 +17,10 @@ from rebalance_monitor.engine.batch.step import Plan
 from rebalance_monitor.engine.driver.outputs import Outputs
 from rebalance_monitor.engine.storage import Storage
 from rebalance_monitor.engine.topic.facts import TopicFacts
+from rebalance_monitor.engine.topic.topic import TopicFacts
+from rebalance_monitor.streaming.heap import NO_HEAP, OOM_CODE
 from rebalance_monitor.streaming.job import job as jobs
+from rebalance_monitor.streaming.job.failures import HeapError
 from rebalance_monitor.streaming.job.job import Options
 from rebalance_monitor.streaming.query.query import JobError, ended_by_others
 
@@ -27,13 +32,16 @@ FACTS = TopicFacts("__consumer_offsets", "topic", "c1", {0: 0}, {0: 0})
 OFF: Mapping[str, Any] = {"enabled": False}
 
 
-def end(root: Path, stop: Event) -> None:
-    """Run a job whose JVM has gone."""
+def end(root: Path, stop: Event, code: int = 137) -> None:
+    """Run a job whose JVM has gone, with this code."""
     settings, detection = Settings(web=OFF, probe=OFF, audit={"every_batches": 0}), DetectionSettings()
     with Outputs(settings, Storage(root), FACTS, detection) as outputs, ended_by_others(stop):
         plan: Any = Plan(detection, "c1", {})
         leaders = Storage(root).leaders
-        jobs._Job(settings, Options(), stop, None, outputs, plan, "", leaders, None).run(FACTS)
+        jvm = Popen(["sh", "-c", f"exit {code}"])
+        session: Any = SimpleNamespace(sparkContext=SimpleNamespace(_gateway=SimpleNamespace(proc=jvm)))
+        state = str(root / "state")
+        jobs._Job(settings, Options(), stop, session, outputs, plan, state, leaders, None, {}).run(FACTS)
 
 
 def told(root: Path) -> list[str]:
@@ -53,6 +61,12 @@ def test_a_jvm_that_was_killed_is_a_dependency_that_is_away_and_is_told(tmp_path
     with pytest.raises(JobError, match="ran out of memory"):
         end(tmp_path, Event())
     assert told(tmp_path) == ["the monitor stopped: Answer from Java side is empty"]
+
+
+def test_a_jvm_that_ended_for_want_of_heap_is_told_as_that_with_what_to_raise(tmp_path: Path) -> None:
+    with pytest.raises(HeapError, match=r"ran out of heap\.\nRaise `spark\.driver\.memory`"):
+        end(tmp_path, Event(), OOM_CODE)
+    assert told(tmp_path) == [f"the monitor stopped: {NO_HEAP}"]
 
 
 def test_a_jvm_that_went_because_the_job_was_stopped_is_nothing_to_tell(tmp_path: Path) -> None:

@@ -18,7 +18,14 @@ from rebalance_monitor.config.model import Storage as StorageSettings
 from rebalance_monitor.engine.storage import Storage
 from rebalance_monitor.engine.topic.facts import TopicFacts
 from rebalance_monitor.engine.topic.leader_epochs import Kept, Mark, Marks, read_marks, write_marks
-from rebalance_monitor.streaming.job.plan import StatePlan, limit_of, plan_state, told_rebuilt
+from rebalance_monitor.streaming.job.plan import (
+    StatePlan,
+    limit_of,
+    plan_state,
+    skipped,
+    skipped_sentence,
+    told_rebuilt,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -269,3 +276,45 @@ def test_a_rebuilt_state_is_resumed_though_the_one_before_had_read_further(
     assert Ledger(Storage(tmp_path).ledger).load().positions == {0: 7, 2: 2}
     # Killed before its first batch: what leaders have lost is marked no more.
     assert plan(tmp_path, replace(now, kept={})).manifest == rebuilt.manifest
+
+
+def skipping(skip: dict[int, int]) -> Settings:
+    return Settings(source=Source(skip=skip))
+
+
+def test_a_record_to_skip_begins_one_new_state_behind_it_and_no_other(tmp_path: Path) -> None:
+    first = plan(tmp_path)
+    found = plan(tmp_path, settings=skipping({0: 6}))
+    assert found.manifest.generation == first.manifest.generation + 1
+    assert found.rebuilt == "asked for by source.skip (partition 0 behind offset 6)"
+    assert skipped(found.manifest, FACTS) == {0: 6}
+    told_rebuilt(Storage(tmp_path), found)
+    for settings in (skipping({0: 6}), Settings(), skipping({0: 5})):
+        assert plan(tmp_path, settings=settings).manifest.generation == found.manifest.generation
+    again = plan(tmp_path, settings=skipping({0: 6, 2: 1}))
+    assert again.rebuilt == "asked for by source.skip (partition 2 behind offset 1)"
+    assert skipped(again.manifest, FACTS) == {0: 6, 2: 1}
+
+
+def test_what_is_skipped_to_the_end_is_no_history(tmp_path: Path) -> None:
+    assert plan(tmp_path, settings=skipping({0: 9})).manifest.catching_up == {2: 3}
+    assert plan(tmp_path, settings=skipping({0: 8, 2: 2})).manifest.catching_up == {0: 10}
+
+
+def test_what_the_topic_has_removed_is_skipped_by_nobody_and_begins_nothing_anew(tmp_path: Path) -> None:
+    found = plan(tmp_path, settings=skipping({0: 6}))
+    later = replace(FACTS, begins={**FACTS.begins, 0: 8})
+    assert skipped(found.manifest, later) == {}
+    assert plan(tmp_path, later, settings=skipping({0: 6})).manifest.generation == found.manifest.generation
+
+
+def test_a_record_to_skip_that_is_not_there_is_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"offset 10 of partition 0, which ends at 10"):
+        plan(tmp_path, settings=skipping({0: 10}))
+    assert not Storage(tmp_path).manifest.exists()
+
+
+def test_what_is_skipped_is_said_by_partition_with_its_records() -> None:
+    said, records = skipped_sentence({2: 1, 1: 9}, {1: 7, 2: 0})
+    assert records == 5
+    assert "1: up to 3 records up to offset 9; 2: up to 2 records up to offset 1" in said

@@ -18,6 +18,16 @@ def test_every_partition_is_assigned_and_nothing_subscribes() -> None:
     assert (options["failOnDataLoss"], options["kafka.isolation.level"]) == ("false", "read_uncommitted")
 
 
+def test_a_partition_with_a_record_to_skip_begins_behind_it_and_the_others_as_configured() -> None:
+    for starting, usual in (("earliest", -2), ("latest", -1)):
+        settings = load(None, {"source": {"starting": starting}})
+        assert kafka_options(settings, 3, None)["startingOffsets"] == starting
+        options = kafka_options(settings, 3, None, {1: 1_207})
+        assert json.loads(options["startingOffsets"]) == {
+            "__consumer_offsets": {"0": usual, "1": 1_208, "2": usual}
+        }
+
+
 def test_client_properties_pass_through_with_their_secrets() -> None:
     kafka = {"bootstrap_servers": "a:9093", "security.protocol": "SASL_SSL", "sasl.password": "hush"}
     options = kafka_options(load(None, {"kafka": kafka}), 1, 500)
