@@ -13,16 +13,19 @@ from dataclasses import dataclass
 from email.message import EmailMessage
 from email.utils import formatdate
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
 from rebalance_monitor.alerts.messages.notification import Phase, Sent, SinkError
 from rebalance_monitor.alerts.render import html, plain
+from rebalance_monitor.alerts.sinks.deadline import Deadline, deadline
 from rebalance_monitor.alerts.sinks.http import Net
 from rebalance_monitor.alerts.sinks.quiet import short
 
 if TYPE_CHECKING:
+    from socket import socket
+
     from pydantic import SecretStr
 
     from rebalance_monitor.alerts.messages.notification import Notification
@@ -79,16 +82,20 @@ class EmailSink:
         """Send one mail over a connection of its own."""
         mail = mail_of(notification, self._sender, self._recipients, now_ms)
         try:
-            server = self._connected()
-            try:
-                refused = server.send_message(mail, self._sender, list(self._recipients))
-            except BaseException:
-                server.close()
-                raise
+            with deadline(self._net.timeout_s) as whole:
+                return self._mailed(mail, whole)
         except smtplib.SMTPException as error:
             raise _refused(error) from None
         except (OSError, ValueError) as error:
             raise SinkError(f"the mail server cannot be reached: {type(error).__name__}") from None
+
+    def _mailed(self, mail: EmailMessage, whole: Deadline) -> Sent:
+        server = self._connected(whole)
+        try:
+            refused = server.send_message(mail, self._sender, list(self._recipients))
+        except BaseException:
+            server.close()
+            raise
         if refused:
             # The others have it: to fail would mail them again and again.
             codes = {address: code for address, (code, _) in refused.items()}
@@ -99,23 +106,50 @@ class EmailSink:
     def close(self) -> None:
         """Nothing is kept open between mails."""
 
-    def _connected(self) -> smtplib.SMTP:
+    def _connected(self, whole: Deadline) -> smtplib.SMTP:
         where, net = self._server, self._net
         if where.security is Security.TLS:
-            server: smtplib.SMTP = smtplib.SMTP_SSL(
-                where.host, where.port, timeout=net.timeout_s, context=net.tls()
+            server: smtplib.SMTP = _Tls(
+                whole, where.host, where.port, timeout=net.timeout_s, context=net.tls()
             )
         else:
-            server = smtplib.SMTP(where.host, where.port, timeout=net.timeout_s)
+            server = _Plain(whole, where.host, where.port, timeout=net.timeout_s)
         try:
             if where.security is Security.STARTTLS:
                 server.starttls(context=net.tls())
+                whole.watch(server.sock)
             if where.user and where.password is not None:
                 server.login(where.user, where.password.get_secret_value())
         except BaseException:
             server.close()
             raise
         return server
+
+
+class _Plain(smtplib.SMTP):
+    """A connection that a deadline ends, from its greeting on."""
+
+    def __init__(self, whole: Deadline, *given: Any, **named: Any) -> None:  # noqa: ANN401 - as smtplib has it
+        self._whole = whole
+        super().__init__(*given, **named)
+
+    def _get_socket(self, host: str, port: int, timeout: float) -> socket:
+        found: socket = super()._get_socket(host, port, timeout)  # type: ignore[misc] # not in the stubs
+        self._whole.watch(found)
+        return found
+
+
+class _Tls(smtplib.SMTP_SSL):
+    """The same over TLS."""
+
+    def __init__(self, whole: Deadline, *given: Any, **named: Any) -> None:  # noqa: ANN401 - as smtplib has it
+        self._whole = whole
+        super().__init__(*given, **named)
+
+    def _get_socket(self, host: str, port: int, timeout: float) -> socket:
+        found: socket = super()._get_socket(host, port, timeout)  # type: ignore[misc] # not in the stubs
+        self._whole.watch(found)
+        return found
 
 
 def mail_of(

@@ -11,15 +11,16 @@ import time
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import httpx
 
 import rebalance_monitor.alerts.sinks.quiet  # noqa: F401 - silences the client's log
 from rebalance_monitor.alerts.messages.notification import SinkError
+from rebalance_monitor.alerts.sinks.deadline import STEPS, Deadline, deadline
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from types import TracebackType
 
     from pydantic import SecretStr
@@ -35,7 +36,10 @@ RETRYABLE = frozenset({408, 423, 425, 429})
 
 @dataclass(frozen=True, slots=True)
 class Net:
-    """How to reach a service. `timeout_s` bounds each step of a call; `ca_file` is a bundle of PEM roots."""
+    """How to reach a service. `ca_file` is a bundle of PEM roots.
+
+    `timeout_s` bounds each step of a call, and three times as long the whole call.
+    """
 
     timeout_s: float = 10.0
     proxy: SecretStr | None = None
@@ -96,11 +100,19 @@ class Poster:
 
     def ask(self, url: str, body: bytes, headers: Mapping[str, str]) -> Response:
         """Return the answer to a POST, whatever its status; SinkError where there is none."""
+        with deadline(self._timeout_s) as whole:
+            return self._ask(url, body, headers, whole)
+
+    def _ask(self, url: str, body: bytes, headers: Mapping[str, str], whole: Deadline) -> Response:
         try:
-            with self._client.stream("POST", url, content=body, headers=dict(headers)) as answer:
+            with self._client.stream(
+                "POST", url, content=body, headers=dict(headers), extensions={"trace": _watched_by(whole)}
+            ) as answer:
                 return Response(answer.status_code, answer.headers, _head(answer, self._timeout_s))
         except (httpx.HTTPError, httpx.StreamError, OSError) as error:
-            raise SinkError(f"{self._what} cannot be reached: {type(error).__name__}") from None
+            why = f"did not answer within {STEPS * self._timeout_s:.0f} s" if whole.has_passed else ""
+            why = why or f"cannot be reached: {type(error).__name__}"
+            raise SinkError(f"{self._what} {why}") from None
         except (httpx.InvalidURL, ValueError) as error:
             why = f"the address or a header for {self._what} is malformed: {type(error).__name__}"
             raise SinkError(why, permanent=True) from None
@@ -110,6 +122,8 @@ def _client(net: Net) -> httpx.Client:
     proxy = net.proxy_address()
     return httpx.Client(
         timeout=net.timeout_s,
+        # A call has a connection of its own, which its deadline ends.
+        limits=httpx.Limits(max_keepalive_connections=0),
         proxy=proxy,
         verify=net.tls(),
         # What the environment says of proxies is not meant for this machine.
@@ -118,6 +132,17 @@ def _client(net: Net) -> httpx.Client:
         # Answers are read as they come, so that one of a few bytes cannot become a large one.
         headers={"Accept-Encoding": "identity", "User-Agent": "rebalance-monitor"},
     )
+
+
+def _watched_by(whole: Deadline) -> Callable[[str, dict[str, Any]], None]:
+    """Return what the client tells of its steps: each connection that it makes is watched."""
+
+    def trace(_event: str, info: dict[str, Any]) -> None:
+        stream: Any = info.get("return_value")
+        if stream is not None and hasattr(stream, "get_extra_info"):
+            whole.watch(stream.get_extra_info("socket"))
+
+    return trace
 
 
 @lru_cache(maxsize=8)

@@ -7,18 +7,73 @@ like any other that is no success: its status is told, its address is not gone t
 
 from __future__ import annotations
 
+from functools import partial
+from http.client import HTTPConnection, HTTPSConnection
 from typing import TYPE_CHECKING, Any
-from urllib.request import HTTPRedirectHandler, HTTPSHandler, ProxyHandler, build_opener
+from urllib.request import HTTPHandler, HTTPRedirectHandler, HTTPSHandler, ProxyHandler, build_opener
 
 from slack_sdk import WebClient
 
+from rebalance_monitor.alerts.sinks.deadline import Deadline, deadline
+
 if TYPE_CHECKING:
+    from http.client import HTTPResponse
+    from ssl import SSLContext
     from urllib.request import Request
+
+MAX_ANSWER = 8 << 20
+"""Bytes of an answer. A page of a channel's history has 200 messages, each of at most 50 blocks."""
 
 
 class _NoRedirects(HTTPRedirectHandler):
     def redirect_request(self, *_: object) -> None:
         """Return nothing to go to: urllib then raises the redirect as an HTTPError."""
+
+
+class _Http(HTTPHandler):
+    """Plain connections that a deadline ends."""
+
+    def __init__(self, whole: Deadline) -> None:
+        super().__init__()
+        self._whole = whole
+
+    def http_open(self, req: Request) -> HTTPResponse:
+        """Open `req`."""
+        return self.do_open(partial(_Connection, self._whole), req)
+
+
+class _Https(HTTPSHandler):
+    """TLS connections that a deadline ends."""
+
+    def __init__(self, whole: Deadline, context: SSLContext | None) -> None:
+        super().__init__(context=context)
+        self._whole, self._tls = whole, context
+
+    def https_open(self, req: Request) -> HTTPResponse:
+        """Open `req`."""
+        return self.do_open(partial(_TlsConnection, self._whole), req, context=self._tls)
+
+
+class _Connection(HTTPConnection):
+    def __init__(self, whole: Deadline, *given: Any, **named: Any) -> None:  # noqa: ANN401 - as urllib gives it
+        super().__init__(*given, **named)
+        self._whole = whole
+
+    def connect(self) -> None:
+        """Connect, and have the deadline watch the socket."""
+        super().connect()
+        self._whole.watch(self.sock)
+
+
+class _TlsConnection(HTTPSConnection):
+    def __init__(self, whole: Deadline, *given: Any, **named: Any) -> None:  # noqa: ANN401 - as urllib gives it
+        super().__init__(*given, **named)
+        self._whole = whole
+
+    def connect(self) -> None:
+        """Connect, and have the deadline watch the socket."""
+        super().connect()
+        self._whole.watch(self.sock)
 
 
 class SlackClient(WebClient):
@@ -29,6 +84,10 @@ class SlackClient(WebClient):
         if not url.lower().startswith(("http://", "https://")):
             raise ValueError("the address of Slack's Web API is no http address")
         proxies = ProxyHandler(None if self.proxy is None else dict.fromkeys(("http", "https"), self.proxy))
-        opener = build_opener(proxies, HTTPSHandler(context=self.ssl), _NoRedirects())
-        with opener.open(req, timeout=self.timeout) as answer:
-            return {"status": answer.status, "headers": answer.headers, "body": answer.read().decode()}
+        with deadline(self.timeout) as whole:
+            opener = build_opener(proxies, _Http(whole), _Https(whole, self.ssl), _NoRedirects())
+            with opener.open(req, timeout=self.timeout) as answer:
+                body = answer.read(MAX_ANSWER + 1)
+                if len(body) > MAX_ANSWER:
+                    raise ValueError("the answer is too long")
+                return {"status": answer.status, "headers": answer.headers, "body": body.decode()}
