@@ -19,6 +19,20 @@ class FolderError(ConfigError):
     """The folder cannot be made, reached or written."""
 
 
+class FolderGoneError(FolderError, OSError):
+    """The folder that this process has locked is not at its name any more: nothing may be written there.
+
+    An OSError too: who can do without a write goes on until the main loop ends the job.
+    """
+
+    def __init__(self, folder: object) -> None:
+        super().__init__(
+            f"{folder} was moved, unmounted or replaced while the job ran: it is not the folder that the job "
+            "has locked, and nothing more is written. Bring that one back before you start again: a start on "
+            "an empty folder knows nothing of what was told."
+        )
+
+
 REBUILD = (
     "Start once with --rebuild-state, or with a new word in storage.rebuild: state is rebuilt from the "
     "compacted topic in a new folder; findings, tables and ledger are kept."

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import secrets
 import shutil
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +22,7 @@ from rebalance_monitor.checkpoints.errors import (
     first_line,
     is_full,
 )
+from rebalance_monitor.checkpoints.owned import LOCK, owned, require_owned
 from rebalance_monitor.checkpoints.places import is_remote
 
 if TYPE_CHECKING:
@@ -28,6 +30,10 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from rebalance_monitor.checkpoints.places import Place
+
+
+DRAFT, STATES = ".draft", "state"
+_TOKEN = secrets.token_hex(4)
 
 
 def replace_file(path: Place, content: bytes, mode: int = 0o644) -> None:
@@ -82,7 +88,9 @@ def locked(folder: Place) -> Iterator[None]:
                 f"{folder} is in use: another monitor runs on this storage folder. "
                 "Stop it, or give this one a storage.path of its own."
             ) from None
-        yield
+        _forget_drafts(Path(str(folder)))
+        with owned(Path(str(folder)), file):
+            yield
 
 
 @contextmanager
@@ -103,7 +111,9 @@ def usable(folder: Place) -> Iterator[None]:
 
 
 def _replace_local(path: Path, content: bytes, mode: int) -> None:
-    draft = path.with_name(f".{path.name}.draft")
+    require_owned(path)
+    # Another process must not rename what this one has begun to write.
+    draft = path.with_name(f".{path.name}.{_process()}{DRAFT}")
     draft.unlink(missing_ok=True)
     with open(draft, "wb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
         file.write(content)
@@ -113,13 +123,28 @@ def _replace_local(path: Path, content: bytes, mode: int) -> None:
     sync_folder(path.parent)
 
 
+def _process() -> str:
+    """Name this process. Its number alone is not enough: each container has a process 1."""
+    return f"{os.getpid()}-{_TOKEN}"
+
+
+def _forget_drafts(folder: Path) -> None:
+    """Delete what processes that were killed have left half written; Spark's own folder is Spark's."""
+    for path, folders, names in os.walk(folder):
+        if path == str(folder) and STATES in folders:
+            folders.remove(STATES)
+        for name in names:
+            if name.startswith(".") and name.endswith(DRAFT):
+                Path(path, name).unlink(missing_ok=True)
+
+
 def _lock_file(folder: Path) -> TextIO:
     try:
         if not folder.exists():
             folder.mkdir(parents=True)
             # Names of clients and machines lie here: they are nobody else's business.
             folder.chmod(0o700)
-        return (folder / "lock").open("a")
+        return (folder / LOCK).open("a")
     except OSError as error:
         if is_full(error):
             raise NoRoomError(folder) from error

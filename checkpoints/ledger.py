@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.checkpoints.files import replace_file
+from rebalance_monitor.checkpoints.owned import make_folder
 from rebalance_monitor.checkpoints.sealed import CHECKSUM, parsed, seal, unseal
 from rebalance_monitor.config.errors import ConfigError
 
@@ -131,7 +132,7 @@ class Ledger:
         """
         body = {"format": FORMAT} | {name: getattr(snapshot, name) for name in _NAMES}
         encoded = seal(body)
-        self._path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(self._path.parent)
         replace_file(self._path, encoded)
         self._body = encoded
 

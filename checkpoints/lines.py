@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from rebalance_monitor.checkpoints.files import replace_file
+from rebalance_monitor.checkpoints.owned import make_folder, require_owned
 from rebalance_monitor.checkpoints.places import is_remote
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class LineFile:
 
     def cut(self, length: int) -> int:
         """Cut to at most `length` bytes; a file that somebody shortened or moved is left as it is."""
-        self._path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(self._path.parent)
         with self._path.open("ab") as file:
             left = min(length, file.tell())
             file.truncate(left)
@@ -49,6 +50,7 @@ class LineFile:
 
     def append(self, content: bytes | bytearray, at: int) -> int:
         """Let `content` follow the first `at` bytes, or all where there are fewer."""
+        require_owned(self._path)
         with self._path.open("ab") as file:
             # Truncating to more than there is would fill the gap with zeros.
             at = min(at, file.tell())

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.checkpoints.files import replace_file
+from rebalance_monitor.checkpoints.owned import make_folder
 from rebalance_monitor.checkpoints.places import is_remote, place_at
 from rebalance_monitor.config.errors import ConfigError
 
@@ -78,7 +79,7 @@ class Storage:
     def give_name(self) -> None:
         """Choose the name, where checkpoints lie elsewhere and none was chosen yet. Raises OSError."""
         if self.remote and not self.name.exists():
-            self.states.mkdir(parents=True, exist_ok=True)
+            make_folder(self.states)
             replace_file(self.name, f"m{secrets.token_hex(_BYTES)}".encode())
 
     def location(self, generation: int) -> str:

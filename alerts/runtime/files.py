@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rebalance_monitor.alerts.runtime.inbox import Inbox
 from rebalance_monitor.alerts.runtime.journal import Journal
 from rebalance_monitor.alerts.runtime.memory_file import MemoryFile
+from rebalance_monitor.checkpoints.owned import make_folder
 
 if TYPE_CHECKING:
     from rebalance_monitor.checkpoints.places import Place
@@ -23,7 +24,7 @@ class Files:
     journal: Journal = field(init=False)
 
     def __post_init__(self) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self.folder)
         self.inbox = Inbox(self.folder / "inbox")
         self.memory = MemoryFile(self.folder / "memory.jsonl")
         self.journal = Journal(self.folder)

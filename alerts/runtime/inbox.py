@@ -14,6 +14,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.checkpoints.files import replace_file, sync_folder
+from rebalance_monitor.checkpoints.owned import make_folder
 from rebalance_monitor.coordinator.findings.finding import from_dict, from_json, to_dict, to_json
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class Inbox:
 
     def open(self, committed: Mapping[str, int]) -> list[BatchName]:
         """Forget what was never committed; return the rest in order. `committed`: query -> last batch."""
-        self._folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self._folder)
         found: list[tuple[BatchName, int]] = []
         for path in [path for path in self._folder.iterdir() if path.is_file()]:
             matched = _NAME.fullmatch(path.name)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.alerts.routing.matchers import Matcher, all_match, parse
 from rebalance_monitor.checkpoints.files import replace_file
+from rebalance_monitor.checkpoints.owned import make_folder
 from rebalance_monitor.checkpoints.places import is_remote
 from rebalance_monitor.config.errors import ConfigError
 
@@ -99,7 +100,7 @@ class SilenceFiles:
         if ends_at - now > MAX_MS:
             raise SilenceError(_TOO_LONG)
         made = Silence(secrets.token_hex(4), tuple(map(str, parsed)), now, ends_at, created_by, comment)
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self.folder)
         self._write(made)
         for name in self.names():
             if _end(name) + KEEP_MS <= now:

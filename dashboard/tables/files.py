@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 
 from rebalance_monitor.checkpoints.files import replace_file
+from rebalance_monitor.checkpoints.owned import make_folder
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.dashboard.tables.delta_log import is_delta, read_log
 from rebalance_monitor.dashboard.tables.parquet import ROWS_OF_GROUP, parquet_bytes
@@ -123,7 +124,7 @@ def is_committed(path: Place, batches: Mapping[str, int]) -> bool:
 
 
 def _write(folder: Place, table: pa.Table, name: str) -> Place:
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     path = folder / name
     replace_file(path, parquet_bytes(table))
     return path

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rebalance_monitor.checkpoints.files import replace_file
+from rebalance_monitor.checkpoints.owned import make_folder
 from rebalance_monitor.coordinator.findings.bodies import body_of
 from rebalance_monitor.coordinator.findings.finding import from_json, to_json
 from rebalance_monitor.coordinator.findings.kinds import Kind
@@ -97,7 +98,7 @@ class GroupsTable:
 
     def write(self, known: Known, at: int) -> None:
         """Replace the file by what is known at `at` (ms, driver's clock). Raises OSError."""
-        self._folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self._folder)
         self._take(known.groups)
         meta = {"schema": SCHEMA, "at": at, "open": [_kept(one) for one in known.incidents.open.values()]}
         count = len(self._rows)

@@ -142,7 +142,7 @@ def _finish(day: Place, name: str, names: Sequence[str]) -> None:
     shows = (day / name).exists()
     if shows:
         sync_folder(day)
-    for gone in names if shows else [f".{name}.draft"]:
-        (day / gone).unlink(missing_ok=True)
+    for gone in map(day.__truediv__, names) if shows else day.glob(f".{name}*.draft"):
+        gone.unlink(missing_ok=True)
     sync_folder(day)
     (day / NOTE).unlink(missing_ok=True)

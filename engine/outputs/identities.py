@@ -15,6 +15,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from rebalance_monitor.checkpoints.files import replace_file
+from rebalance_monitor.checkpoints.owned import make_folder
 from rebalance_monitor.coordinator.findings.finding import CauseEntry, MemberEntry
 from rebalance_monitor.coordinator.findings.kinds import NAMES_IN_DETAILS
 
@@ -117,7 +118,7 @@ def identities_of(mode: Mode, key_file: Place) -> Identities:
     if mode != "hashed":
         return Identities(mode)
     if not key_file.exists():
-        key_file.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(key_file.parent)
         replace_file(key_file, secrets.token_bytes(KEY_BYTES), mode=0o600)
     return Identities(mode, key_file.read_bytes())
 

@@ -27,7 +27,7 @@ FAILURES = 5
 # A batch that did not fit into the heap twice does not fit.
 HEAP_FAILURES = 2
 # Errors inside Spark that no next try mends: a state of a newer version, storage that another has taken.
-LASTING = ("StateVersionError", "FolderInUseError", "HandoverLimitError", "UnpackError")
+LASTING = ("StateVersionError", "FolderInUseError", "FolderGoneError", "HandoverLimitError", "UnpackError")
 INCOMPLETE = "IncompleteBatchError"
 NO_ROOM = ("No space left on device", "Disk quota exceeded")
 DENIED = "Not authorized to access group"

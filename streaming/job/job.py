@@ -15,6 +15,7 @@ import structlog
 
 from rebalance_monitor.checkpoints.errors import first_line
 from rebalance_monitor.checkpoints.files import locked, usable
+from rebalance_monitor.checkpoints.owned import require_owned
 from rebalance_monitor.checkpoints.places import place_at
 from rebalance_monitor.checkpoints.spark_log import unfinished
 from rebalance_monitor.cluster.clients.admin import ClusterAdmin
@@ -253,6 +254,7 @@ class _Job:
 
         def on_turn() -> bool:
             self.speaking.require()
+            require_owned(self.leaders)
             return self._compare(sight, facts, watching) or self._retold(values)
 
         try:

@@ -25,6 +25,7 @@ from rebalance_monitor.checkpoints.manifest import (
     require_match,
     write_manifest,
 )
+from rebalance_monitor.checkpoints.owned import make_folder
 from rebalance_monitor.checkpoints.places import place_at
 from rebalance_monitor.checkpoints.spark_log import SparkLog, read_spark_log, require_whole
 from rebalance_monitor.checkpoints.versions import CODEC_VERSION
@@ -110,13 +111,13 @@ def plan_state(storage: Storage, facts: TopicFacts, settings: Settings, *, rebui
     says = "resuming" if stored else "beginning a new state"
     log.info(says, generation=plan.manifest.generation, partitions=facts.partitions)
     # The manifest first: a folder that no manifest names is passed over by the next start.
-    storage.root.mkdir(parents=True, exist_ok=True)
+    make_folder(storage.root)
     if stored is None:
         _forget_lost(Ledger(storage.ledger), facts)
         # A state that has read nothing has lost nothing.
         write_marks(storage.leaders, Marks())
     write_manifest(storage.manifest, plan.manifest)
-    plan.checkpoint.mkdir(parents=True, exist_ok=True)
+    make_folder(plan.checkpoint)
     if storage.remote:
         replace_file(plan.checkpoint / ELSEWHERE, plan.location.encode())
     return plan

@@ -38,7 +38,8 @@ def end(root: Path, stop: Event, code: int = 137) -> None:
     with Outputs(settings, Storage(root), FACTS, detection) as outputs, ended_by_others(stop):
         plan: Any = Plan(detection, "c1", {})
         leaders = Storage(root).leaders
-        jvm = Popen(["sh", "-c", f"exit {code}"])
+        with Popen(["sh", "-c", f"exit {code}"]) as jvm:
+            jvm.wait()
         session: Any = SimpleNamespace(sparkContext=SimpleNamespace(_gateway=SimpleNamespace(proc=jvm)))
         state = str(root / "state")
         jobs._Job(settings, Options(), stop, session, outputs, plan, state, leaders, None, {}).run(FACTS)
