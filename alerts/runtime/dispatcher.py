@@ -27,6 +27,7 @@ from rebalance_monitor.alerts.runtime.inbox import relevant
 from rebalance_monitor.alerts.runtime.journal import incidents_of
 from rebalance_monitor.alerts.runtime.silences import SilenceFiles, Silences
 from rebalance_monitor.alerts.runtime.status import Status, status_of
+from rebalance_monitor.checkpoints.errors import first_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -42,6 +43,8 @@ log = structlog.get_logger()
 LOOK_S = 0.25
 """Longest pause between two rounds: silences of other processes and the time itself are looked at."""
 TROUBLE_S = 5.0
+TRIES = 5
+"""After so many an inbox file that cannot be read is passed over, if the storage is there otherwise."""
 GRACE_S = 5.0
 HELD_UP_S = 60.0
 HELD_UP = "no alert can be told: the dispatcher is held up, the log says why"
@@ -95,6 +98,7 @@ class Dispatcher:
         self._thread = threading.Thread(target=self._run, name="alerts", daemon=True)
         self._saved_at = self._pause = 0.0
         self._taken: list[BatchName] = []
+        self._tries, self._aside = 0, ""
         self._rounded_at = time.monotonic()
         self.alerts = self._dispatch.memory.engine.alerts
         self._refused = self._dispatch.memory.engine.refused
@@ -118,7 +122,9 @@ class Dispatcher:
 
     def failing(self) -> str:
         """Say in one sentence why alerts are not told, or which receivers fail; "" where all is well."""
-        return HELD_UP if time.monotonic() - self._rounded_at > HELD_UP_S else self.status.failing()
+        if time.monotonic() - self._rounded_at > HELD_UP_S:
+            return HELD_UP
+        return "; ".join(filter(None, (self._aside, self.status.failing())))
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -227,8 +233,9 @@ class Dispatcher:
             findings = self._files.inbox.read(name)
             if batch > batches.get(query, -1) and findings:
                 self._dispatch.take(findings, now)
-        except OSError:
-            raise
+            self._tries = 0
+        except OSError as error:
+            self._set_aside(name, error)
         except Exception:
             # One batch that cannot be taken must not stand before all others for ever.
             log.exception("alerts of a batch were lost", query=query, batch=batch)
@@ -236,6 +243,20 @@ class Dispatcher:
             batches[query] = max(batch, batches.get(query, -1))
             return True
         return False
+
+    def _set_aside(self, name: BatchName, error: OSError) -> None:
+        """Pass over a batch whose file alone cannot be read; raises `error` while that may pass.
+
+        Where the memory cannot be saved either the storage is away, not the file: nothing is lost yet.
+        """
+        self._tries += 1
+        if self._tries < TRIES:
+            raise error
+        self._save()
+        self._tries = 0
+        file = self._files.inbox.set_aside(name)
+        self._aside = f"the alerts of batch {name[1]} were not told, for {file} cannot be read"
+        log.error("a batch's alerts cannot be read: set aside", file=str(file), why=first_line(error))
 
     def _save(self) -> None:
         self._files.memory.save(self._dispatch.memory)

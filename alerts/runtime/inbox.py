@@ -74,6 +74,11 @@ class Inbox:
             return []
         return [from_json(line) for line in text.split("\n") if line]
 
+    def set_aside(self, name: BatchName) -> Place:
+        """Forget a batch whose file cannot be read; the file stays, and the next process tries it again."""
+        self._there.discard(name)
+        return self._path(name)
+
     def has(self, name: BatchName) -> bool:
         """Whether a batch left a file that has not been dropped."""
         return name in self._there

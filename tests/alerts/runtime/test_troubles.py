@@ -7,13 +7,18 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+from structlog.testing import capture_logs as quiet
 
+from rebalance_monitor.alerts.runtime.dispatcher import TRIES
 from rebalance_monitor.alerts.runtime.inbox import Inbox
+from rebalance_monitor.alerts.runtime.memory_file import MemoryFile
 from rebalance_monitor.config.errors import ConfigError
 from tests.alerts.support.memo import Memo, dispatching, eventually, storm
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from rebalance_monitor.alerts.dispatch.plan import Memory
 
 
 @pytest.mark.parametrize("step", ["read", "drop"])
@@ -38,6 +43,54 @@ def test_a_storage_that_is_away_for_a_moment_leaves_no_file_of_a_batch_that_was_
         assert eventually(lambda: {told.labels["group"] for told in sink.told} == {"orders", "other"})
         assert eventually(lambda: list((tmp_path / "inbox").iterdir()) == [])
     assert failed
+
+
+def test_a_file_that_cannot_be_read_is_set_aside_and_said_and_the_others_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rebalance_monitor.alerts.runtime.dispatcher.TROUBLE_S", 0.02)
+    inbox = Inbox(tmp_path / "inbox")
+    inbox.open({})
+    inbox.put(("q", 0), [storm("opened", "before")])
+    with quiet(), dispatching(tmp_path, sink := Memo(), {"q": 0}) as dispatcher:
+        dispatcher.put(("q", 1), [storm("opened", "lost")])
+        (file := tmp_path / "inbox" / "q-1.jsonl").unlink()
+        # Whoever reads it gets an error of the system, as from a bad block, also as root.
+        file.mkdir()
+        dispatcher.committed(("q", 1))
+        dispatcher.put(("q", 2), [storm("opened", "after")])
+        dispatcher.committed(("q", 2))
+        assert eventually(lambda: {told.labels["group"] for told in sink.told} == {"before", "after"}, 20)
+        assert str(file) in dispatcher.failing()
+    assert file.exists()
+
+
+def test_a_storage_that_is_away_for_long_sets_nothing_aside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rebalance_monitor.alerts.runtime.dispatcher.TROUBLE_S", 0.01)
+    tries: list[str] = []
+    works = Inbox.read
+
+    def away(inbox: Inbox, name: tuple[str, int]) -> object:
+        tries.append("read")
+        if len(tries) < 2 * TRIES:
+            raise OSError("the store does not answer")
+        return works(inbox, name)
+
+    def unsaved(files: MemoryFile, memory: Memory) -> None:
+        if len(tries) < 2 * TRIES:
+            raise OSError("the store does not answer")
+        saved(files, memory)
+
+    saved = MemoryFile.save
+    monkeypatch.setattr(Inbox, "read", away)
+    monkeypatch.setattr(MemoryFile, "save", unsaved)
+    with quiet(), dispatching(tmp_path, sink := Memo()) as dispatcher:
+        dispatcher.put(("q", 0), [storm("opened")])
+        dispatcher.committed(("q", 0))
+        assert eventually(lambda: [told.labels["group"] for told in sink.told] == ["orders"], 20)
+        assert dispatcher.failing() == ""
 
 
 def test_a_hanging_sink_delays_no_batch(tmp_path: Path) -> None:
