@@ -127,7 +127,8 @@ def _from_json(body: Mapping[str, Any]) -> Manifest:
         rebuild=str(body["rebuild"]),
         elsewhere=str(body["elsewhere"]),
         untold=str(body["untold"]),
-        skip={int(shard): int(offset) for shard, offset in body["skip"].items()},
+        # States of before have skipped nothing.
+        skip={int(shard): int(offset) for shard, offset in body.get("skip", {}).items()},
     )
 
 
