@@ -172,7 +172,7 @@ def _unpack(
 ) -> Iterator[pd.DataFrame]:
     import pandas as pd  # noqa: PLC0415
 
-    from rebalance_monitor.streaming.handover import Handed  # noqa: PLC0415
+    from rebalance_monitor.streaming.rows.handover import Handed  # noqa: PLC0415
     from rebalance_monitor.streaming.rows.packing import Unpacked  # noqa: PLC0415
 
     found = Unpacked(bytes(pack) for frame in frames for pack in frame["rows"].tolist())

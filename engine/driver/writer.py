@@ -23,7 +23,7 @@ from rebalance_monitor.engine.batch.batches import MONITOR, Batch, BatchKey, rea
 from rebalance_monitor.engine.memory import uncollected
 from rebalance_monitor.engine.outputs.identities import SHOWN, Identities
 from rebalance_monitor.engine.outputs.sinks import JsonLines, Telling
-from rebalance_monitor.streaming.handover import unpacked
+from rebalance_monitor.streaming.rows.handover import unpacked
 from rebalance_monitor.streaming.rows.lanes import Lanes
 
 if TYPE_CHECKING:

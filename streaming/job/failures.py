@@ -15,13 +15,13 @@ from urllib.parse import unquote, urlsplit
 from rebalance_monitor.checkpoints.errors import MAKE_ROOM
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.engine.health.notices import ERROR
-from rebalance_monitor.streaming.heap import EXECUTOR_OOM, MORE_HEAP, NO_HEAP, OUT_OF_MEMORY
-from rebalance_monitor.streaming.query.query import ERROR, JobError
+from rebalance_monitor.streaming.query.query import JobError
+from rebalance_monitor.streaming.spark.heap import EXECUTOR_OOM, MORE_HEAP, NO_HEAP, OUT_OF_MEMORY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from rebalance_monitor.cluster.heavy import HeavyRecord
+    from rebalance_monitor.cluster.captures.heavy import HeavyRecord
 
 FAILURES = 5
 # A batch that did not fit into the heap twice does not fit.

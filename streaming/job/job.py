@@ -18,9 +18,9 @@ from rebalance_monitor.checkpoints.files import locked, usable
 from rebalance_monitor.checkpoints.owned import require_owned
 from rebalance_monitor.checkpoints.places import place_at
 from rebalance_monitor.checkpoints.spark_log import unfinished
+from rebalance_monitor.cluster.captures.heavy import HeavyRecord, find_heavy
 from rebalance_monitor.cluster.clients.admin import ClusterAdmin
 from rebalance_monitor.cluster.errors import AccessDeniedError, DependencyError
-from rebalance_monitor.cluster.heavy import HeavyRecord, find_heavy
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.engine.batch.step import Plan
@@ -39,8 +39,7 @@ from rebalance_monitor.engine.topic.guard import (
     source_ends,
 )
 from rebalance_monitor.engine.topic.leader_epochs import read_marks
-from rebalance_monitor.engine.topic.topic import TopicFacts, TopicWatch, ask, await_topic
-from rebalance_monitor.streaming.heap import NO_HEAP, batch_sentence, ended_without_heap, heap_peak
+from rebalance_monitor.engine.topic.topic import TopicWatch, ask, await_topic
 from rebalance_monitor.streaming.job.failures import HeapError, heap_error, judged, scratch
 from rebalance_monitor.streaming.job.plan import (
     StatePlan,
@@ -60,6 +59,7 @@ from rebalance_monitor.streaming.query.query import (
 )
 from rebalance_monitor.streaming.rows.lanes import Lanes
 from rebalance_monitor.streaming.source.source import topic_source
+from rebalance_monitor.streaming.spark.heap import NO_HEAP, batch_sentence, ended_without_heap, heap_peak
 from rebalance_monitor.streaming.spark.session import (
     interprets,
     kafka_jars,

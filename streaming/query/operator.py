@@ -17,7 +17,7 @@ from rebalance_monitor.checkpoints.codec import StateCorruptError, decode_lane, 
 from rebalance_monitor.coordinator.findings.outputs import StatOut
 from rebalance_monitor.engine.batch.step import Plan, out_row, step
 from rebalance_monitor.engine.memory import settle, uncollected
-from rebalance_monitor.streaming.handover import HANDOVER_DDL, Handed, Handover
+from rebalance_monitor.streaming.rows.handover import HANDOVER_DDL, Handed, Handover
 from rebalance_monitor.streaming.rows.packing import Unpacked
 
 if TYPE_CHECKING:

@@ -20,11 +20,11 @@ import structlog
 
 from rebalance_monitor.cluster.errors import DependencyError
 from rebalance_monitor.engine.health.notices import ERROR
-from rebalance_monitor.streaming.handover import lane_limit
-from rebalance_monitor.streaming.heap import heap_bytes
 from rebalance_monitor.streaming.query.decode import decoded
 from rebalance_monitor.streaming.query.operator import operated
 from rebalance_monitor.streaming.rows.clock import clock_rows
+from rebalance_monitor.streaming.rows.handover import lane_limit
+from rebalance_monitor.streaming.spark.heap import heap_bytes
 from rebalance_monitor.streaming.spark.session import INTERPRETED, PROJECTIONS, NoJvmError, keep_few_versions
 
 if TYPE_CHECKING:

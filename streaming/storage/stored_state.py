@@ -18,7 +18,7 @@ from rebalance_monitor.checkpoints.codec import (
     decode_state,
 )
 from rebalance_monitor.cluster.errors import DependencyError
-from rebalance_monitor.streaming.heap import MORE_HEAP
+from rebalance_monitor.streaming.spark.heap import MORE_HEAP
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

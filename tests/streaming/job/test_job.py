@@ -17,12 +17,11 @@ from rebalance_monitor.engine.batch.step import Plan
 from rebalance_monitor.engine.driver.outputs import Outputs
 from rebalance_monitor.engine.storage import Storage
 from rebalance_monitor.engine.topic.facts import TopicFacts
-from rebalance_monitor.engine.topic.topic import TopicFacts
-from rebalance_monitor.streaming.heap import NO_HEAP, OOM_CODE
 from rebalance_monitor.streaming.job import job as jobs
 from rebalance_monitor.streaming.job.failures import HeapError
 from rebalance_monitor.streaming.job.job import Options
 from rebalance_monitor.streaming.query.query import JobError, ended_by_others
+from rebalance_monitor.streaming.spark.heap import NO_HEAP, OOM_CODE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

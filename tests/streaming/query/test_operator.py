@@ -16,8 +16,8 @@ from pyspark.sql.types import Row as SparkRow
 from rebalance_monitor.checkpoints.codec import StateVersionError, decode_lane, decode_state
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.engine.batch.step import OutRow, Plan, step
-from rebalance_monitor.streaming.handover import HANDOVER_DDL, unpacked
 from rebalance_monitor.streaming.query.operator import operate
+from rebalance_monitor.streaming.rows.handover import HANDOVER_DDL, unpacked
 from rebalance_monitor.streaming.rows.lanes import Lanes
 from rebalance_monitor.streaming.rows.packing import CLOCK
 from tests.coordinator.support.timeline import T0
@@ -61,7 +61,7 @@ def test_chunks_of_a_lane_are_one_batch() -> None:
 def test_what_a_long_history_tells_leaves_in_parts_and_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     lanes, packs, whole, parts = Lanes(50, 1, 1), packs_of(TOPIC.rows), group_state(T0), group_state(T0)
     expected = operated([CLOCK, *packs], whole, lanes)
-    monkeypatch.setattr("rebalance_monitor.streaming.handover.PACK_ROWS", 3)
+    monkeypatch.setattr("rebalance_monitor.streaming.rows.handover.PACK_ROWS", 3)
     frames = list(operate((lanes.keys[0],), [frame([CLOCK, *packs])], parts, plan=PLAN, lanes=lanes))
     assert len(frames) > 2
     assert rows_of(frames) == expected

@@ -22,9 +22,9 @@ from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.engine.batch.step import OutRow
 from rebalance_monitor.engine.driver.parts import Parts
 from rebalance_monitor.engine.driver.writer import BatchWriter
-from rebalance_monitor.streaming.handover import HANDOVER_DDL, Handed, Handover
-from rebalance_monitor.streaming.heap import heap_peak
+from rebalance_monitor.streaming.rows.handover import HANDOVER_DDL, Handed, Handover
 from rebalance_monitor.streaming.rows.lanes import Lanes
+from rebalance_monitor.streaming.spark.heap import heap_peak
 from rebalance_monitor.streaming.spark.session import start_session
 
 if TYPE_CHECKING:

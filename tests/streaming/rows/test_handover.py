@@ -7,8 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rebalance_monitor.engine.batch.step import OutRow
-from rebalance_monitor.streaming import handover
-from rebalance_monitor.streaming.handover import Handed, Handover, HandoverLimitError, IncompleteBatchError
+from rebalance_monitor.streaming.rows import handover
+from rebalance_monitor.streaming.rows.handover import (
+    Handed,
+    Handover,
+    HandoverLimitError,
+    IncompleteBatchError,
+)
 from rebalance_monitor.streaming.rows.lanes import Lanes
 
 LANES = Lanes(7, 2, 3)

@@ -11,8 +11,8 @@ import pytest
 
 from rebalance_monitor.cluster.errors import DependencyError
 from rebalance_monitor.config.errors import ConfigError
-from rebalance_monitor.streaming.heap import FULL, MORE_HEAP, batch_sentence
 from rebalance_monitor.streaming.job.failures import HeapError, judged
+from rebalance_monitor.streaming.spark.heap import FULL, MORE_HEAP, batch_sentence
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +25,14 @@ FULL_HEAP = "Task 0 in stage 5.0 failed 1 times: java.lang.OutOfMemoryError: Jav
 @pytest.mark.spark
 def test_what_does_not_fit_into_the_heap_is_an_error_and_never_a_short_batch(tmp_path: Path) -> None:
     sizes = [8, 48, 64, 80, 8]
-    command = [sys.executable, "-m", "tests.streaming.heap_job", str(tmp_path), "512", *map(str, sizes)]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.streaming.support.heap_job",
+        str(tmp_path),
+        "512",
+        *map(str, sizes),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=500, check=False)
     batches = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     assert [batch["mb"] for batch in batches] == sizes, done.stderr[-3_000:]

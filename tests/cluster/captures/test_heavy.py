@@ -8,9 +8,9 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from rebalance_monitor.cluster.captures.heavy import HEAVY_BYTES, MB, HeavyRecord, _answer, find_heavy
 from rebalance_monitor.cluster.clients.reader import Reading, UnpackError, read_records
 from rebalance_monitor.cluster.errors import DependencyError
-from rebalance_monitor.cluster.heavy import HEAVY_BYTES, MB, HeavyRecord, _answer, find_heavy
 
 if TYPE_CHECKING:
     from rebalance_monitor.lab.cluster.broker import LabBroker
