@@ -45,6 +45,8 @@ class Core:
         self._plan = plan
         self._bytes: dict[int, int] = {}
         self._oldest = -1
+        self._changed: set[int] = set()
+        self._failed: list[tuple[int, Output]] = []
         kept = stored or {}
         self.shards = {shard: OpenShard(plan, shard, 0, kept.get(shard)) for shard in sorted(shards)}
 
@@ -57,6 +59,20 @@ class Core:
             self._oldest = min(oldest, self._oldest) if self._oldest >= 0 else oldest
         return batch_of(self._outputs(rows, now, newest, extent))
 
+    def freeze(self, *, whole: bool = False) -> dict[int, Stored]:
+        """Return what is to be kept of the shards that changed since the last call, or of all.
+
+        A shard that only the clock has passed has not changed: its clock is that of the batches.
+        """
+        wanted = self.shards if whole else self._changed
+        found: dict[int, Stored] = {}
+        for number in sorted(wanted):
+            found[number], failed = self.shards[number].close()
+            self._bytes[number] = len(found[number].blob)
+            self._failed += [(number, output) for output in failed]
+        self._changed = set()
+        return found
+
     def census(self, now: int) -> Census:
         """Count what is known at `now` (ms)."""
         groups = [group for shard in self.shards.values() for group in shard.state.groups.values()]
@@ -66,9 +82,15 @@ class Core:
     def _outputs(
         self, rows: Mapping[int, Sequence[Row]], now: int, newest: int, extent: Extent
     ) -> Iterator[tuple[int, Output]]:
+        yield from self._failed
+        self._failed = []
         for number, shard in self.shards.items():
             own = rows.get(number, ())
-            for output in shard.advance(own, now, ticks=True, newest=newest, extent=extent):
+            outputs = shard.advance(own, now, ticks=True, newest=newest, extent=extent)
+            if own or len(outputs) > 1:
+                # The clock alone gives the shard's counters, and nothing else where no group is due.
+                self._changed.add(number)
+            for output in outputs:
                 yield number, output
             for stat in measured(shard.state, own, now, self._bytes.get(number, 0)):
                 yield number, stat

@@ -76,11 +76,12 @@ class Feed:
         return Fed(self._cut(), at, Extent.USUAL if is_read else Extent.LIMITED)
 
     def _await_records(self) -> None:
-        while not self._reader.rows and not self._stop.is_set():
+        """Take what there is, at once where the batch is due; else wait for a first record."""
+        is_due = False
+        while not (is_due or self._reader.rows or self._stop.is_set()):
             left = self._due - time.monotonic()
-            if left <= 0:
-                return
-            self._reader.take(min(WAIT_S, left))
+            is_due = left <= 0
+            self._reader.take(min(WAIT_S, max(left, 0.0)))
 
     def _read_to(self, ends: Mapping[int, int]) -> bool:
         patience = time.monotonic() + PATIENCE_S
