@@ -5,10 +5,10 @@ batch. State follows every few seconds: the shards that changed, then a commit. 
 next batch's write; a state that is lost costs batches that run again, and the ledger knows which were told.
 
 File: `magic | frames`. Frame: `u8 kind | u32 length | u32 crc32 of kind and content | content`.
-`H` {query}, `S` a lane of shards (codec), `C` {batch, now, ends}, `B` {batch, now, limited, until}. A file
-begins with H, the S of all shards, and C. What follows the first frame that is damaged, or was cut short by
-the death of the process, is not read. A file that has grown enough is followed by a new one; `KEPT` stay, so
-that a damaged one costs the batches since the one before. Integers are big endian.
+`H` {query, topic}, `S` a lane of shards (codec), `C` {batch, now, ends}, `B` {batch, now, limited, until}.
+A file begins with H, the S of all shards, and C. What follows the first frame that is damaged, or was cut
+short by the death of the process, is not read. A file that has grown enough is followed by a new one; `KEPT`
+stay, so that a damaged one costs the batches since the one before. Integers are big endian.
 """
 
 from __future__ import annotations
@@ -69,6 +69,7 @@ class Recovered:
     """
 
     query: str = ""
+    topic: str = ""
     batch: int = -1
     now: int = -1
     ends: dict[int, int] = field(default_factory=dict)
@@ -84,13 +85,13 @@ class Recovered:
 
 
 class Changelog:
-    """The changelog in `folder`, open for one process. Raises ChangelogError, OSError."""
+    """The changelog in `folder`, open for one process. Raises ChangelogError, StateVersionError, OSError."""
 
-    def __init__(self, folder: Place) -> None:
+    def __init__(self, folder: Place, topic: str = "") -> None:
         self._folder = folder
         self._waiting = bytearray()
         found = newest_file(folder)
-        self.recovered = found[1] if found else Recovered(query=str(uuid.uuid4()))
+        self.recovered = found[1] if found else Recovered(str(uuid.uuid4()), topic)
         self._stored = dict(self.recovered.stored)
         if found:
             self._number = _number(found[0])
@@ -137,7 +138,7 @@ class Changelog:
     def _roll(self, number: int, commit: bytes) -> None:
         """Begin a new file with all of the state; the old ones are complete without it."""
         head = commit or _json({"batch": -1, "now": -1, "ends": {}})
-        content = MAGIC + _frame(b"H", _json({"query": self.query}))
+        content = MAGIC + _frame(b"H", _json({"query": self.query, "topic": self.recovered.topic}))
         content += _frame(b"S", _lane(self._stored)) + _frame(b"C", head)
         self._folder.mkdir(parents=True, exist_ok=True)
         self._first = lines_at(self._folder / _name(number)).append(content, 0)
@@ -182,7 +183,8 @@ def recover(content: bytes) -> Recovered:
 def _take(found: Recovered, kind: bytes, body: bytes, changed: dict[int, Stored]) -> None:
     match kind:
         case b"H":
-            found.query = str(json.loads(body)["query"])
+            told = json.loads(body)
+            found.query, found.topic = str(told["query"]), str(told["topic"])
         case b"S":
             changed |= {shard: stored for (shard, _), stored in decode_lane(body).items()}
         case b"C":

@@ -11,7 +11,7 @@ What is read can be capped (bytes of keys and values a second), because the topi
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.engine.batch.step import Extent
@@ -41,11 +41,16 @@ FETCHING = {
 
 @dataclass(frozen=True, slots=True)
 class Fed:
-    """One batch: its records, its timestamp (ms), and what that time is worth."""
+    """One batch: its records, its timestamp (ms), and what that time is worth.
+
+    until: partition -> next offset. lag: offsets that are still to be read, None where no broker says.
+    """
 
     records: tuple[pa.RecordBatch, ...]
     now: int
     extent: Extent
+    until: Mapping[int, int] = field(default_factory=dict)
+    lag: int | None = None
 
 
 class Feed:
@@ -73,7 +78,11 @@ class Feed:
         ends = self._ends.ask(self._reader.reading.start)
         is_read = ends is not None and self._read_to(ends)
         self._due = time.monotonic() + self._every_s
-        return Fed(self._cut(), at, Extent.USUAL if is_read else Extent.LIMITED)
+        extent = Extent.USUAL if is_read else Extent.LIMITED
+        reading = self._reader.reading
+        until = {**reading.start, **reading.reached}
+        lag = None if ends is None else sum(max(end - until.get(p, end), 0) for p, end in ends.items())
+        return Fed(self._cut(), at, extent, until, lag)
 
     def _await_records(self) -> None:
         """Take what there is, at once where the batch is due; else wait for a first record."""

@@ -13,12 +13,12 @@ import json
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from rebalance_monitor.cluster.errors import DependencyError
+from rebalance_monitor.engine.batch.progress import End
+from rebalance_monitor.engine.driver.failures import JobError
 from rebalance_monitor.engine.health.notices import ERROR
 from rebalance_monitor.streaming.query.decode import decoded
 from rebalance_monitor.streaming.query.operator import operated
@@ -46,21 +46,8 @@ LAST_BATCH_S = 60.0
 SET_BACK_S = 1.0
 
 
-class JobError(DependencyError):
-    """The query failed again and again: brokers, disk or cluster; the message holds its last error."""
-
-
 class NotStartedError(Exception):
     """Java could not start the query, for now perhaps: its storage may be away."""
-
-
-class End(StrEnum):
-    """Why a query ended."""
-
-    STOPPED = "stopped"
-    FINISHED = "finished"
-    FAILED = "failed"
-    REPLACED = "replaced"
 
 
 @dataclass(frozen=True, slots=True)

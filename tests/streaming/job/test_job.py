@@ -12,12 +12,13 @@ from py4j.protocol import Py4JNetworkError
 from rebalance_monitor.config.model import Settings
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.engine.batch.step import Plan
+from rebalance_monitor.engine.driver.failures import JobError
+from rebalance_monitor.engine.driver.job import Job, Options
 from rebalance_monitor.engine.driver.outputs import Outputs
 from rebalance_monitor.engine.storage import Storage
 from rebalance_monitor.engine.topic.facts import TopicFacts
 from rebalance_monitor.streaming.job import job as jobs
-from rebalance_monitor.streaming.job.job import Options
-from rebalance_monitor.streaming.query.query import JobError, ended_by_others
+from rebalance_monitor.streaming.query.query import ended_by_others
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,7 +34,9 @@ def end(root: Path, stop: Event) -> None:
     with Outputs(settings, Storage(root), FACTS, detection) as outputs, ended_by_others(stop):
         plan: Any = Plan(detection, "c1", {})
         leaders = Storage(root).leaders
-        jobs._Job(settings, Options(), stop, None, outputs, plan, "", leaders, None).run(FACTS)
+        nothing: Any = None
+        engine = jobs.SparkEngine(settings, Options(), stop, nothing, outputs.writer, "")
+        Job(settings, Options(), stop, engine, outputs, plan, leaders, None).run(FACTS)
 
 
 def told(root: Path) -> list[str]:

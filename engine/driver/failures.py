@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from rebalance_monitor.checkpoints.errors import MAKE_ROOM
+from rebalance_monitor.cluster.errors import DependencyError
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.engine.health.notices import ERROR
-from rebalance_monitor.streaming.query.query import JobError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -30,6 +30,10 @@ GRANT_GROUP = "Grant Describe on groups with the prefix rebalance-monitor."
 MB = 1024 * 1024
 # A disk with more than this is not the one that was full.
 LITTLE = 16 * MB
+
+
+class JobError(DependencyError):
+    """The query failed again and again: brokers, disk or cluster; the message holds its last error."""
 
 
 def judged(error: Exception, failures: int, where: Iterable[str]) -> dict[str, str]:
