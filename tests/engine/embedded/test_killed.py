@@ -41,7 +41,7 @@ def test_kills_at_any_moment_lose_nothing_and_tell_nothing_twice(
     lab_broker: LabBroker, tmp_path: Path
 ) -> None:
     dice = random.Random(SEED)  # noqa: S311 - nothing to guess
-    rig = Rig(lab_broker.bootstrap, tmp_path / "job", {"engine": "embedded"})
+    rig = Rig(lab_broker.bootstrap, tmp_path / "job", {"engine": "embedded", "web": {"enabled": False}})
     left_begun = 0
     for life in range(KILLS):
         with rig.job as job:
