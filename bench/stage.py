@@ -251,7 +251,8 @@ def job_stage(bootstrap: str, ends: Ends, conf: Mapping[str, str]) -> Figures:
 
 def _run_job(bootstrap: str, starting: str, folder: Path, conf: Mapping[str, str]) -> None:
     from rebalance_monitor.config.load import load  # noqa: PLC0415 - only this stage needs it
-    from rebalance_monitor.streaming.job.job import Options, run_job  # noqa: PLC0415
+    from rebalance_monitor.engine.driver.job import Options  # noqa: PLC0415
+    from rebalance_monitor.streaming.job.job import run_job  # noqa: PLC0415
 
     flags = {
         "kafka.bootstrap.servers": bootstrap,

@@ -69,7 +69,8 @@ class FirstBatch:
 def run_child(options: argparse.Namespace, began: float) -> dict[str, Any]:
     """Run the job in this process: to the end of the topic, or until its first batch."""
     from rebalance_monitor.config.load import load as settings_of  # noqa: PLC0415 - only the child needs them
-    from rebalance_monitor.streaming.job.job import Options, run_job  # noqa: PLC0415
+    from rebalance_monitor.engine.driver.job import Options  # noqa: PLC0415
+    from rebalance_monitor.streaming.job.job import run_job  # noqa: PLC0415
 
     flags: dict[str, Any] = {
         "kafka.bootstrap.servers": options.bootstrap,

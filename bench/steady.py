@@ -78,7 +78,8 @@ class Listener:
 def run_child(options: argparse.Namespace) -> dict[str, Any]:
     """Run the job in this process and measure it; the feed is somebody else's."""
     from rebalance_monitor.config.load import load  # noqa: PLC0415 - only the child needs them
-    from rebalance_monitor.streaming.job.job import Options, run_job  # noqa: PLC0415
+    from rebalance_monitor.engine.driver.job import Options  # noqa: PLC0415
+    from rebalance_monitor.streaming.job.job import run_job  # noqa: PLC0415
 
     flags: dict[str, Any] = {
         "kafka.bootstrap.servers": options.bootstrap,

@@ -10,21 +10,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rebalance_monitor.checkpoints.batch_log import batches_kept, read_log
 from rebalance_monitor.checkpoints.errors import REBUILD, FolderError, first_line
 from rebalance_monitor.checkpoints.files import remove_folder
 from rebalance_monitor.checkpoints.manifest import ManifestError, read_manifest
 from rebalance_monitor.checkpoints.places import place_at
-from rebalance_monitor.checkpoints.spark_log import (
-    SparkLog,
-    SparkLogError,
-    batches,
-    read_spark_log,
-    require_whole,
-)
+from rebalance_monitor.checkpoints.spark_log import require_whole
+from rebalance_monitor.config.errors import ConfigError
 
 if TYPE_CHECKING:
     from rebalance_monitor.checkpoints.manifest import Manifest
     from rebalance_monitor.checkpoints.places import Place
+    from rebalance_monitor.checkpoints.spark_log import SparkLog
 
 ELSEWHERE = "elsewhere"
 """The file in a generation's folder that holds the URI at which Spark keeps it."""
@@ -110,9 +107,9 @@ def _contents(folder: Place, lanes: int, *, in_use: bool) -> tuple[int, int, Spa
     """Return size, number of batches, log and what is wrong with it."""
     log, problem = None, ""
     try:
-        log = read_spark_log(folder)
+        log = read_log(folder)
         require_whole(folder, log, lanes)
-    except SparkLogError as error:
+    except ConfigError as error:
         problem = f"{error.problems[0]} {REBUILD if in_use else _PRUNE}"
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    return size, len(batches(folder)), log, problem
+    return size, batches_kept(folder), log, problem

@@ -132,13 +132,27 @@ class Ledger:
         """
         body = {"format": FORMAT} | {name: getattr(snapshot, name) for name in _NAMES}
         encoded = seal(body)
+        self._keep(encoded)
+        self._body = encoded
+
+    def _keep(self, encoded: bytes) -> None:
         make_folder(self._path.parent)
         replace_file(self._path, encoded)
-        self._body = encoded
 
     def committed(self) -> Snapshot | None:
         """Return the snapshot committed last, as it was then; None before the first. Reads no disk."""
         return _from_json(parsed(self._body)) if self._body else None
+
+
+class Unwritten(Ledger):
+    """A ledger for one process that keeps nothing: it begins empty and ends with the process."""
+
+    def load(self) -> Snapshot:
+        """Return an empty snapshot."""
+        return Snapshot()
+
+    def _keep(self, encoded: bytes) -> None:
+        """Write nothing."""
 
 
 _NAMES = tuple(one.name for one in fields(Snapshot))

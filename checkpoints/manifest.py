@@ -34,7 +34,7 @@ class ManifestError(ConfigError):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What state depends on. shards: partitions of the topic. lanes: partitions, and keys, of the state.
+    """What state depends on. shards: partitions of the topic. lanes: partitions, and keys, of Spark's state.
 
     An empty id means the broker did not tell.
     """
@@ -46,6 +46,7 @@ class Identity:
     shards: int
     topic_id: str
     cluster_id: str
+    engine: str = "spark"
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +157,18 @@ def _buckets(stored: Identity, found: Identity) -> Mismatch | None:
     )
 
 
+def _engine(stored: Identity, found: Identity) -> Mismatch | None:
+    if stored.engine == found.engine:
+        return None
+    return Mismatch(
+        f"The state was written by the {stored.engine} engine, and the configuration asks for the "
+        f"{found.engine} engine.",
+        f"`engine: {stored.engine}` goes on with it.",
+    )
+
+
 def _lanes(stored: Identity, found: Identity) -> Mismatch | None:
-    if stored.lanes == found.lanes:
+    if stored.lanes == found.lanes or stored.engine != found.engine:
         return None
     return Mismatch(
         f"The state has {stored.lanes} partition(s), and would have {found.lanes} if it began now "
@@ -191,4 +202,4 @@ def _cluster(stored: Identity, found: Identity) -> Mismatch | None:
     )
 
 
-_CHECKS = (_cluster, _topic, _shards, _buckets, _lanes, _codec)
+_CHECKS = (_cluster, _topic, _shards, _engine, _buckets, _lanes, _codec)

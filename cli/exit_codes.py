@@ -23,7 +23,7 @@ class ExitCode(IntEnum):
 BY_ERROR = {
     "rebalance_monitor.config.errors.ConfigError": ExitCode.USAGE,
     # It ends every start alike, until somebody has set what it names.
-    "rebalance_monitor.streaming.job.failures.HeavyRecordError": ExitCode.USAGE,
+    "rebalance_monitor.streaming.job.heap_failures.HeavyRecordError": ExitCode.USAGE,
     "rebalance_monitor.cluster.errors.DependencyError": ExitCode.UNREACHABLE,
     "rebalance_monitor.checkpoints.errors.NoRoomError": ExitCode.UNREACHABLE,
     "rebalance_monitor.checkpoints.errors.StoreError": ExitCode.UNREACHABLE,

@@ -15,6 +15,7 @@ import click
 
 VERBS = {
     "demo": "Show a local Kafka with faulty consumers, and what the monitor says about them.",
+    "watch": "See what rebalances now: no Spark, no Java, nothing written.",
     "run": "Watch a cluster: the production job.",
     "doctor": "Check Java, jars, brokers and permissions, and say what to do.",
     "decode": "Print the records of the offsets topic as JSON lines.",

@@ -150,6 +150,11 @@ class Settings(BaseSettings):
     cluster_name: str = Field(
         default="", description="What people call the cluster; empty means the cluster's own id."
     )
+    engine: Literal["spark", "embedded"] = Field(
+        default="spark",
+        description="What runs the job: `spark`, or `embedded`, one process without Spark and Java, for as "
+        "long as one core is enough. State is the engine's own: another one refuses it.",
+    )
     kafka: Kafka = Field(default=Kafka(), description="The cluster to watch, and any Kafka client property.")
     spark: Spark = Field(default=Spark(), description="Any Spark setting by its own name.")
     source: Source = Field(default=Source(), description="What is read, and how fast.")

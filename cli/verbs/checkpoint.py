@@ -1,7 +1,8 @@
 """`rebalance-monitor checkpoint inspect|groups|verify|prune`: what a job's folder holds, and if it is sound.
 
-`inspect` and `prune` need neither Spark nor a broker. `groups` and `verify` read Spark's state store, while
-the job is stopped or while it runs. `prune` removes state that a rebuild has superseded, nothing else.
+`inspect` and `prune` need neither Spark nor a broker. `groups` and `verify` read Spark's state store, or the
+changelog of the embedded engine, while the job is stopped or while it runs. `prune` removes state that a
+rebuild has superseded, nothing else.
 """
 
 from contextlib import contextmanager
@@ -18,9 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rebalance_monitor.checkpoints.inspection import Generation, Inspection
+    from rebalance_monitor.checkpoints.stored import StoredShard
     from rebalance_monitor.config.model import Settings
+    from rebalance_monitor.engine.driver.plan import Kind
     from rebalance_monitor.engine.storage import Storage
-    from rebalance_monitor.streaming.storage.stored_state import StoredShard
 
 
 @click.group()
@@ -55,16 +57,29 @@ def inspect(config: Path | None, assignments: tuple[str, ...], output: Form) -> 
 
 def _problems(found: "Inspection", storage: "Storage", settings: "Settings") -> "list[str]":
     from rebalance_monitor.config.errors import ConfigError
+    from rebalance_monitor.engine.driver.plan import outlook
     from rebalance_monitor.engine.inspection import damaged_files
-    from rebalance_monitor.streaming.job.plan import outlook
 
     if not (found.manifest or found.generations or found.problems):
         return [f"{storage.root} holds no state: no job has run on it."]
     try:
-        ahead = outlook(storage, settings)
+        ahead = outlook(storage, settings, _kind(settings))
     except (ConfigError, OSError) as error:
         ahead = [str(error)]
     return list(dict.fromkeys([*found.problems, *ahead, *damaged_files(storage)]))
+
+
+def _kind(settings: "Settings") -> "Kind":
+    """Return what the state of a start now would depend on of the engine."""
+    from rebalance_monitor.engine.driver.job import Options
+
+    if settings.engine == "embedded":
+        from rebalance_monitor.engine.embedded.engine import EmbeddedKind
+
+        return EmbeddedKind(settings, Options())
+    from rebalance_monitor.streaming.job.job import SparkKind
+
+    return SparkKind(settings, Options())
 
 
 @command.command()
@@ -172,17 +187,27 @@ def _time(at: int) -> str | None:
 @contextmanager
 def _keys(settings: "Settings") -> "Iterator[Iterator[StoredShard]]":
     from rebalance_monitor.checkpoints.inspection import inspect as look
-    from rebalance_monitor.checkpoints.places import is_elsewhere
+    from rebalance_monitor.checkpoints.stored import kept_shards
     from rebalance_monitor.config.errors import ConfigError
-    from rebalance_monitor.streaming.spark.session import kafka_jars, start_session
-    from rebalance_monitor.streaming.storage.stored_state import stored_shards
 
     storage = storage_of(settings)
     found = look(storage.manifest, storage.states)
     if found.manifest is None:
         said = " ".join(found.problems) or "no job has run on it."
         raise ConfigError(f"{storage.root} holds no state that can be read: {said}")
-    location = storage.location(found.manifest.generation)
+    if found.manifest.identity.engine == "embedded":
+        yield kept_shards(storage.checkpoint(found.manifest.generation))
+        return
+    with _of_spark(settings, storage.location(found.manifest.generation)) as keys:
+        yield keys
+
+
+@contextmanager
+def _of_spark(settings: "Settings", location: str) -> "Iterator[Iterator[StoredShard]]":
+    from rebalance_monitor.checkpoints.places import is_elsewhere
+    from rebalance_monitor.streaming.spark.session import kafka_jars, start_session
+    from rebalance_monitor.streaming.storage.stored_state import stored_shards
+
     # What reaches another file system stands with Kafka's connector in `packages:` or `jars:`.
     jars = kafka_jars(settings) if is_elsewhere(location) else []
     session = start_session("rebalance-monitor-checkpoint", settings.spark.properties(), jars)

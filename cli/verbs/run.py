@@ -36,10 +36,14 @@ def command(
 ) -> int:
     """Watch a cluster: the production job."""
     settings = load_settings(config, assignments)
+    from rebalance_monitor.engine.driver.job import Options
     from rebalance_monitor.engine.outputs.console import renderer, writer
     from rebalance_monitor.engine.outputs.sinks import Lines
-    from rebalance_monitor.streaming.job.job import Options, run_job
 
+    if settings.engine == "embedded":
+        from rebalance_monitor.engine.embedded.engine import run_job
+    else:
+        from rebalance_monitor.streaming.job.job import run_job
     console = (
         [Lines(renderer(output.value, sys.stdout), writer(sys.stdout))] if settings.outputs.console else []
     )

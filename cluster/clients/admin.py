@@ -111,6 +111,20 @@ class ClusterAdmin:
         """Give the offset that the next record of each partition will have."""
         return self._offsets(name, -1)
 
+    def log_bytes(self, name: str = OFFSETS_TOPIC) -> int | None:
+        """Give how many bytes the topic's leaders hold on disk; None without Describe on the cluster."""
+        try:
+            answers = self._told(lambda: self._client.describe_log_dirs([name]))
+        except DependencyError:
+            return None
+        logs = [log for answer in answers for folder in answer["log_dirs"] for log in folder["topics"]]
+        sizes: dict[int, int] = {}
+        for partition in (one for log in logs if log["name"] == name for one in log["partitions"]):
+            number = partition["partition_index"]
+            # Replicas are alike; one that is still being copied is smaller.
+            sizes[number] = max(sizes.get(number, 0), partition["partition_size"])
+        return sum(sizes.values()) if sizes else None
+
     def offsets_at(self, timestamp: int, name: str = OFFSETS_TOPIC) -> dict[int, int]:
         """Give each partition's first offset written at or after `timestamp` (ms); its end where none is."""
         ends = self.end_offsets(name)

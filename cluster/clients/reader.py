@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
@@ -40,6 +41,7 @@ MESSAGES_A_CALL = 10_000
 POLL_S = 0.2
 FLUSH_S = 1.0
 STALLED_S = 30.0
+NO_SETTINGS: Mapping[str, str] = MappingProxyType({})
 FIXED = {
     "group.id": CLIENT_ID,  # the library insists on one; it is never joined and nothing is committed to it
     "isolation.level": "read_uncommitted",
@@ -91,6 +93,11 @@ class Reading:
             return set(self.start)
         return {p for p, first in self.start.items() if first < self.until.get(p, 0)}
 
+    def has_reached(self, ends: Mapping[int, int]) -> bool:
+        """Whether everything before `ends` (partition -> offset) has been read, of the partitions read."""
+        reached, start = self.reached, self.start
+        return all(reached.get(p, start[p]) >= end for p, end in ends.items() if p in start)
+
 
 def read_records(
     properties: Mapping[str, str], reading: Reading, topic: str = OFFSETS_TOPIC
@@ -102,37 +109,60 @@ def read_records(
     without Read on the topic, UnpackError for a batch that cannot be unpacked, ConfigError for properties
     that cannot be mapped.
     """
-    from confluent_kafka import Consumer, TopicPartition  # noqa: PLC0415 - loads a C library
-
-    consumer = Consumer({**reader_settings(properties), **FIXED})
-    try:
-        wanted = reading.open_partitions()
-        consumer.assign([TopicPartition(topic, p, reading.start[p]) for p in sorted(wanted)])
-        yield from _Loop(consumer, topic, reading, wanted).batches()
-    finally:
-        consumer.close()
+    with RecordReader(properties, reading, topic) as reader:
+        yield from reader.batches()
 
 
-class _Loop:
-    """The reading loop: takes messages, watches ends, and cuts batches."""
+class RecordReader:
+    """Takes the messages of a reading as they come, and cuts batches of them; use as a context manager.
 
-    def __init__(self, consumer: Any, topic: str, reading: Reading, wanted: set[int]) -> None:  # noqa: ANN401 - the library has no types
-        self.consumer = consumer
+    `settings`: of librdkafka, beside those of FIXED. Raises ConfigError for properties that cannot be mapped.
+    """
+
+    def __init__(
+        self,
+        properties: Mapping[str, str],
+        reading: Reading,
+        topic: str = OFFSETS_TOPIC,
+        settings: Mapping[str, str] = NO_SETTINGS,
+    ) -> None:
+        from confluent_kafka import Consumer  # noqa: PLC0415 - loads a C library
+
+        self.consumer: Any = Consumer({**reader_settings(properties), **FIXED, **settings})
         self.topic = topic
         self.reading = reading
-        self.waiting = wanted
+        self.waiting = reading.open_partitions()
         self.rows: list[tuple[Any, ...]] = []
         self.bytes = 0
         self.started = self.flushed = self.progressed = time.monotonic()
 
+    def __enter__(self) -> Self:
+        from confluent_kafka import TopicPartition  # noqa: PLC0415
+
+        start = self.reading.start
+        self.consumer.assign([TopicPartition(self.topic, p, start[p]) for p in sorted(self.waiting)])
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.consumer.close()
+
     def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the batches of the whole reading."""
         while self.waiting and not self._ended():
-            messages = self.consumer.consume(MESSAGES_A_CALL, POLL_S)
-            self._take(messages)
-            if self._full():
-                yield self._cut()
+            self.take(POLL_S)
+            if self._is_due():
+                yield self.cut()
         if self.rows:
-            yield self._cut()
+            yield self.cut()
+
+    def take(self, wait_s: float, messages: int = MESSAGES_A_CALL) -> None:
+        """Take what there is, after `wait_s` at the latest. Raises AccessDeniedError, DependencyError."""
+        self._take(self.consumer.consume(messages, wait_s))
+
+    @property
+    def is_full(self) -> bool:
+        """Whether what was taken is as much as a batch may have."""
+        return len(self.rows) >= BATCH_ROWS or self.bytes >= BATCH_BYTES
 
     def _ended(self) -> bool:
         now, reading = time.monotonic(), self.reading
@@ -205,13 +235,11 @@ class _Loop:
             self.waiting.discard(partition)
             self.consumer.pause([TopicPartition(self.topic, partition)])
 
-    def _full(self) -> bool:
-        if not self.rows:
-            return False
-        late = time.monotonic() - self.flushed >= FLUSH_S
-        return late or len(self.rows) >= BATCH_ROWS or self.bytes >= BATCH_BYTES
+    def _is_due(self) -> bool:
+        return bool(self.rows) and (self.is_full or time.monotonic() - self.flushed >= FLUSH_S)
 
-    def _cut(self) -> pa.RecordBatch:
+    def cut(self) -> pa.RecordBatch:
+        """Return a batch of what was taken since the last one; there must be something."""
         keys, values, partitions, offsets, kinds, stamps = zip(*self.rows, strict=True)
         arrays = [
             pa.array(keys, pa.binary()),

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from rebalance_monitor.cluster.clients.admin import OFFSETS_TOPIC, ClusterAdmin
 from rebalance_monitor.cluster.clients.properties import admin_arguments
-from rebalance_monitor.cluster.errors import DependencyError
+from rebalance_monitor.cluster.errors import AccessDeniedError, DependencyError
 from rebalance_monitor.cluster.probe.backlog import Backlog
 from rebalance_monitor.coordinator.probe.sample import ProbeSample, RebalancingGroup
 
@@ -87,8 +87,7 @@ def look(
     brokers: tuple[Broker, ...] = ()
     try:
         brokers = admin.brokers()
-        topic = admin.topic()
-        leaders = tuple((p.partition, p.broker, p.epoch) for p in topic.leaders) if topic else ()
+        leaders = _leaders(admin)
     except Exception as error:  # noqa: BLE001 - a client's bug must not end the looking
         failures[METADATA] = _why(error)
     answers = _ask_all(admin, pool, [broker.id for broker in brokers], timeout_s, listing=listing)
@@ -107,6 +106,15 @@ def look(
         listed=_listed(answers) if listing and METADATA not in failures else None,
         took=round((time.monotonic() - began) * 1000),
     )
+
+
+def _leaders(admin: Admin) -> tuple[tuple[int, int, int], ...]:
+    """Give who coordinates which groups; nothing where the topic may not be described: groups still may."""
+    try:
+        topic = admin.topic()
+    except AccessDeniedError:
+        return ()
+    return tuple((p.partition, p.broker, p.epoch) for p in topic.leaders) if topic else ()
 
 
 def _looked(admin: Admin, pool: ThreadPoolExecutor, at: int, *, listing: bool) -> ProbeSample:

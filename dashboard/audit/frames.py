@@ -9,8 +9,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind, Scope
 from rebalance_monitor.coordinator.rollup.bursts import ROLLED_UP
@@ -18,6 +16,8 @@ from rebalance_monitor.dashboard.tables.files import date_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    import pandas as pd
 
 Row = dict[str, Any]
 _CAUSES = frozenset(cause.value for cause in Cause)
@@ -123,4 +123,6 @@ def _has_phases(kind: str, scope: str) -> bool:
 
 
 def _frame(rows: list[Row]) -> pd.DataFrame:
-    return pd.DataFrame.from_records(rows)
+    from pandas import DataFrame  # noqa: PLC0415 - slow, and there only where audits are
+
+    return DataFrame.from_records(rows)

@@ -1,4 +1,4 @@
-"""What one micro-batch said, as the driver reads it from the operator's rows.
+"""What one micro-batch said, made of the coordinators' outputs or of the operator's rows.
 
 The output is small by construction: findings, changed group summaries, and a few counters for each shard.
 """
@@ -11,12 +11,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rebalance_monitor.coordinator.findings.bodies import data_of
-from rebalance_monitor.coordinator.findings.finding import Finding, from_json
-from rebalance_monitor.coordinator.findings.outputs import StatOut
+from rebalance_monitor.coordinator.findings.finding import from_json
+from rebalance_monitor.coordinator.findings.outputs import FindingOut, GroupOut, RemovedOut, StatOut
 from rebalance_monitor.dashboard.tables.quarantine_table import Unreadable
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from rebalance_monitor.coordinator.findings.finding import Finding
+    from rebalance_monitor.coordinator.findings.outputs import Output
     from rebalance_monitor.engine.batch.step import OutRow
 
 # The query id of batches that no query made.
@@ -58,43 +61,61 @@ class Batch:
 TROUBLES = frozenset({"operator_error", "state_lost", "state_not_kept"})
 
 
+def batch_of(outputs: Iterable[tuple[int, Output]]) -> Batch:
+    """Return what the coordinators' outputs amount to; they come shard by shard, each under its shard."""
+    batch, removed = Batch(), dict[str, None]()
+    for shard, output in outputs:
+        match output:
+            case FindingOut(finding):
+                batch.findings.append(finding)
+            case GroupOut(group, summary):
+                # The last word counts: a group may be removed and made again within a batch.
+                removed.pop(group, None)
+                batch.groups[group] = summary
+            case RemovedOut(group):
+                batch.groups.pop(group, None)
+                removed[group] = None
+            case StatOut():
+                _take_stat(batch, shard, output)
+    batch.removed += removed
+    return batch
+
+
 def read_batch(rows: list[OutRow]) -> Batch:
     """Sort the operator's rows (`row_kind`, `shard`, `group`, `body`), in the order of their shards.
 
     `rows` is emptied on the way: of a long history they and what is made of them would be too much.
     """
-    batch, removed = Batch(), dict[str, None]()
     # Tasks finish in any order; what is written must not depend on it.
     rows.sort(key=lambda row: row[1])
     rows.reverse()
+    return batch_of(_outputs(rows))
+
+
+def _outputs(rows: list[OutRow]) -> Iterator[tuple[int, Output]]:
     while rows:
         kind, shard, group, body = rows.pop()
         match kind:
             case "finding":
-                batch.findings.append(from_json(body))
+                yield shard, FindingOut(from_json(body))
             case "group":
-                # The last word counts: a group may be removed and made again within a batch.
-                removed.pop(group, None)
-                batch.groups[group] = data_of(body)
+                yield shard, GroupOut(group, data_of(body))
             case "removed":
-                batch.groups.pop(group, None)
-                removed[group] = None
+                yield shard, RemovedOut(group)
             case _:
-                _take_stat(batch, shard, data_of(body))
-    batch.removed += removed
-    return batch
+                data = data_of(body)
+                yield shard, StatOut(data.pop("kind"), data)
 
 
-def _take_stat(batch: Batch, shard: int, data: dict[str, Any]) -> None:
-    kind = data.pop("kind")
-    if kind == "batch":
-        _take_summary(batch, shard, data)
-    elif kind == "quarantine":
-        batch.unreadable.append(_unreadable(shard, data))
-    elif kind in TROUBLES:
-        batch.troubles.append({"kind": kind, "shard": shard, **data})
+def _take_stat(batch: Batch, shard: int, stat: StatOut) -> None:
+    if stat.kind == "batch":
+        _take_summary(batch, shard, stat.data)
+    elif stat.kind == "quarantine":
+        batch.unreadable.append(_unreadable(shard, stat.data))
+    elif stat.kind in TROUBLES:
+        batch.troubles.append({"kind": stat.kind, "shard": shard, **stat.data})
     else:
-        batch.stats.append((shard, StatOut(kind, data)))
+        batch.stats.append((shard, stat))
 
 
 def _take_summary(batch: Batch, shard: int, data: dict[str, Any]) -> None:

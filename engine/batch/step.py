@@ -18,7 +18,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from enum import StrEnum
 from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -28,14 +29,16 @@ from rebalance_monitor.coordinator.findings.bodies import body_of
 from rebalance_monitor.coordinator.findings.finding import to_json
 from rebalance_monitor.coordinator.findings.outputs import FindingOut, GroupOut, Output, RemovedOut, StatOut
 from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
+from rebalance_monitor.decoders import decode_record
 from rebalance_monitor.decoders.rows import COMMIT_RUN, FAILURE, RECORD
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from rebalance_monitor.coordinator.settings import DetectionSettings
     from rebalance_monitor.coordinator.state.shard_state import ShardState
     from rebalance_monitor.decoders import Row
+    from rebalance_monitor.decoders.batch import Read
 
 MAX_ERRORS = 20
 AHEAD_MS = 10_000
@@ -72,37 +75,137 @@ class Plan:
     limited: bool = False
 
 
-@dataclass(slots=True)
-class _Work:
-    """Outputs of one step, with its errors counted and the first of them kept."""
+class Extent(StrEnum):
+    """What a batch has read of the topic, which says how far its time can be trusted.
 
-    outputs: list[Output] = field(default_factory=list)
-    errors: int = 0
+    usual: everything older than the batch before. limited: perhaps not even that. proven: everything older
+    than the batch's own timestamp.
+    """
 
-    def run(self, group: str, call: Callable[[], Iterable[Output]]) -> None:
-        """Add what `call` of the clock gives; its error, if any, becomes a stat."""
+    USUAL = "usual"
+    LIMITED = "limited"
+    PROVEN = "proven"
+
+
+class OpenShard:
+    """A coordinator between two commits of its state: rows and clocks in, outputs out.
+
+    `stored` is what `close` gave before, None for a coordinator that is new. Raises StateVersionError. What
+    opening it had to say comes with the first batch.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        shard: int,
+        bucket: int,
+        stored: Stored | None,
+        *,
+        summaries: bool = True,
+        read: Read = decode_record,
+    ) -> None:
+        self._plan = plan
+        self._stored = stored
+        self._errors = 0
+        self._outputs: list[Output] = []
+        self.now = stored.now if stored else None
+        """Timestamp of the last batch (ms), None before the first."""
+        self.state = self._opened(shard, bucket)
+        end = plan.catching_up.get(shard, 0)
+        self._coordinator = ShardCoordinator(
+            self.state, plan.settings, plan.cluster, end, summaries=summaries, read=read
+        )
+
+    def advance(
+        self,
+        rows: Sequence[Row],
+        now: int,
+        *,
+        ticks: bool,
+        newest: int = -1,
+        extent: Extent = Extent.USUAL,
+    ) -> list[Output]:
+        """Apply one batch's `rows` at its timestamp `now` (ms); `ticks`: deadlines are judged after them.
+
+        `newest`: time (ms) of the newest record that was read with them, in whatever shard.
+        """
+        before = now if self.now is None else self.now
+        if extent is not Extent.PROVEN and now - before > PAUSE_MS:
+            self.state.resumed_at = now
+        self._take(sorted(rows, key=attrgetter("first_offset")))
+        if now < before - AHEAD_MS:
+            self._run("", lambda: self._coordinator.set_back(now))
+            before = now
+        if ticks:
+            self._clock(now if extent is Extent.PROVEN else self._sure(now, before, newest, extent))
+        self.now = max(now, before)
+        found, self._outputs, self._errors = self._outputs, [], 0
+        return found
+
+    def close(self) -> tuple[Stored, list[Output]]:
+        """Return what is to be kept, and a stat where the state cannot be written; it stays usable."""
+        now = -1 if self.now is None else self.now
         try:
-            self.outputs.extend(call())
-        except Exception as error:  # noqa: BLE001 - whatever a record provokes must not end the query
-            self.fail("clock", group, error)
+            return Stored(now, encode_state(self.state)), []
+        except Exception as error:  # noqa: BLE001 - the last good state is better than none
+            kept = self._stored.blob if self._stored else b""
+            return Stored(now, kept), [StatOut("state_not_kept", {"error": _said(error)})]
 
-    def take(self, rows: Iterable[Row], on_row: Callable[[Row], list[Output]]) -> None:
-        """Add what `on_row` gives for each row; its errors become stats."""
+    def _opened(self, shard: int, bucket: int) -> ShardState:
+        if self._stored is None or not self._stored.blob:
+            return new_shard_state(shard, bucket, self._plan.catching_up.get(shard))
+        try:
+            return decode_state(self._stored.blob)
+        except StateVersionError:
+            raise
+        except Exception as error:  # noqa: BLE001 - damaged state costs one shard's memory, not the monitor
+            self._outputs.append(StatOut("state_lost", {"error": _said(error)}))
+            return new_shard_state(shard, bucket, None)
+
+    def _sure(self, now: int, before: int, newest: int, extent: Extent) -> int:
+        """Return the time (ms) up to which everything has been read, by clocks that can be trusted."""
+        state, grace = self.state, self._plan.settings.grace_ms
+        sure = min(now, before + grace)
+        if state.catching_up_until is not None:
+            return sure
+        if extent is Extent.LIMITED:
+            return min(sure, max(state.last_ts, state.now))
+        return min(sure, newest + grace) if 0 <= newest < before - AHEAD_MS else sure
+
+    def _take(self, rows: Iterable[Row]) -> None:
+        """Add what the coordinator gives for each row; its errors become stats."""
+        on_row = self._coordinator.on_row
         for row in rows:
             try:
                 found = on_row(row)
-            except Exception as error:  # noqa: BLE001 - as above
-                self.fail(f"offset {row.first_offset}", row.group, error)
+            except Exception as error:  # noqa: BLE001 - whatever a record provokes must not end the query
+                self._fail(f"offset {row.first_offset}", row.group, error)
             else:
                 if found:
-                    self.outputs += found
+                    self._outputs += found
 
-    def fail(self, what: str, group: str, error: Exception) -> None:
+    def _clock(self, now: int) -> None:
+        """Let each group fail alone: one that cannot be judged costs the others nothing."""
+        coordinator = self._coordinator
+        self._run("", lambda: coordinator.tick(now))
+        for group in coordinator.due():
+            self._run(group, partial(coordinator.wake, group))
+        self._run("", coordinator.stats)
+
+    def _run(self, group: str, call: Callable[[], Iterable[Output]]) -> None:
+        """Add what `call` of the clock gives; its error, if any, becomes a stat."""
+        try:
+            self._outputs.extend(call())
+        except Exception as error:  # noqa: BLE001 - as above
+            self._fail("clock", group, error)
+
+    def _fail(self, what: str, group: str, error: Exception) -> None:
         """Count an error, and tell of it if it is one of the first."""
-        self.errors += 1
-        if self.errors <= MAX_ERRORS:
-            data = {"what": what, "group": group, "error": f"{type(error).__name__}: {error}"[:500]}
-            self.outputs.append(StatOut("operator_error", data))
+        self._errors += 1
+        if self._errors <= MAX_ERRORS:
+            self._outputs.append(
+                StatOut("operator_error", {"what": what, "group": group, "error": _said(error)})
+            )
 
 
 def step(
@@ -116,79 +219,38 @@ def step(
     ticks: bool,
     newest: int = -1,
 ) -> tuple[Stored, list[OutRow]]:
-    """Apply one batch's `rows` at its timestamp `now` (ms); `ticks`: deadlines are judged after them.
+    """Open a coordinator, advance it by one batch and close it again: Spark keeps nothing but its state.
 
-    `newest`: time (ms) of the newest record of the whole lane. Raises StateVersionError only.
+    Raises StateVersionError only. The arguments are those of `OpenShard.advance`.
     """
-    work = _Work()
-    state = _state(plan, shard, bucket, stored, work)
-    coordinator = ShardCoordinator(state, plan.settings, plan.cluster, plan.catching_up.get(shard, 0))
-    records = sorted(rows, key=attrgetter("first_offset"))
-    if stored is not None and now - stored.now > PAUSE_MS:
-        state.resumed_at = now
-    work.take(records, coordinator.on_row)
-    before = stored.now if stored else now
-    if now < before - AHEAD_MS:
-        work.run("", lambda: coordinator.set_back(now))
-        before = now
-    if ticks:
-        _clock(coordinator, _sure(plan, state, now, before, newest), work)
-    blob = _blob(state, stored, work)
-    work.outputs.append(_summary(records, now, blob, is_live=state.catching_up_until is None))
-    work.outputs.extend(_quarantine(records))
-    return Stored(max(now, before), blob), [out_row(shard, o) for o in work.outputs]
+    extent = Extent.LIMITED if plan.limited else Extent.USUAL
+    coordinator = OpenShard(plan, shard, bucket, stored)
+    outputs = coordinator.advance(rows, now, ticks=ticks, newest=newest, extent=extent)
+    kept, failed = coordinator.close()
+    outputs += failed
+    outputs += measured(coordinator.state, rows, now, len(kept.blob))
+    return kept, [out_row(shard, output) for output in outputs]
 
 
-def _sure(plan: Plan, state: ShardState, now: int, before: int, newest: int) -> int:
-    """Return the time (ms) up to which everything has been read, by clocks that can be trusted."""
-    grace = plan.settings.grace_ms
-    sure = min(now, before + grace)
-    if state.catching_up_until is not None:
-        return sure
-    if plan.limited:
-        return min(sure, max(state.last_ts, state.now))
-    return min(sure, newest + grace) if 0 <= newest < before - AHEAD_MS else sure
+def measured(state: ShardState, rows: Sequence[Row], now: int, state_bytes: int) -> Iterator[StatOut]:
+    """Yield what a batch had for one coordinator: a summary, and a sample of the unreadable records."""
+    yield _summary(rows, now, state_bytes, is_live=state.catching_up_until is None)
+    yield from _quarantine(rows)
 
 
-def _clock(coordinator: ShardCoordinator, now: int, work: _Work) -> None:
-    """Let each group fail alone: one that cannot be judged costs the others nothing."""
-    work.run("", lambda: coordinator.tick(now))
-    for group in coordinator.due():
-        work.run(group, partial(coordinator.wake, group))
-    work.run("", coordinator.stats)
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:500]
 
 
-def _state(plan: Plan, shard: int, bucket: int, stored: Stored | None, work: _Work) -> ShardState:
-    if stored is not None and stored.blob:
-        try:
-            return decode_state(stored.blob)
-        except StateVersionError:
-            raise
-        except Exception as error:  # noqa: BLE001 - damaged state costs one shard's memory, not the monitor
-            data = {"error": f"{type(error).__name__}: {error}"[:500]}
-            work.outputs.append(StatOut("state_lost", data))
-            return new_shard_state(shard, bucket, None)
-    return new_shard_state(shard, bucket, plan.catching_up.get(shard))
-
-
-def _blob(state: ShardState, stored: Stored | None, work: _Work) -> bytes:
-    try:
-        return encode_state(state)
-    except Exception as error:  # noqa: BLE001 - the last good state is better than none
-        data = {"error": f"{type(error).__name__}: {error}"[:500]}
-        work.outputs.append(StatOut("state_not_kept", data))
-        return stored.blob if stored else b""
-
-
-def _summary(records: list[Row], now: int, blob: bytes, *, is_live: bool) -> StatOut:
+def _summary(records: Sequence[Row], now: int, state_bytes: int, *, is_live: bool) -> StatOut:
     last = max((row.last_offset for row in records), default=-1)
     # What is read as history is no measure of anybody's clock.
     newest = max((row.record_ts for row in records), default=-1) if is_live else -1
     counts = {"now": now, "rows": len(records), "last_offset": last, "newest": newest}
-    return StatOut("batch", {**counts, "state_bytes": len(blob), "types": _types(records)})
+    return StatOut("batch", {**counts, "state_bytes": state_bytes, "types": _types(records)})
 
 
-def _types(records: list[Row]) -> dict[str, int]:
+def _types(records: Sequence[Row]) -> dict[str, int]:
     """Count the readable records by type; a commit run holds commits of type 1, rarely of the retired 0."""
     found: Counter[int] = Counter()
     for row in records:
@@ -196,15 +258,14 @@ def _types(records: list[Row]) -> dict[str, int]:
             found[_OFFSET_COMMIT] += row.count
         elif row.row_kind == RECORD:
             found[int.from_bytes(row.body[_KEY_TYPE], "big", signed=True)] += 1
-    return {str(number): count for number, count in found.items()}
+    return {str(number): count for number, count in sorted(found.items())}
 
 
-def _quarantine(records: list[Row]) -> Iterable[StatOut]:
-    """Give the newest unreadable records, as many as the sample's budget of bytes holds."""
+def _quarantine(records: Sequence[Row]) -> Iterator[StatOut]:
+    """Yield the newest unreadable records, as many as the sample's budget of bytes holds."""
     budget = QUARANTINE_BYTES
-    for row in reversed(records):
-        if row.row_kind != FAILURE:
-            continue
+    unreadable = [row for row in records if row.row_kind == FAILURE]
+    for row in sorted(unreadable, key=attrgetter("first_offset"), reverse=True):
         budget -= len(row.body)
         if budget < 0:
             return

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings.finding import Finding
     from rebalance_monitor.coordinator.probe.sample import ProbeSample
     from rebalance_monitor.coordinator.settings import DetectionSettings
+    from rebalance_monitor.engine.outputs.identities import Identities
     from rebalance_monitor.engine.outputs.sinks import Sink
     from rebalance_monitor.engine.outputs.upkeep import FindingsStore
     from rebalance_monitor.engine.storage import Storage
@@ -42,7 +43,8 @@ BATCH_MS = 2_000
 class Outputs:
     """The writer, the probe and the notices of one job; use as a context manager.
 
-    `store`: the findings table, by default as Parquet. `generation`: of the state.
+    `store`: the findings table, by default as Parquet. `generation`: of the state. `ledger` and `identities`
+    are those of the storage, unless others are given.
     Raises ConfigError (LedgerError too), OSError.
     """
 
@@ -55,6 +57,9 @@ class Outputs:
         more_sinks: Sequence[Sink] = (),
         store: FindingsStore | None = None,
         generation: int = 0,
+        *,
+        ledger: Ledger | None = None,
+        identities: Identities | None = None,
     ) -> None:
         store = store or ParquetFindings(storage)
         self._settings = settings
@@ -62,7 +67,7 @@ class Outputs:
         self._dropped = 0
         self.notices = Notices()
         self.serving = Serving(settings, storage, facts.cluster_id, self.notices, store)
-        ledger = Ledger(storage.ledger)
+        ledger = ledger or Ledger(storage.ledger)
         self.alerting = Alerting(
             settings,
             storage,
@@ -82,7 +87,7 @@ class Outputs:
             self._parts,
             generation=generation,
             cluster_name=settings.cluster_name,
-            identities=identities_of(settings.outputs.identities, storage.identity_key),
+            identities=identities or identities_of(settings.outputs.identities, storage.identity_key),
         )
 
     def recall(self) -> None:

@@ -1,11 +1,8 @@
-"""The batch writer: what the driver does with each micro-batch (`foreachBatch`).
+"""The batch writer: what the driver does with each batch of an engine.
 
-One action on the operator's output, and only one: a second would run the state function again, and a cached
-frame would cost more than it saves. Then, in this order: require that every lane's output is whole
-(handover.py), read, roll up, refine by what the probe saw, write
-the sinks, commit the ledger. A batch that the ledger has told is skipped: Spark runs it again when the
-process died between the ledger's commit and Spark's own. Blocks for the sinks. An error fails the batch,
-which runs again, in this process or the next.
+In this order: roll up, refine by probe samples, write the sinks, commit the ledger. A batch that the ledger
+has committed is skipped: an engine runs it again when the process died between the ledger's commit and its
+own. Blocks for the sinks. An error fails the batch, which runs again, in this process or the next.
 """
 
 from __future__ import annotations
@@ -19,17 +16,12 @@ import structlog
 
 from rebalance_monitor.coordinator.findings.finding import stamp
 from rebalance_monitor.coordinator.findings.kinds import Kind
-from rebalance_monitor.engine.batch.batches import MONITOR, Batch, BatchKey, read_batch
-from rebalance_monitor.engine.memory import uncollected
+from rebalance_monitor.engine.batch.batches import MONITOR, Batch, BatchKey
 from rebalance_monitor.engine.outputs.identities import SHOWN, Identities
 from rebalance_monitor.engine.outputs.sinks import JsonLines, Telling
-from rebalance_monitor.streaming.rows.handover import unpacked
-from rebalance_monitor.streaming.rows.lanes import Lanes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-
-    from pyspark.sql import DataFrame
 
     from rebalance_monitor.checkpoints.ledger import Ledger, Snapshot
     from rebalance_monitor.coordinator.findings.finding import Finding
@@ -95,7 +87,6 @@ class BatchWriter:
         self._identities = identities
         self._wall_ms = wall_ms
         self._query_id = ""
-        self._lanes = Lanes(0, 1, 0)
         self._has_id = threading.Event()
         self._telling = threading.Lock()
         self._said = -SIGN_OF_LIFE_MS
@@ -104,9 +95,9 @@ class BatchWriter:
         for sink in sinks:
             sink.start(snapshot)
 
-    def serve(self, query_id: str, lanes: Lanes) -> None:
-        """Name the query whose batches come from now on, of these lanes; its first batch waits for this."""
-        self._query_id, self._lanes = query_id, lanes
+    def serve(self, query_id: str) -> None:
+        """Name the query whose batches come from now on; its first batch waits for this."""
+        self._query_id = query_id
         self._has_id.set()
 
     def pause(self) -> None:
@@ -115,16 +106,10 @@ class BatchWriter:
         with self._telling:
             pass
 
-    def __call__(self, frame: DataFrame, batch_id: int) -> None:
-        """Apply one batch; Spark's `foreachBatch` function. Raises IncompleteBatchError."""
+    def awaited(self) -> str:
+        """Return the id of the query whose batches are applied. Blocks until it has been named."""
         self._has_id.wait()
-        # Whatever is logged on the way, by sinks too, says which batch it belongs to.
-        with uncollected(), structlog.contextvars.bound_contextvars(batch=batch_id):
-            # Spark's rows are tuples.
-            handed: list[Any] = frame.collect()
-            rows = unpacked(handed, self._lanes)
-            handed.clear()
-            self.apply(BatchKey(self._query_id, batch_id), read_batch(rows))
+        return self._query_id
 
     def apply(self, key: BatchKey, batch: Batch) -> None:
         """Tell about `batch`, unless the ledger says that it has been told.

@@ -10,8 +10,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from rebalance_monitor.alerts.incidents.alert import NEVER
-from rebalance_monitor.alerts.runtime.dispatcher import Dispatcher
-from rebalance_monitor.alerts.setup.receivers import plan_of, sinks_of
 from rebalance_monitor.alerts.setup.setup import checked
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.coordinator.findings.causes import Cause
@@ -22,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
+    from rebalance_monitor.alerts.runtime.dispatcher import Dispatcher
     from rebalance_monitor.checkpoints.ledger import Snapshot
     from rebalance_monitor.config.model import Settings
     from rebalance_monitor.coordinator.findings.finding import Finding
@@ -52,6 +51,10 @@ class Alerting:
         self._running: AbstractContextManager[object] = nullcontext()
         self._failing = failing
         if settings.alerts.is_on:
+            # Slow to import: whoever has no receivers, `watch` above all, need not wait for it.
+            from rebalance_monitor.alerts.runtime.dispatcher import Dispatcher  # noqa: PLC0415
+            from rebalance_monitor.alerts.setup.receivers import plan_of, sinks_of  # noqa: PLC0415
+
             plan = partial(plan_of, settings, settings.cluster_name or cluster)
             self.dispatcher = self._running = Dispatcher(
                 storage.alerts,

@@ -9,14 +9,6 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from rebalance_monitor.dashboard.metrics.collector import exposition
-from rebalance_monitor.dashboard.web.api.api import Api
-from rebalance_monitor.dashboard.web.http.access import access_of
-from rebalance_monitor.dashboard.web.http.app import make_app
-from rebalance_monitor.dashboard.web.http.server import Server
-from rebalance_monitor.dashboard.web.past.past import MemoryPast
-from rebalance_monitor.dashboard.web.past.table_past import TablePast
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -24,6 +16,7 @@ if TYPE_CHECKING:
 
     from rebalance_monitor.config.model import Settings
     from rebalance_monitor.dashboard.view.snapshot import Snapshot
+    from rebalance_monitor.dashboard.web.http.server import Server
     from rebalance_monitor.engine.storage import Storage
 
 log = structlog.get_logger()
@@ -36,6 +29,15 @@ def page_of(
     web = settings.web
     if not web.enabled:
         return lambda: None
+    # A web server is slow to import: whoever has no page, `watch` above all, need not wait for it.
+    from rebalance_monitor.dashboard.metrics.collector import exposition  # noqa: PLC0415
+    from rebalance_monitor.dashboard.web.api.api import Api  # noqa: PLC0415
+    from rebalance_monitor.dashboard.web.http.access import access_of  # noqa: PLC0415
+    from rebalance_monitor.dashboard.web.http.app import make_app  # noqa: PLC0415
+    from rebalance_monitor.dashboard.web.http.server import Server  # noqa: PLC0415
+    from rebalance_monitor.dashboard.web.past.past import MemoryPast  # noqa: PLC0415
+    from rebalance_monitor.dashboard.web.past.table_past import TablePast  # noqa: PLC0415
+
     access = access_of(web)
     past = TablePast(storage.findings) if settings.outputs.parquet else MemoryPast(snapshot)
     app, stream = make_app(Api(snapshot, past), access, lambda accept: exposition(registry, accept))

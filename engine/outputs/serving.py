@@ -31,12 +31,11 @@ from rebalance_monitor.engine.memory import give_back, use_system_pool
 from rebalance_monitor.engine.outputs.page import page_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from rebalance_monitor.checkpoints.ledger import Snapshot as Committed
     from rebalance_monitor.config.dashboard import Tables
     from rebalance_monitor.config.model import Settings
     from rebalance_monitor.engine.batch.batches import BatchKey
+    from rebalance_monitor.engine.batch.progress import Progress
     from rebalance_monitor.engine.health.notices import Notices
     from rebalance_monitor.engine.outputs.sinks import Telling
     from rebalance_monitor.engine.outputs.upkeep import FindingsStore
@@ -130,11 +129,11 @@ class Serving:
             why = f"{type(error).__name__}: {error}"[:500]
             log.warning("a batch could not be shown", batch=key.batch_id, why=why)
 
-    def on_progress(self, progress: Mapping[str, Any]) -> None:
-        """Take Spark's report on a batch."""
-        stages = stages_of(progress)
+    def on_progress(self, progress: Progress) -> None:
+        """Take the engine's report on a batch."""
+        stages = dict(progress.stages)
         self.snapshot.measured(
-            stages=stages, lag_records=lag_of(progress), state_store_memory=store_memory_of(progress)
+            stages=stages, lag_records=progress.lag_records, state_store_memory=progress.state_store_memory
         )
         self.tallies.measured(stages)
 
@@ -188,34 +187,3 @@ def update_of(key: BatchKey, telling: Telling) -> Update:
         rows=batch.rows,
         state_bytes=batch.state_bytes,
     )
-
-
-def stages_of(progress: Mapping[str, Any]) -> dict[str, float]:
-    """Return stage -> seconds of one progress report."""
-    return {str(stage): int(ms) / 1000 for stage, ms in progress.get("durationMs", {}).items()}
-
-
-def lag_of(progress: Mapping[str, Any]) -> int:
-    """Return how many records the topic had beyond what the batch read, by the report of the Kafka source."""
-    lag = 0
-    for source in progress["sources"]:
-        read = _offsets(source.get("endOffset"))
-        latest = _offsets(source.get("latestOffset"))
-        lag += sum(max(end - read.get(place, end), 0) for place, end in latest.items())
-    return lag
-
-
-def store_memory_of(progress: Mapping[str, Any]) -> int:
-    """Return the bytes that the state stores have in memory (RocksDB: memtables, blocks, indexes)."""
-    return sum(int(operator.get("memoryUsedBytes", 0)) for operator in progress.get("stateOperators", ()))
-
-
-def _offsets(told: object) -> dict[tuple[str, str], int]:
-    """Return (topic, partition) -> offset; other sources than Kafka's tell something else, or nothing."""
-    topics = told if isinstance(told, dict) else {}
-    return {
-        (topic, partition): int(offset)
-        for topic, partitions in topics.items()
-        if isinstance(partitions, dict)
-        for partition, offset in partitions.items()
-    }

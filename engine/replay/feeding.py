@@ -6,7 +6,6 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator.findings.outputs import GroupOut, RemovedOut, StatOut
 from rebalance_monitor.dashboard.view.snapshot import Update
 from rebalance_monitor.engine.outputs.identities import SHOWN, Identities
 from rebalance_monitor.engine.replay.replaying import replay_capture
@@ -16,9 +15,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rebalance_monitor.coordinator.findings.finding import Finding
-    from rebalance_monitor.coordinator.findings.outputs import Output
     from rebalance_monitor.coordinator.settings import DetectionSettings
     from rebalance_monitor.dashboard.view.snapshot import Snapshot
+    from rebalance_monitor.engine.batch.batches import Batch
 
 
 class Feed:
@@ -51,9 +50,9 @@ class Feed:
                 break
         return findings
 
-    def _take(self, now: int, outputs: list[Output], findings: list[Finding]) -> None:
+    def _take(self, now: int, batch: Batch, findings: list[Finding]) -> None:
         self._wait(now)
-        update = update_of(now, outputs, findings, self._batch)
+        update = update_of(batch, findings, self._batch)
         told = [self._identities.finding(finding) for finding in update.findings]
         groups = {name: self._identities.summary(group) for name, group in update.groups.items()}
         self._snapshot.apply(replace(update, findings=told, groups=groups))
@@ -68,16 +67,16 @@ class Feed:
             time.sleep(min(left, 0.2))
 
 
-def update_of(now: int, outputs: Sequence[Output], findings: Sequence[Finding], batch: int) -> Update:
-    """Return what the snapshot takes of one batch of a replay, whose clock is `now` (ms)."""
-    stats = [out.data for out in outputs if isinstance(out, StatOut) and out.kind == "shard"]
+def update_of(batch: Batch, findings: Sequence[Finding], number: int) -> Update:
+    """Return what the snapshot takes of one batch of a replay."""
+    stats = [stat.data for _, stat in batch.stats if stat.kind == "shard"]
     return Update(
         findings=findings,
-        groups={out.group: out.summary for out in outputs if isinstance(out, GroupOut)},
-        removed=[out.group for out in outputs if isinstance(out, RemovedOut)],
+        groups=batch.groups,
+        removed=batch.removed,
         shards=stats,
-        now=now,
-        wall=now,
-        batch=batch,
+        now=batch.now,
+        wall=batch.now,
+        batch=number,
         rows=sum(int(stat["rows"]) for stat in stats),
     )

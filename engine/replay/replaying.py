@@ -3,7 +3,8 @@
 Every tick of the timeline is a batch: rows to their shards, the clock to every shard seen, the probe's
 sightings up to it, then the roll-up and what sightings add. The clock stops with the last record or sighting:
 nothing was read after it, so silence means nothing there; only a shard that waits for a removal to close is
-told two seconds more. While a shard reads history the clock does not reach it.
+told two seconds more. While a shard reads history the clock does not reach it. A record that breaks a
+coordinator is logged, and costs nothing but itself, as in the job.
 """
 
 from __future__ import annotations
@@ -12,43 +13,42 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+import structlog
+
 from rebalance_monitor.cluster.captures.capture import CaptureError, read_capture
 from rebalance_monitor.coordinator.findings.finding import stamp
-from rebalance_monitor.coordinator.findings.outputs import (
-    FindingOut,
-    GroupOut,
-    Output,
-    RemovedOut,
-    StatOut,
-    read_until,
-)
+from rebalance_monitor.coordinator.findings.outputs import read_until
 from rebalance_monitor.coordinator.live import Live
 from rebalance_monitor.coordinator.probe import sample as seen
 from rebalance_monitor.coordinator.removal import CLOSES_AFTER_MS
 from rebalance_monitor.coordinator.rollup.rollup import RollUp
-from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
 from rebalance_monitor.decoders import Decoded, Failure, decode_batch, decode_record
+from rebalance_monitor.engine.batch.batches import batch_of
+from rebalance_monitor.engine.batch.step import Extent, OpenShard, Plan
 from rebalance_monitor.engine.memory import uncollected
 from rebalance_monitor.engine.replay.timeline import Lane, timeline
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
     import pyarrow as pa
 
     from rebalance_monitor.cluster.captures.capture import Capture
     from rebalance_monitor.coordinator.findings.finding import Finding
+    from rebalance_monitor.coordinator.findings.outputs import Output
     from rebalance_monitor.coordinator.probe.sample import ProbeSample
     from rebalance_monitor.coordinator.settings import DetectionSettings
+    from rebalance_monitor.engine.batch.batches import Batch
     from rebalance_monitor.engine.replay.timeline import Tick
 
-    Batch = tuple[int, list[Output], list[Finding]]
-    """Its clock (ms), what the shards said, and the findings that were made of it."""
+    ShardOutput = tuple[int, Output]
+    """A shard, and what its coordinator said."""
 
-    Watch = Callable[[int, list[Output], list[Finding]], None]
-    """Told of each batch."""
+    Watch = Callable[[int, Batch, list[Finding]], None]
+    """Given each batch's clock (ms), what the shards said, and the findings that were made of it."""
 
+log = structlog.get_logger()
 # Fifty shards are open at once: small batches keep them in memory.
 BATCH_ROWS = 8_192
 # The records other than commits in fifty such batches, as a rule; some 30 MB at the most.
@@ -94,7 +94,7 @@ class Replay:
     settings: DetectionSettings
     cluster: str
     history_until: Mapping[int, int] | None = None
-    shards: dict[int, ShardCoordinator] = field(default_factory=dict)
+    shards: dict[int, OpenShard] = field(default_factory=dict)
     now: int = -1
     watch: Watch | None = None
     summaries: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -105,14 +105,17 @@ class Replay:
         batches = self._batches(ticks, sightings)
         while True:
             with uncollected():
-                batch = next(batches, None)
-            if batch is None:
+                one = next(batches, None)
+            if one is None:
                 return
+            batch, findings = one
             if self.watch is not None:
-                self.watch(*batch)
-            yield from batch[-1]
+                self.watch(batch.now, batch, findings)
+            yield from findings
 
-    def _batches(self, ticks: Iterator[Tick], sightings: Iterator[ProbeSample]) -> Iterator[Batch]:
+    def _batches(
+        self, ticks: Iterator[Tick], sightings: Iterator[ProbeSample]
+    ) -> Iterator[tuple[Batch, list[Finding]]]:
         roll_up, live = RollUp(self.settings, self.cluster), Live(self.settings, self.cluster)
         waiting = next(sightings, None)
         self.summarise = self.watch is not None or waiting is not None
@@ -129,54 +132,52 @@ class Replay:
         yield self._told(self.now, self._closing(), [], roll_up, live)
 
     def _told(
-        self, now: int, outputs: list[Output], looks: list[ProbeSample], roll_up: RollUp, live: Live
-    ) -> Batch:
-        """Make one batch of its outputs and looks."""
-        self.now = now
-        findings = [out.finding for out in outputs if isinstance(out, FindingOut)]
-        stats = [out for out in outputs if isinstance(out, StatOut)]
-        self._learn(outputs)
+        self, now: int, outputs: Iterable[ShardOutput], looks: list[ProbeSample], roll_up: RollUp, live: Live
+    ) -> tuple[Batch, list[Finding]]:
+        """Make one batch of its outputs and looks, and the findings of both."""
+        batch = batch_of(outputs)
+        batch.now = self.now = now
+        stats = [stat for _, stat in batch.stats]
+        self._learn(batch)
+        for trouble in batch.troubles:
+            log.warning("the coordinator failed", **trouble)
+        findings = batch.findings
         found = live.on_sightings(looks, self.summaries, findings, read_until(stats)) if looks else []
         found += live.refine(findings)
         found += roll_up.on_batch(found, stats, now)
-        return now, outputs, [stamp(finding, now) for finding in found]
+        return batch, [stamp(finding, now) for finding in found]
 
-    def _step(self, tick: Tick) -> list[Output]:
-        out: list[Output] = []
-        for shard, rows in tick.rows.items():
-            coordinator = self.shards.get(shard) or self._new(shard)
-            on_row = coordinator.on_row
-            for row in rows:
-                out += on_row(row)
-        return out + self._clock(tick.now)
+    def _step(self, tick: Tick) -> Iterator[ShardOutput]:
+        for number, rows in tick.rows.items():
+            shard = self.shards.get(number) or self._new(number)
+            for output in shard.advance(rows, tick.now, ticks=False, extent=Extent.PROVEN):
+                yield number, output
+        yield from self._clock(tick.now)
 
-    def _clock(self, now: int) -> list[Output]:
-        live = (shard for shard in self.shards.values() if shard.state.catching_up_until is None)
-        return [output for shard in live for output in shard.on_clock(now)]
+    def _clock(self, now: int) -> Iterator[ShardOutput]:
+        for number, shard in self.shards.items():
+            if shard.state.catching_up_until is None:
+                for output in shard.advance((), now, ticks=True, extent=Extent.PROVEN):
+                    yield number, output
 
-    def _closing(self) -> list[Output]:
+    def _closing(self) -> Iterator[ShardOutput]:
         """Let the shards that wait for a removal to close tell it."""
-        out: list[Output] = []
-        for shard in self.shards.values():
+        for number, shard in self.shards.items():
             if shard.state.pending is not None:
-                out += shard.on_clock(shard.state.pending.ts + CLOSES_AFTER_MS)
-        return out
+                at = max(shard.state.pending.ts + CLOSES_AFTER_MS, shard.now or 0)
+                for output in shard.advance((), at, ticks=True, extent=Extent.PROVEN):
+                    yield number, output
 
-    def _new(self, shard: int) -> ShardCoordinator:
-        until = (self.history_until or {}).get(shard)
-        state = new_shard_state(shard, 0, until)
-        made = self.shards[shard] = ShardCoordinator(
-            state, self.settings, self.cluster, summaries=self.summarise, read=_read
-        )
+    def _new(self, number: int) -> OpenShard:
+        plan = Plan(self.settings, self.cluster, dict(self.history_until or {}))
+        made = self.shards[number] = OpenShard(plan, number, 0, None, summaries=self.summarise, read=_read)
         return made
 
-    def _learn(self, outputs: list[Output]) -> None:
+    def _learn(self, batch: Batch) -> None:
         """Take what the shards told of their groups, as the job does: it asks for no more."""
-        for out in outputs:
-            if isinstance(out, GroupOut):
-                self.summaries[out.group] = out.summary
-            elif isinstance(out, RemovedOut):
-                self.summaries.pop(out.group, None)
+        for group in batch.removed:
+            self.summaries.pop(group, None)
+        self.summaries |= batch.groups
 
 
 def _read(key: bytes | None, value: bytes | None) -> Decoded | Failure:

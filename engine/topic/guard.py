@@ -12,15 +12,16 @@ cluster that was replaced.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rebalance_monitor.checkpoints.errors import OTHER_BROKERS, OTHERWISE, REBUILD
 from rebalance_monitor.checkpoints.manifest import ManifestError
 from rebalance_monitor.cluster.errors import DependencyError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rebalance_monitor.engine.topic.facts import Look, TopicFacts
 
 SHOWN = 5
@@ -38,17 +39,6 @@ class CutError(ManifestError):
 
 class BlindError(DependencyError):
     """The source delivers nothing, or not everything, of what the brokers have."""
-
-
-def source_ends(progress: Mapping[str, Any], topic: str) -> dict[int, int] | None:
-    """Return partition -> next offset to read, as one progress report tells; None without a Kafka source."""
-    for source in progress["sources"]:
-        if not str(source["description"]).startswith("Kafka"):
-            continue
-        ends = source["endOffset"]
-        offsets = ends.get(topic, {}) if isinstance(ends, Mapping) else {}
-        return {int(partition): int(offset) for partition, offset in offsets.items()}
-    return None
 
 
 def unseen(facts: TopicFacts, ends: Mapping[int, int], *, limited: bool) -> list[int]:

@@ -87,7 +87,16 @@ class Job:
             raise DependencyError(f"The monitor did not start within {patience_s:.0f} s:\n{self._log()}")
 
     def _committed(self) -> bool:
+        if any(self.storage.glob("state/*/changelog-*")):
+            return self._told() >= 0
         return any(self.storage.glob("state/**/commits/[0-9]*"))
+
+    def _told(self) -> int:
+        """Give the state of which the ledger has a batch, -1 before the first."""
+        try:
+            return int(json.loads((self.storage / "ledger" / "snapshot.json").read_bytes())["generation"])
+        except FileNotFoundError:
+            return -1
 
     @property
     def alive(self) -> bool:

@@ -1,62 +1,31 @@
-"""The production job: wait for the topic, choose the state, run the query, and run it again when it must be.
-
-The query is replaced when the topic has grown and when history has been read (its batches may be limited,
-live ones are not), and tried again after a failure that may pass; brokers that are away are waited for. The
-job ends when asked to, when there is nothing more to read (`available_now`), or with an error that somebody
-must act on, which is told as a finding (`monitor_degraded`) first.
-"""
+"""The Spark engine of the job: a session, and one streaming query after another."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import structlog
 
 from rebalance_monitor.checkpoints.errors import first_line
-from rebalance_monitor.checkpoints.files import locked, usable
-from rebalance_monitor.checkpoints.owned import require_owned
 from rebalance_monitor.checkpoints.places import place_at
 from rebalance_monitor.checkpoints.spark_log import unfinished
 from rebalance_monitor.cluster.captures.heavy import HeavyRecord, find_heavy
-from rebalance_monitor.cluster.clients.admin import ClusterAdmin
-from rebalance_monitor.cluster.errors import AccessDeniedError, DependencyError
+from rebalance_monitor.cluster.errors import DependencyError
 from rebalance_monitor.config.errors import ConfigError
-from rebalance_monitor.coordinator.findings.causes import Cause
-from rebalance_monitor.engine.batch.step import Plan
-from rebalance_monitor.engine.driver.outputs import Outputs
-from rebalance_monitor.engine.driver.speaking import Speaking
-from rebalance_monitor.engine.memory import few_arenas
-from rebalance_monitor.engine.settings import assumed, detection_settings, origins
-from rebalance_monitor.engine.storage import storage_at
-from rebalance_monitor.engine.topic.broker_values import BrokerValues
-from rebalance_monitor.engine.topic.guard import (
-    SightCheck,
-    has_read,
-    lost_sentence,
-    removed_unread,
-    require_same,
-    source_ends,
-)
-from rebalance_monitor.engine.topic.leader_epochs import read_marks
-from rebalance_monitor.engine.topic.topic import TopicWatch, ask, await_topic
-from rebalance_monitor.streaming.job.failures import HeapError, heap_error, judged, scratch
-from rebalance_monitor.streaming.job.plan import (
-    StatePlan,
-    limit_of,
-    plan_state,
-    skipped,
-    skipped_sentence,
-    told_rebuilt,
-)
+from rebalance_monitor.engine.batch.progress import End
+from rebalance_monitor.engine.driver import job
+from rebalance_monitor.engine.driver.failures import scratch
+from rebalance_monitor.streaming.job.heap_failures import HeapError, heap_error, judged_by_heap
 from rebalance_monitor.streaming.query.query import (
-    End,
     NotStartedError,
     Shape,
     ended_by_others,
     start_query,
     watch,
 )
+from rebalance_monitor.streaming.query.reports import progress_of
 from rebalance_monitor.streaming.rows.lanes import Lanes
 from rebalance_monitor.streaming.source.source import topic_source
 from rebalance_monitor.streaming.spark.heap import NO_HEAP, batch_sentence, ended_without_heap, heap_peak
@@ -71,131 +40,99 @@ from rebalance_monitor.streaming.storage.delta import DeltaFindings, early_sessi
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from pyspark.sql import SparkSession
 
-    from rebalance_monitor.checkpoints.places import Place
     from rebalance_monitor.config.model import Settings
+    from rebalance_monitor.engine.batch.progress import Progress
+    from rebalance_monitor.engine.driver.job import Options, Query
+    from rebalance_monitor.engine.driver.outputs import Outputs
+    from rebalance_monitor.engine.driver.plan import StatePlan
+    from rebalance_monitor.engine.driver.writer import BatchWriter
     from rebalance_monitor.engine.outputs.sinks import Sink
-    from rebalance_monitor.engine.topic.facts import TopicFacts
+    from rebalance_monitor.engine.outputs.upkeep import FindingsStore
+    from rebalance_monitor.engine.storage import Storage
 
 log = structlog.get_logger()
-RETRY_S = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What the command line adds to the configuration."""
-
-    rebuild_state: bool = False
-    available_now: bool = False
 
 
 def run_job(
     settings: Settings, options: Options, stop: threading.Event, more_sinks: Sequence[Sink] = ()
 ) -> int:
-    """Run until `stop` is set; return the number of findings told. Blocks.
+    """Run the job on Spark until `stop` is set; return the number of findings told. Blocks.
 
-    Raises ConfigError (a checkpoint that does not fit, a folder in use), DependencyError (no broker, no Java,
-    no jars, blind), JobError.
+    Raises as `engine.driver.job.run_job` does, and JobError.
     """
     if options.available_now and settings.source.max_offsets_per_trigger is not None:
         # Spark's clock source gives its one row to the first of the batches.
         raise ConfigError("`source.max_offsets_per_trigger` does not go with --available-now; leave one out")
-    few_arenas()
-    storage = storage_at(settings.storage.path, settings.storage.checkpoint)
-    with (
-        locked(storage.root),
-        ClusterAdmin(settings.kafka.client_properties()) as admin,
-        early_session(settings) as early,
-    ):
-        facts = await_topic(admin, settings.source.topic, stop, read_marks(storage.leaders))
-        if facts is None:
-            return 0
-        detection = detection_settings(settings.detection, admin)
-        log.info("values of the cluster", **origins(detection, settings.detection))
-        if names := assumed(detection):
-            # An older broker does not have them all; others may lack a permission.
-            log.info("the brokers do not tell all values, see doctor for DescribeConfigs", assumed=names)
-        with usable(storage.root):
-            state = plan_state(storage, facts, settings, rebuild=options.rebuild_state)
-            plan = Plan(detection, facts.cluster_id, state.manifest.catching_up)
-            number = state.manifest.generation
-            store = DeltaFindings(storage, early) if early else None
-            outputs = Outputs(settings, storage, facts, detection, more_sinks, store, number)
-        with outputs, ended_by_others(stop):
-            if not state.rebuilt:
-                outputs.recall()
-            _tell_of_start(outputs, state, facts)
-            if state.rebuilt:
-                told_rebuilt(storage, state)
-            session = early or start_session(
+    return job.run_job(SparkKind(settings, options), settings, options, stop, more_sinks)
+
+
+class SparkKind:
+    """Spark as the job's engine. Its session comes before the findings table where that is Delta."""
+
+    name = "spark"
+
+    def __init__(self, settings: Settings, options: Options) -> None:
+        self._settings, self._options = settings, options
+        self._early: SparkSession | None = None
+        self.lanes = shuffle_partitions(settings.spark.properties())
+
+    @contextmanager
+    def stored(self, storage: Storage) -> Iterator[FindingsStore | None]:
+        """Give the Delta table, None where the table is Parquet."""
+        with early_session(self._settings) as early:
+            self._early = early
+            yield DeltaFindings(storage, early) if early else None
+
+    @contextmanager
+    def engine(self, outputs: Outputs, state: StatePlan, stop: threading.Event) -> Iterator[SparkEngine]:
+        """Start the session, unless it runs already. Raises DependencyError."""
+        settings = self._settings
+        with ended_by_others(stop):
+            session = self._early or start_session(
                 "rebalance-monitor", settings.spark.properties(), kafka_jars(settings)
             )
             with stopped_at_the_end(session):
-                limit, skip = limit_of(state, settings), skipped(state.manifest, facts)
-                places = (state.location, storage.leaders)
-                _Job(settings, options, stop, session, outputs, plan, *places, limit, skip).run(facts)
-        return outputs.writer.told.findings
-
-
-def _tell_of_start(outputs: Outputs, state: StatePlan, facts: TopicFacts) -> None:
-    """Tell, before the first batch, what was found at the start: a crash must not swallow it."""
-    if state.rebuilt:
-        outputs.notices.happened(Cause.STATE_REBUILT, f"state was rebuilt from the topic: {state.rebuilt}")
-    skip = skipped(state.manifest, facts)
-    if state.is_new and skip:
-        outputs.notices.happened(Cause.DATA_LOST, *skipped_sentence(skip, facts.begins))
-    if state.lost:
-        outputs.notices.happened(Cause.DATA_LOST, lost_sentence(state.lost), sum(state.lost.values()))
-    held = state.is_new and outputs.begin_anew(complete=bool(state.manifest.catching_up))
-    if state.rebuilt or state.lost or skip or held:
-        outputs.writer.speak()
+                yield SparkEngine(settings, self._options, stop, session, outputs.writer, state.location)
 
 
 @dataclass(slots=True)
-class _Job:
-    """The main loop, with everything that outlives one query.
-
-    removed: partition -> the offset up to which it was told what was removed unread.
-    """
+class SparkEngine:
+    """One query after another of a session, on one checkpoint."""
 
     settings: Settings
     options: Options
     stop: threading.Event
     session: SparkSession
-    outputs: Outputs
-    plan: Plan
+    writer: BatchWriter
     checkpoint: str
-    leaders: Place
-    limit: int | None
-    skip: dict[int, int]
-    failures: int = 0
-    removed: dict[int, int] = field(default_factory=dict)
-    speaking: Speaking = field(init=False)
+    limited: bool = False
 
-    def __post_init__(self) -> None:
-        patience_ms = self.settings.detection.behind_after_ms
-        self.speaking = Speaking(self.outputs.notices, self.outputs.writer, patience_ms)
-
-    def run(self, facts: TopicFacts) -> None:
-        """Run queries until one ends for good. What ends the job with an error is told as a finding first."""
+    def run(
+        self, query: Query, on_progress: Callable[[Progress], bool], on_turn: Callable[[], bool]
+    ) -> tuple[End, Exception | None]:
+        """Start the query and watch it: see `Engine.run`."""
+        topic = query.facts.name
         try:
-            self._loop(facts)
-        except Exception as error:
-            if self.stop.is_set():
-                raise
-            ended = self._without_heap(error)
-            self._tell_end(str(ended).partition("\n")[0] or type(ended).__name__)
-            if ended is error:
-                raise
-            raise ended from error
+            started = start_query(self.session, self._shape(query), self.writer)
+        except NotStartedError as refused:
+            return End.FAILED, refused
+        log.info("watching", topic=topic, partitions=query.facts.partitions, query=str(started.id))
+        return watch(started, self.stop, lambda report: on_progress(progress_of(report, topic)), on_turn)
 
-    def _without_heap(self, error: Exception) -> Exception:
-        """Return what the job ends with: where the heap was exhausted, with the record that is to blame.
+    def judged(self, error: Exception, failures: int) -> dict[str, str]:
+        """See `heap_failures.judged_by_heap`."""
+        path, spark = self.settings.storage.path, self.settings.spark.properties()
+        where = (path, f"{path}/tables", self.checkpoint, scratch(spark))
+        return judged_by_heap(error, failures, where, self._describe_batch)
 
-        The other JVM's, of a cluster, reach us as errors of the query.
+    def explained(self, error: Exception) -> Exception:
+        """Name the record that is to blame where the heap was exhausted.
+
+        The other JVMs, of a cluster, reach us as errors of the query.
         """
         if isinstance(error, HeapError):
             return heap_error(error.what, self._heavy())
@@ -224,148 +161,18 @@ class _Job:
             # Only Spark reaches it, or it is damaged, which the next start says.
             return {}
 
-    def _tell_end(self, why: str) -> None:
-        # What ends the job may be a full disk: then that is the error to be raised.
-        self.speaking.say(Cause.BLIND, f"the monitor stopped: {why}")
-
-    def _loop(self, facts: TopicFacts) -> None:
-        source = self.settings.source
-        properties = self.settings.kafka.client_properties()
-        asked: TopicFacts | None = facts
-        values = BrokerValues(properties, self.settings.detection, self.plan.settings)
-        watching = TopicWatch(properties, source.topic, source.refresh_seconds, self.leaders)
-        with watching, values:
-            while asked is not None:
-                watching.begin(asked)
-                end, error = self._run_query(asked, watching, values)
-                if end in {End.STOPPED, End.FINISHED} or (error is not None and self._gives_up(error)):
-                    return
-                asked = self._ask_again(asked)
-
-    def _run_query(
-        self, facts: TopicFacts, watching: TopicWatch, values: BrokerValues
-    ) -> tuple[End, Exception | None]:
-        writer, told = self.outputs.writer, self.outputs.writer.told.batches
-        sight = SightCheck(facts, limited=self.limit is not None)
-
-        def on_progress(progress: Mapping[str, Any]) -> bool:
-            self.outputs.serving.on_progress(progress)
-            return self._judge(progress, sight, watching)
-
-        def on_turn() -> bool:
-            self.speaking.require()
-            require_owned(self.leaders)
-            return self._compare(sight, facts, watching) or self._retold(values)
-
-        try:
-            with self.speaking.listening(self.stop):
-                query = start_query(self.session, self._shape(facts), writer)
-                log.info("watching", topic=facts.name, partitions=facts.partitions, query=str(query.id))
-                end, error = watch(query, self.stop, on_progress, on_turn)
-        except NotStartedError as refused:
-            end, error = End.FAILED, refused
-        finally:
-            writer.pause()
-        if end is End.FINISHED:
-            sight.require()
-        if writer.told.batches > told:
-            self.failures = 0
-        return (End.STOPPED, None) if self.stop.is_set() else (end, error)
-
-    def _shape(self, facts: TopicFacts) -> Shape:
-        return Shape(
-            source=topic_source(self.settings, facts.partitions, self.limit, self.skip),
-            plan=replace(self.plan, limited=self.limit is not None),
-            lanes=Lanes(
-                facts.partitions, self.settings.buckets, shuffle_partitions(self.settings.spark.properties())
-            ),
-            checkpoint=self.checkpoint,
-            trigger_s=None if self.options.available_now else self.settings.trigger_seconds,
-            interprets=self.limit is None and interprets(self.settings.spark.properties()),
-        )
-
-    def _judge(self, progress: Mapping[str, Any], sight: SightCheck, watching: TopicWatch) -> bool:
-        """Check sight; true when history has been read by limited batches: live ones are not limited."""
-        self.speaking.progressed()
-        ends = source_ends(progress, self.settings.source.topic)
-        if ends is None:
-            return False
-        sight.look(ends)
-        watching.has_read(ends)
-        if sight.is_sure:
-            self.outputs.notices.hold(Cause.BLIND, "")
-        if self.limit is None or self.options.available_now or not has_read(ends, self.plan.catching_up):
-            return False
-        log.info("history has been read")
-        self.limit = None
-        return True
-
-    def _compare(self, sight: SightCheck, facts: TopicFacts, watching: TopicWatch) -> bool:
-        """Take the newest look at the topic; true when it has grown."""
-        look = watching.take()
-        if look is None:
-            return False
-        sight.compare(look)
-        begins = look.facts.begins
-        known = {p: max(end, self.removed.get(p, 0)) for p, end in look.after.ends.items()}
-        lost = removed_unread(known, begins)
-        if lost:
-            log.warning("records were removed before they were read", partitions=lost)
-            self.outputs.notices.happened(Cause.DATA_LOST, lost_sentence(lost), sum(lost.values()))
-            self.removed |= {partition: begins[partition] for partition in lost}
-        return look.facts.partitions > facts.partitions
-
-    def _retold(self, values: BrokerValues) -> bool:
-        """Take what the brokers have said anew; true when it differs, for a query keeps its settings."""
-        if self.outputs.has_new_groups():
-            values.hurry()
-        settings = values.take()
-        if settings is None:
-            return False
-        self.plan = replace(self.plan, settings=settings)
-        return True
-
-    def _gives_up(self, error: Exception) -> bool:
-        """Wait before the next try; true when asked to stop meanwhile. Raises what will not pass."""
-        self.failures += 1
-        path, spark = self.settings.storage.path, self.settings.spark.properties()
-        where = (path, f"{path}/tables", self.checkpoint, scratch(spark))
-        failure = judged(error, self.failures, where, self._describe_batch)
-        log.warning("the query failed and is tried again", failures=self.failures, **failure)
-        return self.stop.wait(RETRY_S * self.failures)
-
     def _describe_batch(self) -> str:
         """Say what the batch that failed had to read, and how full the heap was."""
         return batch_sentence(self._spans(), heap_peak(self.session))
 
-    def _ask_again(self, facts: TopicFacts) -> TopicFacts | None:
-        """Return what the brokers say now, however long they are away; None when asked to stop meanwhile.
-
-        Raises ManifestError where they are other brokers or the topic is another, AccessDeniedError.
-        """
-        while not self.stop.is_set():
-            try:
-                with ClusterAdmin(self.settings.kafka.client_properties()) as admin:
-                    found = ask(admin, facts.name)
-                why = f"the topic {facts.name} does not exist any more"
-            except (AccessDeniedError, ConfigError):
-                raise
-            except DependencyError as error:
-                found, why = None, error.what
-            except Exception as error:  # noqa: BLE001 - a client's bug is no reason to end: the topic is asked again
-                found, why = None, f"{type(error).__name__}: {error}"
-            if found is not None:
-                require_same(facts, found)
-                return found
-            self._tell_away(why)
-            self.stop.wait(RETRY_S)
-        return None
-
-    def _tell_away(self, why: str) -> None:
-        # That the brokers are away is no failure of the query's own.
-        self.failures = 0
-        if self.outputs.notices.condition(Cause.BLIND):
-            self.speaking.speak()
-            return
-        log.warning("waiting for the brokers", why=why)
-        self.speaking.say(Cause.BLIND, why)
+    def _shape(self, query: Query) -> Shape:
+        settings, partitions = self.settings, query.facts.partitions
+        spark = settings.spark.properties()
+        return Shape(
+            source=topic_source(settings, partitions, query.limit, query.skip),
+            plan=query.plan,
+            lanes=Lanes(partitions, settings.buckets, shuffle_partitions(spark)),
+            checkpoint=self.checkpoint,
+            trigger_s=None if self.options.available_now else settings.trigger_seconds,
+            interprets=query.limit is None and interprets(spark),
+        )

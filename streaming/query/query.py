@@ -13,14 +13,15 @@ import json
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from rebalance_monitor.cluster.errors import DependencyError
+from rebalance_monitor.engine.batch.progress import End
+from rebalance_monitor.engine.driver.failures import JobError
 from rebalance_monitor.engine.health.notices import ERROR
 from rebalance_monitor.streaming.query.decode import decoded
+from rebalance_monitor.streaming.query.foreach_batch import collecting
 from rebalance_monitor.streaming.query.operator import operated
 from rebalance_monitor.streaming.rows.clock import clock_rows
 from rebalance_monitor.streaming.rows.handover import lane_limit
@@ -48,21 +49,8 @@ LAST_BATCH_S = 60.0
 SET_BACK_S = 1.0
 
 
-class JobError(DependencyError):
-    """The query failed again and again: brokers, disk or cluster; the message holds its last error."""
-
-
 class NotStartedError(Exception):
     """Java could not start the query, for now perhaps: its storage may be away."""
-
-
-class End(StrEnum):
-    """Why a query ended."""
-
-    STOPPED = "stopped"
-    FINISHED = "finished"
-    FAILED = "failed"
-    REPLACED = "replaced"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +80,9 @@ def start_query(session: SparkSession, shape: Shape, writer: BatchWriter) -> Str
     """Start the query; its batches go to `writer`. Raises NotStartedError."""
     from py4j.protocol import Py4JJavaError  # noqa: PLC0415 - comes with pyspark
 
-    write = _short_after_first(writer) if shape.interprets else writer
+    write = collecting(writer, shape.lanes)
+    if shape.interprets:
+        write = _short_after_first(write)
     keep_few_versions(session, shape.checkpoint)
     stream = output_frame(session, shape).writeStream.outputMode("update").foreachBatch(write)
     stream = stream.option("checkpointLocation", shape.checkpoint)
@@ -104,17 +94,17 @@ def start_query(session: SparkSession, shape: Shape, writer: BatchWriter) -> Str
         query = stream.start()
     except Py4JJavaError as error:
         raise NotStartedError(_said(error)) from error
-    writer.serve(str(query.id), shape.lanes)
+    writer.serve(str(query.id))
     return query
 
 
-def _short_after_first(writer: BatchWriter) -> Callable[[DataFrame, int], None]:
+def _short_after_first(take: Callable[[DataFrame, int], None]) -> Callable[[DataFrame, int], None]:
     """Return what writes batches and has those after the first interpret their projections."""
     is_first = True
 
     def write(frame: DataFrame, batch_id: int) -> None:
         nonlocal is_first
-        writer(frame, batch_id)
+        take(frame, batch_id)
         if is_first:
             # A query plans its batches with a session of its own.
             frame.sparkSession.conf.set(PROJECTIONS, INTERPRETED)

@@ -7,16 +7,11 @@ Reads the newest committed version and never writes; a running job, which delete
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.checkpoints.codec import (
-    StateCorruptError,
-    StateVersionError,
-    decode_lane,
-    decode_state,
-)
+from rebalance_monitor.checkpoints.codec import StateCorruptError, StateVersionError, decode_lane
+from rebalance_monitor.checkpoints.stored import StoredShard
 from rebalance_monitor.cluster.errors import DependencyError
 from rebalance_monitor.streaming.spark.heap import MORE_HEAP
 
@@ -25,49 +20,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from rebalance_monitor.coordinator.state.group_state import GroupState
-    from rebalance_monitor.coordinator.state.shard_state import ShardState
-
 FIRST_SPARK = 4
 TRIES = 3
-
-
-@dataclass(frozen=True, slots=True)
-class StoredShard:
-    """The state of one coordinator: its blob and when it was written (ms).
-
-    damage: why the lane it should be in cannot be read, "" where it can; shard and bucket are -1 then.
-    """
-
-    shard: int
-    bucket: int
-    at: int
-    blob: bytes
-    damage: str = ""
-
-    def state(self) -> ShardState:
-        """Decode the blob. Raises StateVersionError, StateCorruptError."""
-        if self.damage:
-            raise StateCorruptError(self.damage)
-        return decode_state(self.blob)
-
-    def groups(self) -> Iterator[tuple[str, GroupState]]:
-        """Decode every group of it. Raises as `state` does."""
-        state = self.state()
-        for name in sorted(state.groups):
-            try:
-                yield name, state.groups[name]
-            except (ValueError, TypeError, IndexError) as error:
-                raise StateCorruptError(f"the group {name!r} cannot be read: {error}") from error
-
-    def problem(self) -> str:
-        """Say what is wrong with it, "" where every group can be read."""
-        try:
-            for _ in self.groups():
-                pass
-        except (StateVersionError, StateCorruptError) as error:
-            return str(error)
-        return ""
 
 
 def stored_shards(session: SparkSession, checkpoint: str) -> Iterator[StoredShard]:

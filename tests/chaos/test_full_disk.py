@@ -15,10 +15,10 @@ import pytest
 pytest.importorskip("pyspark")
 
 from rebalance_monitor.dashboard.tables.files import files
+from rebalance_monitor.engine.driver.failures import FAILURES
 from rebalance_monitor.engine.storage import Storage
 from rebalance_monitor.lab.cluster.broker import LabBroker
 from rebalance_monitor.lab.cluster.node import wait_until
-from rebalance_monitor.streaming.job.failures import FAILURES
 from tests.chaos.rig import PATIENCE_S, Rig, of_faults
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaError
 
-from rebalance_monitor.cluster.clients.reader import Reading, _Loop
+from rebalance_monitor.cluster.clients.reader import Reading, RecordReader
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,8 +58,10 @@ def eof(at: int) -> Message:
 
 
 def delivered(consumer: Consumer, reading: Reading) -> list[int]:
-    batches = _Loop(consumer, "t", reading, {0}).batches()
-    return [offset for batch in batches for offset in batch.column("offset").to_pylist()]
+    reader = RecordReader({"bootstrap.servers": "localhost:1"}, reading, "t")
+    reader.consumer.close()
+    reader.consumer = consumer
+    return [offset for batch in reader.batches() for offset in batch.column("offset").to_pylist()]
 
 
 def test_a_new_leaders_early_end_of_partition_is_no_end() -> None:

@@ -21,7 +21,6 @@ from rebalance_monitor.engine.driver.writer import BatchWriter
 from rebalance_monitor.engine.health.notices import Notices
 from rebalance_monitor.engine.outputs.sinks import FindingsTable, JsonLines, Lines, Telling
 from rebalance_monitor.engine.storage import Storage
-from rebalance_monitor.streaming.rows.lanes import Lanes
 from tests.coordinator.support.timeline import T0
 from tests.streaming.support.batches import (
     BATCHES,
@@ -138,7 +137,7 @@ def test_what_cannot_wait_for_a_batch_is_told_once_and_survives_the_process(tmp_
     assert writer.speak()
     causes = [finding.details["cause"] for finding in told(storage)]
     assert sorted(map(str, causes)) == ["blind", "data_lost"]
-    writer.serve(QUERY, Lanes(1, 1, 1))
+    writer.serve(QUERY)
     for number, batch in enumerate(BATCHES):
         writer.apply(BatchKey(QUERY, number), batch)
     after = speaking_writer(storage, Notices(lambda: T0))

@@ -17,7 +17,6 @@ from rebalance_monitor.cli.verbs.decode import records
 from rebalance_monitor.cluster.captures.capture import read_capture
 from rebalance_monitor.coordinator.findings.finding import to_json
 from rebalance_monitor.coordinator.findings.kinds import NAMES_IN_DETAILS
-from rebalance_monitor.coordinator.findings.outputs import GroupOut, Output
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.decoders.json_form import record_json
 from rebalance_monitor.engine.outputs.identities import Identities, Mode
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from rebalance_monitor.coordinator.findings.finding import Finding
+    from rebalance_monitor.engine.batch.batches import Batch
 
 RECORDED = Path(__file__).parents[2] / "fixtures" / "scenarios"
 NAMES = sorted(path.name for path in RECORDED.iterdir() if (path / "capture").is_dir())
@@ -65,8 +65,8 @@ def told(name: str) -> tuple[list[Finding], list[dict[str, Any]]]:
     """Findings and summaries of a recording."""
     summaries: list[dict[str, Any]] = []
 
-    def watch(_: int, outputs: list[Output], __: list[Finding]) -> None:
-        summaries.extend(out.summary for out in outputs if isinstance(out, GroupOut))
+    def watch(_: int, batch: Batch, __: list[Finding]) -> None:
+        summaries.extend(batch.groups.values())
 
     found = list(replay_capture(RECORDED / name / "capture", DetectionSettings(), watch=watch))
     return found, summaries

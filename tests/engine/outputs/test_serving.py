@@ -21,10 +21,11 @@ from rebalance_monitor.dashboard.tables.groups_table import FILE, read_groups
 from rebalance_monitor.engine.audit import auditor as auditing
 from rebalance_monitor.engine.audit.auditor import Auditor
 from rebalance_monitor.engine.batch.batches import BatchKey
+from rebalance_monitor.engine.batch.progress import Progress
 from rebalance_monitor.engine.driver.parts import Parts
 from rebalance_monitor.engine.driver.writer import BatchWriter
 from rebalance_monitor.engine.health.notices import Notices
-from rebalance_monitor.engine.outputs.serving import Serving, lag_of, stages_of
+from rebalance_monitor.engine.outputs.serving import Serving
 from rebalance_monitor.engine.outputs.sinks import FindingsTable
 from rebalance_monitor.engine.outputs.upkeep import ParquetFindings
 from rebalance_monitor.engine.storage import Storage
@@ -34,16 +35,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 QUIET = Settings(web=Web(enabled=False), audit=Audit(every_batches=0), tables=Tables(groups_seconds=999.0))
-PROGRESS: dict[str, Any] = {
-    "batchId": 3,
-    "durationMs": {"addBatch": 250, "walCommit": 40},
-    "sources": [
-        {"endOffset": {"t": {"0": 10, "1": 5}}, "latestOffset": {"t": {"0": 12, "1": 5}}},
-        {"endOffset": {"offset": 4}, "latestOffset": {"offset": 4}},
-        {"endOffset": None, "latestOffset": None},
-    ],
-    "stateOperators": [{"memoryUsedBytes": 300}, {"memoryUsedBytes": 40}],
-}
 
 
 def serving_at(storage: Storage) -> Serving:
@@ -140,11 +131,9 @@ def test_a_batch_that_cannot_be_shown_is_told_all_the_same(tmp_path: Path) -> No
     assert serving.snapshot.known.health.batch == 1
 
 
-def test_sparks_report_gives_stages_lag_and_the_memory_of_its_stores(tmp_path: Path) -> None:
-    assert stages_of(PROGRESS) == {"addBatch": 0.25, "walCommit": 0.04}
-    assert lag_of(PROGRESS) == 2
+def test_an_engines_report_gives_stages_lag_and_the_memory_of_its_stores(tmp_path: Path) -> None:
     serving = serving_at(Storage(tmp_path))
-    serving.on_progress(PROGRESS)
+    serving.on_progress(Progress(None, {"addBatch": 0.25, "walCommit": 0.04}, 2, 340))
     assert 'rebalance_monitor_lag_records{cluster="c1"} 2.0' in scraped(serving)
     assert 'rebalance_monitor_state_store_memory_bytes{cluster="c1"} 340.0' in scraped(serving)
     assert 'rebalance_monitor_batch_stage_seconds_count{cluster="c1",stage="addBatch"} 1.0' in scraped(

@@ -17,7 +17,6 @@ from rebalance_monitor.engine.topic.guard import (
     has_read,
     removed_unread,
     require_same,
-    source_ends,
     unseen,
 )
 from rebalance_monitor.engine.topic.leader_epochs import Kept
@@ -72,19 +71,6 @@ def test_limited_batches_need_not_reach_the_end() -> None:
     check.look({0: 4})
     assert check.is_sure
     assert not has_read({0: 4}, FACTS.filled())
-
-
-def test_progress_of_other_sources_is_passed_over() -> None:
-    rate = {"description": "RatePerMicroBatchStream[...]", "endOffset": {"offset": 3}}
-    kafka = {"description": "KafkaV2[Assign[...]]", "endOffset": {"__consumer_offsets": {"0": 12}}}
-    assert source_ends({"sources": [rate, kafka]}, "__consumer_offsets") == {0: 12}
-    assert source_ends({"sources": [rate]}, "__consumer_offsets") is None
-
-
-@pytest.mark.parametrize("ends", [None, {}, {"other": {"0": 1}}])
-def test_a_source_that_tells_no_offsets_has_read_nothing(ends: object) -> None:
-    progress = {"sources": [{"description": "KafkaV2[...]", "endOffset": ends}]}
-    assert source_ends(progress, "__consumer_offsets") == {}
 
 
 def look(before: Reading, after: Reading, facts: TopicFacts = FACTS) -> Look:

@@ -14,13 +14,14 @@ from py4j.protocol import Py4JNetworkError
 from rebalance_monitor.config.model import Settings
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.engine.batch.step import Plan
+from rebalance_monitor.engine.driver.failures import JobError
+from rebalance_monitor.engine.driver.job import Job, Options
 from rebalance_monitor.engine.driver.outputs import Outputs
 from rebalance_monitor.engine.storage import Storage
 from rebalance_monitor.engine.topic.facts import TopicFacts
 from rebalance_monitor.streaming.job import job as jobs
-from rebalance_monitor.streaming.job.failures import HeapError
-from rebalance_monitor.streaming.job.job import Options
-from rebalance_monitor.streaming.query.query import JobError, ended_by_others
+from rebalance_monitor.streaming.job.heap_failures import HeapError
+from rebalance_monitor.streaming.query.query import ended_by_others
 from rebalance_monitor.streaming.spark.heap import NO_HEAP, OOM_CODE
 
 if TYPE_CHECKING:
@@ -41,7 +42,8 @@ def end(root: Path, stop: Event, code: int = 137) -> None:
             jvm.wait()
         session: Any = SimpleNamespace(sparkContext=SimpleNamespace(_gateway=SimpleNamespace(proc=jvm)))
         state = str(root / "state")
-        jobs._Job(settings, Options(), stop, session, outputs, plan, state, leaders, None, {}).run(FACTS)
+        engine = jobs.SparkEngine(settings, Options(), stop, session, outputs.writer, state)
+        Job(settings, Options(), stop, engine, outputs, plan, leaders, None).run(FACTS)
 
 
 def told(root: Path) -> list[str]:

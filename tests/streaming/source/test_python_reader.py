@@ -15,8 +15,8 @@ from rebalance_monitor.cluster.clients.admin import OFFSETS_TOPIC, ClusterAdmin
 from rebalance_monitor.cluster.clients.reader import Reading, read_records
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.config.load import load
-from rebalance_monitor.engine.topic.guard import source_ends
 from rebalance_monitor.lab.cluster.node import wait_until
+from rebalance_monitor.streaming.query.reports import source_ends
 from rebalance_monitor.streaming.source.columns import COLUMNS
 from rebalance_monitor.streaming.source.python_reader import (
     NAME,

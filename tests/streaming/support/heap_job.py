@@ -22,6 +22,7 @@ from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.engine.batch.step import OutRow
 from rebalance_monitor.engine.driver.parts import Parts
 from rebalance_monitor.engine.driver.writer import BatchWriter
+from rebalance_monitor.streaming.query.foreach_batch import collecting
 from rebalance_monitor.streaming.rows.handover import HANDOVER_DDL, Handed, Handover
 from rebalance_monitor.streaming.rows.lanes import Lanes
 from rebalance_monitor.streaming.spark.heap import heap_peak
@@ -58,12 +59,13 @@ def main(root: Path, heap: int, sizes: list[int]) -> None:
     session = start_session("heap-test", {"spark.driver.memory": f"{heap}m", "spark.master": "local[1]"}, [])
     ledger = Ledger(root)
     writer = Counting(ledger, ledger.load(), [], Parts(DetectionSettings(), "c1", list))
-    writer.serve("heap", LANES)
+    writer.serve("heap")
+    take = collecting(writer, LANES)
     for size in sizes:
         frame = session.range(1).coalesce(1).mapInPandas(partial(flood, size=size), HANDOVER_DDL)
         writer.taken, error, peak = -1, "", -1.0
         try:
-            writer(frame, size)
+            take(frame, size)
         except Exception as failed:  # noqa: BLE001 - whatever a JVM without heap does
             error = f"{type(failed).__name__}: {failed}"[:300]
         # A JVM that has ended tells nothing.

@@ -1,4 +1,4 @@
-"""Which state the job resumes or begins: the manifest's decision, made before Spark starts.
+"""Which state the job resumes or begins: the manifest's decision, made before an engine starts.
 
 What lies before the end offsets found when a state is begun is history: it rebuilds groups, and is not told
 as if it were new. Those offsets go into the manifest first: every run of every batch sees the same history.
@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import structlog
 
+from rebalance_monitor.checkpoints.batch_log import read_log
 from rebalance_monitor.checkpoints.errors import FolderError
 from rebalance_monitor.checkpoints.files import replace_file
 from rebalance_monitor.checkpoints.inspection import ELSEWHERE
@@ -27,14 +28,13 @@ from rebalance_monitor.checkpoints.manifest import (
 )
 from rebalance_monitor.checkpoints.owned import make_folder
 from rebalance_monitor.checkpoints.places import place_at
-from rebalance_monitor.checkpoints.spark_log import SparkLog, read_spark_log, require_whole
+from rebalance_monitor.checkpoints.spark_log import SparkLog, require_whole
 from rebalance_monitor.checkpoints.versions import CODEC_VERSION
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.engine.topic.facts import TopicFacts
 from rebalance_monitor.engine.topic.guard import CutError, has_read, removed_unread, require_uncut
 from rebalance_monitor.engine.topic.leader_epochs import Marks, read_marks, write_marks
 from rebalance_monitor.engine.topic.topic import note_cut
-from rebalance_monitor.streaming.spark.session import shuffle_partitions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -66,7 +66,7 @@ class StatePlan:
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """The manifest to go on with, and Spark's log of it; or none, and why an earlier state is given up.
+    """The manifest to go on with, and its log of batches; or none, and why an earlier state is given up.
 
     is_asked: the settings ask for just that, and who wrote them knows of it.
     """
@@ -77,22 +77,37 @@ class _Choice:
     is_asked: bool = False
 
 
-def identity_of(facts: TopicFacts, settings: Settings) -> Identity:
+class Kind(Protocol):
+    """What state depends on of the engine that has it. lanes: state keys, 0 where it has none."""
+
+    @property
+    def name(self) -> str:
+        """The word of `engine`."""
+
+    @property
+    def lanes(self) -> int:
+        """State keys of a state that begins now."""
+
+
+def identity_of(facts: TopicFacts, settings: Settings, kind: Kind) -> Identity:
     """Return what state made now would depend on."""
     return Identity(
         product_version=version("rebalance-monitor"),
         codec_version=CODEC_VERSION,
         buckets=settings.buckets,
-        lanes=shuffle_partitions(settings.spark.properties()),
+        lanes=kind.lanes,
         shards=facts.partitions,
         topic_id=facts.id,
         cluster_id=facts.cluster_id,
+        engine=kind.name,
     )
 
 
-def plan_state(storage: Storage, facts: TopicFacts, settings: Settings, *, rebuild: bool) -> StatePlan:
+def plan_state(
+    storage: Storage, facts: TopicFacts, settings: Settings, kind: Kind, *, rebuild: bool
+) -> StatePlan:
     """Return the state to run on and record it. Raises ManifestError where the stored one does not fit."""
-    found = identity_of(facts, settings)
+    found = identity_of(facts, settings, kind)
     storage.give_name()
     choice = _chosen(storage, settings, rebuild=rebuild)
     stored, rebuilt = choice.manifest, choice.why
@@ -123,7 +138,7 @@ def plan_state(storage: Storage, facts: TopicFacts, settings: Settings, *, rebui
     return plan
 
 
-def outlook(storage: Storage, settings: Settings) -> list[str]:
+def outlook(storage: Storage, settings: Settings, kind: Kind) -> list[str]:
     """Return why the next start will not go on with the state, as far as no broker is needed to know.
 
     Nothing where it will, or was asked for a new one. Raises ConfigError (a file that cannot be read),
@@ -138,7 +153,7 @@ def outlook(storage: Storage, settings: Settings) -> list[str]:
     ends = dict.fromkeys(range(stored.identity.shards), 0)
     topic = TopicFacts(settings.source.topic, stored.identity.topic_id, stored.identity.cluster_id, {}, ends)
     try:
-        require_match(stored.identity, identity_of(topic, settings))
+        require_match(stored.identity, identity_of(topic, settings, kind))
     except ManifestError as error:
         return [f"The next start refuses state {stored.generation}. {error}"]
     return []
@@ -253,7 +268,7 @@ def _resumed(
 
 
 def _spark_log(storage: Storage, generation: int, lanes: int) -> SparkLog | None:
-    """Return what Spark has logged of this generation; None where only Spark reaches it.
+    """Return what is logged of this generation's batches; None where only Spark reaches it.
 
     `lanes`: partitions of its state. Raises SparkLogError for what is damaged or missing.
     """
@@ -267,7 +282,7 @@ def _spark_log(storage: Storage, generation: int, lanes: int) -> SparkLog | None
 
 
 def _whole_log(checkpoint: Place, lanes: int) -> SparkLog:
-    found = read_spark_log(checkpoint)
+    found = read_log(checkpoint)
     require_whole(checkpoint, found, lanes)
     return found
 

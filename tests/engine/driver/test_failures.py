@@ -15,12 +15,7 @@ from rebalance_monitor.coordinator.findings.outputs import StatOut, counters, re
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.shard import new_shard_state
 from rebalance_monitor.engine.batch.batches import Batch
-from rebalance_monitor.engine.driver.parts import Parts
-from rebalance_monitor.engine.driver.writer import BatchWriter
-from rebalance_monitor.engine.health.notices import Notices
-from rebalance_monitor.engine.outputs.sinks import JsonLines, Lines
-from rebalance_monitor.engine.storage import Storage
-from rebalance_monitor.streaming.job.failures import (
+from rebalance_monitor.engine.driver.failures import (
     DENIED,
     ERROR,
     FAILURES,
@@ -31,6 +26,11 @@ from rebalance_monitor.streaming.job.failures import (
     judged,
     scratch,
 )
+from rebalance_monitor.engine.driver.parts import Parts
+from rebalance_monitor.engine.driver.writer import BatchWriter
+from rebalance_monitor.engine.health.notices import Notices
+from rebalance_monitor.engine.outputs.sinks import JsonLines, Lines
+from rebalance_monitor.engine.storage import Storage
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 
@@ -15,10 +15,8 @@ from rebalance_monitor.checkpoints.spark_log import SparkLogError
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.config.model import Settings, Source
 from rebalance_monitor.config.model import Storage as StorageSettings
-from rebalance_monitor.engine.storage import Storage
-from rebalance_monitor.engine.topic.facts import TopicFacts
-from rebalance_monitor.engine.topic.leader_epochs import Kept, Mark, Marks, read_marks, write_marks
-from rebalance_monitor.streaming.job.plan import (
+from rebalance_monitor.engine.driver.job import Options
+from rebalance_monitor.engine.driver.plan import (
     StatePlan,
     limit_of,
     plan_state,
@@ -26,19 +24,33 @@ from rebalance_monitor.streaming.job.plan import (
     skipped_sentence,
     told_rebuilt,
 )
+from rebalance_monitor.engine.embedded.engine import EmbeddedKind
+from rebalance_monitor.engine.storage import Storage
+from rebalance_monitor.engine.topic.facts import TopicFacts
+from rebalance_monitor.engine.topic.leader_epochs import Kept, Mark, Marks, read_marks, write_marks
+from rebalance_monitor.streaming.job.job import SparkKind
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+Engine = Literal["spark", "embedded"]
 FACTS = TopicFacts("__consumer_offsets", "topic", "cluster", {0: 0, 1: 7, 2: 0}, {0: 10, 1: 7, 2: 3})
 
+DEFAULTS = Settings()
 WORD = Settings(storage=StorageSettings(rebuild="2026-11-22"))
 
 
 def plan(
     root: Path, facts: TopicFacts = FACTS, *, rebuild: bool = False, settings: Settings | None = None
 ) -> StatePlan:
-    return plan_state(Storage(root), facts, settings or Settings(), rebuild=rebuild)
+    return planned(Storage(root), facts, settings or Settings(), rebuild=rebuild)
+
+
+def planned(
+    storage: Storage, facts: TopicFacts = FACTS, settings: Settings = DEFAULTS, *, rebuild: bool = False
+) -> StatePlan:
+    kind = (EmbeddedKind if settings.engine == "embedded" else SparkKind)(settings, Options())
+    return plan_state(storage, facts, settings, kind, rebuild=rebuild)
 
 
 def test_a_first_start_takes_what_there_is_for_history(tmp_path: Path) -> None:
@@ -149,38 +161,33 @@ def test_a_topic_that_was_cut_off_below_what_was_read_is_refused(tmp_path: Path)
 
 def test_a_checkpoint_elsewhere_is_resumed_and_its_cut_off_topic_refused(tmp_path: Path) -> None:
     storage = Storage(tmp_path, "hdfs://name:8020/monitor/")
-    first = plan_state(storage, FACTS, Settings(), rebuild=False)
+    first = planned(storage)
     assert first.location == f"hdfs://name:8020/monitor/{storage.name.read_text()}/1"
-    assert plan_state(storage, FACTS, Settings(), rebuild=False) == first
+    assert planned(storage) == first
     told = Ledger(storage.ledger).load().on_topic("topic", "cluster").after("q", 0, 0, {0: 9})
     Ledger(storage.ledger).commit(replace(told, generation=1))
-    again = plan_state(storage, FACTS, Settings(), rebuild=False)
+    again = planned(storage)
     assert (again.read, again.is_new) == ({0: 10}, False)
-    later = plan_state(
-        storage,
-        replace(FACTS, begins={0: 13, 1: 7, 2: 0}, ends={0: 20, 1: 7, 2: 3}),
-        Settings(),
-        rebuild=False,
-    )
+    later = planned(storage, replace(FACTS, begins={0: 13, 1: 7, 2: 0}, ends={0: 20, 1: 7, 2: 3}))
     assert later.lost == {0: 3}
     with pytest.raises(ManifestError, match=r"0 \(read up to 10, kept to 8\)"):
-        plan_state(storage, replace(FACTS, ends={0: 8, 1: 7, 2: 3}), Settings(), rebuild=False)
+        planned(storage, replace(FACTS, ends={0: 8, 1: 7, 2: 3}))
 
 
 def test_the_log_of_a_checkpoint_elsewhere_is_read_where_it_can_be_reached(tmp_path: Path) -> None:
     storage = Storage(tmp_path / "job", (tmp_path / "spark").as_uri())
-    first = plan_state(storage, FACTS, Settings(), rebuild=False)
+    first = planned(storage)
     written = tmp_path / "spark" / storage.name.read_text() / "1"
     written.mkdir(parents=True)
     committed(replace(first, checkpoint=written), {0: 4, 1: 7, 2: 3})
-    again = plan_state(storage, FACTS, Settings(), rebuild=False)
+    again = planned(storage)
     assert (again.read, again.is_new) == ({0: 4, 1: 7, 2: 3}, False)
 
 
 def test_a_checkpoint_that_is_to_lie_elsewhere_from_now_on_is_rebuilt_there(tmp_path: Path) -> None:
     plan(tmp_path)
     away = Storage(tmp_path, (tmp_path / "away").as_uri())
-    moved = plan_state(away, FACTS, Settings(), rebuild=False)
+    moved = planned(away)
     assert (moved.rebuilt, moved.manifest.generation) == ("storage.checkpoint was changed", 2)
     # Whatever the configuration says later, it is known where Spark keeps this one.
     assert (moved.checkpoint / ELSEWHERE).read_text(encoding="utf-8") == moved.location
@@ -206,17 +213,14 @@ def test_a_rebuild_that_was_not_told_before_the_process_died_is_told_by_the_next
 @pytest.mark.parametrize("name", ["", "../x", "ab c"])
 def test_a_damaged_name_of_a_checkpoint_is_refused(tmp_path: Path, name: str) -> None:
     storage = Storage(tmp_path, "hdfs://name/x")
-    plan_state(storage, FACTS, Settings(), rebuild=False)
+    planned(storage)
     storage.name.write_text(name)
     with pytest.raises(ConfigError, match="no name of a checkpoint"):
-        plan_state(storage, FACTS, Settings(), rebuild=False)
+        planned(storage)
 
 
 def test_a_storage_made_anew_meets_no_checkpoint_of_the_one_before(tmp_path: Path) -> None:
-    places = [
-        plan_state(Storage(tmp_path / name, "hdfs://name/x"), FACTS, Settings(), rebuild=False).location
-        for name in ("before", "after")
-    ]
+    places = [planned(Storage(tmp_path / name, "hdfs://name/x")).location for name in ("before", "after")]
     assert places[0] != places[1]
 
 
@@ -318,3 +322,15 @@ def test_what_is_skipped_is_said_by_partition_with_its_records() -> None:
     said, records = skipped_sentence({2: 1, 1: 9}, {1: 7, 2: 0})
     assert records == 5
     assert "1: up to 3 records up to offset 9; 2: up to 2 records up to offset 1" in said
+
+
+@pytest.mark.parametrize(("first", "then"), [("spark", "embedded"), ("embedded", "spark")])
+def test_the_state_of_another_engine_is_refused_with_both_ways_out(
+    tmp_path: Path, first: Engine, then: Engine
+) -> None:
+    planned(Storage(tmp_path), settings=Settings(engine=first))
+    said = rf"written by the {first} engine.* `engine: {first}` goes on with it\..*--rebuild-state"
+    with pytest.raises(ManifestError, match=said):
+        planned(Storage(tmp_path), settings=Settings(engine=then))
+    rebuilt = planned(Storage(tmp_path), settings=Settings(engine=then), rebuild=True)
+    assert (rebuilt.manifest.identity.engine, rebuilt.manifest.generation) == (then, 2)

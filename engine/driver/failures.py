@@ -13,22 +13,16 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from rebalance_monitor.checkpoints.errors import MAKE_ROOM
+from rebalance_monitor.cluster.errors import DependencyError
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.engine.health.notices import ERROR
-from rebalance_monitor.streaming.query.query import JobError
-from rebalance_monitor.streaming.spark.heap import EXECUTOR_OOM, MORE_HEAP, NO_HEAP, OUT_OF_MEMORY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from rebalance_monitor.cluster.captures.heavy import HeavyRecord
+    from collections.abc import Iterable, Mapping
 
 FAILURES = 5
-# A batch that did not fit into the heap twice does not fit.
-HEAP_FAILURES = 2
 # Errors inside Spark that no next try mends: a state of a newer version, storage that another has taken.
 LASTING = ("StateVersionError", "FolderInUseError", "FolderGoneError", "HandoverLimitError", "UnpackError")
-INCOMPLETE = "IncompleteBatchError"
 NO_ROOM = ("No space left on device", "Disk quota exceeded")
 DENIED = "Not authorized to access group"
 NO_GROUP = "Spark's source may not look its own group up."
@@ -38,31 +32,19 @@ MB = 1024 * 1024
 LITTLE = 16 * MB
 
 
-class HeapError(JobError):
-    """The heap of Spark's JVM did not hold a batch; the message says which, and what to do."""
+class JobError(DependencyError):
+    """The query failed again and again: brokers, disk or cluster; the message holds its last error."""
 
 
-class HeavyRecordError(HeapError):
-    """One record is more than the heap holds, at every start again: skip it, or give more heap."""
-
-
-def judged(
-    error: Exception, failures: int, where: Iterable[str], batch: Callable[[], str] = str
-) -> dict[str, str]:
+def judged(error: Exception, failures: int, where: Iterable[str]) -> dict[str, str]:
     """Return what is to be logged of the failure, the `failures`th in a row; `where`: folders that we fill.
 
-    `batch` says in sentences what it read and how full the heap was. Raises ConfigError for what no next try
-    mends, HeapError and JobError where it has been tried often enough.
+    Raises ConfigError for what no next try mends, JobError where it has been tried often enough.
     """
     text = str(error)
     for lasting in LASTING:
         if lasting in text:
-            raise ConfigError(_last_line(text, lasting))
-    if why := _heap(text):
-        why = f"{why} {batch()}".strip()
-        if failures >= HEAP_FAILURES:
-            raise HeapError(f"The same batch failed {failures} times in a row. {why}", MORE_HEAP)
-        return {"why": why, "remedy": "the batch runs again", "error": text[:ERROR]}
+            raise ConfigError(last_line(text, lasting))
     full = full_disk(where) if any(words in text for words in NO_ROOM) else ""
     if failures >= FAILURES:
         what = f"The query failed {failures} times in a row. "
@@ -75,28 +57,6 @@ def judged(
     if DENIED in text:
         return {"why": NO_GROUP, "remedy": GRANT_GROUP, **said}
     return {"why": full, "remedy": "make room there; nothing is lost", **said} if full else said
-
-
-def heap_error(why: str, heavy: HeavyRecord | None) -> HeapError:
-    """Return the error that ends a job whose JVM ran out of heap; `heavy`: the record that is to blame."""
-    if heavy is None:
-        return HeapError(why, MORE_HEAP)
-    told, skip = f"{why} {heavy.sentence()}", f"source.skip: {{{heavy.partition}: {heavy.offset}}}"
-    if heavy.offset < 0:
-        return HeapError(told, MORE_HEAP)
-    remedy = (
-        f"If it is no record of Kafka's own, set `{skip}`: a new state is begun that reads this partition "
-        "from behind it, and its groups are judged from their next records on. If it is, raise "
-        "`spark.driver.memory`."
-    )
-    return HeavyRecordError(told, remedy)
-
-
-def _heap(text: str) -> str:
-    """Say what an error says of the heap, "" where it is of something else."""
-    if INCOMPLETE in text:
-        return f"The batch did not reach the driver whole: {_last_line(text, INCOMPLETE)}."
-    return NO_HEAP if OUT_OF_MEMORY in text or EXECUTOR_OOM in text else ""
 
 
 def full_disk(where: Iterable[str]) -> str:
@@ -124,7 +84,7 @@ def scratch(spark: Mapping[str, str]) -> str:
     return spark.get("spark.local.dir", tempfile.gettempdir()).partition(",")[0]
 
 
-def _last_line(text: str, word: str) -> str:
+def last_line(text: str, word: str) -> str:
     """Return what stands behind `word` in the last line that has it: a Python error inside Spark's."""
     line = [line for line in text.splitlines() if word in line][-1]
     return line.partition(word)[2].strip(": ")

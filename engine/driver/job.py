@@ -1,0 +1,338 @@
+"""The production job: wait for the topic, choose the state, run the engine, and run it again when it must be.
+
+The engine (Spark's query, or the one in this process) is begun again when the topic has grown, when settings
+have changed and when history has been read by limited batches, and tried again after a failure that may
+pass; brokers that are away are waited for. The job ends when asked to, when there is nothing more to read
+(`available_now`), or with an error that somebody must act on, which is told as a finding (`monitor_degraded`)
+first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Protocol
+
+import structlog
+
+from rebalance_monitor.checkpoints.files import locked, usable
+from rebalance_monitor.checkpoints.owned import require_owned
+from rebalance_monitor.cluster.clients.admin import ClusterAdmin
+from rebalance_monitor.cluster.errors import AccessDeniedError, DependencyError
+from rebalance_monitor.config.errors import ConfigError
+from rebalance_monitor.coordinator.findings.causes import Cause
+from rebalance_monitor.engine.batch.progress import End
+from rebalance_monitor.engine.batch.step import Plan
+from rebalance_monitor.engine.driver.outputs import Outputs
+from rebalance_monitor.engine.driver.plan import limit_of, plan_state, skipped, skipped_sentence, told_rebuilt
+from rebalance_monitor.engine.driver.speaking import Speaking
+from rebalance_monitor.engine.memory import few_arenas
+from rebalance_monitor.engine.settings import assumed, detection_settings, origins
+from rebalance_monitor.engine.storage import storage_at
+from rebalance_monitor.engine.topic.broker_values import BrokerValues
+from rebalance_monitor.engine.topic.guard import (
+    SightCheck,
+    has_read,
+    lost_sentence,
+    removed_unread,
+    require_same,
+)
+from rebalance_monitor.engine.topic.leader_epochs import read_marks
+from rebalance_monitor.engine.topic.topic import TopicWatch, ask, await_topic
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
+
+    from rebalance_monitor.checkpoints.places import Place
+    from rebalance_monitor.config.model import Settings
+    from rebalance_monitor.engine.batch.progress import Progress
+    from rebalance_monitor.engine.driver.plan import StatePlan
+    from rebalance_monitor.engine.outputs.sinks import Sink
+    from rebalance_monitor.engine.outputs.upkeep import FindingsStore
+    from rebalance_monitor.engine.storage import Storage
+    from rebalance_monitor.engine.topic.facts import TopicFacts
+
+log = structlog.get_logger()
+RETRY_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the command line adds to the configuration."""
+
+    rebuild_state: bool = False
+    available_now: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What one run of an engine is begun with.
+
+    limit: offsets that a batch may read, None for no limit. skip: partition -> offset behind which a state
+    that begins reads (`source.skip`).
+    """
+
+    plan: Plan
+    facts: TopicFacts
+    limit: int | None
+    skip: Mapping[int, int]
+
+
+class Engine(Protocol):
+    """What reads the topic, advances the coordinators and gives the writer their batches."""
+
+    limited: bool
+    """Whether a batch may end before the topic does, whatever the limit."""
+
+    def run(
+        self, query: Query, on_progress: Callable[[Progress], bool], on_turn: Callable[[], bool]
+    ) -> tuple[End, Exception | None]:
+        """Run until it ends, the job is stopped, or a callback asks for another run; then the batch is done.
+
+        `on_progress` gets each finished batch, `on_turn` is called a few times a second; what they raise
+        stops the engine and goes on.
+        """
+
+    def judged(self, error: Exception, failures: int) -> dict[str, str]:
+        """Return what is to be logged of a failure, the `failures`th in a row. Raises what no try mends."""
+
+    def explained(self, error: Exception) -> Exception:
+        """Return what the job ends with in place of `error`, as far as the engine knows more. May block."""
+
+
+class Kind(Protocol):
+    """One sort of engine. `lanes`: state keys of a state that begins now, 0 where it has none."""
+
+    name: str
+    lanes: int
+
+    def stored(self, storage: Storage) -> AbstractContextManager[FindingsStore | None]:
+        """Give the findings table of this kind, None for Parquet. Raises ConfigError, DependencyError."""
+
+    def engine(
+        self, outputs: Outputs, state: StatePlan, stop: threading.Event
+    ) -> AbstractContextManager[Engine]:
+        """Start the engine on a state, and end it."""
+
+
+def run_job(
+    kind: Kind,
+    settings: Settings,
+    options: Options,
+    stop: threading.Event,
+    more_sinks: Sequence[Sink] = (),
+) -> int:
+    """Run until `stop` is set; return the number of findings told. Blocks.
+
+    Raises ConfigError (a checkpoint that does not fit, a folder in use), DependencyError (no broker, no Java,
+    no jars, blind).
+    """
+    few_arenas()
+    storage = storage_at(settings.storage.path, settings.storage.checkpoint)
+    with (
+        locked(storage.root),
+        ClusterAdmin(settings.kafka.client_properties()) as admin,
+        kind.stored(storage) as store,
+    ):
+        facts = await_topic(admin, settings.source.topic, stop, read_marks(storage.leaders))
+        if facts is None:
+            return 0
+        detection = detection_settings(settings.detection, admin)
+        log.info("values of the cluster", **origins(detection, settings.detection))
+        if names := assumed(detection):
+            # An older broker does not have them all; others may lack a permission.
+            log.info("the brokers do not tell all values, see doctor for DescribeConfigs", assumed=names)
+        with usable(storage.root):
+            state = plan_state(storage, facts, settings, kind, rebuild=options.rebuild_state)
+            plan = Plan(detection, facts.cluster_id, state.manifest.catching_up)
+            number = state.manifest.generation
+            outputs = Outputs(settings, storage, facts, detection, more_sinks, store, number)
+        with outputs:
+            if not state.rebuilt:
+                outputs.recall()
+            _tell_of_start(outputs, state, facts)
+            if state.rebuilt:
+                told_rebuilt(storage, state)
+            with kind.engine(outputs, state, stop) as engine:
+                limit, skip = limit_of(state, settings), skipped(state.manifest, facts)
+                Job(settings, options, stop, engine, outputs, plan, storage.leaders, limit, skip).run(facts)
+        return outputs.writer.told.findings
+
+
+def _tell_of_start(outputs: Outputs, state: StatePlan, facts: TopicFacts) -> None:
+    """Tell, before the first batch, what was found at the start: a crash must not swallow it."""
+    if state.rebuilt:
+        outputs.notices.happened(Cause.STATE_REBUILT, f"state was rebuilt from the topic: {state.rebuilt}")
+    skip = skipped(state.manifest, facts)
+    if state.is_new and skip:
+        outputs.notices.happened(Cause.DATA_LOST, *skipped_sentence(skip, facts.begins))
+    if state.lost:
+        outputs.notices.happened(Cause.DATA_LOST, lost_sentence(state.lost), sum(state.lost.values()))
+    held = state.is_new and outputs.begin_anew(complete=bool(state.manifest.catching_up))
+    if state.rebuilt or state.lost or skip or held:
+        outputs.writer.speak()
+
+
+@dataclass(slots=True)
+class Job:
+    """The main loop, with everything that outlives one run of the engine.
+
+    removed: partition -> the offset up to which it was told what was removed unread.
+    """
+
+    settings: Settings
+    options: Options
+    stop: threading.Event
+    engine: Engine
+    outputs: Outputs
+    plan: Plan
+    leaders: Place
+    limit: int | None
+    skip: Mapping[int, int] = field(default_factory=dict)
+    failures: int = 0
+    removed: dict[int, int] = field(default_factory=dict)
+    speaking: Speaking = field(init=False)
+
+    def __post_init__(self) -> None:
+        patience_ms = self.settings.detection.behind_after_ms
+        self.speaking = Speaking(self.outputs.notices, self.outputs.writer, patience_ms)
+
+    def run(self, facts: TopicFacts) -> None:
+        """Run queries until one ends for good. What ends the job with an error is told as a finding first."""
+        try:
+            self._loop(facts)
+        except Exception as error:
+            if self.stop.is_set():
+                raise
+            ended = self.engine.explained(error)
+            self._tell_end(str(ended).partition("\n")[0] or type(ended).__name__)
+            if ended is error:
+                raise
+            raise ended from error
+
+    def _tell_end(self, why: str) -> None:
+        # What ends the job may be a full disk: then that is the error to be raised.
+        self.speaking.say(Cause.BLIND, f"the monitor stopped: {why}")
+
+    def _loop(self, facts: TopicFacts) -> None:
+        source = self.settings.source
+        properties = self.settings.kafka.client_properties()
+        asked: TopicFacts | None = facts
+        values = BrokerValues(properties, self.settings.detection, self.plan.settings)
+        watching = TopicWatch(properties, source.topic, source.refresh_seconds, self.leaders)
+        with watching, values:
+            while asked is not None:
+                watching.begin(asked)
+                end, error = self._run_query(asked, watching, values)
+                if end in {End.STOPPED, End.FINISHED} or (error is not None and self._gives_up(error)):
+                    return
+                asked = self._ask_again(asked)
+
+    def _run_query(
+        self, facts: TopicFacts, watching: TopicWatch, values: BrokerValues
+    ) -> tuple[End, Exception | None]:
+        writer, told = self.outputs.writer, self.outputs.writer.told.batches
+        limited = self.limit is not None
+        sight = SightCheck(facts, limited=limited or self.engine.limited)
+        query = Query(replace(self.plan, limited=limited), facts, self.limit, self.skip)
+
+        def on_progress(progress: Progress) -> bool:
+            self.outputs.serving.on_progress(progress)
+            return self._judge(progress, sight, watching)
+
+        def on_turn() -> bool:
+            self.speaking.require()
+            require_owned(self.leaders)
+            return self._compare(sight, facts, watching) or self._retold(values)
+
+        try:
+            with self.speaking.listening(self.stop):
+                end, error = self.engine.run(query, on_progress, on_turn)
+        finally:
+            writer.pause()
+        if end is End.FINISHED:
+            sight.require()
+        if writer.told.batches > told:
+            self.failures = 0
+        return (End.STOPPED, None) if self.stop.is_set() else (end, error)
+
+    def _judge(self, progress: Progress, sight: SightCheck, watching: TopicWatch) -> bool:
+        """Check sight; true when history has been read by limited batches: live ones are not limited."""
+        self.speaking.progressed()
+        ends = progress.ends
+        if ends is None:
+            return False
+        sight.look(ends)
+        watching.has_read(ends)
+        if sight.is_sure:
+            self.outputs.notices.hold(Cause.BLIND, "")
+        if self.limit is None or self.options.available_now or not has_read(ends, self.plan.catching_up):
+            return False
+        log.info("history has been read")
+        self.limit = None
+        return True
+
+    def _compare(self, sight: SightCheck, facts: TopicFacts, watching: TopicWatch) -> bool:
+        """Take the newest look at the topic; true when it has grown."""
+        look = watching.take()
+        if look is None:
+            return False
+        sight.compare(look)
+        begins = look.facts.begins
+        known = {p: max(end, self.removed.get(p, 0)) for p, end in look.after.ends.items()}
+        lost = removed_unread(known, begins)
+        if lost:
+            log.warning("records were removed before they were read", partitions=lost)
+            self.outputs.notices.happened(Cause.DATA_LOST, lost_sentence(lost), sum(lost.values()))
+            self.removed |= {partition: begins[partition] for partition in lost}
+        return look.facts.partitions > facts.partitions
+
+    def _retold(self, values: BrokerValues) -> bool:
+        """Take what the brokers have said anew; true when it differs, for a query keeps its settings."""
+        if self.outputs.has_new_groups():
+            values.hurry()
+        settings = values.take()
+        if settings is None:
+            return False
+        self.plan = replace(self.plan, settings=settings)
+        return True
+
+    def _gives_up(self, error: Exception) -> bool:
+        """Wait before the next try; true when asked to stop meanwhile. Raises what will not pass."""
+        self.failures += 1
+        failure = self.engine.judged(error, self.failures)
+        log.warning("the query failed and is tried again", failures=self.failures, **failure)
+        return self.stop.wait(RETRY_S * self.failures)
+
+    def _ask_again(self, facts: TopicFacts) -> TopicFacts | None:
+        """Return what the brokers say now, however long they are away; None when asked to stop meanwhile.
+
+        Raises ManifestError where they are other brokers or the topic is another, AccessDeniedError.
+        """
+        while not self.stop.is_set():
+            try:
+                with ClusterAdmin(self.settings.kafka.client_properties()) as admin:
+                    found = ask(admin, facts.name)
+                why = f"the topic {facts.name} does not exist any more"
+            except (AccessDeniedError, ConfigError):
+                raise
+            except DependencyError as error:
+                found, why = None, error.what
+            except Exception as error:  # noqa: BLE001 - a client's bug is no reason to end: the topic is asked again
+                found, why = None, f"{type(error).__name__}: {error}"
+            if found is not None:
+                require_same(facts, found)
+                return found
+            self._tell_away(why)
+            self.stop.wait(RETRY_S)
+        return None
+
+    def _tell_away(self, why: str) -> None:
+        # That the brokers are away is no failure of the query's own.
+        self.failures = 0
+        if self.outputs.notices.condition(Cause.BLIND):
+            self.speaking.speak()
+            return
+        log.warning("waiting for the brokers", why=why)
+        self.speaking.say(Cause.BLIND, why)

@@ -1,0 +1,81 @@
+"""Batches that were begun and may not have been finished: read and applied once more, as they were.
+
+Their offsets and times stand in the changelog; the ledger passes over those that were told. All of them are
+read at once and cut at their borders: a consumer for each would take longer than the batches did.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import structlog
+
+from rebalance_monitor.cluster.clients.reader import Reading, RecordReader
+from rebalance_monitor.engine.batch.batches import BatchKey
+from rebalance_monitor.engine.batch.step import Extent
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from rebalance_monitor.checkpoints.changelog import Begun, Changelog
+    from rebalance_monitor.engine.driver.writer import BatchWriter
+    from rebalance_monitor.engine.embedded.core import Core
+    from rebalance_monitor.engine.topic.facts import TopicFacts
+
+log = structlog.get_logger()
+
+
+def run_again(
+    kept: Changelog,
+    core: Core,
+    facts: TopicFacts,
+    properties: Mapping[str, str],
+    writer: BatchWriter,
+    stop: threading.Event,
+) -> dict[int, int] | None:
+    """Apply what was begun since the last state; return where to read on, None for a new state.
+
+    Nothing more is applied once `stop` is set. Raises DependencyError, and what the writer raises.
+    """
+    found = kept.recovered
+    if found.newest < 0:
+        return None
+    since = _from(found.ends, facts)
+    if not found.begun:
+        return since
+    log.info("batches run again", first=found.begun[0].batch, last=found.begun[-1].batch)
+    until = found.begun[-1].until
+    reading = Reading(since, until, stop=stop)
+    with RecordReader(properties, reading, facts.name) as reader:
+        records = list(reader.batches())
+    for begun, own in cut(records, found.begun):
+        if stop.is_set():
+            break
+        extent = Extent.LIMITED if begun.limited else Extent.USUAL
+        writer.apply(BatchKey(kept.query, begun.batch), core.apply(own, begun.now, extent))
+    return _from(until, facts)
+
+
+def cut(
+    records: Sequence[pa.RecordBatch], batches: Sequence[Begun]
+) -> Iterator[tuple[Begun, list[pa.RecordBatch]]]:
+    """Yield each of `batches` with its own records: those below its ends that no batch before had."""
+    left = [batch for batch in records if batch.num_rows]
+    for begun in batches:
+        own, rest = [], []
+        for batch in left:
+            partition, offset = batch.column("partition").to_numpy(), batch.column("offset").to_numpy()
+            ends = np.array([begun.until.get(p, 0) for p in range(int(partition.max()) + 1)])
+            is_own = offset < ends[partition]
+            own.append(batch.filter(pa.array(is_own)))
+            rest.append(batch.filter(pa.array(~is_own)))
+        left = [batch for batch in rest if batch.num_rows]
+        yield begun, [batch for batch in own if batch.num_rows]
+
+
+def _from(ends: Mapping[int, int], facts: TopicFacts) -> dict[int, int]:
+    """Return where each partition is read from: where reading had come to, or where it begins by now."""
+    return {p: max(ends.get(p, begin), begin) for p, begin in facts.begins.items()}

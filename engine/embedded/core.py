@@ -1,0 +1,107 @@
+"""The coordinators of all shards in one process, open from batch to batch.
+
+A batch of records is decoded, cut by shard, and applied; the clock reaches every shard, also those without
+records, as Spark's clock rows do. Pure but for memory: the same batches and timestamps give the same outputs
+as Spark's operator (`step`), because both advance the same coordinators.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.decoders import decode_batch, pieces
+from rebalance_monitor.decoders.rows import made_rows
+from rebalance_monitor.engine.batch.batches import batch_of
+from rebalance_monitor.engine.batch.step import Extent, OpenShard, measured
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    import pyarrow as pa
+
+    from rebalance_monitor.checkpoints.codec import Stored
+    from rebalance_monitor.coordinator.findings.outputs import Output
+    from rebalance_monitor.decoders import Row
+    from rebalance_monitor.engine.batch.batches import Batch
+    from rebalance_monitor.engine.batch.step import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Census:
+    """What the coordinators know. oldest_ms: age of the oldest record read, -1 without one."""
+
+    partitions: int
+    groups: int
+    with_members: int
+    oldest_ms: int
+
+
+class Core:
+    """`stored`: shard -> what was kept of it. Raises StateVersionError."""
+
+    def __init__(self, plan: Plan, shards: Iterable[int], stored: Mapping[int, Stored] | None = None) -> None:
+        self._plan = plan
+        self._bytes: dict[int, int] = {}
+        self._oldest = -1
+        self._changed: set[int] = set()
+        self._failed: list[tuple[int, Output]] = []
+        kept = stored or {}
+        self.shards = {shard: OpenShard(plan, shard, 0, kept.get(shard)) for shard in sorted(shards)}
+
+    def apply(self, records: Iterable[pa.RecordBatch], now: int, extent: Extent) -> Batch:
+        """Apply one batch at its timestamp `now` (ms); `extent` says what that time is worth."""
+        rows, newest = _by_shard(records)
+        if rows:
+            # Records come in the order of their offsets: a shard's first one is its oldest.
+            oldest = min(own[0].record_ts for own in rows.values())
+            self._oldest = min(oldest, self._oldest) if self._oldest >= 0 else oldest
+        return batch_of(self._outputs(rows, now, newest, extent))
+
+    def freeze(self, *, whole: bool = False) -> dict[int, Stored]:
+        """Return what is to be kept of the shards that changed since the last call, or of all.
+
+        A shard that only the clock has passed has not changed: its clock is that of the batches.
+        """
+        wanted = self.shards if whole else self._changed
+        found: dict[int, Stored] = {}
+        for number in sorted(wanted):
+            found[number], failed = self.shards[number].close()
+            self._bytes[number] = len(found[number].blob)
+            self._failed += [(number, output) for output in failed]
+        self._changed = set()
+        return found
+
+    def census(self, now: int) -> Census:
+        """Count what is known at `now` (ms)."""
+        groups = [group for shard in self.shards.values() for group in shard.state.groups.values()]
+        age = max(now - self._oldest, 0) if self._oldest >= 0 else -1
+        return Census(len(self.shards), len(groups), sum(1 for group in groups if group.members), age)
+
+    def _outputs(
+        self, rows: Mapping[int, Sequence[Row]], now: int, newest: int, extent: Extent
+    ) -> Iterator[tuple[int, Output]]:
+        yield from self._failed
+        self._failed = []
+        for number, shard in self.shards.items():
+            own = rows.get(number, ())
+            outputs = shard.advance(own, now, ticks=True, newest=newest, extent=extent)
+            if own or len(outputs) > 1:
+                # The clock alone gives the shard's counters, and nothing else where no group is due.
+                self._changed.add(number)
+            for output in outputs:
+                yield number, output
+            for stat in measured(shard.state, own, now, self._bytes.get(number, 0)):
+                yield number, stat
+
+
+def _by_shard(records: Iterable[pa.RecordBatch]) -> tuple[dict[int, list[Row]], int]:
+    """Return the rows of each shard in the order of their offsets, and the newest record's time (ms)."""
+    found: defaultdict[int, list[Row]] = defaultdict(list)
+    newest = -1
+    for part in (part for batch in records for part in pieces(batch)):
+        for row in made_rows(decode_batch(part)):
+            found[row.shard].append(row)
+            newest = max(newest, row.record_ts)
+    return found, newest

@@ -1,0 +1,117 @@
+"""Batches of records, each with a time that it is proven to have read up to.
+
+Before a batch the brokers are asked where the topic ends. Once these ends have been reached, everything that
+was readable at the time of asking is read, and silence until then is silence. That time is the batch's
+timestamp. An event "end of partition" proves no such thing: a quiet partition sends none. Where the ends are
+not reached in time, or nobody says what they are, the batch is limited: time goes on with records alone.
+
+What is read can be capped (bytes of keys and values a second), because the topic's leaders serve the groups.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.engine.batch.step import Extent
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable, Mapping
+
+    import pyarrow as pa
+
+    from rebalance_monitor.cluster.clients.ends import LogEnds
+    from rebalance_monitor.cluster.clients.reader import RecordReader
+
+WAIT_S = 0.2
+"""What a record waits for others at most."""
+
+SHORT_S = 0.05
+PATIENCE_S = 1.0
+FETCHING = {
+    # A fetch waits for more records up to 100 ms: without it the client's thread takes an eighth of a core.
+    "fetch.min.bytes": "1000000",
+    "fetch.wait.max.ms": "100",
+    "queued.max.messages.kbytes": "16384",
+}
+"""librdkafka's settings for a reader that follows the topic."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fed:
+    """One batch: its records, its timestamp (ms), and what that time is worth.
+
+    until: partition -> next offset. lag: offsets that are still to be read, None where no broker says.
+    """
+
+    records: tuple[pa.RecordBatch, ...]
+    now: int
+    extent: Extent
+    until: Mapping[int, int] = field(default_factory=dict)
+    lag: int | None = None
+
+
+class Feed:
+    """`every_s`: the longest time between two batches. `most`: bytes a second, None for no cap."""
+
+    def __init__(
+        self,
+        reader: RecordReader,
+        ends: LogEnds,
+        stop: threading.Event,
+        *,
+        every_s: float = 1.0,
+        most: float | None = None,
+        wall_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        self._reader, self._ends, self._stop = reader, ends, stop
+        self._every_s, self._most = every_s, most
+        self._wall_ms = wall_ms
+        self._due = self._free_at = time.monotonic()
+
+    def next(self) -> Fed:
+        """Return the next batch, perhaps without records. Blocks, but not for long once `stop` is set."""
+        self._await_records()
+        at = self._wall_ms()
+        ends = self._ends.ask(self._reader.reading.start)
+        is_read = ends is not None and self._read_to(ends)
+        self._due = time.monotonic() + self._every_s
+        extent = Extent.USUAL if is_read else Extent.LIMITED
+        reading = self._reader.reading
+        until = {**reading.start, **reading.reached}
+        lag = None if ends is None else sum(max(end - until.get(p, end), 0) for p, end in ends.items())
+        return Fed(self._cut(), at, extent, until, lag)
+
+    def _await_records(self) -> None:
+        """Take what there is, at once where the batch is due; else wait for a first record."""
+        is_due = False
+        while not (is_due or self._reader.rows or self._stop.is_set()):
+            left = self._due - time.monotonic()
+            is_due = left <= 0
+            self._reader.take(min(WAIT_S, max(left, 0.0)))
+
+    def _read_to(self, ends: Mapping[int, int]) -> bool:
+        patience = time.monotonic() + PATIENCE_S
+        while not (is_read := self._reader.reading.has_reached(ends)):
+            if self._reader.is_full or self._stop.is_set() or time.monotonic() > patience:
+                break
+            self._reader.take(SHORT_S)
+        return is_read
+
+    def _cut(self) -> tuple[pa.RecordBatch, ...]:
+        if not self._reader.rows:
+            return ()
+        self._throttle(self._reader.bytes)
+        return (self._reader.cut(),)
+
+    def _throttle(self, taken: int) -> None:
+        """Wait until `taken` bytes are within what may be read."""
+        if self._most is None:
+            return
+        now = time.monotonic()
+        self._free_at = max(self._free_at, now) + taken / self._most
+        # A second's worth may come at once: live batches are not delayed.
+        if (ahead := self._free_at - now - 1.0) > 0:
+            self._stop.wait(ahead)

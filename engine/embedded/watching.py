@@ -1,0 +1,144 @@
+"""`watch`: the monitor in one process that writes nothing and ends with whoever looks on.
+
+The same driver as the job's (writer, parts, probe, page) over a ledger that is never written. Alerts are not
+sent: several people run it in the middle of an outage, and the job sends them.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from rebalance_monitor.checkpoints.ledger import Unwritten
+from rebalance_monitor.cluster.clients.admin import ClusterAdmin
+from rebalance_monitor.cluster.clients.ends import LogEnds
+from rebalance_monitor.cluster.clients.reader import Reading, RecordReader
+from rebalance_monitor.cluster.errors import AccessDeniedError
+from rebalance_monitor.engine.batch.batches import BatchKey
+from rebalance_monitor.engine.batch.step import Extent, Plan
+from rebalance_monitor.engine.driver.outputs import Outputs
+from rebalance_monitor.engine.embedded.core import Core
+from rebalance_monitor.engine.embedded.feed import FETCHING, Fed, Feed
+from rebalance_monitor.engine.memory import uncollected
+from rebalance_monitor.engine.settings import detection_settings
+from rebalance_monitor.engine.storage import Storage
+from rebalance_monitor.engine.topic.facts import TopicFacts
+from rebalance_monitor.engine.topic.guard import has_read
+from rebalance_monitor.engine.topic.topic import await_topic
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable, Sequence
+
+    from rebalance_monitor.config.model import Settings
+    from rebalance_monitor.engine.embedded.core import Census
+    from rebalance_monitor.engine.outputs.identities import Identities
+    from rebalance_monitor.engine.outputs.sinks import Sink
+
+QUERY = "watch"
+KEEPS_NOTHING = "rebalance-monitor-watch-keeps-nothing"
+"""The name of a folder that is never made: what is asked for there is not there."""
+
+
+class Onlooker(Protocol):
+    """Whoever is told how it goes; nothing here may block for long."""
+
+    def begins(self, facts: TopicFacts, size: int | None) -> None:
+        """Hear that the topic is about to be read up to its ends; `size`: bytes on disk, None: not told."""
+
+    def reads(self, records: int) -> None:
+        """Hear how many records of history have been read."""
+
+    def follows(self, census: Census, url: str | None) -> None:
+        """Hear that history has been read and what comes is live. `url`: where the page is."""
+
+    def probes(self, why: AccessDeniedError, url: str | None) -> None:
+        """Hear that the topic may not be read, and that only what the probe sees is shown."""
+
+
+@dataclass(slots=True)
+class Watch:
+    """One run: `most` bytes of records are read a second, None for no cap."""
+
+    settings: Settings
+    identities: Identities
+    onlooker: Onlooker
+    stop: threading.Event
+    most: float | None = None
+    records: int = 0
+    batches: int = 0
+
+    def run(self, sinks: Sequence[Sink]) -> None:
+        """Watch until `stop` is set. Raises ConfigError, DependencyError."""
+        settings = unwritten(self.settings)
+        with ClusterAdmin(settings.kafka.client_properties()) as admin:
+            facts, denied = self._facts(admin)
+            if facts is None:
+                return
+            detection = detection_settings(settings.detection, admin)
+            if denied is None:
+                self.onlooker.begins(facts, admin.log_bytes(facts.name))
+        storage = Storage(Path(tempfile.gettempdir()) / KEEPS_NOTHING)
+        ledger, who = Unwritten(storage.ledger), self.identities
+        plan = Plan(detection, facts.cluster_id, facts.filled())
+        with Outputs(settings, storage, facts, detection, sinks, ledger=ledger, identities=who) as outputs:
+            try:
+                if denied is not None:
+                    raise denied
+                self._follow(plan, facts, outputs)
+            except AccessDeniedError as error:
+                self.onlooker.probes(error, outputs.serving.url)
+                self._probe(plan, outputs)
+
+    def _facts(self, admin: ClusterAdmin) -> tuple[TopicFacts | None, AccessDeniedError | None]:
+        """Return what the brokers say of the topic; of the cluster alone, and why, where we may not ask."""
+        name = self.settings.source.topic
+        try:
+            return await_topic(admin, name, self.stop), None
+        except AccessDeniedError as error:
+            return TopicFacts(name, "", admin.cluster_id(), {}, {}), error
+
+    def _follow(self, plan: Plan, facts: TopicFacts, outputs: Outputs) -> None:
+        """Read the topic to its end, and on."""
+        properties, topic = self.settings.kafka.client_properties(), facts.name
+        core, is_live, every_s = Core(plan, facts.ends), False, self.settings.trigger_seconds
+        reading = Reading(facts.begins)
+        with RecordReader(properties, reading, topic, FETCHING) as reader:
+            feed = Feed(reader, LogEnds(properties, topic), self.stop, every_s=every_s, most=self.most)
+            while not self.stop.is_set():
+                self._turn(core, feed.next, outputs)
+                self.records = reading.rows
+                if not is_live:
+                    self.onlooker.reads(reading.rows)
+                    is_live = has_read(reading.reached, plan.catching_up)
+                    if is_live:
+                        self.onlooker.follows(core.census(wall_ms()), outputs.serving.url)
+
+    def _probe(self, plan: Plan, outputs: Outputs) -> None:
+        """Go on with what the probe sees: groups that rebalance, for how long, and brokers that are away."""
+        core = Core(plan, ())
+        while not self.stop.wait(self.settings.trigger_seconds):
+            self._turn(core, lambda: Fed((), wall_ms(), Extent.LIMITED), outputs)
+
+    def _turn(self, core: Core, fed: Callable[[], Fed], outputs: Outputs) -> None:
+        with uncollected():
+            one = fed()
+            outputs.writer.apply(BatchKey(QUERY, self.batches), core.apply(one.records, one.now, one.extent))
+        self.batches += 1
+
+
+def wall_ms() -> int:
+    """Return the wall clock (ms)."""
+    return time.time_ns() // 1_000_000
+
+
+def unwritten(settings: Settings) -> Settings:
+    """Return the settings with everything off that writes, sends or waits for somebody."""
+    off = {"jsonl": False, "parquet": False, "quarantine": False}
+    alerts = type(settings.alerts)()
+    audit = settings.audit.model_copy(update={"every_batches": 0})
+    outputs = settings.outputs.model_copy(update=off)
+    return settings.model_copy(update={"outputs": outputs, "alerts": alerts, "audit": audit})

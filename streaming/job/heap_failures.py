@@ -1,0 +1,66 @@
+"""Failures of a Spark query that the heap of its JVM explains, and the error that then ends the job."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.engine.driver.failures import JobError, judged, last_line
+from rebalance_monitor.engine.health.notices import ERROR
+from rebalance_monitor.streaming.spark.heap import EXECUTOR_OOM, MORE_HEAP, NO_HEAP, OUT_OF_MEMORY
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from rebalance_monitor.cluster.captures.heavy import HeavyRecord
+
+# A batch that did not fit into the heap twice does not fit.
+HEAP_FAILURES = 2
+INCOMPLETE = "IncompleteBatchError"
+
+
+class HeapError(JobError):
+    """The heap of Spark's JVM did not hold a batch; the message says which, and what to do."""
+
+
+class HeavyRecordError(HeapError):
+    """One record is more than the heap holds, at every start again: skip it, or give more heap."""
+
+
+def judged_by_heap(
+    error: Exception, failures: int, where: Iterable[str], batch: Callable[[], str]
+) -> dict[str, str]:
+    """Return what is to be logged of the failure, as `failures.judged` does, which judges all others.
+
+    `batch` says in sentences what it read and how full the heap was. Raises HeapError where the same batch
+    failed so often.
+    """
+    text = str(error)
+    why = _heap(text)
+    if not why:
+        return judged(error, failures, where)
+    why = f"{why} {batch()}".strip()
+    if failures >= HEAP_FAILURES:
+        raise HeapError(f"The same batch failed {failures} times in a row. {why}", MORE_HEAP)
+    return {"why": why, "remedy": "the batch runs again", "error": text[:ERROR]}
+
+
+def heap_error(why: str, heavy: HeavyRecord | None) -> HeapError:
+    """Return the error that ends a job whose JVM ran out of heap; `heavy`: the record that is to blame."""
+    if heavy is None:
+        return HeapError(why, MORE_HEAP)
+    told, skip = f"{why} {heavy.sentence()}", f"source.skip: {{{heavy.partition}: {heavy.offset}}}"
+    if heavy.offset < 0:
+        return HeapError(told, MORE_HEAP)
+    remedy = (
+        f"If it is no record of Kafka's own, set `{skip}`: a new state is begun that reads this partition "
+        "from behind it, and its groups are judged from their next records on. If it is, raise "
+        "`spark.driver.memory`."
+    )
+    return HeavyRecordError(told, remedy)
+
+
+def _heap(text: str) -> str:
+    """Say what an error says of the heap, "" where it is of something else."""
+    if INCOMPLETE in text:
+        return f"The batch did not reach the driver whole: {last_line(text, INCOMPLETE)}."
+    return NO_HEAP if OUT_OF_MEMORY in text or EXECUTOR_OOM in text else ""

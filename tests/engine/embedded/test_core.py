@@ -1,0 +1,130 @@
+"""The embedded engine says what Spark's operator says of the same batches, at the same times."""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rebalance_monitor.cluster.captures.capture import read_capture
+from rebalance_monitor.coordinator.findings.bodies import body_of, data_of
+from rebalance_monitor.coordinator.settings import DetectionSettings
+from rebalance_monitor.decoders import decode_batch
+from rebalance_monitor.decoders.rows import made_rows
+from rebalance_monitor.engine.batch.batches import Batch, read_batch
+from rebalance_monitor.engine.batch.step import Extent, Plan, step
+from rebalance_monitor.engine.embedded.core import Core
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rebalance_monitor.checkpoints.codec import Stored
+
+SCENARIOS = Path(__file__).parents[2] / "fixtures" / "scenarios"
+RECORDED = ("expired-4.1.1", "instances-4.1.1", "moved-4.1.1", "matrix-4.3.0")
+WHOLE = 1_000_000
+Pieces = dict[int, pa.RecordBatch]
+
+
+@cache
+def recorded(name: str) -> Pieces:
+    with read_capture(SCENARIOS / name / "capture").by_partition(WHOLE) as streams:
+        tables = {shard: pa.Table.from_batches(stream) for shard, stream in streams.items()}
+    return {
+        shard: table.combine_chunks().to_batches()[0] for shard, table in tables.items() if table.num_rows
+    }
+
+
+def times(records: pa.RecordBatch) -> np.ndarray:
+    stamps: np.ndarray = (
+        records.column("timestamp").cast(pa.timestamp("ms", "UTC")).cast(pa.int64()).to_numpy()
+    )
+    return np.maximum.accumulate(stamps)
+
+
+def cut(whole: Pieces, bounds: Sequence[int]) -> list[tuple[int, Pieces]]:
+    """Batches, each with its timestamp (ms) and the records before it that no other had."""
+    found = []
+    for since, until in pairwise(bounds):
+        pieces: Pieces = {}
+        for shard, records in whole.items():
+            first, last = np.searchsorted(times(records), [since, until])
+            if last > first:
+                pieces[shard] = records.slice(first, last - first)
+        found.append((until, pieces))
+    return found
+
+
+@st.composite
+def batches(draw: st.DrawFn) -> tuple[Pieces, list[tuple[int, Pieces]]]:
+    whole = recorded(draw(st.sampled_from(RECORDED)))
+    stamps = np.concatenate([times(records) for records in whole.values()])
+    first, last = int(stamps.min()), int(stamps.max()) + 1
+    bounds = draw(st.lists(st.integers(first, last + 60_000), max_size=30))
+    return whole, cut(whole, sorted({first - 1, *bounds, last, last + 90_000}))
+
+
+def by_spark(plan: Plan, shards: Sequence[int], cuts: list[tuple[int, Pieces]]) -> list[Batch]:
+    stored: dict[int, Stored] = {}
+    found = []
+    for now, pieces in cuts:
+        rows = {shard: list(made_rows(decode_batch(piece))) for shard, piece in pieces.items()}
+        newest = max((row.record_ts for own in rows.values() for row in own), default=-1)
+        out: list[tuple[str, int, str, str]] = []
+        for shard in shards:
+            own, before = rows.get(shard, []), stored.get(shard)
+            stored[shard], told = step(plan, shard, 0, own, now, before, ticks=True, newest=newest)
+            out += [tuple(row) for row in told]
+        found.append(read_batch(out))
+    return found
+
+
+def comparable(batch: Batch) -> tuple[object, ...]:
+    """What a batch says; the size of the state is not known where none was written."""
+    stats = [(shard, stat.kind, stat.data) for shard, stat in batch.stats]
+    # Spark's came through JSON, which knows no tuples.
+    groups = [(name, data_of(body_of(summary))) for name, summary in batch.groups.items()]
+    said = (batch.findings, groups, batch.removed, stats, batch.unreadable, batch.troubles)
+    return (*said, batch.positions, batch.newest, batch.types, batch.now, batch.rows)
+
+
+@settings(max_examples=20)
+@given(batches(), st.sets(st.integers(0, 33)), st.booleans(), st.booleans())
+def test_both_engines_say_the_same_of_the_same_batches_however_often_one_begins_again(
+    drawn: tuple[Pieces, list[tuple[int, Pieces]]],
+    restarts: set[int],
+    history: bool,  # noqa: FBT001 - drawn
+    limited: bool,  # noqa: FBT001 - drawn
+) -> None:
+    whole, cuts = drawn
+    ends = {
+        shard: int(records.column("offset")[len(records) // 2].as_py()) for shard, records in whole.items()
+    }
+    plan = Plan(DetectionSettings(), "c1", ends if history else {}, limited)
+    shards = sorted({*whole, 0, 7})
+    expected = by_spark(plan, shards, cuts)
+    stored: dict[int, Stored] = {}
+    core = Core(plan, shards, stored)
+    extent = Extent.LIMITED if limited else Extent.USUAL
+    for number, (now, pieces) in enumerate(cuts):
+        batch = core.apply(pieces.values(), now, extent)
+        assert comparable(batch) == comparable(expected[number])
+        if number in restarts:
+            stored |= core.freeze(whole=True)
+            core = Core(plan, shards, stored)
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_a_recording_has_findings_at_all(name: str) -> None:
+    whole = recorded(name)
+    stamps = np.concatenate([times(records) for records in whole.values()])
+    bounds = [int(stamps.min()) - 1, int(stamps.max()) + 1]
+    (batch,) = by_spark(Plan(DetectionSettings(), "c1", {}), sorted(whole), cut(whole, bounds))
+    assert batch.findings

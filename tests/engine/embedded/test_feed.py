@@ -1,0 +1,82 @@
+"""What a batch's time is worth: the ends that were asked for before it have been read, or they have not."""
+
+from __future__ import annotations
+
+import threading
+from itertools import count
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.cluster.clients.reader import Reading, RecordReader
+from rebalance_monitor.engine.batch.step import Extent
+from rebalance_monitor.engine.embedded.feed import Feed
+from tests.cluster.clients.test_reader import Consumer, Message, eof
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import pytest
+
+
+class Ends:
+    """Answers as it was told to, the last one again and again."""
+
+    def __init__(self, *answers: dict[int, int] | None) -> None:
+        self.answers = list(answers)
+
+    def ask(self, _partitions: Iterable[int]) -> dict[int, int] | None:
+        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+
+
+def feed(ends: Ends, *answers: list[Message], most: float | None = None) -> Feed:
+    reader = RecordReader({"bootstrap.servers": "localhost:1"}, Reading({0: 0}), "t")
+    reader.consumer.close()
+    reader.consumer = Consumer(*answers)
+    clock = count(1_000, 1_000)
+    stop = threading.Event()
+    return Feed(reader, ends, stop, every_s=0.0, most=most, wall_ms=lambda: next(clock))  # type: ignore[arg-type]
+
+
+def offsets(found: Feed) -> tuple[list[int], int, Extent]:
+    fed = found.next()
+    return [at for batch in fed.records for at in batch.column("offset").to_pylist()], fed.now, fed.extent
+
+
+def test_a_batch_reads_up_to_the_ends_that_were_asked_for_before_it() -> None:
+    found = feed(Ends({0: 4}), [Message(0)], [Message(1), Message(2)], [Message(3)])
+    assert offsets(found) == ([0, 1, 2, 3], 1_000, Extent.USUAL)
+
+
+def test_ends_that_are_not_reached_make_the_batch_limited_and_the_next_one_may_be_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("rebalance_monitor.engine.embedded.feed.PATIENCE_S", 0.0)
+    found = feed(Ends({0: 9}, {0: 2}), [Message(0)], [Message(1)])
+    assert offsets(found) == ([0], 1_000, Extent.LIMITED)
+    assert offsets(found) == ([1], 2_000, Extent.USUAL)
+
+
+def test_an_end_of_partition_that_came_long_ago_proves_nothing_of_now(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("rebalance_monitor.engine.embedded.feed.PATIENCE_S", 0.0)
+    found = feed(Ends({0: 1}, {0: 2}), [Message(0), eof(1)])
+    assert offsets(found)[2] is Extent.USUAL
+    assert offsets(found) == ([], 2_000, Extent.LIMITED)
+
+
+def test_brokers_that_do_not_say_where_the_topic_ends_make_the_batch_limited() -> None:
+    assert offsets(feed(Ends(None), [Message(0), eof(1)])) == ([0], 1_000, Extent.LIMITED)
+
+
+def test_offsets_without_records_at_the_end_are_read_once_their_end_is_told() -> None:
+    found = feed(Ends({0: 5}), [Message(0)], [eof(5)])
+    assert offsets(found) == ([0], 1_000, Extent.USUAL)
+
+
+def test_what_is_read_beyond_the_cap_is_waited_for() -> None:
+    waits: list[float] = []
+    found = feed(Ends({0: 3}), [Message(0), Message(1), Message(2)], most=1.0)
+    found._stop.wait = lambda seconds=None: bool(waits.append(seconds or 0.0))  # type: ignore[method-assign]
+    assert offsets(found)[0] == [0, 1, 2]
+    # Six bytes at one a second, of which the first second's come at once.
+    assert [round(wait) for wait in waits] == [5]
