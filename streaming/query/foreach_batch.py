@@ -1,4 +1,4 @@
-"""What `foreachBatch` calls with each micro-batch: the lanes' output is collected, required whole, and applied.
+"""What `foreachBatch` calls with each micro-batch: the output is collected, required whole, and applied.
 
 One action on the operator's output, and only one: a second would run the state function again, and a cached
 frame would cost more than it saves. PySpark's `collect` takes a socket that closes for the end of the data;
