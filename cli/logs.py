@@ -35,7 +35,7 @@ def configure(level: str, file: Path | None = None) -> None:
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
     terminal = file is None and sys.stderr.isatty()
-    renderer = structlog.dev.ConsoleRenderer() if terminal else structlog.processors.JSONRenderer()
+    renderer = _for_terminals() if terminal else structlog.processors.JSONRenderer()
     errors: list[Processor] = [] if terminal else [structlog.processors.format_exc_info]
     threshold = logging.getLevelNamesMapping()[level.upper()]
     handler: logging.Handler
@@ -56,6 +56,14 @@ def configure(level: str, file: Path | None = None) -> None:
     )
     logging.basicConfig(handlers=[handler], level=max(threshold, logging.WARNING), force=True)
     logging.getLogger(OWN).setLevel(threshold)
+
+
+def _for_terminals() -> "Processor":
+    """Return a renderer whose tracebacks show no local variables: those hold passwords."""
+    import structlog
+
+    # Where rich is installed, structlog's own default shows them.
+    return structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
 
 
 class _Stderr:

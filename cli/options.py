@@ -78,11 +78,14 @@ def identities_for(settings: "Settings") -> "Identities":
 def _assignment(text: str) -> tuple[str, object]:
     import yaml
 
+    from rebalance_monitor.config.load import UNREADABLE
+
     key, equals, value = text.partition("=")
     if not equals or not key:
-        raise click.BadParameter(f"{text!r} is not KEY=VALUE", param_hint="--set")
+        # What stands there may be a secret that lacks its key.
+        raise click.BadParameter("an assignment is not KEY=VALUE", param_hint="--set")
     try:
         return key, yaml.safe_load(value)
-    except (yaml.YAMLError, ValueError) as error:
-        # A ValueError: a date that no calendar has.
-        raise click.BadParameter(f"the value of {key!r} is not valid YAML", param_hint="--set") from error
+    except UNREADABLE:
+        # YAML's own words may quote the value, and that may be a secret.
+        raise click.BadParameter(f"the value of {key!r} is not valid YAML", param_hint="--set") from None

@@ -16,7 +16,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 class Section(BaseModel):
     """A part of the configuration: unknown keys are refused."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, hide_input_in_errors=True)
 
 
 class GroupOverride(Section):

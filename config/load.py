@@ -39,6 +39,17 @@ PLAIN = {
     "model_attributes_type": "must hold `key: value` lines",
 }
 
+# What PyYAML raises: the last ones for a tag like `!!bool` on a text of another kind, and deep nesting.
+UNREADABLE = (yaml.YAMLError, ValueError, KeyError, AttributeError, TypeError, RecursionError)
+
+# How YAML's words begin that go on with a part of the text, and ours in their place.
+QUOTING = {
+    "found undefined alias": "a value begins with `*`; put quotes around it,",
+    "could not determine a constructor": "a value begins with `!`; put quotes around it,",
+    "second occurrence": "a name after `&` stands twice; put quotes around a value that begins with `&`,",
+    "found undefined tag handle": "a value begins with `!`; put quotes around it,",
+}
+
 _FOR_SECTIONS = frozenset({"model_type", "model_attributes_type"})
 FREE_FORM: dict[str, type[FreeForm]] = {"kafka": Kafka, "spark": Spark}
 
@@ -102,8 +113,9 @@ def read_yaml(path: Path) -> Tree:
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise ConfigError(f"the configuration file {path} cannot be read: {reason}") from error
-    except (yaml.YAMLError, ValueError) as error:
-        raise ConfigError(f"the configuration file {path} is not valid YAML: {_place(error)}") from error
+    except UNREADABLE as error:
+        # YAML's own error holds the lines around, in which a secret may stand.
+        raise ConfigError(f"the configuration file {path} is not valid YAML: {_place(error)}") from None
     if data is None:
         return {}
     if not isinstance(data, dict):
@@ -114,10 +126,11 @@ def read_yaml(path: Path) -> Tree:
 
 
 def _place(error: Exception) -> str:
+    """Say what YAML found wrong, and where. Its words that quote a value are replaced: it may be a secret."""
     mark = getattr(error, "problem_mark", None)
-    said = "it cannot be parsed" if isinstance(error, yaml.YAMLError) else str(error)
-    problem = getattr(error, "problem", None) or said
-    return f"{problem} in line {mark.line + 1}" if mark else str(problem)
+    problem = str(getattr(error, "problem", None) or "a value cannot be read; put quotes around it")
+    problem = next((ours for start, ours in QUOTING.items() if problem.startswith(start)), problem)
+    return f"{problem} in line {mark.line + 1}" if mark else problem
 
 
 def _file_from_environment() -> Path | None:

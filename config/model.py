@@ -145,6 +145,7 @@ class Settings(BaseSettings):
         extra="forbid",
         frozen=True,
         allow_inf_nan=False,
+        hide_input_in_errors=True,
     )
 
     cluster_name: str = Field(

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import NoneType
 from typing import ClassVar, Literal, Self, get_args
+from urllib.parse import urlsplit
 
 from pydantic import ConfigDict, Field, SecretStr, model_validator
 
@@ -15,6 +16,9 @@ from rebalance_monitor.config.clients import FreeForm
 from rebalance_monitor.config.detection import Section
 from rebalance_monitor.config.durations import Lasting
 from rebalance_monitor.config.secrets import read_secret
+
+PROXIES = ("http://", "https://", "socks5://", "socks5h://")
+"""How the address of a proxy may begin."""
 
 
 def is_secret_field(model: type, name: str) -> bool:
@@ -26,6 +30,14 @@ def is_secret_field(model: type, name: str) -> bool:
 def _is_web(address: str | SecretStr) -> bool:
     text = address.get_secret_value() if isinstance(address, SecretStr) else address
     return text.lower().startswith(("https://", "http://"))
+
+
+def _is_proxy(address: str) -> bool:
+    try:
+        parts = urlsplit(address)
+        return f"{parts.scheme.lower()}://" in PROXIES and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 class WayOut(Section):
@@ -71,6 +83,12 @@ class WayOut(Section):
         return self
 
     @model_validator(mode="after")
+    def _has_fit_proxy(self) -> Self:
+        if self.proxy is not None and not _is_proxy(self.proxy.get_secret_value()):
+            raise ValueError(f"`proxy` must be an address that begins with {', '.join(PROXIES)}")
+        return self
+
+    @model_validator(mode="after")
     def _addresses(self) -> Self:
         for name in self.addresses:
             value = getattr(self, name)
@@ -78,6 +96,11 @@ class WayOut(Section):
                 if address is not None and not _is_web(address):
                     raise ValueError(f"`{name}` must be an address that begins with https:// or http://")
         return self
+
+    def secrets(self) -> list[str]:
+        """Return the values that must not be shown."""
+        given = [getattr(self, name) for name in type(self).model_fields]
+        return [value.get_secret_value() for value in given if isinstance(value, SecretStr)]
 
 
 class Slack(WayOut):
@@ -175,6 +198,11 @@ class KafkaTopic(WayOut):
         default=ProducerProperties(),
         description="Kafka client properties; without `bootstrap.servers` those of `kafka:` are taken.",
     )
+
+    def secrets(self) -> list[str]:
+        """Return the values that must not be shown, those of the properties among them."""
+        hidden = [value for value in self.properties.extras().values() if isinstance(value, SecretStr)]
+        return [*super().secrets(), *(value.get_secret_value() for value in hidden)]
 
 
 class Console(WayOut):

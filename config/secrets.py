@@ -16,6 +16,7 @@ SECRET_NAME = re.compile(
     re.IGNORECASE,
 )
 HIDDEN = "**********"
+LOGIN = re.compile(r"(?<=//)[^/\s]*@")
 
 Value = str | SecretStr
 
@@ -46,6 +47,11 @@ def read_secret(key: str, path: object) -> SecretStr:
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise ValueError(f"`{key}_file` names {path}, which cannot be read: {reason}") from error
+
+
+def without_login(text: str) -> str:
+    """Return a text whose addresses (`http://user:password@host`) have no user and no password."""
+    return LOGIN.sub("", text)
 
 
 def revealed(value: Value) -> str:

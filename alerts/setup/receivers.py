@@ -72,10 +72,18 @@ def sinks_of(settings: Settings) -> dict[str, Sink]:
         try:
             sinks[name] = _MAKERS[kind](name, way, settings)
         except (ValueError, OSError) as error:
-            problems.append(f"the receiver {name!r}: {error}")
+            problems.append(f"the receiver {name!r}: {_said(error, way)}")
     if problems:
         raise ConfigError.of(problems)
     return sinks
+
+
+def _said(error: ValueError | OSError, way: options.WayOut) -> str:
+    """Return the words of an error; those of a library that quotes a secret are left out."""
+    words = str(error)
+    if any(secret in words for secret in way.secrets()):
+        return f"one of its secret values cannot be used ({type(error).__name__})"
+    return words
 
 
 def _facts(name: str, kind: str, way: options.WayOut, beat: str) -> WayOut:

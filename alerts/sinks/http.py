@@ -72,10 +72,12 @@ class Poster:
     def __init__(self, what: str, net: Net) -> None:
         self._what = what
         self._timeout_s = net.timeout_s
+        tls = net.tls()
         try:
-            self._client = _client(net)
-        except (httpx.InvalidURL, ImportError) as error:
-            why = "its address is malformed" if isinstance(error, httpx.InvalidURL) else NO_SOCKS
+            self._client = _client(net, tls)
+        except (httpx.InvalidURL, ImportError, ValueError) as error:
+            # The library's words for a proxy hold its address, and that its password.
+            why = NO_SOCKS if isinstance(error, ImportError) else "its address is malformed"
             named = "`proxy`" if net.proxy is not None else "the proxy that the environment names"
             raise ValueError(f"{named} cannot be used: {why}") from None
 
@@ -118,14 +120,14 @@ class Poster:
             raise SinkError(why, permanent=True) from None
 
 
-def _client(net: Net) -> httpx.Client:
+def _client(net: Net, tls: ssl.SSLContext) -> httpx.Client:
     proxy = net.proxy_address()
     return httpx.Client(
         timeout=net.timeout_s,
         # A call has a connection of its own, which its deadline ends.
         limits=httpx.Limits(max_keepalive_connections=0),
         proxy=proxy,
-        verify=net.tls(),
+        verify=tls,
         # What the environment says of proxies is not meant for this machine.
         mounts=dict.fromkeys(LOOPBACK) if proxy is None else None,
         follow_redirects=False,
@@ -148,7 +150,12 @@ def _watched_by(whole: Deadline) -> Callable[[str, dict[str, Any]], None]:
 @lru_cache(maxsize=8)
 def _context(ca_file: str | None) -> ssl.SSLContext:
     """Read the roots once for all sinks: that takes longer than a call."""
-    return ssl.create_default_context(cafile=ca_file)
+    try:
+        return ssl.create_default_context(cafile=ca_file)
+    except OSError as error:
+        # An SSLError is one, too: neither names the file.
+        why = "it holds no PEM certificate" if isinstance(error, ssl.SSLError) else error.strerror
+        raise ValueError(f"`ca_file` names {ca_file}, which cannot be used: {why}") from None
 
 
 def refusal(what: str, answer: Response, now_ms: int, said: str = "") -> SinkError:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from rich.traceback import Traceback
 from textual import work
 from textual.app import App
 from textual.binding import Binding
@@ -60,6 +61,11 @@ class Top(App[None]):
         self.only_trouble = False
         self.without_empty = False
         self.search = ""
+
+    def _fatal_error(self) -> None:
+        """Leave with a traceback that shows no local variables, as textual's own does: they hold secrets."""
+        self.bell()
+        self.panic(Traceback(width=None, show_locals=False))
 
     def compose(self) -> ComposeResult:
         """Give the widgets."""

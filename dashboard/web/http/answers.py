@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rebalance_monitor.config.errors import ConfigError
+from rebalance_monitor.config.secrets import without_login
 from rebalance_monitor.dashboard.web.api import openapi, parameters
 from rebalance_monitor.dashboard.web.api.api import NotFound
 from rebalance_monitor.dashboard.web.api.parameters import BadRequest
@@ -70,16 +71,20 @@ class HttpAnswers:
 
         headers = httpx.Headers({"authorization": f"Bearer {token}"} if token else {}, encoding="utf-8")
         try:
-            # What the environment says of proxies is not meant for this machine.
-            env = httpx.URL(url).host not in {"localhost", "127.0.0.1", "::1"}
-            base = url.rstrip("/")
-            self._client = httpx.Client(base_url=base, headers=headers, timeout=TIMEOUT_S, trust_env=env)
+            base = httpx.URL(url.rstrip("/"))
         except httpx.InvalidURL as error:
-            raise ConfigError(f"{url!r} is no address of a monitor: {error}") from error
-        except (ImportError, ValueError) as error:
-            raise ConfigError(f"the proxy that the environment names cannot be used: {error}") from error
+            why = f"{without_login(url)!r} is no address of a monitor"
+            raise ConfigError(f"{why}: {without_login(str(error))}") from None
+        # What the environment says of proxies is not meant for this machine.
+        env = base.host not in {"localhost", "127.0.0.1", "::1"}
+        try:
+            self._client = httpx.Client(base_url=base, headers=headers, timeout=TIMEOUT_S, trust_env=env)
+        except (httpx.InvalidURL, ImportError, ValueError) as error:
+            # The library's words for a proxy hold its address, and that its password.
+            why = str(error) if isinstance(error, ImportError) else "its address is malformed"
+            raise ConfigError(f"the proxy that the environment names cannot be used: {why}") from None
         self._errors = httpx.HTTPError
-        self.where = url
+        self.where = without_login(url)
 
     def close(self) -> None:
         """Let the connection go."""
