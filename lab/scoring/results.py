@@ -108,7 +108,7 @@ def replayed(suite: Suite) -> list[Finding]:
     """Give what `rebalance-monitor replay` finds in the suite's capture. Raises DependencyError."""
     main = "from rebalance_monitor.cli.main import main; main()"
     capture = str(suite.folder / "capture")
-    command = [sys.executable, "-c", main, "replay", "--capture", capture, "-o", "jsonl"]
+    command = [sys.executable, "-P", "-c", main, "replay", "--capture", capture, "-o", "jsonl"]
     # A capture holds no broker settings; the job reads them from the broker.
     settings: dict[str, object] = {"session_timeout_848_ms": SESSION_TIMEOUT_848_MS, **suite.settings}
     # Nor do records hold what whoever runs these groups would tell.

@@ -70,7 +70,7 @@ class Job:
         main = "from rebalance_monitor.cli.main import main; main()"
         with (self._folder / "monitor.log").open("wb") as log:
             self._process = subprocess.Popen(
-                [self.python, "-c", main, "run", "--config", str(self.config)],
+                [self.python, "-P", "-c", main, "run", "--config", str(self.config)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

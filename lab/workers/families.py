@@ -118,5 +118,5 @@ def why_not(family: Family, broker: tuple[int, ...]) -> str | None:
 def command(family: Family, flags: Flags) -> list[str]:
     """Give the command that starts a worker of this family. Raises DependencyError (no JDK, no jars)."""
     if not family.is_java:
-        return [sys.executable, "-m", family.worker, *flags.arguments()]
+        return [sys.executable, "-P", "-m", family.worker, *flags.arguments()]
     return [*java_command(family.worker), *flags.arguments()]

@@ -22,6 +22,7 @@ from rebalance_monitor.cluster.jars.jars import installed_spark, resolve_spark_k
 from rebalance_monitor.cluster.jars.java import find_java
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.config.secrets import is_secret
+from rebalance_monitor.streaming.scratch import WORKERS, import_from_the_path_alone, scratch_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -134,7 +135,7 @@ def session_settings(
     overrides: Mapping[str, str], jars: Iterable[Path], environment: Mapping[str, str]
 ) -> dict[str, str]:
     """Return what the session is built with: the defaults that fit the place, then `overrides`."""
-    settings = dict(QUERY)
+    settings = QUERY | WORKERS
     if "DATABRICKS_RUNTIME_VERSION" not in environment:
         settings |= OPEN_SOURCE
     if not is_platform(environment):
@@ -142,7 +143,8 @@ def session_settings(
         settings["spark.jars"] = ",".join(str(jar) for jar in jars)
     settings |= overrides
     if not is_platform(environment):
-        settings[JAVA_OPTIONS] = f"{_log_layout()} {settings.get(JAVA_OPTIONS, '')}".strip()
+        options = (_log_layout(), scratch_option(), settings.get(JAVA_OPTIONS, ""))
+        settings[JAVA_OPTIONS] = " ".join(filter(None, options))
         # Set once the session stands: Spark would say so in a line of its own.
         settings.pop(LOG_LEVEL, None)
     return settings
@@ -191,6 +193,7 @@ def is_platform(environment: Mapping[str, str]) -> bool:
 
 def _set_local_environment() -> None:
     os.environ["JAVA_HOME"] = str(find_java().home)
+    import_from_the_path_alone()
     # Workers must have our packages: not the system's Python.
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 from rebalance_monitor.config.load import load
@@ -60,7 +61,8 @@ def test_the_configuration_overrides_every_default() -> None:
 
 def test_the_jvms_log_has_our_form_and_who_sets_java_options_keeps_them() -> None:
     options = session_settings({"spark.driver.extraJavaOptions": "-Xss2m", "spark.log.level": "WARN"}, [], {})
-    layout, own = options["spark.driver.extraJavaOptions"].split(" ")
+    layout, scratch, own = shlex.split(options["spark.driver.extraJavaOptions"])
+    assert Path(scratch.removeprefix("-Djava.io.tmpdir=")).stat().st_mode & 0o777 == 0o700
     assert layout.startswith("-Dlog4j2.configurationFile=file:///")
     assert Path(layout.partition("file://")[2]).is_file()
     assert own == "-Xss2m"

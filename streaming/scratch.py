@@ -1,0 +1,38 @@
+"""What a job on a local master keeps from others on its machine: what it imports, and its scratch files.
+
+Python puts the current folder on the path of whatever it starts by `-m`, Spark's workers among them: a
+`pandas.py` that lies there would be run in place of pandas. Spark, RocksDB and the libraries that unpack
+native code write below `java.io.tmpdir`, in folders that some of them leave open to everybody.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+from functools import cache
+from pathlib import Path
+
+# CPython knows it since 3.11, the oldest that the monitor runs on.
+SAFE_PATH = "PYTHONSAFEPATH"
+# For workers that executors elsewhere start.
+WORKERS = {f"spark.executorEnv.{SAFE_PATH}": "1"}
+
+
+def import_from_the_path_alone() -> None:
+    """Have every Python that is started from now on, by the JVM too, pass over the current folder."""
+    os.environ[SAFE_PATH] = "1"
+
+
+@cache
+def scratch_folder() -> Path:
+    """Return this process's folder for Spark's scratch files: mode 0700, gone when the process ends."""
+    folder = tempfile.mkdtemp(prefix="rebalance-monitor-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
+
+
+def scratch_option() -> str:
+    """Return the JVM's option for it. Spark's own folder (`spark.local.dir`) is below it by default."""
+    return f'"-Djava.io.tmpdir={scratch_folder()}"'
