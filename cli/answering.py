@@ -117,7 +117,7 @@ def _running(settings: "Settings", url: str | None) -> Iterator["Answers"]:
     try:
         token = settings.web.secret()
     except ValueError as error:
-        raise ConfigError(f"`web.token_file`: {error}") from error
+        raise ConfigError(str(error)) from error
     host = f"[{settings.web.host}]" if ":" in settings.web.host else settings.web.host
     address = url or settings.web.url or f"http://{host}:{settings.web.port}"
     with closing(HttpAnswers(address, token)) as answers:

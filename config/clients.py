@@ -9,8 +9,10 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from rebalance_monitor.config.addresses import servers_of
+from rebalance_monitor.config.kafka_values import settled
 from rebalance_monitor.config.secrets import Value, held, read_secret, revealed, shown
 
 OWNED = {
@@ -59,7 +61,22 @@ class FreeForm(BaseModel):
             return value
         if name in cls.owned:
             raise ValueError(f"`{name}` may not be set: {cls.owned[name]}")
-        return read_secret(name, value) if key.endswith("_file") else held(name, value)
+        given = read_secret(name, value) if key.endswith("_file") else held(name, value)
+        if cls._settles(name):
+            return held(name, cls._settled(name, revealed(given)))
+        return given
+
+    @classmethod
+    def _settles(cls, name: str) -> bool:  # noqa: ARG003 - of other sections by their names
+        """Whether the property is brought to the form that all of Kafka's clients read alike."""
+        return False
+
+    @classmethod
+    def _settled(cls, name: str, value: str) -> str:
+        try:
+            return settled(name, value)
+        except ValueError as error:
+            raise ValueError(f"`{name}` {error}") from None
 
     def extras(self) -> dict[str, Value]:
         """Return the properties that no field of this section names, secrets still wrapped."""
@@ -82,7 +99,6 @@ class Kafka(FreeForm):
 
     bootstrap_servers: str = Field(
         default="localhost:9092",
-        min_length=1,
         description="Brokers to start from: `host:port`, several separated by commas.",
     )
 
@@ -103,15 +119,14 @@ class Kafka(FreeForm):
             entries["bootstrap_servers"] = ",".join(str(server) for server in servers)
         return entries
 
-    @model_validator(mode="after")
-    def _has_ports(self) -> Self:
-        for server in self.bootstrap_servers.split(","):
-            _host, _colon, port = server.strip().rpartition(":")
-            if not port.isdigit():
-                raise ValueError(
-                    f"`bootstrap_servers` has the entry {server.strip()!r}, which is not `host:port`"
-                )
-        return self
+    @classmethod
+    def _settles(cls, name: str) -> bool:  # noqa: ARG003 - as above
+        return True
+
+    @field_validator("bootstrap_servers")
+    @classmethod
+    def _addresses(cls, given: str) -> str:
+        return servers_of(given)
 
     def client_properties(self) -> dict[str, str]:
         """Return `bootstrap.servers` and all further properties, secrets in the clear."""

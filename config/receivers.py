@@ -189,6 +189,11 @@ class ProducerProperties(FreeForm):
 
     underscore_is_dot: ClassVar[bool] = False
 
+    @classmethod
+    def _settles(cls, name: str) -> bool:
+        # The producer is librdkafka's, and may log in by ways that the other clients do not have.
+        return name in {"bootstrap.servers", "security.protocol"}
+
 
 class KafkaTopic(WayOut):
     """A Kafka topic: one JSON record per notification, keyed by group."""

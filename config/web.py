@@ -87,5 +87,7 @@ class Web(Section):
             return None if self.token is None else self.token.get_secret_value()
         token = read_secret("web.token", self.token_file).get_secret_value()
         if len(token) < MIN_TOKEN:
-            raise ValueError(f"{self.token_file} must hold at least {MIN_TOKEN} characters")
+            raise ValueError(
+                f"`web.token_file` names {self.token_file}, which must hold at least {MIN_TOKEN} characters"
+            )
         return token

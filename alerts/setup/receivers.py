@@ -20,6 +20,8 @@ from rebalance_monitor.alerts.setup.setup import names_of, policy_of, rules_of, 
 from rebalance_monitor.alerts.sinks.http import Net
 from rebalance_monitor.config.durations import milliseconds
 from rebalance_monitor.config.errors import ConfigError
+from rebalance_monitor.config.kafka_values import REACH, for_librdkafka
+from rebalance_monitor.config.secrets import is_secret
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -71,14 +73,14 @@ def sinks_of(settings: Settings) -> dict[str, Sink]:
     for name, (kind, way) in ways_of(settings.alerts).items():
         try:
             sinks[name] = _MAKERS[kind](name, way, settings)
-        except (ValueError, OSError) as error:
+        except (ValueError, OSError, ConfigError) as error:
             problems.append(f"the receiver {name!r}: {_said(error, way)}")
     if problems:
         raise ConfigError.of(problems)
     return sinks
 
 
-def _said(error: ValueError | OSError, way: options.WayOut) -> str:
+def _said(error: Exception, way: options.WayOut) -> str:
     """Return the words of an error; those of a library that quotes a secret are left out."""
     words = str(error)
     if any(secret in words for secret in way.secrets()):
@@ -179,11 +181,12 @@ def _kafka(name: str, way: options.WayOut, settings: Settings) -> Sink:
     from rebalance_monitor.alerts.sinks.kafka import KafkaSink  # noqa: PLC0415
 
     topic = cast("options.KafkaTopic", way)
-    own = topic.properties.extras()
-    given = own if "bootstrap.servers" in own else {**settings.kafka.extras(), **own}
-    plain = {name: value for name, value in given.items() if not isinstance(value, SecretStr)}
-    plain.setdefault("bootstrap.servers", settings.kafka.bootstrap_servers)
-    hidden = {name: value for name, value in given.items() if isinstance(value, SecretStr)}
+    own, cluster = topic.properties.properties(), settings.kafka.client_properties()
+    # Of the watched cluster's properties those that say how to reach it; the rest is a consumer's.
+    reach = {key: value for key, value in cluster.items() if key.startswith(REACH)}
+    given = for_librdkafka(own if "bootstrap.servers" in own else {**reach, **own})
+    plain = {key: value for key, value in given.items() if not is_secret(key)}
+    hidden = {key: SecretStr(value) for key, value in given.items() if is_secret(key)}
     timeout_s = milliseconds(way.timeout) / 1_000
     return KafkaSink(name, topic.topic, plain, secrets=hidden, timeout_s=timeout_s)
 

@@ -1,6 +1,6 @@
 """`rebalance-monitor config check|show|reference`: what a configuration means, without running anything."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,18 +19,23 @@ def command() -> None:
 
 @command.command()
 @config_options
-def check(config: Path | None, assignments: tuple[str, ...]) -> None:
+@click.option("--with-java", is_flag=True, help="Ask Java's Kafka client, which Spark reads with, as well.")
+def check(config: Path | None, assignments: tuple[str, ...], *, with_java: bool) -> None:
     """Say what is wrong with the configuration (exit code 2), or that nothing is.
 
-    All that the job refuses before it asks a broker: alert routes and options of receivers, kinds in
-    `detection`, the page's token file, the form of the storage folder's URI. Oddities, such as a receiver
-    that nothing reaches, are told on stderr and are no error.
+    All that the job refuses before it asks a broker: how the brokers are reached, files of certificates,
+    alert routes and options of receivers, kinds in `detection`, the page's token file, the form of the
+    storage folder's URI, jars. Oddities, such as a receiver that nothing reaches, are told on stderr and are
+    no error.
     """
     from rebalance_monitor.alerts.setup.setup import checked
     from rebalance_monitor.config.errors import ConfigError
+    from rebalance_monitor.streaming.preflight import problems_of
 
     settings = load_settings(config, assignments)
-    problems = list(_problems(settings))
+    problems = list(problems_of(settings))
+    if with_java and not problems:
+        problems += _refused_by_java(settings)
     if problems:
         raise ConfigError.of(problems)
     for warning in checked(settings.alerts).warnings:
@@ -38,32 +43,15 @@ def check(config: Path | None, assignments: tuple[str, ...]) -> None:
     click.echo("The configuration is valid.")
 
 
-def _problems(settings: "Settings") -> Iterator[str]:
-    """Yield what the job would refuse."""
-    from rebalance_monitor.alerts.setup.receivers import sinks_of
-    from rebalance_monitor.alerts.setup.setup import rules_of
-    from rebalance_monitor.config.errors import ConfigError
-    from rebalance_monitor.dashboard.web.http.access import access_of
-    from rebalance_monitor.engine.settings import detection_settings
-    from rebalance_monitor.engine.storage import storage_at
+def _refused_by_java(settings: "Settings") -> Iterator[str]:
+    """Yield what Java's Kafka client refuses. Raises DependencyError where its jars or Java are missing."""
+    from rebalance_monitor.cluster.clients.properties import java_properties
+    from rebalance_monitor.cluster.jars.jars import installed_spark, resolve_spark_kafka
+    from rebalance_monitor.cluster.java_client import java_refusal
 
-    def alerts() -> None:
-        if settings.alerts.is_on or settings.alerts.route.receiver is not None:
-            rules_of(settings.alerts)
-        for sink in sinks_of(settings).values():
-            sink.close()
-
-    checks: tuple[Callable[[], object], ...] = (
-        alerts,
-        lambda: detection_settings(settings.detection),
-        lambda: access_of(settings.web) if settings.web.enabled else None,
-        lambda: storage_at(settings.storage.path, settings.storage.checkpoint),
-    )
-    for check in checks:
-        try:
-            check()
-        except ConfigError as error:
-            yield str(error)
+    properties = java_properties(settings.kafka.client_properties())
+    if why := java_refusal(properties, resolve_spark_kafka(*installed_spark(), settings)):
+        yield f"Spark's Kafka client refuses `kafka:`: {why}"
 
 
 @command.command()

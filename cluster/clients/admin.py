@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from rebalance_monitor.cluster.clients.connection import opened, sentence
+from rebalance_monitor.cluster.clients.connection import opened, sentence, unanswered
 from rebalance_monitor.cluster.clients.leader_epochs import epoch_ends
 from rebalance_monitor.cluster.clients.properties import admin_arguments
 from rebalance_monitor.cluster.clients.topology import Broker, PartitionLeader, Topic
 from rebalance_monitor.cluster.errors import AccessDeniedError, DependencyError
+from rebalance_monitor.cluster.trial import cause_of, require_answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -33,12 +34,19 @@ GROUPS_WITH_VALUES = (4, 0)
 class ClusterAdmin:
     """One connection to a cluster; safe to share between threads; use as a context manager.
 
-    `properties` are Kafka client properties by their Java names; `timeout_ms` bounds every request. Raises
-    BrokerUnreachableError when no broker answers, ConfigError for properties that cannot be mapped.
+    `properties` are Kafka client properties by their Java names; `timeout_ms` bounds every request;
+    without `explains` nobody spends seconds on finding out why one failed. Raises
+    BrokerUnreachableError when no broker answers, AccessDeniedError for a login that is refused, ConfigError
+    for properties that cannot be mapped and files that cannot be used.
     """
 
-    def __init__(self, properties: Mapping[str, str], timeout_ms: int = TIMEOUT_MS) -> None:
+    def __init__(
+        self, properties: Mapping[str, str], timeout_ms: int = TIMEOUT_MS, *, explains: bool = True
+    ) -> None:
         self.servers = properties.get("bootstrap.servers", "localhost:9092")
+        self._properties = {"bootstrap.servers": self.servers, **properties}
+        self._explains = explains
+        require_answer(self._properties)
         arguments = {"client_id": CLIENT_ID, "request_timeout_ms": timeout_ms, **admin_arguments(properties)}
         arguments["bootstrap_servers"] = [part.strip() for part in self.servers.split(",")]
         self._client = self._told(lambda: opened({"bootstrap_timeout_ms": timeout_ms, **arguments}))
@@ -288,12 +296,19 @@ class ClusterAdmin:
 
     def _told(self, ask: Callable[[], T]) -> T:
         """Ask, and turn the client's errors into sentences."""
-        from kafka.errors import KafkaError  # noqa: PLC0415
+        from kafka.errors import KafkaError, RetriableError  # noqa: PLC0415
 
         try:
             return ask()
-        except (KafkaError, OSError) as error:
+        except (RetriableError, OSError) as error:
+            raise self._explained(error) from error
+        except KafkaError as error:
             raise sentence(error, self.servers) from error
+
+    def _explained(self, error: Exception) -> DependencyError:
+        if not self._explains:
+            return sentence(error, self.servers)
+        return cause_of(self._properties) or unanswered(error, self.servers)
 
 
 def _number(text: str | None) -> int | None:

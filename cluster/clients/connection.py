@@ -33,6 +33,14 @@ def opened(arguments: Mapping[str, Any]) -> Any:  # noqa: ANN401 - the library h
         raise
 
 
+def unanswered(error: Exception, servers: str) -> BrokerUnreachableError:
+    """Return the error of a request that failed although every broker can be reached."""
+    return BrokerUnreachableError(
+        f"The brokers at {servers} can be reached, and have not answered a request: {error}.",
+        "It may pass; look at the brokers' load and logs.",
+    )
+
+
 def sentence(error: Exception, servers: str) -> DependencyError:
     """Return the error with what to do about it, by who must act."""
     from kafka.errors import (  # noqa: PLC0415

@@ -8,19 +8,27 @@ Tuning that only Spark's consumer knows (`fetch.*`, `max.poll.records`, ...) is 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from rebalance_monitor.config.errors import ConfigError
+from rebalance_monitor.config.kafka_values import (
+    HOST_CHECK,
+    JAAS,
+    JAVA_ONLY,
+    MECHANISM,
+    PASSWORD,
+    SAME_AS,
+    USER,
+    contradictions,
+    jaas_line,
+    settled,
+    translated,
+)
 
 Convert = Callable[[str], Any]
 SECURITY = ("ssl.", "sasl.", "security.")
-PEM_SUFFIXES = (".pem", ".crt", ".cer")
-_JAAS_USER = re.compile(r'username\s*=\s*"((?:[^"\\]|\\.)*)"')
-_JAAS_PASSWORD = re.compile(r'password\s*=\s*"((?:[^"\\]|\\.)*)"')
-_JAAS_LOGINS = ("PlainLoginModule", "ScramLoginModule")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +51,6 @@ SPELLINGS: dict[str, Spelling] = {
     "sasl.mechanism": Spelling("sasl_mechanism", "sasl.mechanism"),
     "sasl.username": Spelling("sasl_plain_username", "sasl.username"),
     "sasl.password": Spelling("sasl_plain_password", "sasl.password"),
-    "sasl.kerberos.service.name": Spelling("sasl_kerberos_service_name", "sasl.kerberos.service.name"),
     "ssl.ca.location": Spelling("ssl_cafile", "ssl.ca.location"),
     "ssl.certificate.location": Spelling("ssl_certfile", "ssl.certificate.location"),
     "ssl.key.location": Spelling("ssl_keyfile", "ssl.key.location"),
@@ -60,14 +67,13 @@ SPELLINGS: dict[str, Spelling] = {
     "connections.max.idle.ms": Spelling("connections_max_idle_ms", "connections.max.idle.ms", int),
     "client.dns.lookup": Spelling("client_dns_lookup", "client.dns.lookup"),
 }
-SAME_AS = {"sasl.mechanisms": "sasl.mechanism", "metadata.broker.list": "bootstrap.servers"}
 
 
 def admin_arguments(properties: Mapping[str, str]) -> dict[str, Any]:
     """Give the keyword arguments of kafka-python's clients; ConfigError for what cannot be mapped."""
     plain = portable(properties)
     return {
-        spelling.admin: _converted(name, spelling.convert, plain[name])
+        spelling.admin: spelling.convert(plain[name])
         for name, spelling in SPELLINGS.items()
         if name in plain and spelling.admin
     }
@@ -89,77 +95,61 @@ def reader_settings(properties: Mapping[str, str]) -> dict[str, str]:
 def portable(properties: Mapping[str, str]) -> dict[str, str]:
     """Give the properties under the names of `SPELLINGS`: JAAS lines and PEM stores are taken apart.
 
-    Raises ConfigError for a security setting that has no counterpart.
+    Raises ConfigError for values that a client would read otherwise, for properties that contradict each
+    other, and for a security setting that has no counterpart.
     """
-    found = {SAME_AS.get(name, name): value for name, value in properties.items()}
-    found.update(_login(found))
-    found.update(_stores(found))
-    unknown = [name for name in found if name.startswith(SECURITY) and name not in SPELLINGS]
+    problems, known = [], dict[str, str]()
+    for name, value in properties.items():
+        try:
+            known[SAME_AS.get(name, name)] = settled(name, value)
+        except ValueError as error:
+            problems.append(f"the property `kafka: {name}` {error}")
+    if problems:
+        raise ConfigError.of(problems)
+    found = translated(known)
     problems = [
         f"the property `kafka: {name}` has no counterpart in the Python clients that the monitor uses beside "
         "Spark; use PEM files and sasl.jaas.config with a user name and a password"
-        for name in sorted(set(unknown) - _UNDERSTOOD)
+        for name in sorted(found.keys() - SPELLINGS.keys() - JAVA_ONLY)
+        if name.startswith(SECURITY)
     ]
+    problems += contradictions(known)
     if problems:
         raise ConfigError.of(problems)
     return {name: value for name, value in found.items() if name in SPELLINGS}
 
 
-def _login(properties: Mapping[str, str]) -> dict[str, str]:
-    """Take user name and password out of `sasl.jaas.config`."""
-    line = properties.get("sasl.jaas.config")
-    if line is None:
-        return {}
-    user, password = _JAAS_USER.search(line), _JAAS_PASSWORD.search(line)
-    if not any(module in line for module in _JAAS_LOGINS) or user is None or password is None:
-        raise ConfigError(
-            "the property `kafka: sasl.jaas.config` must name PlainLoginModule or ScramLoginModule with "
-            'username="…" and password="…": other logins have no counterpart in the Python clients'
-        )
-    return {"sasl.username": _unquoted(user[1]), "sasl.password": _unquoted(password[1])}
+def java_properties(properties: Mapping[str, str]) -> dict[str, str]:
+    """Give the properties as Spark's client, Java's, takes them: a login line, and stores for PEM files.
 
-
-def _unquoted(text: str) -> str:
-    return re.sub(r"\\(.)", r"\1", text)
-
-
-def _stores(properties: Mapping[str, str]) -> dict[str, str]:
-    """Turn Java's PEM trust and key stores into the files that the Python clients take."""
-    found: dict[str, str] = {}
-    if trust := _pem(properties, "truststore"):
-        found["ssl.ca.location"] = trust
-    if key := _pem(properties, "keystore"):
-        found |= {"ssl.certificate.location": key, "ssl.key.location": key}
+    Raises ConfigError as `portable`, and for what Java has no counterpart of.
+    """
+    plain = portable(properties)
+    found = {name: value for name, value in properties.items() if name not in C_ONLY}
+    found |= {name: plain[name] for name in (MECHANISM, HOST_CHECK) if name in plain}
+    if JAAS not in found and USER in plain and MECHANISM in plain:
+        found[JAAS] = jaas_line(plain[MECHANISM], plain[USER], plain[PASSWORD])
+    if "ssl.ca.location" in properties and "ssl.truststore.location" not in found:
+        found |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": plain["ssl.ca.location"]}
+    if "ssl.certificate.location" in properties and "ssl.keystore.location" not in found:
+        if plain["ssl.certificate.location"] != plain.get("ssl.key.location"):
+            raise ConfigError(
+                "the properties `kafka: ssl.certificate.location` and `kafka: ssl.key.location` must name "
+                "one PEM file that holds both: so Spark's client reads them"
+            )
+        found |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": plain["ssl.key.location"]}
     return found
 
 
-def _pem(properties: Mapping[str, str], store: str) -> str | None:
-    location = properties.get(f"ssl.{store}.location")
-    replaced = "ssl.ca.location" if store == "truststore" else "ssl.certificate.location"
-    if location is None or replaced in properties:
-        return None
-    kind = properties.get(f"ssl.{store}.type", "")
-    if kind.upper() == "PEM" or (not kind and location.lower().endswith(PEM_SUFFIXES)):
-        return location
-    raise ConfigError(
-        f"the property `kafka: ssl.{store}.location` names a {kind or 'JKS'} store, which the Python clients "
-        f"cannot read: use a PEM file (`ssl.{store}.type: PEM`), or add `{replaced}` with one"
-    )
-
-
-# Java's own spellings, already taken apart above or of no meaning to PEM files.
-_UNDERSTOOD = {
-    "sasl.jaas.config",
-    *(f"ssl.{store}.{part}" for store in ("truststore", "keystore") for part in ("location", "type")),
-    "ssl.truststore.password",
-    "ssl.keystore.password",
-    "ssl.protocol",
-    "ssl.enabled.protocols",
-}
-
-
-def _converted(name: str, convert: Convert, value: str) -> object:
-    try:
-        return convert(value)
-    except ValueError:
-        raise ConfigError(f"the property `kafka: {name}` must be a whole number, not {value!r}") from None
+# librdkafka's own spellings, which Java passes over.
+C_ONLY = frozenset(
+    {
+        USER,
+        PASSWORD,
+        "sasl.mechanisms",
+        "metadata.broker.list",
+        "ssl.ca.location",
+        "ssl.certificate.location",
+        "ssl.key.location",
+    }
+)

@@ -18,6 +18,7 @@ import pyarrow as pa
 from rebalance_monitor.cluster.clients.admin import CLIENT_ID, OFFSETS_TOPIC
 from rebalance_monitor.cluster.clients.properties import reader_settings
 from rebalance_monitor.cluster.errors import AccessDeniedError, BrokerUnreachableError, DependencyError
+from rebalance_monitor.cluster.trial import cause_of, require_answer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -70,6 +71,10 @@ class UnpackError(DependencyError):
         self.partition, self.offset = partition, offset
 
 
+class StalledError(BrokerUnreachableError):
+    """Partitions that must still deliver have been silent for too long."""
+
+
 @dataclass(slots=True)
 class Reading:
     """What to read and how far it is: partition -> offset everywhere.
@@ -109,8 +114,12 @@ def read_records(
     without Read on the topic, UnpackError for a batch that cannot be unpacked, ConfigError for properties
     that cannot be mapped.
     """
-    with RecordReader(properties, reading, topic) as reader:
-        yield from reader.batches()
+    require_answer(properties)
+    try:
+        with RecordReader(properties, reading, topic) as reader:
+            yield from reader.batches()
+    except StalledError as stalled:
+        raise cause_of(properties) or stalled from None
 
 
 class RecordReader:
@@ -171,7 +180,7 @@ class RecordReader:
         if reading.duration_s is not None and now - self.started >= reading.duration_s:
             return True
         if reading.until is not None and now - self.progressed > STALLED_S:
-            raise BrokerUnreachableError(
+            raise StalledError(
                 f"Partitions {sorted(self.waiting)} of {self.topic} delivered nothing for {STALLED_S:.0f} s.",
                 "Check the brokers' health and the permission to read the topic.",
             )

@@ -88,7 +88,7 @@ def resolve_spark_kafka(
     not there), DownloadError.
     """
     if settings is not None and settings.jars:
-        return _given_files(settings.jars)
+        return given_files(settings.jars)
     if settings is not None and settings.packages:
         return _packages([Coordinate.parse(text) for text in settings.packages], say)
     scala = ".".join(scala_version.split(".")[:2])
@@ -147,7 +147,8 @@ def _first_that_resolves(
     raise failures[0]
 
 
-def _given_files(files: Sequence[Path | str]) -> list[Path]:
+def given_files(files: Sequence[Path | str]) -> list[Path]:
+    """Return the jars that the configuration names. Raises DependencyError for one that is not there."""
     paths = [Path(file).expanduser() for file in files]
     for path in paths:
         if not path.is_file():

@@ -264,7 +264,7 @@ class ProbeThread:
 
     def _connected(self) -> tuple[ClusterAdmin | None, str]:
         try:
-            return ClusterAdmin(self._properties, TIMEOUT_MS), ""
+            return ClusterAdmin(self._properties, TIMEOUT_MS, explains=False), ""
         except Exception as error:  # noqa: BLE001 - a client's bug must not end the looking
             return None, _why(error)
 

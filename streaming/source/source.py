@@ -14,6 +14,7 @@ from dataclasses import asdict
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from rebalance_monitor.cluster.clients.properties import java_properties
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.streaming.source.columns import COLUMNS
 
@@ -37,7 +38,9 @@ def kafka_options(
     `skip`: partition -> offset behind which a new state reads.
     """
     source = settings.source
-    options = {f"kafka.{name}": value for name, value in settings.kafka.client_properties().items()}
+    options = {
+        f"kafka.{name}": value for name, value in java_properties(settings.kafka.client_properties()).items()
+    }
     options |= {
         "assign": json.dumps({source.topic: list(range(partitions))}),
         "startingOffsets": _starting(settings, partitions, skip),
@@ -83,15 +86,20 @@ def topic_source(
     return python_source(settings, partitions, skip)
 
 
+def require_reader(spark: str) -> None:
+    """Raise ConfigError where this version of Spark has no Python data sources."""
+    if int(spark.partition(".")[0]) < PYTHON_READER_SINCE:
+        raise ConfigError(
+            f"`source.reader: python` needs Spark {PYTHON_READER_SINCE}.0 or newer, this is {spark}: leave "
+            "it at `spark`."
+        )
+
+
 def python_source(settings: Settings, partitions: int, skip: Mapping[int, int] = NOTHING) -> Source:
     """Return the source that does without Spark's connector (python_reader.py)."""
 
     def open_topic(session: SparkSession) -> DataFrame:
-        if int(session.version.split(".")[0]) < PYTHON_READER_SINCE:
-            raise ConfigError(
-                f"`source.reader: python` needs Spark {PYTHON_READER_SINCE}.0 or newer, this is "
-                f"{session.version}: leave it at `spark`."
-            )
+        require_reader(session.version)
         # Not there before 4.0.
         from rebalance_monitor.streaming.source.python_reader import OPTION, TopicSource, Wanted  # noqa: PLC0415
 

@@ -103,7 +103,7 @@ def test_property_names_keep_their_dots() -> None:
         ({"kafka.group.id": "g"}, "`group.id` may not be set: the monitor never joins a consumer group"),
         (
             {"kafka.bootstrap_servers": "nowhere"},
-            "`bootstrap_servers` has the entry 'nowhere', which is not `host:port`",
+            "`kafka.bootstrap_servers` on the command line: has the entry 'nowhere', which has no port",
         ),
         ({"spark.master": "local"}, "`master` is no Spark setting: its name must begin with `spark.`"),
         ({"kafka.acks": [1]}, "`acks` must be a text, a number or a boolean"),

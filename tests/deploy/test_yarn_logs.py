@@ -57,7 +57,7 @@ def test_a_job_that_cannot_begin_says_why_on_stderr_alone(tmp_path: Path) -> Non
     container = Container(tmp_path, "127.0.0.1:1")
     with container.start() as process:
         assert process.wait(PATIENCE_S) == 3
-    assert "No Kafka broker answers at 127.0.0.1:1" in container.stderr.read_text()
+    assert "Nothing listens at 127.0.0.1:1" in container.stderr.read_text()
     assert container.stdout.read_bytes() == b""
     assert [[path.name for path in disk.iterdir()] for disk in container.disks] == [[LOG], []]
 

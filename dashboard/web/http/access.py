@@ -88,7 +88,7 @@ def access_of(web: Web) -> Access:
     try:
         token = web.secret()
     except ValueError as error:
-        raise ConfigError(f"`web.token_file`: {error}") from error
+        raise ConfigError(str(error)) from error
     named = urlsplit(web.url).hostname
     return Access(
         token=token,

@@ -61,7 +61,7 @@ def test_a_broker_that_is_away_is_one_problem_with_a_remedy(
     assert "topic" not in lines
     assert run(["doctor", "--bootstrap", "127.0.0.1:1", "--set", jars]) == 1
     text = capsys.readouterr().out
-    assert "FIX   broker: No Kafka broker answers at 127.0.0.1:1" in text
+    assert "FIX   broker: Nothing listens at 127.0.0.1:1: the connection is refused." in text
     assert "→ Check `kafka.bootstrap_servers`" in text
 
 

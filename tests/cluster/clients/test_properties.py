@@ -2,8 +2,15 @@ import pytest
 from confluent_kafka import Consumer
 from kafka.admin import KafkaAdminClient
 
-from rebalance_monitor.cluster.clients.properties import SPELLINGS, admin_arguments, reader_settings
+from rebalance_monitor.cluster.clients.properties import (
+    C_ONLY,
+    SPELLINGS,
+    admin_arguments,
+    java_properties,
+    reader_settings,
+)
 from rebalance_monitor.config.errors import ConfigError
+from rebalance_monitor.config.jaas import parse
 
 SCRAM = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="mon" password="a\\"b;";'
 
@@ -14,11 +21,20 @@ def test_every_admin_spelling_is_an_argument_of_the_client() -> None:
 
 def test_every_reader_spelling_is_known_to_librdkafka() -> None:
     numbers = {name for name, spelling in SPELLINGS.items() if spelling.convert is int}
-    given = {name: "100" if name in numbers else "x" for name in SPELLINGS}
-    for setting in reader_settings(given):
-        values = {"ssl.endpoint.identification.algorithm": "none", "client.dns.lookup": "use_all_dns_ips"}
-        value = values.get(setting, "100" if setting in numbers else "PLAINTEXT")
-        Consumer({"group.id": "g", setting: value}).close()
+    values = {
+        "bootstrap.servers": "b:9092",
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "PLAIN",
+        "ssl.endpoint.identification.algorithm": "none",
+        "client.dns.lookup": "use_all_dns_ips",
+    }
+    given = {name: values.get(name, "100" if name in numbers else "x") for name in SPELLINGS}
+    found = reader_settings(given)
+    assert found.keys() == {spelling.reader for spelling in SPELLINGS.values() if spelling.reader}
+    for setting, value in found.items():
+        plain = setting in {"security.protocol", "ssl.ca.location", "ssl.crl.location"}
+        plain = plain or setting.startswith(("ssl.certificate", "ssl.key"))
+        Consumer({"group.id": "g", setting: "PLAINTEXT" if plain else value}).close()
 
 
 def test_a_scram_login_reaches_both_clients() -> None:
@@ -40,10 +56,33 @@ def test_a_scram_login_reaches_both_clients() -> None:
     assert admin["ssl_keyfile"] == reader["ssl.key.location"] == "/etc/key.pem"
 
 
+def test_a_login_and_files_in_librdkafkas_words_reach_java() -> None:
+    properties = {
+        "bootstrap.servers": "b:9092",
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanisms": "scram-sha-512",
+        "sasl.username": 'm"on',
+        "sasl.password": 'a"b;\\',
+        "ssl.ca.location": "/etc/ca.pem",
+        "ssl.certificate.location": "/etc/key.pem",
+        "ssl.key.location": "/etc/key.pem",
+    }
+    java = java_properties(properties)
+    login = parse(java["sasl.jaas.config"])
+    assert login.name == "ScramLoginModule"
+    assert (login.options["username"], login.options["password"]) == ('m"on', 'a"b;\\')
+    assert java["sasl.mechanism"] == "SCRAM-SHA-512"
+    assert java["ssl.truststore.location"] == "/etc/ca.pem"
+    assert java["ssl.keystore.location"] == "/etc/key.pem"
+    assert java["ssl.truststore.type"] == java["ssl.keystore.type"] == "PEM"
+    assert not [name for name in java if name in C_ONLY]
+
+
 def test_host_names_are_checked_unless_switched_off_in_javas_way() -> None:
-    off = {"ssl.endpoint.identification.algorithm": ""}
-    assert admin_arguments(off) == {"ssl_check_hostname": False}
-    assert reader_settings(off) == {"ssl.endpoint.identification.algorithm": "none"}
+    for off in ({"ssl.endpoint.identification.algorithm": text} for text in ("", " ", "none", "NONE")):
+        assert admin_arguments(off) == {"ssl_check_hostname": False}
+        assert reader_settings(off) == {"ssl.endpoint.identification.algorithm": "none"}
+        assert java_properties(off) == {"ssl.endpoint.identification.algorithm": ""}
     assert admin_arguments({"ssl.endpoint.identification.algorithm": "https"}) == {"ssl_check_hostname": True}
 
 

@@ -30,11 +30,16 @@ def test_a_partition_with_a_record_to_skip_begins_behind_it_and_the_others_as_co
 
 
 def test_client_properties_pass_through_with_their_secrets() -> None:
-    kafka = {"bootstrap_servers": "a:9093", "security.protocol": "SASL_SSL", "sasl.password": "hush"}
+    kafka = {
+        "bootstrap_servers": "a:9093",
+        "security.protocol": "sasl_ssl ",
+        "sasl.mechanism": "PLAIN",
+        "sasl.jaas.config": 'x.PlainLoginModule required username="u" password="hush";',
+    }
     options = kafka_options(load(None, {"kafka": kafka}), 1, 500)
     assert options["kafka.bootstrap.servers"] == "a:9093"
     assert options["kafka.security.protocol"] == "SASL_SSL"
-    assert options["kafka.sasl.password"] == "hush"
+    assert 'password="hush"' in options["kafka.sasl.jaas.config"]
     assert options["maxOffsetsPerTrigger"] == "500"
 
 

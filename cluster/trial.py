@@ -1,0 +1,346 @@
+"""Why brokers cannot be reached, in one sentence: asked of librdkafka, whose error events know the cause.
+
+kafka-python tries its servers until its time is over and then says that none answered, whatever the reason.
+So whoever connects for the first time tries librdkafka before (`require_answer`), and where kafka-python
+fails later librdkafka is asked why (`cause_of`). What its events leave open (a host name beside the
+certificate, TLS where none is spoken, a login that is wanted) a plain connection of our own finds out.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import socket
+import ssl
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from rebalance_monitor.cluster.clients.properties import portable, reader_settings
+from rebalance_monitor.cluster.errors import AccessDeniedError, BrokerUnreachableError, DependencyError
+from rebalance_monitor.cluster.tls_files import CA, CERTIFICATE, KEY, KEY_PASSWORD, require_usable
+from rebalance_monitor.config.errors import ConfigError
+from rebalance_monitor.config.kafka_values import HOST_CHECK, PROTOCOL
+from rebalance_monitor.config.secrets import is_secret
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from confluent_kafka import KafkaError
+
+TIMEOUT_S = 10.0
+# So long a broker that just starts, or a name that is just made known, is waited for.
+PATIENCE_S = 3.0
+STEPS_S = (0.3, 0.5, 1.0)
+SNIFF_S = 3.0
+ADVERTISED = 20
+"""How many of the brokers that a cluster names are tried when something is wrong."""
+NETWORK = "Check `kafka.bootstrap_servers`, the network, and that the brokers run."
+TRUST = "Set `ssl.truststore.location` (PEM) to the authority that signed the brokers' certificates."
+LOGIN = "Correct `sasl.jaas.config` under `kafka:` in the configuration."
+_SILENT = logging.getLogger("rebalance_monitor.librdkafka")
+_SILENT.addHandler(logging.NullHandler())
+_SILENT.propagate = False
+_answered: set[int] = set()
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why a server cannot be used. `passes`: it may work in a moment; `denied`: it refuses who we are."""
+
+    what: str
+    remedy: str = NETWORK
+    passes: bool = False
+    denied: bool = False
+
+    def error(self) -> DependencyError:
+        """Return the error to raise."""
+        return (AccessDeniedError if self.denied else BrokerUnreachableError)(self.what, self.remedy)
+
+
+def require_answer(properties: Mapping[str, str]) -> None:
+    """Raise unless the servers answered these properties before, or do now.
+
+    Raises ConfigError for properties and files that no client can use, BrokerUnreachableError, and
+    AccessDeniedError for a login that is refused.
+    """
+    key = hash(frozenset(properties.items()))
+    if key not in _answered:
+        _Trial(properties).brokers()
+        _answered.add(key)
+
+
+def require_accepted(properties: Mapping[str, str]) -> None:
+    """Raise ConfigError where librdkafka refuses a value; opens no connection that is waited for."""
+    _Trial(properties).client()
+
+
+def cause_of(properties: Mapping[str, str]) -> DependencyError | None:
+    """Return why these brokers cannot be used, None where all of them answer. Raises ConfigError."""
+    try:
+        brokers = _Trial(properties).brokers()
+        for host, port in brokers[:ADVERTISED]:
+            require_advertised(properties, host, port)
+    except DependencyError as error:
+        return error
+    return None
+
+
+def brokers_of(properties: Mapping[str, str]) -> list[tuple[str, int]]:
+    """Return host and port of the brokers as they name themselves. Raises as `require_answer`."""
+    return _Trial(properties).brokers()
+
+
+def require_advertised(properties: Mapping[str, str], host: str, port: int) -> None:
+    """Raise BrokerUnreachableError unless a broker answers at the address that the cluster names for it."""
+    servers = properties.get("bootstrap.servers", "")
+    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    if address in servers.split(","):
+        return
+    try:
+        _Trial({**properties, "bootstrap.servers": address}).brokers()
+    except DependencyError as error:
+        raise BrokerUnreachableError(
+            f"The brokers at {servers} answer and name {address} as one of them. {error.what}",
+            "Correct `advertised.listeners` of that broker, or make its name and port known to this machine.",
+        ) from None
+
+
+@dataclass(slots=True)
+class _Trial:
+    """One client of librdkafka, and what its error events say of each server."""
+
+    properties: Mapping[str, str]
+    causes: dict[str, Cause] = field(default_factory=dict)
+    down: bool = False
+
+    def brokers(self) -> list[tuple[str, int]]:
+        """Return the brokers of the metadata. Raises ConfigError, DependencyError."""
+        from confluent_kafka import KafkaException  # noqa: PLC0415 - loads a C library
+
+        plain = portable(self.properties)
+        require_usable(plain, self.properties)
+        client, started = self.client(), time.monotonic()
+        for step in _steps():
+            try:
+                found = client.list_topics(timeout=step)
+            except KafkaException:
+                client.poll(0)
+            else:
+                return [(broker.host, broker.port) for broker in found.brokers.values()]
+            spent = time.monotonic() - started
+            if self.down and not self.causes:
+                self._look(plain)
+            if spent > TIMEOUT_S or (self.causes and self.down and (spent > PATIENCE_S or self._lasts())):
+                break
+        raise self._cause(plain).error()
+
+    def client(self) -> Any:  # noqa: ANN401 - the library has no types
+        """Return a client whose error events are heeded. Raises ConfigError."""
+        from confluent_kafka import KafkaException  # noqa: PLC0415
+        from confluent_kafka.admin import AdminClient  # noqa: PLC0415
+
+        settings = reader_settings(self.properties)
+        try:
+            return AdminClient({**settings, "error_cb": self._heed, "log_level": 0}, logger=_SILENT)
+        except KafkaException as error:
+            raise ConfigError(f"the Kafka client refuses `kafka:`: {_words(error, settings)}") from None
+
+    def _heed(self, error: KafkaError) -> None:
+        from confluent_kafka import KafkaError as Codes  # noqa: PLC0415
+
+        if error.code() == Codes._ALL_BROKERS_DOWN:  # noqa: SLF001 - the library's public name for it
+            self.down = True
+            return
+        match = SERVER.match(error.str())
+        if match and (cause := _judged(match["server"], error.str(), self.properties)):
+            self.causes.setdefault(match["server"], cause)
+
+    def _look(self, plain: Mapping[str, str]) -> None:
+        """Look by ourselves at servers that are down for a reason which librdkafka does not tell."""
+        for server in _servers(plain):
+            if cause := looked_at(server, plain):
+                self.causes[server] = cause
+                return
+
+    def _lasts(self) -> bool:
+        return not all(cause.passes for cause in self.causes.values())
+
+    def _cause(self, plain: Mapping[str, str]) -> Cause:
+        """Return the one cause to tell: a login that is refused, then what lasts, then what may pass."""
+        if not self.causes:
+            self._look(plain)
+        known = sorted(self.causes.values(), key=lambda cause: (not cause.denied, cause.passes))
+        return known[0] if known else _mute(", ".join(_servers(plain)))
+
+
+def _servers(plain: Mapping[str, str]) -> list[str]:
+    return plain["bootstrap.servers"].split(",")
+
+
+Judge = Callable[[str, re.Match[str], Mapping[str, str]], Cause]
+SERVER = re.compile(r"(?:\w+://)?(?P<server>[^/]+)/(?:bootstrap|\d+): ")
+
+
+def _steps() -> Iterator[float]:
+    yield from STEPS_S
+    while True:
+        yield STEPS_S[-1]
+
+
+def _words(error: Any, settings: Mapping[str, str]) -> str:  # noqa: ANN401 - the library has no types
+    words = str(error.args[0].str())
+    secrets = (value for name, value in settings.items() if is_secret(name))
+    return error.args[0].name() if any(value and value in words for value in secrets) else words
+
+
+def _judged(server: str, words: str, properties: Mapping[str, str]) -> Cause | None:
+    """Return what librdkafka's words mean; None for what they leave open."""
+    for pattern, judge in MEANINGS:
+        if match := re.search(pattern, words):
+            return judge(server, match, properties)
+    return None
+
+
+def _no_mechanism(server: str, match: re.Match[str], _: Mapping[str, str]) -> Cause:
+    offered = match["offered"].strip()
+    if not offered:
+        return Cause(
+            f"The broker at {server} takes no login.",
+            "Set `security.protocol` to PLAINTEXT or SSL, or name the port that takes logins.",
+        )
+    what = f"The broker at {server} does not offer the mechanism {match['mechanism']}, only {offered}."
+    return Cause(what, "Correct `sasl.mechanism`.")
+
+
+def _refused_login(server: str, _: re.Match[str], __: Mapping[str, str]) -> Cause:
+    return Cause(f"The broker at {server} refuses our user or password.", LOGIN, denied=True)
+
+
+def _refused_certificate(server: str, _: re.Match[str], properties: Mapping[str, str]) -> Cause:
+    if CERTIFICATE in properties or "ssl.keystore.location" in properties:
+        remedy = "Set `ssl.keystore.location` to a certificate that an authority of the brokers signed."
+        return Cause(f"The broker at {server} refuses our certificate.", remedy, denied=True)
+    remedy = "Set `ssl.keystore.location` (PEM), or name the port that takes logins by password."
+    return Cause(f"The broker at {server} wants a certificate of ours, and none is set.", remedy, denied=True)
+
+
+def _no_tls(server: str) -> Cause:
+    remedy = "Set `security.protocol` to PLAINTEXT or SASL_PLAINTEXT, or name the port that speaks TLS."
+    return Cause(f"The broker at {server} does not speak TLS.", remedy)
+
+
+def _no_name(server: str, why: str) -> Cause:
+    what = f"The name of {server} cannot be resolved: {why.rstrip('.')}."
+    return Cause(what, "Correct `kafka.bootstrap_servers`, or this machine's name service.", passes=True)
+
+
+def _no_port(server: str) -> Cause:
+    return Cause(f"Nothing listens at {server}: the connection is refused.", passes=True)
+
+
+def _no_kafka(server: str, _: re.Match[str], __: Mapping[str, str]) -> Cause:
+    what = f"What answers at {server} is no Kafka broker, or wants TLS."
+    return Cause(what, "Correct the port in `kafka.bootstrap_servers`, or `security.protocol`.")
+
+
+def _mute(servers: str) -> Cause:
+    return Cause(f"No Kafka broker answers at {servers}.", NETWORK, passes=True)
+
+
+# In librdkafka's words (rdkafka_broker.c, _sasl.c, _ssl.c, _transport.c); the first match wins.
+MEANINGS: tuple[tuple[str, Judge], ...] = (
+    (
+        r"SASL (?P<mechanism>\S+) mechanism handshake failed: .*supported mechanisms: ?(?P<offered>[^(]*)",
+        _no_mechanism,
+    ),
+    (r"SASL authentication error|Authentication failed", _refused_login),
+    (
+        r"alert (bad certificate|certificate required|certificate unknown|unknown ca|handshake failure)",
+        _refused_certificate,
+    ),
+    (r"PLAINTEXT broker listener|wrong version number", lambda server, *_: _no_tls(server)),
+    (
+        r"Failed to resolve '[^']*': (?P<why>[^(]*[^( ])",
+        lambda server, match, _: _no_name(server, match["why"]),
+    ),
+    (r"Connection refused", lambda server, *_: _no_port(server)),
+    (r"Invalid response size|CorrelationId|Protocol parse", _no_kafka),
+)
+
+
+def looked_at(server: str, plain: Mapping[str, str]) -> Cause | None:
+    """Connect to a server by ourselves; return what is wrong with name, port, TLS or the missing login."""
+    host, _, port = server.strip().rpartition(":")
+    host = host.strip("[]")
+    try:
+        with socket.create_connection((host, int(port)), SNIFF_S) as plain_socket:
+            return _greeted(server, host, plain_socket, plain)
+    except socket.gaierror as error:
+        return _no_name(server, error.strerror or "unknown")
+    except ConnectionRefusedError:
+        return _no_port(server)
+    except TimeoutError:
+        return Cause(f"{server} does not answer within {SNIFF_S:.0f} s.", NETWORK, passes=True)
+    except OSError as error:
+        return Cause(f"{server} cannot be reached: {error.strerror or type(error).__name__}.", passes=True)
+
+
+def _greeted(server: str, host: str, link: socket.socket, plain: Mapping[str, str]) -> Cause | None:
+    """Return what a handshake tells of a server that takes the connection."""
+    if "SSL" not in plain.get(PROTOCOL, "PLAINTEXT").split("_"):
+        return _in_plain_text(server, host, link, plain)
+    try:
+        with _context(plain).wrap_socket(link, server_hostname=host):
+            return _wants_login(server, plain)
+    except ssl.SSLCertVerificationError as error:
+        return _untrusted(server, error.verify_message)
+    except TimeoutError:
+        return Cause(
+            f"{server} takes the connection and does not answer within {SNIFF_S:.0f} s.", passes=True
+        )
+    except OSError:
+        return _no_tls(server)
+
+
+def _in_plain_text(server: str, host: str, link: socket.socket, plain: Mapping[str, str]) -> Cause | None:
+    blind = ssl.create_default_context()
+    blind.check_hostname, blind.verify_mode = False, ssl.CERT_NONE
+    try:
+        with blind.wrap_socket(link, server_hostname=host):
+            protocol = plain.get(PROTOCOL, "PLAINTEXT")
+            remedy = f"Set it to {'SASL_SSL' if protocol.startswith('SASL_') else 'SSL or SASL_SSL'}."
+            return Cause(f"The broker at {server} speaks TLS, and `security.protocol` is {protocol}.", remedy)
+    except OSError:
+        return _wants_login(server, plain)
+
+
+def _wants_login(server: str, plain: Mapping[str, str]) -> Cause | None:
+    if plain.get(PROTOCOL, "PLAINTEXT").startswith("SASL_"):
+        return None
+    what = f"{server} takes the connection and does not answer as a Kafka broker without a login does."
+    return Cause(
+        what, "Set `security.protocol` to SASL_SSL or SASL_PLAINTEXT with a login, or correct the port."
+    )
+
+
+def _context(plain: Mapping[str, str]) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=plain.get(CA))
+    context.check_hostname = plain.get(HOST_CHECK, "https") != ""
+    if CERTIFICATE in plain and KEY in plain:
+        context.load_cert_chain(plain[CERTIFICATE], plain[KEY], lambda: plain.get(KEY_PASSWORD, ""))
+    return context
+
+
+def _untrusted(server: str, why: str) -> Cause:
+    if "mismatch" in why:
+        remedy = (
+            "Name the broker in `kafka.bootstrap_servers` as its certificate does; an empty "
+            f"`{HOST_CHECK}` leaves the check out."
+        )
+        return Cause(f"The certificate of {server} is for another name.", remedy)
+    if "expired" in why or "not yet valid" in why:
+        remedy = "Renew the broker's certificate, or correct this machine's clock."
+        return Cause(f"The certificate of {server} does not hold now: {why}.", remedy)
+    return Cause(f"The certificate of {server} is signed by no authority that is trusted here: {why}.", TRUST)

@@ -1,0 +1,94 @@
+"""All that a job refuses before it asks a broker: one path for `run`, `config check` and `doctor`.
+
+Every problem of a configuration is told at once. Nothing is written, and no connection is opened.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.alerts.setup.receivers import sinks_of
+from rebalance_monitor.alerts.setup.setup import rules_of
+from rebalance_monitor.cluster.clients.properties import java_properties, portable
+from rebalance_monitor.cluster.errors import DependencyError
+from rebalance_monitor.cluster.jars.ivy import Coordinate
+from rebalance_monitor.cluster.jars.jars import delta_coordinate, given_files, installed_spark
+from rebalance_monitor.cluster.tls_files import require_usable
+from rebalance_monitor.cluster.trial import require_accepted
+from rebalance_monitor.config.errors import ConfigError
+from rebalance_monitor.dashboard.web.http.access import access_of
+from rebalance_monitor.engine.settings import detection_settings
+from rebalance_monitor.engine.storage import storage_at
+from rebalance_monitor.streaming.source.source import require_reader
+from rebalance_monitor.streaming.spark.session import is_platform, shuffle_partitions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from rebalance_monitor.config.model import Settings
+
+
+def require_valid(settings: Settings) -> None:
+    """Raise ConfigError with every problem of the configuration."""
+    if problems := list(problems_of(settings)):
+        raise ConfigError.of(problems)
+
+
+def problems_of(settings: Settings) -> Iterator[str]:
+    """Yield what the job would refuse, one sentence each."""
+    for check in CHECKS:
+        try:
+            check(settings)
+        except ConfigError as error:
+            yield from error.problems
+        except DependencyError as error:
+            yield f"{error.what} {error.remedy}".strip()
+
+
+def _reach(settings: Settings) -> None:
+    """How the brokers are reached, as each of the three clients reads it."""
+    given = settings.kafka.client_properties()
+    require_usable(portable(given), given)
+    if settings.source.reader == "spark":
+        java_properties(given)
+    require_accepted(given)
+
+
+def _alerts(settings: Settings) -> None:
+    if settings.alerts.is_on or settings.alerts.route.receiver is not None:
+        rules_of(settings.alerts)
+    for sink in sinks_of(settings).values():
+        sink.close()
+
+
+def _page(settings: Settings) -> None:
+    if settings.web.enabled:
+        access_of(settings.web)
+
+
+def _spark(settings: Settings) -> None:
+    shuffle_partitions(settings.spark.properties())
+    if is_platform(os.environ):
+        return
+    if settings.source.reader == "python":
+        require_reader(installed_spark()[0])
+    if settings.outputs.parquet and settings.tables.format == "delta" and not settings.jars:
+        delta_coordinate(*installed_spark())
+
+
+def _jars(settings: Settings) -> None:
+    given_files(settings.jars)
+    for text in settings.packages:
+        Coordinate.parse(text)
+
+
+CHECKS: tuple[Callable[[Settings], object], ...] = (
+    _reach,
+    lambda settings: detection_settings(settings.detection),
+    _alerts,
+    _page,
+    lambda settings: storage_at(settings.storage.path, settings.storage.checkpoint),
+    _spark,
+    _jars,
+)

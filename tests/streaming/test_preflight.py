@@ -1,0 +1,261 @@
+"""Wrong configurations, and the sentence that each gets: from `config check` and from `run`, by one path."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from rebalance_monitor.cli.main import run
+from rebalance_monitor.config.errors import ConfigError
+from rebalance_monitor.config.load import load
+from rebalance_monitor.streaming.preflight import require_valid
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
+SECRET = "hunter2hunter2"  # noqa: S105 - made up, to be looked for
+USER = f'username="monitor" password="{SECRET}"'
+LOGIN = {
+    "security.protocol": "SASL_SSL",
+    "sasl.mechanism": "SCRAM-SHA-512",
+    "sasl.jaas.config": f"{SCRAM} required {USER};",
+}
+HOOK = {"url": "https://hooks.example/x"}
+
+
+def alerting(**ways: object) -> dict[str, Any]:
+    return {"receivers": [{"name": "a", **ways}], "route": {"receiver": "a"}}
+
+
+def kafka(**changes: object) -> dict[str, Any]:
+    changed = {name.replace("__", "."): value for name, value in changes.items()}
+    return {"kafka": {name: value for name, value in (LOGIN | changed).items() if value is not None}}
+
+
+# What is wrong, and the sentence. `{tmp}` is a folder with the files below.
+WRONG: list[tuple[dict[str, Any], str]] = [
+    (
+        {"kafka": {"security.protocol": "SASL-SSL"}},
+        (
+            "`security.protocol` must be one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL, not "
+            "'SASL-SSL': did you mean SASL_SSL?"
+        ),
+    ),
+    ({"kafka": {"security.protocol": "TLS"}}, "not 'TLS': did you mean SSL?"),
+    ({"kafka": {"security.protocol": ""}}, "`security.protocol` must be one of"),
+    (
+        kafka(sasl__mechanism="SCRAM-SHA512"),
+        (
+            "`sasl.mechanism` must be one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, not 'SCRAM-SHA512': "
+            "did you mean SCRAM-SHA-512?"
+        ),
+    ),
+    (kafka(sasl__mechanism="OAUTHBEARER"), "`sasl.mechanism` must be one of PLAIN"),
+    (kafka(sasl__mechanism=None), "the property `kafka: sasl.mechanism` is missing"),
+    (kafka(sasl__mechanism="PLAIN"), "names ScramLoginModule, and PLAIN logs in with PlainLoginModule"),
+    (kafka(sasl__jaas__config=None), "the login is missing: set `kafka: sasl.jaas.config`, or"),
+    (
+        kafka(sasl__jaas__config=f"{SCRAM} required {USER}"),
+        "`kafka: sasl.jaas.config` cannot be read: it must end with `;`",
+    ),
+    (kafka(sasl__jaas__config=f"KafkaClient {{ {SCRAM} required {USER}; }};"), "it is a whole JAAS file"),
+    (
+        kafka(sasl__jaas__config=f'x.OAuthBearerLoginModule required token="{SECRET}";'),
+        "must name PlainLoginModule or ScramLoginModule",
+    ),
+    (
+        kafka(sasl__username="another"),
+        "`kafka: sasl.username` and `kafka: sasl.jaas.config` differ in the username",
+    ),
+    (
+        kafka(security__protocol=None),
+        (
+            "`kafka: sasl.jaas.config` logs in, and `security.protocol` is PLAINTEXT, the default, "
+            "which does not"
+        ),
+    ),
+    (kafka(security__protocol="SSL"), "logs in, and `security.protocol` is SSL, which does not"),
+    (
+        {"kafka": {"ssl.truststore.location": "{tmp}/ca.pem"}},
+        "is for TLS, and `security.protocol` is PLAINTEXT, the default, which has none",
+    ),
+    (
+        kafka(ssl__truststore__location="{tmp}/ca.pem", security__protocol="SASL_PLAINTEXT"),
+        "which has none: set it to SASL_SSL",
+    ),
+    (
+        kafka(ssl__truststore__location="{tmp}/nowhere.pem"),
+        "`kafka: ssl.truststore.location` names {tmp}/nowhere.pem, which cannot be read: No such file",
+    ),
+    (
+        kafka(ssl__truststore__location="{tmp}/empty.pem"),
+        "{tmp}/empty.pem, which holds no certificate in PEM form",
+    ),
+    (
+        kafka(ssl__truststore__location="{tmp}/trust.jks"),
+        "names a JKS store, which the Python clients cannot read",
+    ),
+    (kafka(ssl__truststore__location="{tmp}/ca.pem", ssl__truststore__type="PKCS12"), "names a PKCS12 store"),
+    (kafka(ssl__keystore__location="{tmp}/ca.pem"), "{tmp}/ca.pem, which holds no private key in PEM form"),
+    (
+        kafka(ssl__keystore__location="{tmp}/pkcs1.pem"),
+        "not in the form of PKCS#8, which Spark's client needs",
+    ),
+    (kafka(ssl__keystore__location="{tmp}/locked.pem"), "is encrypted, and `ssl.key.password` is not set"),
+    (
+        kafka(ssl__certificate__location="{tmp}/ca.pem", ssl__key__location="{tmp}/key.pem"),
+        "does not fit the first certificate",
+    ),
+    (
+        kafka(ssl__endpoint__identification__algorithm="off"),
+        "must be https, or empty for no check of host names, not 'off'",
+    ),
+    (kafka(sasl__login__callback__handler__class="x.Y"), "has no counterpart in the Python clients"),
+    ({"kafka": {"request.timeout.ms": "30s"}}, "`request.timeout.ms` must be a whole number, not '30s'"),
+    ({"kafka": {"request.timeout.ms": "1_000"}}, "`request.timeout.ms` must be a whole number"),
+    ({"kafka": {"client.dns.lookup": "default"}}, "`client.dns.lookup` must be one of"),
+    (
+        {"kafka": {"metadata.max.age.ms": "0"}},
+        'the Kafka client refuses `kafka:`: Configuration property "metadata.max.age.ms"',
+    ),
+    ({"kafka": {"bootstrap_servers": ""}}, "`kafka.bootstrap_servers` in the file {tmp}/c.yaml: is empty"),
+    ({"kafka": {"bootstrap_servers": []}}, "is empty: write `host:port`"),
+    ({"kafka": {"bootstrap_servers": "SASL_SSL://kafka:9093"}}, "begins with a scheme: leave it out"),
+    ({"kafka": {"bootstrap_servers": "a:9092;b:9092"}}, "separate several by commas"),
+    ({"kafka": {"bootstrap_servers": "a:9092 b:9092"}}, "separate several by commas"),
+    ({"kafka": {"bootstrap_servers": "kafka"}}, "has the entry 'kafka', which has no port: write kafka:9092"),
+    ({"kafka": {"bootstrap_servers": "kafka:99999"}}, "which has no port from 1 to 65535"),
+    ({"kafka": {"bootstrap_servers": "::1:9092"}}, "write an IPv6 address as [::1]:9092"),
+    (
+        {"kafka": {"bootstrap_servers": f"u:{SECRET}@kafka:9092"}},
+        "has the entry 'kafka:9092', which is not `host:port`",
+    ),
+    ({"kafka": {"bootstrap_servers": [{"kafka": 9092}]}}, "is not `host:port`"),
+    (
+        {"kafka": {"sasl.jaas.config_file": "{tmp}/nowhere"}},
+        "`sasl.jaas.config_file` names {tmp}/nowhere, which cannot be read",
+    ),
+    ({"jars": ["{tmp}/nowhere.jar"]}, "The jar {tmp}/nowhere.jar does not exist."),
+    ({"packages": ["spark-sql-kafka"]}, "`spark-sql-kafka` is not a package coordinate."),
+    (
+        {"spark": {"spark.sql.shuffle.partitions": "two"}},
+        "spark.sql.shuffle.partitions must be a whole number",
+    ),
+    ({"storage": {"path": "s3x://bucket/monitor"}}, "s3x://bucket/monitor cannot be used"),
+    ({"detection": {"severity_overrides": [{"kind": "strom", "severity": "info"}]}}, "strom"),
+    (
+        {"web": {"host": "::", "token_file": "{tmp}/nowhere"}},
+        "`web.token_file` names {tmp}/nowhere, which cannot be read",
+    ),
+    (
+        {"alerts": alerting(webhook=HOOK | {"ca_file": "{tmp}/nowhere.pem"})},
+        "`ca_file` names {tmp}/nowhere.pem, which cannot be used: No such file",
+    ),
+    (
+        {"alerts": alerting(webhook=HOOK | {"ca_file": "{tmp}/empty.pem"})},
+        "`ca_file` names {tmp}/empty.pem, which cannot be used: it holds no PEM",
+    ),
+    (
+        {"alerts": alerting(webhook=HOOK | {"proxy": f"ftp://u:{SECRET}@proxy"})},
+        "`proxy` must be an address that begins with",
+    ),
+    (
+        {"alerts": alerting(kafka={"topic": "t", "properties": {"security.protocol": "TLS"}})},
+        "not 'TLS': did you mean SSL?",
+    ),
+    (
+        {"alerts": alerting(kafka={"topic": "t", "properties": {"bootstrap.servers": "a"}})},
+        "`bootstrap.servers` has the entry 'a', which has no port",
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Certificates and keys, right and wrong."""
+    tmp_path = tmp_path_factory.mktemp("files")
+    pytest.importorskip("cryptography", reason="cryptography is not installed")
+    from cryptography.hazmat.primitives import serialization as form
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    from tests.cluster.support.secured import Certificates
+
+    made = Certificates(tmp_path / "made")
+    both = made.issue("monitor").read_bytes()
+    key = load_pem_private_key(both, None)
+    pem, openssl, locked = form.Encoding.PEM, form.PrivateFormat.TraditionalOpenSSL, form.PrivateFormat.PKCS8
+    certificates = both[both.index(b"-----BEGIN CERTIFICATE") :]
+    (tmp_path / "ca.pem").write_bytes(made.authority.read_bytes())
+    (tmp_path / "empty.pem").write_text("")
+    (tmp_path / "key.pem").write_bytes(both)
+    (tmp_path / "good.pem").write_bytes(both)
+    (tmp_path / "pkcs1.pem").write_bytes(key.private_bytes(pem, openssl, form.NoEncryption()) + certificates)
+    closed = key.private_bytes(pem, locked, form.BestAvailableEncryption(SECRET.encode()))
+    (tmp_path / "locked.pem").write_bytes(closed + certificates)
+    return tmp_path
+
+
+def filled(value: Any, folder: Path) -> Any:  # noqa: ANN401 - any part of a configuration
+    if isinstance(value, dict):
+        return {key: filled(part, folder) for key, part in value.items()}
+    if isinstance(value, list):
+        return [filled(part, folder) for part in value]
+    return value.replace("{tmp}", str(folder)) if isinstance(value, str) else value
+
+
+@pytest.mark.parametrize(("wrong", "sentence"), WRONG, ids=range(len(WRONG)))
+def test_each_wrong_configuration_gets_its_sentence_from_every_verb(
+    wrong: dict[str, Any], sentence: str, files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = {}
+    (path := files / "c.yaml").write_text(yaml.safe_dump(filled(wrong, files)))
+    for verb in (("config", "check"), ("run", "--available-now")):
+        assert run([*verb, "--config", str(path)]) == 2
+        said[verb] = capsys.readouterr().err
+    assert len(set(said.values())) == 1, said
+    told = said["config", "check"]
+    assert sentence.replace("{tmp}", str(files)) in told
+    assert told.count(sentence.replace("{tmp}", str(files))) == 1
+    assert SECRET not in told
+    assert "Traceback" not in told
+
+
+@pytest.mark.parametrize(
+    "right",
+    [
+        {},
+        kafka(),
+        kafka(security__protocol=" sasl_ssl", sasl__mechanism="scram-sha-512\n"),
+        kafka(ssl__truststore__location="{tmp}/ca.pem", ssl__keystore__location="{tmp}/good.pem"),
+        kafka(ssl__keystore__location="{tmp}/locked.pem", ssl__key__password=SECRET),
+        kafka(sasl__jaas__config=None, sasl__username="u", sasl__password=SECRET),
+        {"kafka": {"bootstrap_servers": " a:9092 ,[::1]:9092,"}},
+        {"kafka": {"bootstrap_servers": ["a:9092", "b:9092"]}},
+        {**kafka(), "alerts": alerting(kafka={"topic": "t"})},
+    ],
+)
+def test_what_all_clients_read_alike_is_taken(right: dict[str, Any], files: Path) -> None:
+    require_valid(load(flags=filled(right, files)))
+
+
+def test_all_problems_are_told_at_once(files: Path) -> None:
+    wrong = {**kafka(ssl__truststore__location="{tmp}/nowhere.pem"), "jars": ["{tmp}/nowhere.jar"]}
+    settings = load(flags=filled(wrong, files))
+    with pytest.raises(ConfigError) as told:
+        require_valid(settings)
+    assert len(told.value.problems) == 2
+
+
+def test_a_key_without_its_password_asks_no_terminal(files: Path) -> None:
+    """OpenSSL would, and a job would stand there for ever."""
+    settings = load(flags=filled(kafka(ssl__keystore__location="{tmp}/locked.pem"), files))
+    with pytest.raises(ConfigError, match="is encrypted"):
+        require_valid(settings)
+    wrong = kafka(ssl__keystore__location="{tmp}/locked.pem", **{"ssl.key.password": "x"})
+    settings = load(flags=filled(wrong, files))
+    with pytest.raises(ConfigError, match=r"or `ssl.key.password` is wrong"):
+        require_valid(settings)
