@@ -10,6 +10,7 @@ import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from rebalance_monitor.cluster.errors import DependencyError
 from rebalance_monitor.cluster.jars.ivy import spark_jars_folder
 from rebalance_monitor.cluster.jars.java import find_java
 from rebalance_monitor.config.secrets import is_secret
@@ -25,7 +26,7 @@ LEAST_SECRET = 4
 def java_refusal(properties: Mapping[str, str], jars: Iterable[Path]) -> str:
     """Return why Java's client refuses the properties (in Java's names), "" where it takes them.
 
-    Raises DependencyError where no Java is found.
+    Raises DependencyError where no Java is found, or no Kafka client among the jars.
     """
     from py4j.protocol import Py4JJavaError  # noqa: PLC0415 - comes with pyspark
 
@@ -37,6 +38,11 @@ def java_refusal(properties: Mapping[str, str], jars: Iterable[Path]) -> str:
             jvm.org.apache.kafka.clients.admin.Admin.create(given).close(jvm.java.time.Duration.ZERO)
         except Py4JJavaError as error:
             return _words(error.java_exception, properties)
+        except TypeError:
+            # So py4j says that there is no such class.
+            raise DependencyError(
+                "The jars of Spark's Kafka connector hold no Kafka client.", "Add kafka-clients to `jars:`."
+            ) from None
     return ""
 
 

@@ -5,17 +5,23 @@ own group; Describe on the cluster and on groups for the probe; DescribeConfigs 
 for values that are otherwise assumed.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.cli.checks.result import Result, dotted, numbers
+from rebalance_monitor.cluster.clients.admin import OFFSETS_TOPIC
+from rebalance_monitor.cluster.errors import DependencyError
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from rebalance_monitor.cluster.clients.admin import ClusterAdmin
     from rebalance_monitor.config.model import Settings
 
 OLDEST_BROKER = (2, 6)
 READ_TIMEOUT_S = 15.0
+RECORDS_READ = 20
+"""So many of the last records are read and decoded."""
 GROUP_PREFIX = "rebalance-monitor"
 # Whether members may be seen is asked of so many groups.
 GROUPS_ASKED = 5
@@ -31,16 +37,54 @@ def broker(admin: "ClusterAdmin", _settings: "Settings") -> Result:
     return Result("broker", not old, found, f"The probe needs Kafka {dotted(OLDEST_BROKER)} or newer.", old)
 
 
+def listeners(admin: "ClusterAdmin", settings: "Settings") -> Result:
+    """Check that the brokers answer at the addresses that they name themselves by."""
+    from rebalance_monitor.cluster.trial import ADVERTISED, require_advertised
+
+    given, wrong, known = settings.kafka.client_properties(), [], admin.brokers()
+    for one in known[:ADVERTISED]:
+        try:
+            require_advertised(given, one.host, one.port)
+        except DependencyError as error:
+            wrong.append(error)
+    found = " ".join(error.what for error in wrong)
+    tried = f"{len(known[:ADVERTISED])} of {len(known)} broker(s) tried"
+    fine = f"{tried}: they answer at the addresses that they advertise"
+    return Result("listeners", not wrong, found or fine, wrong[0].remedy if wrong else "")
+
+
 def topic(admin: "ClusterAdmin", settings: "Settings") -> Result:
     """Check that the offsets topic exists."""
     name = settings.source.topic
     seen = admin.topic(name)
+    if seen is None and name != OFFSETS_TOPIC:
+        # Brokers make this one alone by themselves.
+        remedy = f"Correct `source.topic`: the brokers keep their offsets in {OFFSETS_TOPIC}."
+        return Result("topic", ok=False, found=f"{name} does not exist, and nobody makes it", remedy=remedy)
     if seen is None:
         remedy = "It appears when the first group commits; `run` waits for it. Is this the right cluster?"
         return Result("topic", ok=False, found=f"{name} does not exist", remedy=remedy, optional=True)
     begins, ends = admin.begin_offsets(name), admin.end_offsets(name)
     offsets = sum(end - begins.get(partition, end) for partition, end in ends.items())
     return Result("topic", ok=True, found=f"{name}: {seen.partitions} partitions, {offsets:,} offsets")
+
+
+def cleanup(admin: "ClusterAdmin", settings: "Settings") -> Result:
+    """Check that the topic is compacted: with `delete` the state of quiet groups goes, whatever their age."""
+    name = settings.source.topic
+    check = "cleanup policy"
+    if admin.topic(name) is None:
+        return Result(check, ok=True, found="not checked: the topic does not exist")
+    policy = admin.topic_configs(name).get("cleanup.policy")
+    if policy is None:
+        remedy = f"Grant DescribeConfigs on the topic {name}."
+        return Result(check, ok=False, found="not told by the brokers", remedy=remedy, optional=True)
+    fine = {part.strip() for part in policy.split(",")} == {"compact"}
+    remedy = (
+        f"Set cleanup.policy=compact on {name}: brokers that restart lose their groups' offsets, and the "
+        "monitor its history."
+    )
+    return Result(check, fine, f"{name} has cleanup.policy={policy}", remedy)
 
 
 def topic_access(admin: "ClusterAdmin", settings: "Settings") -> Result:
@@ -63,13 +107,28 @@ def reading(admin: "ClusterAdmin", settings: "Settings") -> Result:
     if not filled:
         return Result("reading", ok=True, found=f"{name} holds no records yet")
     fullest = max(filled, key=lambda partition: filled[partition])
-    look = Reading({fullest: filled[fullest] - 1}, {fullest: filled[fullest]}, duration_s=READ_TIMEOUT_S)
-    rows = sum(batch.num_rows for batch in read_records(settings.kafka.client_properties(), look, name))
+    first = max(filled[fullest] - RECORDS_READ, begins.get(fullest, 0))
+    look = Reading({fullest: first}, {fullest: filled[fullest]}, duration_s=READ_TIMEOUT_S)
+    batches = list(read_records(settings.kafka.client_properties(), look, name))
+    rows, strange = sum(batch.num_rows for batch in batches), _unreadable(batches)
     fine = look.reached.get(fullest, -1) >= filled[fullest]
     found = (
         f"partition {fullest} delivers up to offset {look.reached.get(fullest, -1)} ({rows} record(s) read)"
     )
+    if fine and rows and strange == rows:
+        found += ", and none of them is a record of a group or an offset"
+        remedy = f"Correct `source.topic`: the brokers keep their offsets in {OFFSETS_TOPIC}."
+        return Result("reading", ok=False, found=found, remedy=remedy)
     return Result("reading", fine, found, "Check Read on the topic, and that clients reach every broker.")
+
+
+def _unreadable(batches: "Iterable[pa.RecordBatch]") -> int:
+    """Count the records that are none of the offsets topic's."""
+    from rebalance_monitor.decoders.record import Failure, decode_record
+
+    columns = (batch.select(["key", "value"]).to_pylist() for batch in batches)
+    records = (record for rows in columns for record in rows)
+    return sum(isinstance(decode_record(one["key"], one["value"]), Failure) for one in records)
 
 
 def source_group(admin: "ClusterAdmin", settings: "Settings") -> Result:
@@ -155,7 +214,9 @@ def group_values(admin: "ClusterAdmin", _settings: "Settings") -> Result:
 
 REMOTE: dict[str, BrokerCheck] = {
     "broker": broker,
+    "listeners": listeners,
     "topic": topic,
+    "cleanup policy": cleanup,
     "topic access": topic_access,
     "reading": reading,
     "source's group": source_group,

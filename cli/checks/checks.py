@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from rebalance_monitor.cli.checks.result import Result, dotted, numbers
 from rebalance_monitor.cluster.errors import DependencyError
+from rebalance_monitor.config.errors import ConfigError
 
 if TYPE_CHECKING:
     from rebalance_monitor.checkpoints.remote_place import RemotePlace
@@ -26,6 +27,8 @@ PACKAGES: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
     "kafka-python": ((3,), (4,)),
     "confluent-kafka": ((2, 6), (3,)),
 }
+SHOWN = 300
+"""Characters of an unexpected error that are shown."""
 BLIND_TRAP = "spark.sql.streaming.kafka.useDeprecatedOffsetFetching"
 
 
@@ -40,6 +43,9 @@ def run_checks(settings: "Settings") -> Iterator[Result]:
 
     try:
         admin = ClusterAdmin(settings.kafka.client_properties())
+    except ConfigError:
+        # The first line has said so.
+        return
     except DependencyError as error:
         yield Result("broker", ok=False, found=error.what, remedy=error.remedy)
         return
@@ -60,6 +66,16 @@ def _guarded(name: str, check: Callable[[], Result]) -> Result:
         return check()
     except DependencyError as error:
         return Result(name, ok=False, found=error.what, remedy=error.remedy)
+    except ConfigError as error:
+        return Result(name, ok=False, found="; ".join(error.problems), remedy="Correct the configuration.")
+    except Exception as error:  # noqa: BLE001 - the checks behind it may find the reason
+        import structlog
+
+        structlog.get_logger().debug("a check failed", check=name, exc_info=error)
+        words = str(error).strip().partition("\n")[0][:SHOWN]
+        found = f"the check itself failed: {type(error).__name__}: {words}".rstrip(": ")
+        remedy = "Run it with --log-level debug, and report it with the traceback."
+        return Result(name, ok=False, found=found, remedy=remedy)
 
 
 def python(_settings: "Settings") -> Result:
@@ -105,6 +121,29 @@ def jars(settings: "Settings") -> Result:
     return Result("jars", ok=True, found=f"{len(found)} jars for Spark {spark} (Scala {scala})")
 
 
+def configuration(settings: "Settings") -> Result:
+    """Check what `config check` does: all that the job refuses before it asks a broker."""
+    from rebalance_monitor.streaming.preflight import problems_of
+
+    problems = list(problems_of(settings))
+    found = "; ".join(problems) or "valid, and every client reads it alike"
+    return Result("configuration", not problems, found, "Correct the configuration.")
+
+
+def java_client(settings: "Settings") -> Result:
+    """Check that Java's Kafka client, with which Spark reads, takes the properties."""
+    from rebalance_monitor.cluster.clients.properties import java_properties
+    from rebalance_monitor.cluster.java_client import java_refusal
+    from rebalance_monitor.streaming.spark.session import is_platform, kafka_jars
+
+    name = "java client"
+    if is_platform(os.environ) or settings.source.reader == "python":
+        return Result(name, ok=True, found="not asked: the platform's own, or none, reads the topic")
+    why = java_refusal(java_properties(settings.kafka.client_properties()), kafka_jars(settings))
+    remedy = "Correct `kafka:` in the configuration."
+    return Result(name, not why, why or "takes the properties of `kafka:`", remedy)
+
+
 def blind_trap(settings: "Settings") -> Result:
     """Check that nothing switches off the setting without which Spark delivers no row of this topic."""
     value = settings.spark.properties().get(BLIND_TRAP, "true")
@@ -148,10 +187,12 @@ def _remote_storage(root: "RemotePlace") -> Result:
 
 
 LOCAL: dict[str, Check] = {
+    "configuration": configuration,
     "python": python,
     "packages": packages,
     "java": java,
     "jars": jars,
+    "java client": java_client,
     "blind trap": blind_trap,
     "storage": storage,
 }

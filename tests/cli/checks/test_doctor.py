@@ -6,12 +6,19 @@ import sys
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from rebalance_monitor.cli.checks.broker_checks import REMOTE
-from rebalance_monitor.cli.checks.checks import BLIND_TRAP, blind_trap, packages, storage
-from rebalance_monitor.cli.checks.result import numbers
+from rebalance_monitor.cli.checks.checks import (
+    BLIND_TRAP,
+    LOCAL,
+    blind_trap,
+    packages,
+    run_checks,
+    storage,
+)
+from rebalance_monitor.cli.checks.result import Result, numbers
 from rebalance_monitor.cli.main import run
 from rebalance_monitor.cluster.clients.admin import ClusterAdmin
 from rebalance_monitor.config.load import load
@@ -106,6 +113,62 @@ def test_no_check_makes_the_topic_that_is_not_there_yet(tmp_path: Path) -> None:
             assert not wait_until(lambda: admin.topic(topic) is not None, 3)
     for name in ("topic", "topic access", "source's group", "members"):
         assert "does not exist" in found[name].found
+
+
+@pytest.mark.broker
+def test_a_topic_that_is_not_the_offsets_topic_or_is_not_compacted_is_named(servers: str) -> None:
+    client = AdminClient({"bootstrap.servers": servers})
+    client.create_topics([NewTopic("events", 1, 1)])["events"].result()
+    producer = Producer({"bootstrap.servers": servers})
+    for number in range(3):
+        producer.produce("events", key=f"k{number}", value='{"a": 1}')
+    assert producer.flush(30) == 0
+    with ClusterAdmin({"bootstrap.servers": servers}) as admin:
+        flags = {"kafka.bootstrap_servers": servers}
+        json_topic = load(flags={**flags, "source.topic": "events"})
+        said = REMOTE["reading"](admin, json_topic)
+        assert not said.ok
+        assert "none of them is a record of a group or an offset" in said.found
+        assert REMOTE["reading"](admin, load(flags=flags)).ok
+        policy = REMOTE["cleanup policy"](admin, json_topic)
+        assert (policy.ok, policy.optional, policy.found) == (
+            False,
+            False,
+            "events has cleanup.policy=delete",
+        )
+        assert REMOTE["cleanup policy"](admin, load(flags=flags)).ok
+        mistyped = REMOTE["topic"](admin, load(flags={**flags, "source.topic": "__consumer_ofsets"}))
+        assert (mistyped.ok, mistyped.optional) == (False, False)
+        assert "__consumer_offsets" in mistyped.remedy
+        assert REMOTE["listeners"](admin, load(flags=flags)).ok
+
+
+def test_a_check_that_fails_in_a_way_nobody_thought_of_is_a_line_and_the_others_go_on(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def broken(_: object) -> Result:
+        raise ZeroDivisionError("by nothing")
+
+    (tmp_path / "a.jar").touch()
+    monkeypatch.setitem(LOCAL, "storage", broken)
+    monkeypatch.setitem(LOCAL, "java client", lambda _: Result("java client", ok=True, found=""))
+    settings = load(flags={"kafka.bootstrap_servers": "127.0.0.1:1", "jars": [str(tmp_path / "a.jar")]})
+    found = {result.check: result for result in run_checks(settings)}
+    assert found["storage"].found == "the check itself failed: ZeroDivisionError: by nothing"
+    assert "broker" in found
+
+
+def test_doctor_names_all_that_is_wrong_in_one_run(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    words = ["--bootstrap", "127.0.0.1:1", "--set", "kafka.security.protocol=SASL_SSL"]
+    words += ["--set", "jars=[/nowhere.jar]", "--set", f"spark.{BLIND_TRAP}=false"]
+    (file := tmp_path / "file").touch()
+    assert run(["doctor", *words, "--set", f"storage.path={file}", "-o", "json"]) == 1
+    lines = {line["check"]: line for line in json.loads(capsys.readouterr().out)}
+    wrong = {check for check, line in lines.items() if line["verdict"] == "problem"}
+    assert wrong == {"configuration", "jars", "java client", "blind trap", "storage"}
+    assert "`kafka: sasl.mechanism` is missing" in lines["configuration"]["found"]
 
 
 @pytest.fixture(scope="module")
