@@ -119,6 +119,8 @@ class Slack(WayOut):
     def _one_way(self) -> Self:
         if (self.token is None) == (self.webhook_url is None):
             raise ValueError("set either `token` and `channel`, or `webhook_url`")
+        if self.webhook_url is not None and self.channel:
+            raise ValueError("`channel` goes with `token`: a webhook posts to the channel it was made for")
         if self.token is not None and not self.channel:
             raise ValueError("`channel` is missing: which channel shall the bot post to?")
         return self

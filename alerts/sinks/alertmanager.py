@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.alerts.messages.notification import Notification
     from rebalance_monitor.alerts.routing.labels import Labels
 
+ALERTS = "/api/v2/alerts"
 MAX_VALUE = 1_000
 _ALIVE = 4
 _LATEST = 253_402_300_799_000
@@ -62,7 +63,8 @@ class AlertmanagerSink:
     ) -> None:
         self.name = name
         self.resend_ms: int | None = resend_ms
-        self._urls = tuple(f"{url.rstrip('/')}/api/v2/alerts" for url in urls)
+        # Its whole address is an address of it, too.
+        self._urls = tuple(f"{url.rstrip('/').removesuffix(ALERTS)}{ALERTS}" for url in urls)
         self._headers = dict(headers or {})
         self._alive_ms = _ALIVE * resend_ms
         self._beat_ms = _ALIVE * max(beat_ms, resend_ms)

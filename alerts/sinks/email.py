@@ -20,7 +20,7 @@ import structlog
 from rebalance_monitor.alerts.messages.notification import Phase, Sent, SinkError
 from rebalance_monitor.alerts.render import html, plain
 from rebalance_monitor.alerts.sinks.deadline import Deadline, deadline
-from rebalance_monitor.alerts.sinks.http import Net
+from rebalance_monitor.alerts.sinks.http import Net, unreached
 from rebalance_monitor.alerts.sinks.quiet import short
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class EmailSink:
         except smtplib.SMTPException as error:
             raise _refused(error) from None
         except (OSError, ValueError) as error:
-            raise SinkError(f"the mail server cannot be reached: {type(error).__name__}") from None
+            raise unreached("the mail server", error) from None
 
     def _mailed(self, mail: EmailMessage, whole: Deadline) -> Sent:
         server = self._connected(whole)

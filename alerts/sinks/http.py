@@ -6,6 +6,7 @@ errors say which service and which status, never where, and `quiet` turns the cl
 
 from __future__ import annotations
 
+import socket
 import ssl
 import time
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from rebalance_monitor.alerts.messages.notification import SinkError
 from rebalance_monitor.alerts.sinks.deadline import STEPS, Deadline, deadline
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from types import TracebackType
 
     from pydantic import SecretStr
@@ -112,9 +113,10 @@ class Poster:
             ) as answer:
                 return Response(answer.status_code, answer.headers, _head(answer, self._timeout_s))
         except (httpx.HTTPError, httpx.StreamError, OSError) as error:
-            why = f"did not answer within {STEPS * self._timeout_s:.0f} s" if whole.has_passed else ""
-            why = why or f"cannot be reached: {type(error).__name__}"
-            raise SinkError(f"{self._what} {why}") from None
+            if whole.has_passed:
+                why = f"did not answer within {STEPS * self._timeout_s:.0f} s"
+                raise SinkError(f"{self._what} {why}") from None
+            raise unreached(self._what, error) from None
         except (httpx.InvalidURL, ValueError) as error:
             why = f"the address or a header for {self._what} is malformed: {type(error).__name__}"
             raise SinkError(why, permanent=True) from None
@@ -158,10 +160,58 @@ def _context(ca_file: str | None) -> ssl.SSLContext:
         raise ValueError(f"`ca_file` names {ca_file}, which cannot be used: {why}") from None
 
 
+def unreached(what: str, error: BaseException) -> SinkError:
+    """Return the error of a call that got no answer, by what stands behind the library's error.
+
+    Its words may hold an address, so they are ours. A certificate that is not trusted stays so until somebody
+    acts; names and ports may come back.
+    """
+    behind = list(_behind(error))
+    if untrusted := next((one for one in behind if isinstance(one, ssl.SSLCertVerificationError)), None):
+        if "mismatch" in untrusted.verify_message:
+            return SinkError(f"{what} has a certificate for another name than its address", permanent=True)
+        if "expired" in untrusted.verify_message:
+            # Whose it is renews it.
+            return SinkError(f"{what} has a certificate that has expired")
+        why = f"{what} has a certificate that no authority trusted here has signed: set `ca_file`"
+        return SinkError(why, permanent=True)
+    for kind, why in UNREACHED:
+        if any(isinstance(one, kind) for one in behind):
+            return SinkError(f"{what} cannot be reached: {why}")
+    return SinkError(f"{what} cannot be reached: {type(error).__name__}")
+
+
+def _behind(error: BaseException) -> Iterator[BaseException]:
+    """Yield the error and those that it came from."""
+    seen: BaseException | None = error
+    while seen is not None:
+        yield seen
+        reason = getattr(seen, "reason", None)
+        seen = seen.__cause__ or seen.__context__ or (reason if isinstance(reason, BaseException) else None)
+
+
+# The first that fits an error or what stands behind it.
+UNREACHED: tuple[tuple[type[BaseException], str], ...] = (
+    (socket.gaierror, "its name cannot be resolved"),
+    (ConnectionRefusedError, "the connection is refused"),
+    (httpx.ProxyError, "the proxy refuses"),
+    (
+        ssl.SSLError,
+        "TLS fails; does the address begin with https:// where it should, and with http:// elsewhere?",
+    ),
+    (TimeoutError, "no answer in time"),
+    (httpx.TimeoutException, "no answer in time"),
+    (ConnectionResetError, "the connection is reset"),
+)
+
+
 def refusal(what: str, answer: Response, now_ms: int, said: str = "") -> SinkError:
     """Return the error for an answer that is no success: 429, 5xx and a few others may be tried again."""
     permanent = answer.status < 500 and answer.status not in RETRYABLE  # noqa: PLR2004 - fault of the server
-    why = f"{what} answered {answer.status}" + (f": {said}" if said else "")
+    advice = HINTS.get(answer.status, "") if permanent else ""
+    if "text/html" in answer.headers.get("content-type", "").lower():
+        advice = "with a web page: does the address lead to a proxy or a login?"
+    why = f"{what} answered {answer.status}" + (f": {said}" if said else f", {advice}" if advice else "")
     wait = retry_after(answer.headers.get("retry-after"), now_ms)
     return SinkError(why, permanent=permanent, retry_after_s=None if permanent else wait)
 
@@ -178,6 +228,17 @@ def retry_after(value: str | None, now_ms: int) -> float | None:
         except (ValueError, OverflowError):
             return None
     return min(max(seconds, 0.0), MAX_RETRY_AFTER_S) if seconds == seconds else None  # noqa: PLR0124 - NaN
+
+
+# What a refusal mostly means.
+HINTS = {
+    401: "the token or password is wrong or has expired",
+    403: "what we send is not allowed to us",
+    404: "nothing is there: the path of the address is wrong, or what it named is gone",
+    405: "it takes no POST there: the path of the address is wrong",
+    407: "the proxy wants a login: put it into `proxy`",
+    410: "what the address named is gone",
+}
 
 
 def _head(answer: httpx.Response, within_s: float) -> bytes:

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 from slack_sdk.errors import SlackClientError
 
-from rebalance_monitor.alerts.messages.notification import Phase, Sent, SinkError
+from rebalance_monitor.alerts.messages.notification import Phase, Sent
 from rebalance_monitor.alerts.messages.thread import news_of
 from rebalance_monitor.alerts.render import slack as blocks
 from rebalance_monitor.alerts.sinks import slack_errors
-from rebalance_monitor.alerts.sinks.http import Net
+from rebalance_monitor.alerts.sinks.http import Net, unreached
 from rebalance_monitor.alerts.sinks.quiet import SILENT, short
 from rebalance_monitor.alerts.sinks.slack_client import SlackClient
 
@@ -158,7 +158,7 @@ class SlackSink:
         except SlackClientError as error:
             raise slack_errors.refused(error) from None
         except (OSError, HTTPException, ValueError) as error:
-            raise SinkError(f"Slack cannot be reached: {type(error).__name__}") from None
+            raise unreached("Slack", error) from None
 
 
 def _news(notification: Notification) -> Message:
