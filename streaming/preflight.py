@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from rebalance_monitor.alerts.setup.receivers import sinks_of
 from rebalance_monitor.alerts.setup.setup import rules_of
 from rebalance_monitor.cluster.clients.properties import java_properties, portable
+from rebalance_monitor.cluster.clients.tls_files import require_usable
+from rebalance_monitor.cluster.clients.trial import require_accepted
 from rebalance_monitor.cluster.errors import DependencyError
 from rebalance_monitor.cluster.jars.ivy import Coordinate
 from rebalance_monitor.cluster.jars.jars import delta_coordinate, given_files, installed_spark
-from rebalance_monitor.cluster.tls_files import require_usable
-from rebalance_monitor.cluster.trial import require_accepted
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.dashboard.web.http.access import access_of
 from rebalance_monitor.engine.settings import detection_settings

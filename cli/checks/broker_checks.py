@@ -39,7 +39,7 @@ def broker(admin: "ClusterAdmin", _settings: "Settings") -> Result:
 
 def listeners(admin: "ClusterAdmin", settings: "Settings") -> Result:
     """Check that the brokers answer at the addresses that they name themselves by."""
-    from rebalance_monitor.cluster.trial import ADVERTISED, require_advertised
+    from rebalance_monitor.cluster.clients.trial import ADVERTISED, require_advertised
 
     given, wrong, known = settings.kafka.client_properties(), [], admin.brokers()
     for one in known[:ADVERTISED]:

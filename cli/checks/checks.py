@@ -132,8 +132,8 @@ def configuration(settings: "Settings") -> Result:
 
 def java_client(settings: "Settings") -> Result:
     """Check that Java's Kafka client, with which Spark reads, takes the properties."""
+    from rebalance_monitor.cluster.clients.java_client import java_refusal
     from rebalance_monitor.cluster.clients.properties import java_properties
-    from rebalance_monitor.cluster.java_client import java_refusal
     from rebalance_monitor.streaming.spark.session import is_platform, kafka_jars
 
     name = "java client"

@@ -45,9 +45,9 @@ def check(config: Path | None, assignments: tuple[str, ...], *, with_java: bool)
 
 def _refused_by_java(settings: "Settings") -> Iterator[str]:
     """Yield what Java's Kafka client refuses. Raises DependencyError where its jars or Java are missing."""
+    from rebalance_monitor.cluster.clients.java_client import java_refusal
     from rebalance_monitor.cluster.clients.properties import java_properties
     from rebalance_monitor.cluster.jars.jars import installed_spark, resolve_spark_kafka
-    from rebalance_monitor.cluster.java_client import java_refusal
 
     properties = java_properties(settings.kafka.client_properties())
     if why := java_refusal(properties, resolve_spark_kafka(*installed_spark(), settings)):

@@ -14,8 +14,8 @@ from rebalance_monitor.cluster.clients.connection import opened, sentence, unans
 from rebalance_monitor.cluster.clients.leader_epochs import epoch_ends
 from rebalance_monitor.cluster.clients.properties import admin_arguments
 from rebalance_monitor.cluster.clients.topology import Broker, PartitionLeader, Topic
+from rebalance_monitor.cluster.clients.trial import cause_of, require_answer
 from rebalance_monitor.cluster.errors import AccessDeniedError, DependencyError
-from rebalance_monitor.cluster.trial import cause_of, require_answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

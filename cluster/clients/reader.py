@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from rebalance_monitor.cluster.clients.admin import CLIENT_ID, OFFSETS_TOPIC
 from rebalance_monitor.cluster.clients.properties import reader_settings
+from rebalance_monitor.cluster.clients.trial import cause_of, require_answer
 from rebalance_monitor.cluster.errors import AccessDeniedError, BrokerUnreachableError, DependencyError
-from rebalance_monitor.cluster.trial import cause_of, require_answer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

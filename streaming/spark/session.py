@@ -22,7 +22,7 @@ from rebalance_monitor.cluster.jars.jars import installed_spark, resolve_spark_k
 from rebalance_monitor.cluster.jars.java import find_java
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.config.secrets import is_secret
-from rebalance_monitor.streaming.scratch import WORKERS, import_from_the_path_alone, scratch_option
+from rebalance_monitor.streaming.spark.scratch import WORKERS, import_from_the_path_alone, scratch_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from rebalance_monitor.cluster.clients.java_client import java_gateway
 from rebalance_monitor.cluster.jars.jars import installed_spark, resolve_spark_kafka
-from rebalance_monitor.cluster.java_client import java_gateway
 from rebalance_monitor.config.jaas import JaasError, parse
 from rebalance_monitor.config.kafka_values import jaas_line, login_of
 

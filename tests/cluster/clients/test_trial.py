@@ -10,8 +10,8 @@ import pytest
 pytest.importorskip("cryptography", reason="cryptography is not installed")
 
 from rebalance_monitor.cluster.clients.admin import ClusterAdmin
+from rebalance_monitor.cluster.clients.trial import cause_of, require_answer
 from rebalance_monitor.cluster.errors import AccessDeniedError, BrokerUnreachableError
-from rebalance_monitor.cluster.trial import cause_of, require_answer
 from rebalance_monitor.config.load import load
 from rebalance_monitor.lab.cluster.broker import LabBroker
 from rebalance_monitor.lab.cluster.node import free_ports
@@ -138,10 +138,10 @@ def test_what_works_is_no_cause(broker: SecuredBroker) -> None:
 
 
 def test_a_server_that_is_no_broker_and_one_that_is_mute(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rebalance_monitor.cluster.trial.SNIFF_S", 0.3)
+    monkeypatch.setattr("rebalance_monitor.cluster.clients.trial.SNIFF_S", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as mute:
         address = f"127.0.0.1:{mute.getsockname()[1]}"
-        monkeypatch.setattr("rebalance_monitor.cluster.trial.TIMEOUT_S", 1.0)
+        monkeypatch.setattr("rebalance_monitor.cluster.clients.trial.TIMEOUT_S", 1.0)
         with pytest.raises(AWAY, match="takes the connection and does not answer as a Kafka broker"):
             require_answer({"bootstrap.servers": address})
 

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.cluster.clients.properties import portable, reader_settings
+from rebalance_monitor.cluster.clients.tls_files import CA, CERTIFICATE, KEY, KEY_PASSWORD, require_usable
 from rebalance_monitor.cluster.errors import AccessDeniedError, BrokerUnreachableError, DependencyError
-from rebalance_monitor.cluster.tls_files import CA, CERTIFICATE, KEY, KEY_PASSWORD, require_usable
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.config.kafka_values import HOST_CHECK, PROTOCOL
 from rebalance_monitor.config.secrets import is_secret
