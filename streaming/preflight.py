@@ -18,6 +18,8 @@ from rebalance_monitor.cluster.jars.ivy import Coordinate
 from rebalance_monitor.cluster.jars.jars import delta_coordinate, given_files, installed_spark
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.dashboard.web.http.access import access_of
+from rebalance_monitor.engine.driver.job import Options
+from rebalance_monitor.engine.embedded.engine import EmbeddedKind
 from rebalance_monitor.engine.settings import detection_settings
 from rebalance_monitor.engine.storage import storage_at
 from rebalance_monitor.streaming.source.source import require_reader
@@ -67,6 +69,15 @@ def _page(settings: Settings) -> None:
         access_of(settings.web)
 
 
+def _engine(settings: Settings) -> None:
+    """What the engine itself needs: Spark's settings and jars, or nothing that only Spark can do."""
+    if settings.engine == "embedded":
+        EmbeddedKind(settings, Options())
+        return
+    _spark(settings)
+    _jars(settings)
+
+
 def _spark(settings: Settings) -> None:
     shuffle_partitions(settings.spark.properties())
     if is_platform(os.environ):
@@ -89,6 +100,5 @@ CHECKS: tuple[Callable[[Settings], object], ...] = (
     _alerts,
     _page,
     lambda settings: storage_at(settings.storage.path, settings.storage.checkpoint),
-    _spark,
-    _jars,
+    _engine,
 )

@@ -39,7 +39,9 @@ def command(
     from rebalance_monitor.engine.driver.job import Options
     from rebalance_monitor.engine.outputs.console import renderer, writer
     from rebalance_monitor.engine.outputs.sinks import Lines
+    from rebalance_monitor.streaming.preflight import require_valid
 
+    require_valid(settings)
     if settings.engine == "embedded":
         from rebalance_monitor.engine.embedded.engine import run_job
     else:

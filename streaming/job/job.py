@@ -18,7 +18,6 @@ from rebalance_monitor.engine.batch.progress import End
 from rebalance_monitor.engine.driver import job
 from rebalance_monitor.engine.driver.failures import scratch
 from rebalance_monitor.streaming.job.heap_failures import HeapError, heap_error, judged_by_heap
-from rebalance_monitor.streaming.preflight import require_valid
 from rebalance_monitor.streaming.query.query import (
     NotStartedError,
     Shape,
@@ -68,7 +67,6 @@ def run_job(
     if options.available_now and settings.source.max_offsets_per_trigger is not None:
         # Spark's clock source gives its one row to the first of the batches.
         raise ConfigError("`source.max_offsets_per_trigger` does not go with --available-now; leave one out")
-    require_valid(settings)
     return job.run_job(SparkKind(settings, options), settings, options, stop, more_sinks)
 
 
