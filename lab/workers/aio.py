@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 from typing import TYPE_CHECKING, TypeVar
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
@@ -81,6 +82,7 @@ class AioClient:
             max_poll_interval_ms=flags.poll_ms,
             partition_assignment_strategy=[ASSIGNORS[flags.assignor]],
             metadata_max_age_ms=5_000,
+            max_poll_records=1 if flags.commit == "record" else None,
             **{key: value for key, value in optional.items() if value},
         )
 
@@ -114,6 +116,16 @@ class AioClient:
     def member(self) -> str:
         """Give the member id; the library offers no public way."""
         return str(getattr(getattr(self._consumer, "_coordinator", None), "member_id", "") or "")
+
+    def obey(self, command: list[str]) -> bool:
+        """Know `block SECONDS`: the loop itself stands still, as by a call that should have been awaited."""
+        match command:
+            case ["block", seconds]:
+                self._journal.tell("blocking", seconds=float(seconds), member=self.member())
+                self._loop.call_soon_threadsafe(time.sleep, float(seconds))
+            case _:
+                return False
+        return True
 
     def close(self) -> None:
         """Leave and close."""

@@ -47,6 +47,7 @@ class ConfluentClient:
     def __init__(self, flags: Flags, journal: Journal) -> None:
         self._journal = journal
         self._consumer = Consumer(configuration(flags))
+        self._most = 1 if flags.commit == "record" else 500
         if flags.mode == "assign":
             self._assign(flags.topic_list)
         else:
@@ -73,7 +74,7 @@ class ConfluentClient:
     def poll(self, timeout_s: float) -> int:
         """Take what is there, up to 500 records."""
         good = 0
-        for message in self._consumer.consume(500, timeout=timeout_s):
+        for message in self._consumer.consume(self._most, timeout=timeout_s):
             error = message.error()
             if error is None:
                 good += 1
@@ -92,6 +93,8 @@ class ConfluentClient:
         try:
             self._consumer.commit(asynchronous=False)
         except KafkaException as error:
+            if error.args[0].code() == KafkaError._NO_OFFSET:  # noqa: SLF001 - nothing is new
+                return
             self._journal.tell("commit_refused", error=str(error), member=self.member())
 
     def unsubscribe(self) -> None:
@@ -101,6 +104,10 @@ class ConfluentClient:
     def member(self) -> str:
         """Give the member id."""
         return str(self._consumer.memberid() or "")
+
+    def obey(self, command: list[str]) -> bool:
+        """Know no command of its own."""
+        return not command
 
     def close(self) -> None:
         """Leave and close."""

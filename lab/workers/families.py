@@ -1,6 +1,6 @@
 """The client families of the lab: which worker plays them, with which flags of its own.
 
-A family that cannot run here (a Java worker where only a runtime is installed, a library that is absent) is
+A family that cannot run here (a library or a toolchain is absent, or only a Java runtime is installed) is
 skipped with the reason, never silently.
 """
 
@@ -13,24 +13,28 @@ from typing import TYPE_CHECKING
 
 from rebalance_monitor.cluster.errors import DependencyError
 from rebalance_monitor.cluster.jars.java import find_java
+from rebalance_monitor.lab.toolchains import go_command, node_command, why_no_go, why_no_node
 from rebalance_monitor.lab.workers.jvm import java_command
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from rebalance_monitor.lab.workers.flags import Flags
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """One client family. `library` is the module it needs ("" for Java), `flags` what it sets itself.
+    """One client family.
 
-    `only` names the scenarios that make sense with it, beside those that name it themselves; nothing is all.
+    `language` says what its `worker` is: a Python module that needs `library`, a Java class, a client of the
+    Go worker, or of the Node worker. `flags` are what it sets itself. `only` names the scenarios that make
+    sense with it, beside those that name it themselves; nothing is all.
     """
 
     name: str
     worker: str
-    library: str
+    language: str
+    library: str = ""
     flags: Mapping[str, str] = field(default_factory=dict)
     needs_broker: tuple[int, ...] = (0,)
     only: tuple[str, ...] = ()
@@ -38,7 +42,7 @@ class Family:
     @property
     def is_java(self) -> bool:
         """Whether the worker is a JVM, of which only few fit on a machine at once."""
-        return not self.library
+        return self.language == "java"
 
     @property
     def group_type(self) -> str:
@@ -47,7 +51,7 @@ class Family:
 
 
 def _python(name: str, worker: str, library: str, since: tuple[int, ...] = (0,), **flags: str) -> Family:
-    return Family(name, f"rebalance_monitor.lab.workers.{worker}", library, flags, since)
+    return Family(name, f"rebalance_monitor.lab.workers.{worker}", "python", library, flags, since)
 
 
 def _java(
@@ -57,12 +61,14 @@ def _java(
     only: tuple[str, ...] = (),
     **flags: str,
 ) -> Family:
-    return Family(name, worker, "", flags, since, only)
+    return Family(name, worker, "java", "", flags, since, only)
 
 
 SIMPLE = ("healthy", "clean-close", "sigkill", "freeze", "scale-out-in", "rolling-restart", "crash-loop")
 STREAMS = (*SIMPLE, "slow-processing", "partitions-added", "static-restart", "static-gone", "network-cut")
 NONE = ("",)
+# What asks neither for static members nor for another subscription: these clients have neither.
+PLAIN = (*SIMPLE, "network-cut", "leader-killed", "last-member-killed")
 
 
 FAMILIES = {
@@ -73,7 +79,13 @@ FAMILIES = {
         _python("confluent-848", "confluent", "confluent_kafka", (4, 0), protocol="consumer"),
         _python("kafka-python", "kafkapython", "kafka", assignor="range"),
         _python("aiokafka", "aio", "aiokafka", assignor="roundrobin"),
-        Family("raw", "rebalance_monitor.lab.workers.raw", "kafka", {"assignor": "range"}, (0,), NONE),
+        Family(
+            "raw", "rebalance_monitor.lab.workers.raw", "python", "kafka", {"assignor": "range"}, (0,), NONE
+        ),
+        Family("sarama", "sarama", "go", "", {"assignor": "range"}),
+        Family("franz-go", "franz-go", "go", "", {"assignor": "cooperative-sticky"}),
+        Family("kafka-go", "kafka-go", "go", "", {"assignor": "range"}, only=PLAIN),
+        Family("kafkajs", "kafkajs", "node", "", {"assignor": "roundrobin"}, only=PLAIN),
         _java("java-range", assignor="range"),
         _java("java-sticky", assignor="sticky"),
         _java("java-cooperative", assignor="cooperative-sticky"),
@@ -105,9 +117,15 @@ def why_not(family: Family, broker: tuple[int, ...]) -> str | None:
     """Give the reason why this family cannot run here against that broker; None if it can."""
     if broker < family.needs_broker:
         return f"needs a broker from {'.'.join(map(str, family.needs_broker))} on"
-    if not family.is_java:
-        missing = importlib.util.find_spec(family.library) is None
-        return f"the Python package {family.library} is not installed" if missing else None
+    return _MISSING[family.language](family)
+
+
+def _no_library(family: Family) -> str | None:
+    missing = importlib.util.find_spec(family.library) is None
+    return f"the Python package {family.library} is not installed" if missing else None
+
+
+def _no_java(_: Family) -> str | None:
     try:
         find_java(jdk=True)
     except DependencyError as error:
@@ -115,8 +133,22 @@ def why_not(family: Family, broker: tuple[int, ...]) -> str | None:
     return None
 
 
+_MISSING: Mapping[str, Callable[[Family], str | None]] = {
+    "python": _no_library,
+    "java": _no_java,
+    "go": lambda _: why_no_go(),
+    "node": lambda _: why_no_node(),
+}
+
+
 def command(family: Family, flags: Flags) -> list[str]:
-    """Give the command that starts a worker of this family. Raises DependencyError (no JDK, no jars)."""
-    if not family.is_java:
-        return [sys.executable, "-P", "-m", family.worker, *flags.arguments()]
-    return [*java_command(family.worker), *flags.arguments()]
+    """Give the command that starts a worker of this family. Raises DependencyError."""
+    match family.language:
+        case "python":
+            return [sys.executable, "-P", "-m", family.worker, *flags.arguments()]
+        case "java":
+            return [*java_command(family.worker), *flags.spelled_out()]
+        case "go":
+            return [*go_command(family.worker), *flags.spelled_out()]
+        case _:
+            return [*node_command(), *flags.spelled_out()]

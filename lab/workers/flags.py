@@ -20,10 +20,13 @@ CADENCES = (0.5, 0.8, 1.0, 1.2)
 class Flags:
     """One worker's settings. Times in ms, `processing_s` and `lifetime_s` in seconds (0 = for ever).
 
-    `topics` is comma-separated; one that begins with `^` is a pattern. `commit` is auto, manual or none;
-    `delay_ms` is for how long Kafka Connect waits for a lost worker. `mode` is subscribe or, for confluent,
-    assign (a simple consumer: it commits without being a member); the raw worker has modes of its own. One
-    with many `groups` has a client in each, named after the group with a number.
+    `topics` is comma-separated; one that begins with `^` is a pattern. `commit` is auto (the client's own),
+    manual (after each poll), record (after each record), timer (the application's, every `commit_ms`) or
+    none. `delay_ms` is for how long Kafka Connect waits for a lost worker. `mode` is subscribe; assign for
+    confluent (a simple consumer: it commits without being a member); deaf for the Go and Node clients (while
+    they are busy they heartbeat and do not rejoin); the raw worker has modes of its own. One with many
+    `groups` has a client in each, named after the group with a number. `timings` of a herd, each as
+    `session/heartbeat/commit/poll/way` (lab/timings.py), go to its groups in turn.
     """
 
     bootstrap: str
@@ -43,17 +46,32 @@ class Flags:
     mode: str = "subscribe"
     delay_ms: int = 8_000
     groups: int = 1
+    timings: str = ""
 
     def arguments(self) -> list[str]:
         """Give the command line that `parse` reads back; what is empty is left out."""
         pairs = ((f"--{one.name.replace('_', '-')}", getattr(self, one.name)) for one in fields(self))
         return [text for flag, value in pairs if value != "" for text in (flag, str(value))]
 
+    def spelled_out(self) -> list[str]:
+        """Give the command line of a worker that is told how the groups of a herd differ: `--each`."""
+        if self.groups == 1 and not self.timings:
+            return self.arguments()
+        differing = ("group", "session_ms", "poll_ms", "heartbeat_ms", "commit_ms", "commit")
+        each = (
+            " ".join(f"{name.replace('_', '-')}={getattr(one, name)}" for name in differing)
+            for one in self.each()
+        )
+        return [*self.arguments(), "--each", ";".join(each)]
+
     def each(self) -> Iterator[Flags]:
         """Give the flags of every group's client; a herd's differ in time-outs and commits.
 
         No poll interval comes nearer to a session timeout that is the broker's, and so the same for all.
         """
+        if self.timings:
+            yield from self._timed()
+            return
         if self.groups == 1:
             yield self
             return
@@ -66,6 +84,22 @@ class Flags:
                 session_ms=round(self.session_ms * slower),
                 poll_ms=round(self.poll_ms * (max(slower, 1.0) if self.protocol == "consumer" else slower)),
                 commit_ms=round(self.commit_ms * CADENCES[number % len(CADENCES)]),
+            )
+
+    def _timed(self) -> Iterator[Flags]:
+        timings = self.timings.split(",")
+        for number, name in enumerate(group_names(self)):
+            session, heartbeat, commit, poll, way = timings[number % len(timings)].split("/")
+            yield replace(
+                self,
+                group=name,
+                groups=1,
+                timings="",
+                session_ms=int(session),
+                heartbeat_ms=int(heartbeat),
+                commit_ms=int(commit),
+                poll_ms=int(poll),
+                commit=way,
             )
 
     @property

@@ -81,6 +81,7 @@ class KafkaPythonClient:
             max_poll_interval_ms=flags.poll_ms,
             partition_assignment_strategy=[ASSIGNORS[flags.assignor]],
             metadata_max_age_ms=5_000,
+            max_poll_records=1 if flags.commit == "record" else 500,
             **{key: value for key, value in optional.items() if value},
         )
         self.subscribe(flags.topic_list)
@@ -112,6 +113,10 @@ class KafkaPythonClient:
         """Give the member id; the library offers no public way."""
         generation = getattr(getattr(self._consumer, "_coordinator", None), "_generation", None)
         return str(getattr(generation, "member_id", "") or "")
+
+    def obey(self, command: list[str]) -> bool:
+        """Know no command of its own."""
+        return not command
 
     def close(self) -> None:
         """Leave and close."""

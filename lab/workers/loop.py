@@ -1,13 +1,13 @@
 """The life of a worker: poll, process, commit, obey commands, tell it all as JSON lines on stdout.
 
 Commands come as lines on stdin: `stall SECONDS` (process for so long), `subscribe TOPICS`, `unsubscribe`,
-`commit`, `close`. When stdin ends the worker closes: one whose runner died never stays behind. With
-`--groups N` it has one client in each of N groups, each in a thread; all obey every command.
+`commit`, `leak` (go on with a new client and never close the old one), `close`. When stdin ends the worker
+closes: one whose runner died never stays behind. With `--groups N` it has one client in each of N groups,
+each in a thread; all obey every command.
 """
 
 from __future__ import annotations
 
-import functools
 import json
 import queue
 import signal
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 POLL_S = 0.2
 # Clients of one process that all started in the same moment would all commit in the same moment.
 APART_S = 0.27
+# After each poll, or after each record: then a poll takes one.
+BY_HAND = frozenset({"manual", "record"})
 
 
 class Client(Protocol):
@@ -43,6 +45,9 @@ class Client(Protocol):
 
     def member(self) -> str:
         """Give the current member id, "" before there is one."""
+
+    def obey(self, command: list[str]) -> bool:
+        """Do what only this client can; False if it knows no such command."""
 
     def close(self) -> None:
         """Leave the group and end."""
@@ -93,38 +98,38 @@ class Commands:
 def live(build: Callable[[Flags, Journal], Client], flags: Flags) -> None:
     """Run a worker in every group that the flags name, until all have closed."""
     journal, commands = Journal(), Commands()
-    if flags.groups == 1:
-        Worker(build(flags, journal), flags, journal, commands).run()
+    everyone = list(flags.each())
+    if len(everyone) == 1:
+        Worker(build, everyone[0], journal, commands).run()
         return
     threads = []
-    for one in flags.each():
-        run = functools.partial(_live_one, build, one, journal, commands)
-        threads.append(threading.Thread(target=run))
+    for one in everyone:
+        threads.append(threading.Thread(target=Worker(build, one, journal, commands).run))
         threads[-1].start()
         commands.closing.wait(APART_S)
     for thread in threads:
         thread.join()
 
 
-def _live_one(
-    build: Callable[[Flags, Journal], Client], flags: Flags, journal: Journal, commands: Commands
-) -> None:
-    Worker(build(flags, journal), flags, journal, commands).run()
-
-
 class Worker:
     """Drives one client until it is told to close or its lifetime is over."""
 
-    def __init__(self, client: Client, flags: Flags, journal: Journal, commands: Commands) -> None:
-        self.client = client
+    def __init__(
+        self, build: Callable[[Flags, Journal], Client], flags: Flags, journal: Journal, commands: Commands
+    ) -> None:
         self.flags = flags
         self.journal = journal
         self.commands = commands
+        self._build = build
         self._next = commands.inbox()
+        self._due = 0.0
+        self._leaked: list[Client] = []
 
     def run(self) -> None:
         """Live; ends with a clean close."""
+        self.client = self._build(self.flags, self.journal)
         self.journal.tell("started", group=self.flags.group, client_id=self.flags.client_id)
+        self._due = time.monotonic() + self.flags.commit_ms / 1000
         end = time.monotonic() + (self.flags.lifetime_s or float("inf"))
         while not self.commands.closing.is_set() and time.monotonic() < end:
             self._obey(self._next())
@@ -134,11 +139,13 @@ class Worker:
         self.journal.tell("closed")
 
     def _turn(self) -> None:
-        if self.client.poll(POLL_S) == 0:
-            return
-        if self.flags.processing_s:
+        count = self.client.poll(POLL_S)
+        if count and self.flags.processing_s:
             self.commands.closing.wait(self.flags.processing_s)
-        if self.flags.commit == "manual":
+        if count and self.flags.commit in BY_HAND:
+            self.client.commit()
+        if self.flags.commit == "timer" and time.monotonic() >= self._due:
+            self._due = time.monotonic() + self.flags.commit_ms / 1000
             self.client.commit()
 
     def _obey(self, command: list[str]) -> None:
@@ -153,7 +160,10 @@ class Worker:
                 self.client.unsubscribe()
             case ["commit"]:
                 self.client.commit()
-            case _:
+            case ["leak"]:
+                self._leaked.append(self.client)
+                self.client = self._build(self.flags, self.journal)
+            case _ if not self.client.obey(command):
                 self.journal.tell("error", error=f"unknown command {' '.join(command)}")
         self.journal.tell("obeyed", command=" ".join(command))
 

@@ -270,6 +270,10 @@ class RawClient:
         """Give the first member's id."""
         return self._members[0].id
 
+    def obey(self, command: list[str]) -> bool:
+        """Know no command of its own."""
+        return not command
+
     def close(self) -> None:
         """Leave and close."""
         self.unsubscribe()
@@ -279,7 +283,7 @@ class RawClient:
 def main() -> None:
     """Run one worker."""
     flags, journal = parse(), Journal()
-    Worker(RawClient(flags, journal), flags, journal, Commands()).run()
+    Worker(RawClient, flags, journal, Commands()).run()
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collection;
+import java.util.List;
 import java.util.Map;
 import java.util.Properties;
 import java.util.regex.Pattern;
@@ -17,11 +19,14 @@ public final class ConsumerWorker extends Life {
         "sticky", "org.apache.kafka.clients.consumer.StickyAssignor",
         "cooperative-sticky", "org.apache.kafka.clients.consumer.CooperativeStickyAssignor");
 
-    private final KafkaConsumer<byte[], byte[]> consumer;
+    private final List<KafkaConsumer<byte[], byte[]>> leaked = new ArrayList<>();
+    private KafkaConsumer<byte[], byte[]> consumer;
+    private long due;
 
     private ConsumerWorker(String[] arguments) {
         super(arguments);
         this.consumer = new KafkaConsumer<>(properties());
+        this.due = System.nanoTime() + commitEvery();
     }
 
     public static void main(String[] arguments) throws Exception {
@@ -33,6 +38,9 @@ public final class ConsumerWorker extends Life {
         all.put("enable.auto.commit", String.valueOf(flag("commit", "auto").equals("auto")));
         all.put("auto.commit.interval.ms", flag("commit-ms", "1000"));
         all.put("auto.offset.reset", "earliest");
+        if (flag("commit", "auto").equals("record")) {
+            all.put("max.poll.records", "1");
+        }
         all.put("max.poll.interval.ms", flag("poll-ms", "8000"));
         if (!flag("instance-id", "").isEmpty()) {
             all.put("group.instance.id", flag("instance-id", ""));
@@ -58,16 +66,23 @@ public final class ConsumerWorker extends Life {
             pause(0.2);
             return;
         }
-        if (consumer.poll(Duration.ofMillis(200)).isEmpty()) {
-            return;
-        }
+        boolean found = !consumer.poll(Duration.ofMillis(200)).isEmpty();
         double processing = Double.parseDouble(flag("processing-s", "0"));
-        if (processing > 0) {
+        if (found && processing > 0) {
             pause(processing);
         }
-        if (flag("commit", "auto").equals("manual")) {
+        String way = flag("commit", "auto");
+        if (found && (way.equals("manual") || way.equals("record"))) {
             commit();
         }
+        if (way.equals("timer") && System.nanoTime() >= due) {
+            due = System.nanoTime() + commitEvery();
+            commit();
+        }
+    }
+
+    private long commitEvery() {
+        return Long.parseLong(flag("commit-ms", "1000")) * 1_000_000;
     }
 
     @Override
@@ -77,6 +92,12 @@ public final class ConsumerWorker extends Life {
             case "unsubscribe" -> consumer.unsubscribe();
             case "commit" -> commit();
             case "rejoin" -> consumer.enforceRebalance();
+            case "leak" -> {
+                // The old one lives on, unclosed.
+                leaked.add(consumer);
+                consumer = new KafkaConsumer<>(properties());
+                begin();
+            }
             default -> {
                 return false;
             }

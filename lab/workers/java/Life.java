@@ -15,14 +15,11 @@ import java.util.concurrent.TimeUnit;
 
 /**
  * The life of a Java worker: the flags, commands and journal that the Python ones have (loop.py, flags.py).
- * With `--groups N` one process has a client in each of N groups, each in a thread; all obey every command.
+ * With `--each` one process has a client in each of many groups, each in a thread; all obey every command.
  */
 abstract class Life {
     private static final long LIFETIME_UNSET = 0;
     private static final long APART_MS = 270;
-    private static final double FIRST = 0.85;
-    private static final double LAST = 1.15;
-    private static final double[] CADENCES = {0.5, 0.8, 1.0, 1.2};
 
     private static final List<Life> HERD = new CopyOnWriteArrayList<>();
     private static final CountDownLatch CLOSING = new CountDownLatch(1);
@@ -77,34 +74,23 @@ abstract class Life {
         System.exit(0);
     }
 
-    /**
-     * The flags of every group's client; in a herd time-outs and commits differ from group to group. No poll
-     * interval comes nearer to a session timeout that is the broker's, and so the same for all.
-     */
+    /** The flags of every group's client; `--each` says how those of a herd differ. */
     private static List<String[]> each(String[] arguments) {
-        List<String> names = Arrays.asList(arguments);
-        int at = names.indexOf("--groups");
-        int count = at < 0 ? 1 : Integer.parseInt(arguments[at + 1]);
+        int at = Arrays.asList(arguments).indexOf("--each");
+        if (at < 0) {
+            return List.of(arguments);
+        }
         List<String[]> all = new ArrayList<>();
-        for (int number = 0; number < count; number++) {
-            String[] one = arguments.clone();
-            if (count > 1) {
-                double slower = FIRST + (LAST - FIRST) * number / (count - 1);
-                one[names.indexOf("--group") + 1] += String.format(".%03d", number);
-                scale(one, names.indexOf("--session-ms"), slower);
-                boolean brokers = names.contains("consumer");
-                scale(one, names.indexOf("--poll-ms"), brokers ? Math.max(slower, 1) : slower);
-                scale(one, names.indexOf("--commit-ms"), CADENCES[number % CADENCES.length]);
+        for (String one : arguments[at + 1].split(";")) {
+            List<String> own = new ArrayList<>(Arrays.asList(arguments));
+            for (String pair : one.split(" ")) {
+                int mark = pair.indexOf('=');
+                own.add("--" + pair.substring(0, mark));
+                own.add(pair.substring(mark + 1));
             }
-            all.add(one);
+            all.add(own.toArray(new String[0]));
         }
         return all;
-    }
-
-    private static void scale(String[] arguments, int at, double factor) {
-        if (at >= 0) {
-            arguments[at + 1] = String.valueOf(Math.round(Integer.parseInt(arguments[at + 1]) * factor));
-        }
     }
 
     private static void liveOne(String[] arguments, Maker maker) {
