@@ -27,8 +27,8 @@ class Family:
     """One client family.
 
     `language` says what its `worker` is: a Python module that needs `library`, a Java class, a client of the
-    Go worker, or of the Node worker. `flags` are what it sets itself. `only` names the scenarios that make
-    sense with it, beside those that name it themselves; nothing is all.
+    Go worker, or the Node worker. `flags` are what it sets itself. `only` names the scenarios that make sense
+    with it, beside those that name it themselves; nothing is all.
     """
 
     name: str
