@@ -10,7 +10,7 @@ QUICK := not slow and not chaos
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-demo demo test check test-slow chaos soak test-matrix fuzz oracle accuracy accuracy-full bench bench-scale sbom pip-audit deps-ci lint typecheck format site docs structure golden lock clean
+.PHONY: help setup setup-demo demo test check test-slow chaos soak test-matrix fuzz oracle accuracy accuracy-full exam bench bench-scale sbom pip-audit deps-ci lint typecheck format site docs structure golden lock clean
 
 help: ## Say what there is.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,6 +58,10 @@ accuracy: setup ## Every scenario of the lab, and how precise and complete the f
 accuracy-full: setup ## As accuracy, with every broker and family, for hours; goes on where it stopped.
 	@$(VENV)/python tools/jars.py
 	@$(VENV)/python -m rebalance_monitor.lab.suite.accuracy --full $(ARGS)
+
+exam: setup ## Runs at production timings, 22 minutes a seed; goes on where it stopped (ARGS="--seeds 3 --kafka-version 3.9.1").
+	@$(VENV)/python tools/jars.py
+	@$(VENV)/python -m rebalance_monitor.lab.suite.exam $(ARGS)
 
 bench: setup ## Records per second and CPU of every stage, steady traffic, against the floors of this machine.
 	@$(VENV)/python tools/jars.py

@@ -70,7 +70,7 @@ def _page(settings: Settings) -> None:
 
 
 def _engine(settings: Settings) -> None:
-    """What the engine itself needs: Spark's settings and jars, or nothing that only Spark can do."""
+    """Check what the engine itself needs: Spark's settings and jars, or nothing that only Spark can do."""
     if settings.engine == "embedded":
         EmbeddedKind(settings, Options())
         return

@@ -16,6 +16,10 @@ have_jdk() {
     return 1
 }
 
+have_go() {
+    have go && go version | grep -Eq 'go1\.(2[3-9]|[3-9][0-9])'
+}
+
 # ensure NAME CHECK PACKAGE...
 ensure() {
     name=$1 check=$2
@@ -44,6 +48,10 @@ ensure() {
 
 # The compiler of the Java oracles.
 ensure "a JDK 17 or 21" have_jdk openjdk-17-jdk-headless openjdk-21-jdk-headless
+# Compiles the Go clients of the lab, and runs its Node one.
+ensure "Go 1.23 or later" have_go golang-go
+ensure "Node" "have node" nodejs
+ensure "npm" "have npm" npm
 # What alerts are compared with and pushed to.
 ensure "Alertmanager" "have prometheus-alertmanager" prometheus-alertmanager
 # The browser that the live page is tried in.

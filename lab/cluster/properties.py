@@ -23,7 +23,9 @@ COORDINATOR_LOGGERS = (
 )
 # The JVM runs in UTC (lab/cluster/node.py), so no conversion stands here.
 LAYOUT = "%d{yyyy-MM-dd'T'HH:mm:ss.SSS}Z %p %c %m%n"
-SESSION_TIMEOUT_848_MS = 6_000
+SESSION_TIMEOUT_848_MS, HEARTBEAT_848_MS = 6_000, 1_000
+SESSION_848, HEARTBEAT_848 = "group.consumer.session.timeout.ms", "group.consumer.heartbeat.interval.ms"
+"""What sets the sessions and heartbeats of members of the consumer protocol."""
 EPOCH_PROTOCOLS = ("consumer", "share", "streams")
 
 
@@ -40,7 +42,7 @@ class Shape:
     offsets_partitions: int = 50
     initial_delay_ms: int = 0
     session_timeout_848_ms: int = SESSION_TIMEOUT_848_MS
-    heartbeat_848_ms: int = 1_000
+    heartbeat_848_ms: int = HEARTBEAT_848_MS
     proxied: bool = False
     extra: Mapping[str, str] = field(default_factory=dict)
 

@@ -64,9 +64,14 @@ def start_broker(run: GroupRun, step: Step) -> None:
 
 
 def move_coordinator(run: GroupRun, step: Step) -> None:
-    """Make the next replica of the group's shard its preferred leader, and elect it."""
+    """Make the next replica of the group's shard (of a herd, each of its groups') its leader."""
     del step
-    move_shard_of(run.group, run.broker.bootstrap)
+    with closing(KafkaAdminClient(bootstrap_servers=run.broker.bootstrap.split(","))) as admin:
+        count = len(admin.describe_topics([OFFSETS_TOPIC])[0]["partitions"])
+    # One move serves all groups of a shard.
+    shards = {coordinator_partition(group, count): group for group in run.groups}
+    for group in shards.values():
+        move_shard_of(group, run.broker.bootstrap)
 
 
 def move_shard_of(group: str, bootstrap: str) -> int:

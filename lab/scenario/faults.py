@@ -27,6 +27,12 @@ def start(run: GroupRun, step: Step) -> None:
         run.start(member, {key: str(value) for key, value in overrides.items()})
 
 
+def move(run: GroupRun, step: Step) -> None:
+    """Start members that do not run again on hosts that they have not had, as pods that are replaced."""
+    for member in step.who:
+        run.start(member, {}, elsewhere=True)
+
+
 def close(run: GroupRun, step: Step) -> None:
     """Close members cleanly."""
     for process in run.alive(step.who):
@@ -109,6 +115,7 @@ def delete_group(run: GroupRun, step: Step) -> None:
 
 VERBS: dict[str, Callable[[GroupRun, Step], None]] = {
     "start": start,
+    "move": move,
     "close": close,
     "kill": kill,
     "freeze": freeze,

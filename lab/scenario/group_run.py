@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import re
 import threading
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from rebalance_monitor.lab.cluster.quiet import quiet
 from rebalance_monitor.lab.scenario.processes import WorkerProcess
 from rebalance_monitor.lab.workers.families import FAMILIES
-from rebalance_monitor.lab.workers.flags import Flags
+from rebalance_monitor.lab.workers.flags import Flags, typed
+from rebalance_monitor.lab.workers.toolchains import why_no_hosts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
     from rebalance_monitor.lab.cluster.broker import LabBroker
     from rebalance_monitor.lab.scenario.model import Scenario
     from rebalance_monitor.lab.scenario.traffic import Traffic
     from rebalance_monitor.lab.workers.families import Family
-
-_KINDS = {one.name: {"int": int, "float": float}.get(str(one.type), str) for one in fields(Flags)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,12 @@ class Done:
     verb: str
     who: tuple[str, ...]
     member_ids: tuple[str, ...]
+
+
+def hosts_of(group: str) -> Iterator[str]:
+    """Give loopback addresses for the pods of a group, others than those of other groups."""
+    net = crc32(group.encode())
+    return (f"127.{net % 250 + 1}.{net // 250 % 250}.{number}" for number in range(10, 250))
 
 
 class GroupRun:
@@ -62,6 +68,13 @@ class GroupRun:
         self._kept: list[object] = []
         self._traffic = traffic
         self._processes: dict[str, WorkerProcess] = {}
+        self._hosts: dict[str, str] = {}
+        self._free_hosts = hosts_of(group)
+
+    @property
+    def groups(self) -> list[str]:
+        """The group, or those of the herd."""
+        return [one.group for one in self.flags("", self.family, {}).each()]
 
     def topic(self, name: str) -> str:
         """Give the full name of a topic of this scenario; patterns stay patterns."""
@@ -73,8 +86,7 @@ class GroupRun:
         copies = min(3, len(self.broker.nodes))
         futures = self.admin.create_topics([NewTopic(topic, partitions, copies)], request_timeout=20)
         futures[topic].result(timeout=25)
-        if self.scenario.traffic:
-            self._traffic.add(topic, partitions)
+        self._traffic.add(topic, partitions, self.scenario.traffic)
 
     def delete_topic(self, name: str) -> None:
         """Delete one topic and end its traffic."""
@@ -85,15 +97,26 @@ class GroupRun:
         """Keep something alive until the run is over."""
         self._kept.append(thing)
 
-    def start(self, member: str, overrides: Mapping[str, str]) -> None:
-        """Start one member unless it runs."""
+    def start(self, member: str, overrides: Mapping[str, str], *, elsewhere: bool = False) -> None:
+        """Start one member unless it runs: on the host that it had, or `elsewhere`."""
         running = self._processes.get(member)
         if running is None or not running.alive:
             flags = dict(overrides)
             family = FAMILIES[flags.pop("family", self.family.name)]
             self._processes[member] = WorkerProcess(
-                member, family, self.flags(member, family, flags), self.folder
+                member,
+                family,
+                self.flags(member, family, flags),
+                self.folder,
+                self._host(member, elsewhere=elsewhere),
             )
+
+    def _host(self, member: str, *, elsewhere: bool) -> str:
+        if not self.scenario.hosts or why_no_hosts() is not None:
+            return ""
+        if elsewhere or member not in self._hosts:
+            self._hosts[member] = next(self._free_hosts)
+        return self._hosts[member]
 
     def flags(self, member: str, family: Family, overrides: Mapping[str, str]) -> Flags:
         """Return the flags of one member's worker."""
@@ -111,9 +134,8 @@ class GroupRun:
         }
         if "topics" in overrides:
             chosen["topics"] = ",".join(self.topic(name) for name in overrides["topics"].split())
-        typed = {key: _KINDS[key](value) for key, value in chosen.items()}
         bootstrap = self.broker.proxied_bootstrap if scenario.proxied else self.broker.bootstrap
-        return Flags(bootstrap=bootstrap, group=self.group, **typed)
+        return Flags(bootstrap=bootstrap, group=self.group, **typed(chosen))
 
     def _guest(self, family: Family) -> dict[str, str]:
         """Give what a member of another family must share with this group to be let in."""

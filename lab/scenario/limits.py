@@ -34,7 +34,9 @@ def limits_of(session_ms: int, poll_ms: int) -> str:
 
 def limits_in(flags: Flags) -> dict[str, list[int]]:
     """Give session timeout and max.poll.interval (ms) of each group that a worker with these flags is in."""
-    return {one.group: [_session(one), one.poll_ms] for one in flags.each()}
+    # Timings that were drawn have the broker's session where that counts.
+    drawn = bool(flags.timings)
+    return {one.group: [one.session_ms if drawn else _session(one), one.poll_ms] for one in flags.each()}
 
 
 def overrides(intervals: Mapping[str, int]) -> list[dict[str, str | int]]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from rebalance_monitor.lab.scenario.traffic import TICK_S
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -45,8 +47,10 @@ class Scenario:
 
     One that needs `nodes` or `broker` properties gets a cluster of its own, shared by its client families; 0
     and nothing mean that it may run beside others. Members of a `proxied` one reach the brokers through
-    proxies. One that runs `beside` others goes on until all of them have ended. Without `traffic` nothing is
-    ever produced into its topics.
+    proxies; with `hosts` each member has a loopback address of its own. One that runs `beside` others goes
+    on until all of them have ended. Every `traffic` seconds each partition gets a record, never where it is
+    0. So many `timings` are drawn, one for each group of the herd that each member is. All scenarios that
+    name the same `cluster` share it.
     """
 
     name: str
@@ -64,6 +68,9 @@ class Scenario:
     broker: Mapping[str, str] = field(default_factory=dict)
     proxied: bool = False
     beside: bool = False
-    traffic: bool = True
+    traffic: float = TICK_S
+    timings: int = 0
+    cluster: str = ""
+    hosts: bool = False
     session_ms: int = BASE_SESSION_MS
     poll_ms: int = BASE_POLL_MS

@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, cast
 
 from rebalance_monitor.lab.workers.families import Family, command
+from rebalance_monitor.lab.workers.toolchains import environment
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,10 +25,10 @@ class WorkerProcess:
     """One life of one member: from its start to its end by whatever means.
 
     Its journal goes to `<folder>/<member>.jsonl`, what its library logs to `<folder>/<member>.log`; both are
-    appended to over several lives.
+    appended to over several lives. With a `host`, a loopback address, its connections come from there.
     """
 
-    def __init__(self, member: str, family: Family, flags: Flags, folder: Path) -> None:
+    def __init__(self, member: str, family: Family, flags: Flags, folder: Path, host: str = "") -> None:
         self.member = member
         self._member_ids: list[str] = []
         self._journal = folder / f"{member}.jsonl"
@@ -39,6 +40,7 @@ class WorkerProcess:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 start_new_session=True,
+                env={**os.environ, **(environment(family.language, host) if host else {})},
                 # What a client keeps on disk belongs to the run.
                 cwd=folder,
             )

@@ -10,7 +10,7 @@ import json
 import threading
 import time
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import yaml
 from confluent_kafka import KafkaException
@@ -20,11 +20,14 @@ from rebalance_monitor.cluster.errors import DependencyError
 from rebalance_monitor.lab.scenario.faults import VERBS
 from rebalance_monitor.lab.scenario.group_run import Done, GroupRun
 from rebalance_monitor.lab.scenario.limits import limits_in
+from rebalance_monitor.lab.workers.families import FAMILIES, command
+from rebalance_monitor.lab.workers.flags import Flags
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rebalance_monitor.lab.scenario.model import Scenario, Step
+    from rebalance_monitor.lab.workers.families import Family
 
 
 class Run(GroupRun):
@@ -59,9 +62,17 @@ class Run(GroupRun):
     def _prepare(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         self._note(self.scenario)
+        # What has to be built first would take its time out of the first steps.
+        for family in self._families():
+            command(family, Flags("", "", ""))
         for name, partitions in self.scenario.topics.items():
             if not name.startswith("^"):
                 self.create_topic(name, partitions)
+
+    def _families(self) -> list[Family]:
+        overrides: list[Any] = [step.options.get("with") or {} for step in self.scenario.steps]
+        guests = {str(one["family"]) for one in overrides if "family" in one}
+        return [self.family, *(FAMILIES[name] for name in sorted(guests))]
 
     def _do(self, step: Step) -> None:
         who = tuple(self.leader() if name == "leader" else name for name in step.who)

@@ -2,8 +2,8 @@
 
 A file says `about`, `topics` (name: partitions), `members`, `settings` (worker flags), `steps` and `expect`.
 A step is `{at: SECONDS, VERB: WHO, …}`; the verbs stand in `lab/scenario/faults.py`. Times are written for a
-session timeout of 6 s and a poll interval of 8 s and scaled together with them by a seed. Unknown keys are
-refused.
+session timeout of 6 s and a poll interval of 8 s and scaled together with them by a seed; where a scenario
+asks for `timings` the seed draws these (lab/workers/timings.py). Unknown keys are refused.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import yaml
 
+from rebalance_monitor.lab.cluster.properties import HEARTBEAT_848, SESSION_848, SESSION_TIMEOUT_848_MS
 from rebalance_monitor.lab.scenario.faults import VERBS
 from rebalance_monitor.lab.scenario.model import (
     BASE_POLL_MS,
@@ -24,6 +25,9 @@ from rebalance_monitor.lab.scenario.model import (
     ScenarioError,
     Step,
 )
+from rebalance_monitor.lab.scenario.traffic import TICK_S
+from rebalance_monitor.lab.workers.families import FAMILIES
+from rebalance_monitor.lab.workers.timings import Timing, drawn
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,6 +35,8 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).parents[1] / "scenarios"
 # A smaller group is small for a reason.
 GROWS_FROM = 3
+# How much shorter or longer a seed makes the time between two steps of a run with production timings.
+GAPS = (0.9, 1.1)
 KEYS = frozenset(
     {
         "about",
@@ -48,6 +54,9 @@ KEYS = frozenset(
         "proxied",
         "beside",
         "traffic",
+        "timings",
+        "cluster",
+        "hosts",
     }
 )
 
@@ -88,7 +97,10 @@ def parse(name: str, raw: Mapping[str, object]) -> Scenario:
         silent=bool(raw.get("silent")),
         proxied=bool(raw.get("proxied")),
         beside=bool(raw.get("beside")),
-        traffic=bool(raw.get("traffic", True)),
+        traffic=float(cast("float", raw.get("traffic", TICK_S))),
+        timings=int(str(raw.get("timings", 0))),
+        cluster=str(raw.get("cluster", "")),
+        hosts=bool(raw.get("hosts")),
         **_cluster(raw),
     )
 
@@ -128,13 +140,17 @@ def _crash_loop(at: float, who: tuple[str, ...], options: Mapping[str, object]) 
     return [step for begin in rounds for step in (Step(begin, "start", who), Step(begin + life, "kill", who))]
 
 
-def varied(scenario: Scenario, seed: int, slower: float = 1.0, *, grow: bool = False) -> Scenario:
+def varied(
+    scenario: Scenario, seed: int, slower: float = 1.0, *, grow: bool = False, family: str = ""
+) -> Scenario:
     """Give the scenario with times and time-outs varied by `seed` and stretched by `slower`.
 
     With `grow` up to two members more stand by, where nothing is done to all members at once. The poll
     interval is never nearer to the session timeout than their defaults are here, 8 s to 6 s, unless the
-    scenario sets them. Seed 0 varies nothing.
+    scenario sets them. Seed 0 varies nothing. Where there are `timings`, they are the family's own.
     """
+    if scenario.timings:
+        return _timed(scenario, seed, family)
     if seed == 0:
         return scenario
     if grow:
@@ -162,6 +178,35 @@ def varied(scenario: Scenario, seed: int, slower: float = 1.0, *, grow: bool = F
         ),
         expect=tuple(replace(one, after=one.after * pace) for one in scenario.expect),
     )
+
+
+def _timed(scenario: Scenario, seed: int, family: str) -> Scenario:
+    """Draw the timings; vary what passes between two steps, but not beyond what either is written for."""
+    salt = f"{scenario.name}/{seed}/{family}"
+    chance = random.Random(salt)  # noqa: S311 - variation, not secrecy
+    timings = ",".join(str(_allowed(one, scenario, family)) for one in drawn(scenario.timings, salt))
+    steps: list[Step] = []
+    before = at = 0.0
+    for step in scenario.steps:
+        at += (step.at - before) * chance.uniform(*GAPS)
+        before = step.at
+        steps.append(replace(step, at=round(at, 2)))
+    return replace(
+        scenario,
+        settings={**scenario.settings, "groups": str(scenario.timings), "timings": timings},
+        steps=tuple(steps),
+        end=round(at + scenario.end - before, 2),
+    )
+
+
+def _allowed(timing: Timing, scenario: Scenario, family: str) -> Timing:
+    """Give the timing with what the broker sets for members of the consumer protocol."""
+    if family not in FAMILIES or FAMILIES[family].group_type != "consumer":
+        return timing
+    session = int(scenario.broker.get(SESSION_848, SESSION_TIMEOUT_848_MS))
+    heartbeat = int(scenario.broker.get(HEARTBEAT_848, timing.heartbeat_ms))
+    poll = max(timing.poll_ms, session)
+    return replace(timing, session_ms=session, heartbeat_ms=heartbeat, poll_ms=poll)
 
 
 def _grown(scenario: Scenario, chance: random.Random) -> Scenario:

@@ -51,7 +51,8 @@ class Result:
     """One suite's result. `claims` and `noise` are by way of running the monitor: live, replay.
 
     `noise` are loud findings that name quiet groups, `quiet_ms` the time of these groups, by family; `limits`
-    as in Suite. `written_ms`: how long the job took to write each batch of findings that it told live.
+    as in Suite, and so `timings`, as text. `written_ms`: how long the job took to write each batch of
+    findings that it told live.
     """
 
     about: dict[str, Any]
@@ -63,6 +64,7 @@ class Result:
     spoilt: dict[str, str] = field(default_factory=dict)
     limits: dict[str, str] = field(default_factory=dict)
     written_ms: list[int] = field(default_factory=list)
+    timings: dict[str, str] = field(default_factory=dict)
 
 
 def result_of(suite: Suite) -> Result:
@@ -81,6 +83,7 @@ def result_of(suite: Suite) -> Result:
         spoilt=suite.spoilt,
         limits=dict(suite.limits),
         written_ms=written(suite) if live else [],
+        timings={group: str(timing) for group, timing in suite.timings.items()},
     )
 
 

@@ -28,6 +28,7 @@ from rebalance_monitor.lab.suite.campaign import (
     CORE_FAMILIES,
     FIRST_SEED,
     Campaign,
+    cluster_name,
     core_jobs,
     judge_again,
     keep_going,
@@ -35,6 +36,7 @@ from rebalance_monitor.lab.suite.campaign import (
 )
 from rebalance_monitor.lab.suite.job import Job
 from rebalance_monitor.lab.suite.suite import (
+    MAX_JVMS,
     MAX_PYTHONS,
     broker_for,
     clusters_for,
@@ -62,6 +64,7 @@ def run(
     live: bool,
     pace: float = 1.0,
     clients: int = MAX_PYTHONS,
+    jvms: int = MAX_JVMS,
 ) -> list[Path]:
     """Run jobs, each cluster's into a suite folder of its own; give these folders. `pace` stretches time."""
     folders: list[Path] = []
@@ -70,14 +73,13 @@ def run(
         click.echo(text, err=True)
 
     for part in clusters_for(jobs):
-        own = part[0].scenario if len({job.scenario for job in part}) == 1 else "shared"
-        suite = folder / own
+        suite = folder / cluster_name(part)
         with ExitStack() as stack:
             broker = stack.enter_context(broker_for(part, version, suite / "broker"))
             if live:
                 told = overrides(untold_intervals(part, seed, pace))
                 stack.enter_context(Job(broker.bootstrap, suite, {"group_overrides": told})).wait_ready()
-            run_suite(broker, part, suite, seed=seed, pace=pace, clients=clients, say=say)
+            run_suite(broker, part, suite, seed=seed, pace=pace, clients=clients, jvms=jvms, say=say)
             # The job is some seconds behind the log; its last findings count too.
             time.sleep(10 if live else 0)
         shutil.rmtree(suite / "broker", ignore_errors=True)

@@ -13,11 +13,11 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from rebalance_monitor.lab.scenario.scenario import names
+from rebalance_monitor.lab.scenario.scenario import load, names
 from rebalance_monitor.lab.scoring.bars import ENOUGH, poor
 from rebalance_monitor.lab.scoring.results import keep_as, kept, pooled, result_of
 from rebalance_monitor.lab.scoring.scored import REPLAY
-from rebalance_monitor.lab.suite.suite import MAX_PYTHONS, Job, clusters_for, jobs_for
+from rebalance_monitor.lab.suite.suite import MAX_JVMS, MAX_PYTHONS, Job, clusters_for, jobs_for
 from rebalance_monitor.lab.truth.recorded_suite import ABOUT, read_suite
 from rebalance_monitor.lab.workers.families import FAMILIES
 
@@ -47,12 +47,17 @@ FULL_ONLY = (
     "group-expired",
     "assignment-not-stored",
     "rolling-static-late",
+    "reported-",
+    "production-",
 )
 # With these beside them, delays would say more of the machine than of the job.
 FEW_CLIENTS = 10
 HERDS = ("many-killed", "many-slow", "many-killed-manual", "many-slow-manual", "many-idle")
 QUIET = ("many-healthy", "many-healthy-idle")
 HERD_FAMILIES = (*CORE_FAMILIES, "java-cooperative")
+# Clients of other languages, built on demand (lab/workers/toolchains.py).
+BUILT_FAMILIES = ("sarama", "franz-go", "kafka-go", "kafkajs")
+BUILT_SCENARIOS = ("healthy", "sigkill", "clean-close", "crash-loop", "rolling-restart")
 # What each broker writes differently, or could.
 EVERYWHERE = (
     "sigkill",
@@ -83,13 +88,17 @@ def core_jobs(families: Sequence[str] = CORE_FAMILIES) -> list[Job]:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What is recorded on one version of Kafka; `live`: watched by the job; `clients`: at once, processes."""
+    """What is recorded on one version of Kafka; `live`: watched by the job.
+
+    At most so many `jvms` and other `clients` (processes) run at once.
+    """
 
     name: str
     version: str
     jobs: tuple[Job, ...]
     live: bool = False
     clients: int = MAX_PYTHONS
+    jvms: int = MAX_JVMS
 
 
 def plan(first: str = "4.1.1", others: Sequence[str] = OTHER_VERSIONS) -> list[Part]:
@@ -103,7 +112,14 @@ def plan(first: str = "4.1.1", others: Sequence[str] = OTHER_VERSIONS) -> list[P
         *(Part("version", version, tuple(_everywhere())) for version in others),
         Part("healthy", first, tuple(jobs_for(QUIET, HERD_FAMILIES)), live=True, clients=FEW_CLIENTS),
         Part("rest", first, tuple(_rest())),
+        Part("reported", first, tuple(reported_jobs())),
     ]
+
+
+def reported_jobs() -> list[Job]:
+    """Give what real people reported, and what the clients that only these scenarios have do otherwise."""
+    reported = [name for name in names() if name.startswith("reported-")]
+    return jobs_for(reported, tuple(FAMILIES)) + jobs_for(BUILT_SCENARIOS, BUILT_FAMILIES)
 
 
 def _everywhere() -> list[Job]:
@@ -113,7 +129,8 @@ def _everywhere() -> list[Job]:
 
 def _rest() -> list[Job]:
     """Give what has a cluster of its own, a scenario made for one family, and families seen nowhere else."""
-    alone = [name for name in names() if name.startswith(FULL_ONLY) and not name.startswith("many-")]
+    parts = ("many-", "reported-", "production-")
+    alone = [name for name in names() if name.startswith(FULL_ONLY) and not name.startswith(parts)]
     jobs = jobs_for(alone, [*CORE_FAMILIES, "raw"])
     jobs += jobs_for(("leader-rejoins", "streams-probing"), tuple(FAMILIES))
     return jobs + jobs_for(JAVA_SCENARIOS, ("java-sticky", "confluent-cooperative"))
@@ -123,7 +140,15 @@ class Runner(Protocol):
     """Runs jobs on one cluster of a version into a folder; gives the suite folders."""
 
     def __call__(
-        self, jobs: Sequence[Job], folder: Path, version: str, seed: int, *, live: bool, clients: int
+        self,
+        jobs: Sequence[Job],
+        folder: Path,
+        version: str,
+        seed: int,
+        *,
+        live: bool,
+        clients: int,
+        jvms: int,
     ) -> list[Path]:
         """Run them."""
 
@@ -152,7 +177,7 @@ def keep_going(campaign: Campaign, parts: Sequence[Part], run: Runner) -> list[R
             for cluster in clusters_for(jobs):
                 if time.monotonic() >= end:
                     return kept(campaign.results)
-                _record(campaign, run, part, seed, cluster)
+                record(campaign, run, part, seed, cluster)
     return kept(campaign.results)
 
 
@@ -167,16 +192,24 @@ def judge_again(campaign: Campaign) -> list[Result]:
     return kept(campaign.results)
 
 
-def _record(campaign: Campaign, run: Runner, part: Part, seed: int, jobs: Sequence[Job]) -> None:
-    cluster = jobs[0].scenario if len({job.scenario for job in jobs}) == 1 else "shared"
+def record(campaign: Campaign, run: Runner, part: Part, seed: int, jobs: Sequence[Job]) -> Path:
+    """Record jobs of one cluster and keep their result, unless it is kept already; give its file."""
+    cluster = cluster_name(jobs)
     name = f"{part.name}-{part.version}-seed{seed}-{cluster}"
     path = campaign.results / f"{name}.json.gz"
     if path.exists():
-        return
+        return path
     # Of a campaign that was stopped in the middle of this, half may lie there.
     folder = campaign.suites / f"{name}-{int(time.time())}"
-    (suite,) = run(jobs, folder, part.version, seed, live=part.live, clients=part.clients)
+    (suite,) = run(jobs, folder, part.version, seed, live=part.live, clients=part.clients, jvms=part.jvms)
     keep_as(result_of(read_suite(suite)), path)
+    return path
+
+
+def cluster_name(jobs: Sequence[Job]) -> str:
+    """Name the cluster that these jobs share."""
+    alone = jobs[0].scenario if len({job.scenario for job in jobs}) == 1 else "shared"
+    return load(jobs[0].scenario).cluster or alone
 
 
 def _poor(campaign: Campaign) -> set[Place]:

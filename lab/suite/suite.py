@@ -13,9 +13,10 @@ import os
 import shutil
 import threading
 import time
+from collections import Counter
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.cluster.captures.capture import Metadata, write_capture
 from rebalance_monitor.cluster.clients.admin import ClusterAdmin
@@ -24,7 +25,6 @@ from rebalance_monitor.cluster.jars.jars import release
 from rebalance_monitor.cluster.probe.probe import ProbeThread
 from rebalance_monitor.coordinator.probe.sample import to_json
 from rebalance_monitor.lab.cluster.broker import LabBroker
-from rebalance_monitor.lab.scenario.limits import limits_in
 from rebalance_monitor.lab.scenario.runner import Run
 from rebalance_monitor.lab.scenario.scenario import load, varied
 from rebalance_monitor.lab.scenario.traffic import Traffic
@@ -32,11 +32,11 @@ from rebalance_monitor.lab.truth.recorded_suite import ABOUT
 from rebalance_monitor.lab.truth.strain import Pulse, Strain, fences
 from rebalance_monitor.lab.truth.truth import write_truth
 from rebalance_monitor.lab.versions import commit, installed
-from rebalance_monitor.lab.workers.families import FAMILIES, UNTOLD, Family, why_not
-from rebalance_monitor.lab.workers.flags import Flags
+from rebalance_monitor.lab.workers.families import FAMILIES, UNTOLD, Family, why_not, why_not_built
+from rebalance_monitor.lab.workers.flags import BY_HAND, Flags, typed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from rebalance_monitor.lab.scenario.model import Scenario
@@ -84,20 +84,25 @@ def fits(scenario: Scenario, family: Family) -> bool:
 
 
 def clusters_for(jobs: Sequence[Job]) -> list[list[Job]]:
-    """Part jobs by the cluster they need: all that may share one, then each scenario with its own."""
+    """Part jobs by the cluster they need: all that may share one, then each that is named or needed."""
     parted: dict[str, list[Job]] = {}
     for job in jobs:
         scenario = load(job.scenario)
-        own = scenario.nodes or scenario.broker
-        parted.setdefault(job.scenario if own else "", []).append(job)
+        own = job.scenario if scenario.nodes or scenario.broker else ""
+        parted.setdefault(scenario.cluster or own, []).append(job)
     return [parted[key] for key in sorted(parted)]
 
 
 def broker_for(jobs: Sequence[Job], version: str, folder: Path) -> LabBroker:
     """Make the cluster that these jobs (one of the lists of `clusters_for`) run on."""
-    scenario = load(jobs[0].scenario)
+    cast = [load(job.scenario) for job in jobs]
+    first = cast[0]
     return LabBroker(
-        version, folder, nodes=max(1, scenario.nodes), settings=scenario.broker, proxied=scenario.nodes == 0
+        version,
+        folder,
+        nodes=max(1, first.nodes),
+        settings=first.broker,
+        proxied=first.nodes == 0 or any(scenario.proxied for scenario in cast),
     )
 
 
@@ -129,12 +134,14 @@ def run_suite(
     seed: int = 0,
     pace: float = 1.0,
     clients: int = MAX_PYTHONS,
+    jvms: int = MAX_JVMS,
     say: Callable[[str], None] = lambda _: None,
 ) -> None:
     """Run all jobs on a started broker and fill `folder`; `say` hears of every start and end.
 
     What runs `beside` others begins first, takes nobody's place, and ends when they have ended. `seed` varies
-    times and time-outs, `pace` stretches them all. `clients`: how many Python processes there are at once.
+    times and time-outs, `pace` stretches them all. At most so many `jvms` and other `clients` (processes)
+    run at once.
     """
     folder.mkdir(parents=True, exist_ok=True)
     skipped: dict[str, str] = {}
@@ -146,10 +153,10 @@ def run_suite(
         stack.enter_context(pulse)
         traffic = stack.enter_context(Traffic(broker.bootstrap))
         probe = stack.enter_context(ProbeThread({"bootstrap.servers": broker.bootstrap}))
-        company = _Company(clients, say)
+        company = _Company(clients, jvms, say)
         for job, scenario in cast_of(list(jobs), seed, pace):
             family = FAMILIES[job.family]
-            reason = why_not(family, release(broker.version))
+            reason = why_not(family, release(broker.version)) or why_not_built(family)
             if reason is None:
                 company.start(Run(scenario, family, broker, traffic, folder / "runs", job.group))
             else:
@@ -163,7 +170,7 @@ def run_suite(
         time.sleep(2)
         sightings += [to_json(sighting) for sighting in probe.drain()]
     _collect(broker, folder, sightings)
-    about = {
+    about: dict[str, Any] = {
         "kafka": broker.name,
         "software": installed(),
         "recorded_by": commit(),
@@ -180,6 +187,15 @@ def run_suite(
     }
     (folder / ABOUT).write_text(json.dumps(about, indent=1), encoding="utf-8")
     write_truth(folder)
+    say(_fairness(about))
+
+
+def _fairness(about: Mapping[str, Any]) -> str:
+    """Say whether the machine or a broker was away meanwhile, and how busy the machine was."""
+    strains = Counter(str(one["what"]) for one in about["strains"])
+    told = ", ".join(f"{what} {count} times" for what, count in sorted(strains.items()))
+    late = f"load {about['load']} on {about['cores']} cores, a sleeper at most {about['late_ms']} ms late"
+    return f"the brokers were {told}: {late}" if told else f"nothing starved: {late}"
 
 
 def _fences(broker: LabBroker) -> list[Strain]:
@@ -198,17 +214,11 @@ def untold_intervals(jobs: Sequence[Job], seed: int, pace: float = 1.0) -> dict[
     """
     found: dict[str, int] = {}
     for job, scenario in cast_of(list(jobs), seed, pace):
-        if job.family == UNTOLD and scenario.settings.get("commit") == "manual":
-            own, poll = scenario.settings, max(scenario.poll_ms, scenario.session_ms)
-            flags = Flags(
-                "",
-                job.group,
-                "",
-                groups=int(own.get("groups", 1)),
-                session_ms=int(own.get("session_ms", scenario.session_ms)),
-                poll_ms=int(own.get("poll_ms", poll)),
-            )
-            found |= {group: poll for group, (_, poll) in limits_in(flags).items()}
+        if job.family == UNTOLD:
+            poll = max(scenario.poll_ms, scenario.session_ms)
+            flags = Flags("", job.group, "", session_ms=scenario.session_ms, poll_ms=poll)
+            flags = replace(flags, **typed(scenario.settings))
+            found |= {one.group: one.poll_ms for one in flags.each() if one.commit in BY_HAND}
     return found
 
 
@@ -216,7 +226,11 @@ def cast_of(jobs: Sequence[Job], seed: int, pace: float) -> list[tuple[Job, Scen
     """Give each job its scenario, varied; first those that run beside others, without an end of their own."""
     # Each member of a Java family is a JVM.
     found = [
-        (job, varied(load(job.scenario), seed, pace, grow=not FAMILIES[job.family].is_java)) for job in jobs
+        (
+            job,
+            varied(load(job.scenario), seed, pace, grow=not FAMILIES[job.family].is_java, family=job.family),
+        )
+        for job in jobs
     ]
     others = [(job, scenario) for job, scenario in found if not scenario.beside]
     if not others:
@@ -227,9 +241,9 @@ def cast_of(jobs: Sequence[Job], seed: int, pace: float) -> list[tuple[Job, Scen
 class _Company:
     """The runs of a suite, each in a thread: they wait for room, or go on beside all others."""
 
-    def __init__(self, clients: int, say: Callable[[str], None]) -> None:
+    def __init__(self, clients: int, jvms: int, say: Callable[[str], None]) -> None:
         self._say = say
-        self._rooms = {True: Room(MAX_JVMS), False: Room(clients)}
+        self._rooms = {True: Room(jvms), False: Room(clients)}
         self._threads: list[threading.Thread] = []
         self._beside: list[tuple[Run, threading.Thread]] = []
 
@@ -255,7 +269,8 @@ class _Company:
 
 def _start(run: Run, room: Room, say: Callable[[str], None]) -> threading.Thread:
     def live() -> None:
-        count = len(run.scenario.members) * min(HERD_PLACES, int(run.scenario.settings.get("groups", 1)))
+        herd = HERD_PLACES if len(run.groups) > 1 else 1
+        count = len(run.scenario.members) * herd
         room.take(count)
         try:
             say(f"started {run.group}")

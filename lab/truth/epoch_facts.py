@@ -11,16 +11,12 @@ from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.kinds import Kind
-from rebalance_monitor.lab.cluster.properties import SESSION_TIMEOUT_848_MS
-from rebalance_monitor.lab.truth.fold import Change, Fact, Facts
+from rebalance_monitor.lab.truth.fold import Change, Fact
 
 if TYPE_CHECKING:
     from rebalance_monitor.lab.truth.fold import Facts, GroupFold
     from rebalance_monitor.lab.truth.truth import Truth
 
-# Twice the heartbeat interval of the lab: sooner no survivor acknowledges an epoch. One that expired had
-# acknowledged nothing for its whole session.
-CONVERGENCE_MS = 2_000
 SILENT_TYPES = frozenset({"share", "streams"})
 _REMOVALS = frozenset({"left", "expired", "join_deadline", "sync_deadline"})
 
@@ -83,7 +79,9 @@ def _bumped(fold: Facts, group: GroupFold, event: Truth) -> None:
 
 def _emptied(fold: Facts, group: GroupFold, event: Truth) -> None:
     # What the last ones would have gone on to with nobody left to acknowledge is no convergence.
-    since = event.at - (SESSION_TIMEOUT_848_MS if group.expired else CONVERGENCE_MS)
+    # Sooner than that no survivor acknowledges an epoch; one that expired had acknowledged nothing at all.
+    pace = fold.pace
+    since = event.at - (pace.session_ms if group.expired else 2 * pace.heartbeat_ms)
     fold.facts = [
         replace(fact, required=False) if _cut_short(fact, group.name, since) else fact for fact in fold.facts
     ]

@@ -13,21 +13,25 @@ from typing import TYPE_CHECKING
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.lab.truth.epoch_facts import take_epochs
-from rebalance_monitor.lab.truth.fold import Change, Fact, Facts, GroupFold, came_back
+from rebalance_monitor.lab.truth.fold import LAB_PACE, Change, Fact, Facts, GroupFold, Pace, came_back
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from rebalance_monitor.lab.truth.truth import Truth
 
+# A breach is told when the limit passes; the broker hears of it within a heartbeat, or at the session's end.
+BREACH_MS, BREACH_SLACK_MS = 12_000, 2_000
+# The limit counts from the last poll; the journal tells of the stall after what was polled was processed.
+EARLY_MS = 1_500
 LOG_ORDER_MS = 20
 UNSTORED = "when storing group assignment"
 
 
-def facts_of(events: Iterable[Truth], static_groups: Iterable[str] = ()) -> list[Fact]:
+def facts_of(events: Iterable[Truth], static_groups: Iterable[str] = (), pace: Pace = LAB_PACE) -> list[Fact]:
     """Derive the facts from truth events in order of time; `static_groups` have static members only."""
     every = _in_order(stored(events))
-    fold = Fold(_breaches(every), frozenset(static_groups), _epoch_groups(every))
+    fold = Fold(_breaches(every), frozenset(static_groups), _epoch_groups(every), pace)
     for event in every:
         fold.take(event)
     return sorted(_once(fold.facts), key=lambda fact: fact.at)
@@ -53,11 +57,14 @@ def _epoch_groups(events: Iterable[Truth]) -> frozenset[str]:
     return frozenset(event.group for event in events if event.what == "epoch")
 
 
-def _breaches(events: Iterable[Truth]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
+def _breaches(events: Iterable[Truth]) -> dict[str, list[range]]:
+    """Give when (ms) each member that processed for too long may have been lost for that."""
+    found: dict[str, list[range]] = {}
     for event in events:
         if event.what == "poll_breach":
-            found.setdefault(event.members[0], []).append(event.at)
+            grace = int(event.reason or 0) + BREACH_SLACK_MS
+            span = range(event.at - EARLY_MS, event.at + max(BREACH_MS, grace) + 1)
+            found.setdefault(event.members[0], []).append(span)
     return found
 
 
@@ -96,9 +103,13 @@ class Fold(Facts):
     """Folds the log of all groups into facts."""
 
     def __init__(
-        self, breaches: Mapping[str, list[int]], static_groups: frozenset[str], epochs: frozenset[str]
+        self,
+        breaches: Mapping[str, list[range]],
+        static_groups: frozenset[str],
+        epochs: frozenset[str],
+        pace: Pace,
     ) -> None:
-        super().__init__(breaches, static_groups)
+        super().__init__(breaches, static_groups, pace)
         self._groups: dict[str, GroupFold] = {}
         self._epochs = epochs
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.kinds import Kind
+from rebalance_monitor.lab.cluster.properties import HEARTBEAT_848_MS, SESSION_TIMEOUT_848_MS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -60,16 +61,24 @@ class GroupFold:
     expired: bool = False
 
 
-# A breach is told when the limit passes; the broker hears of it within a heartbeat, or at the session's end.
-BREACH_MS = 12_000
-# The limit counts from the last poll; the journal tells of the stall after what was polled was processed.
-EARLY_MS = 1_500
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """What the broker sets for members of epoch-based groups, ms."""
+
+    session_ms: int = SESSION_TIMEOUT_848_MS
+    heartbeat_ms: int = HEARTBEAT_848_MS
+
+
+LAB_PACE = Pace()
 
 
 class Facts:
     """Facts found so far, and what both kinds of groups make facts of."""
 
-    def __init__(self, breaches: Mapping[str, list[int]], static_groups: frozenset[str]) -> None:
+    def __init__(
+        self, breaches: Mapping[str, list[range]], static_groups: frozenset[str], pace: Pace = LAB_PACE
+    ) -> None:
+        self.pace = pace
         self.facts: list[Fact] = []
         self._breaches = breaches
         self._static = static_groups
@@ -79,7 +88,7 @@ class Facts:
         plain = {"join_deadline": Cause.JOIN_DEADLINE_MISSED, "sync_deadline": Cause.SYNC_DEADLINE_MISSED}
         if event.what in plain:
             return plain[event.what]
-        breached = any(-EARLY_MS <= event.at - at <= BREACH_MS for at in self._breaches.get(member, ()))
+        breached = any(event.at in span for span in self._breaches.get(member, ()))
         if event.what == "poll_left" or breached:
             return Cause.POLL_INTERVAL_EXCEEDED
         if event.what == "left":

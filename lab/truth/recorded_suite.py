@@ -9,27 +9,27 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, cast
-
-import yaml
+from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.cluster.captures.capture import read_capture
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.decoders import coordinator_partition
-from rebalance_monitor.lab.scenario.limits import limits_of
+from rebalance_monitor.lab.cluster.properties import HEARTBEAT_848, SESSION_848
 from rebalance_monitor.lab.truth.counted import counted_storms
 from rebalance_monitor.lab.truth.facts import facts_of, migrated_groups, stored
-from rebalance_monitor.lab.truth.fold import Fact
+from rebalance_monitor.lab.truth.fold import Fact, Pace
+from rebalance_monitor.lab.truth.runfolder import Played, read_run
 from rebalance_monitor.lab.truth.scripted import Act, Told, scripted_facts
 from rebalance_monitor.lab.truth.strain import Strain
 from rebalance_monitor.lab.truth.truth import Truth, read_truth, write_truth
-from rebalance_monitor.lab.workers.families import IDLE, MANUAL, UNTOLD
-from rebalance_monitor.lab.workers.flags import Flags, group_names
+from rebalance_monitor.lab.workers.families import FAMILIES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
+
+    from rebalance_monitor.lab.workers.timings import Timing
 
 # What a suite folder says of itself; it is written when the suite has ended.
 ABOUT = "suite.json"
@@ -39,7 +39,8 @@ EDGE_MS = 1_500
 EXPIRY_MS = 8_000
 # Connect's sinks are consumers of a group of their own, named after the connector.
 SINKS = "connect-sinks"
-BROKER_VERBS = frozenset({"restart_broker", "kill_broker", "start_broker", "move_coordinator"})
+# A sleeper that is late for a third of a session leaves too little of it (lab/truth/strain.py: 2 s of 6 s).
+SESSION_PARTS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,8 @@ class Suite:
     `quiet` groups have (from, to) in ms; `migrated` ones changed their protocol: only that is judged of them.
     `shards` gives the groups of each shard, `settings` what the broker has for settings of the detection,
     `limits` what kind of limits each group's members have (lab/scenario/limits.py), `intervals` the
-    max.poll.interval (ms) of those that tell it to nobody.
+    max.poll.interval (ms) of those that tell it to nobody, `timings` what was drawn for each group
+    (lab/workers/timings.py).
     """
 
     folder: Path
@@ -63,57 +65,13 @@ class Suite:
     settings: Mapping[str, int] = field(default_factory=dict)
     limits: Mapping[str, str] = field(default_factory=dict)
     intervals: Mapping[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """One run folder: its scenario as it was run, and the steps that were done."""
-
-    group: str
-    raw: Mapping[str, Any]
-    steps: Sequence[Mapping[str, Any]]
-
-    @property
-    def span(self) -> tuple[int, int]:
-        begin = int(self.steps[0]["at"])
-        return begin, begin + int(float(self.raw["end"]) * 1000)
-
-    @property
-    def groups(self) -> tuple[str, ...]:
-        """The group, or those of the herd."""
-        count = int(self.raw["settings"].get("groups", 1))
-        return tuple(group_names(Flags("", self.group, "", groups=count)))
-
-    @property
-    def family(self) -> str:
-        manual = bool(self.raw["settings"].get("commit") == "manual")
-        # Runs that were recorded before there were any without traffic do not say that they had some.
-        return str(self.raw["family"]) + MANUAL * manual + IDLE * (not self.raw.get("traffic", True))
-
-    @property
-    def limits(self) -> dict[str, str]:
-        """What kind of limits the members of each group have; runs did not always say them."""
-        said = self.raw.get("limits", {})
-        return {group: kind for group, told in said.items() if (kind := limits_of(*told))}
-
-    @property
-    def intervals(self) -> dict[str, int]:
-        """The max.poll.interval (ms) in each group whose members send none, and commit by hand."""
-        if self.family != UNTOLD + MANUAL:
-            return {}
-        # As for limits: what runs did not say, their scenario does.
-        said = self.raw.get("limits") or {self.group: (0, self.raw["poll_ms"])}
-        return {group: int(poll) for group, (_, poll) in said.items()}
-
-    @property
-    def hurts_brokers(self) -> bool:
-        return any(step["verb"] in BROKER_VERBS for step in self.steps)
+    timings: Mapping[str, Timing] = field(default_factory=dict)
 
 
 def read_suite(folder: Path) -> Suite:
     """Read a suite folder, leaving out facts that are younger than its capture."""
     about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
-    runs = [_run(path.parent) for path in sorted(folder.glob("runs/*/scenario.yaml"))]
+    runs = [read_run(path.parent) for path in sorted(folder.glob("runs/*/scenario.yaml"))]
     metadata = read_capture(folder / "capture").metadata
     # Where the logs are there they are read again: the parser may have learnt since.
     truth = write_truth(folder) if any(folder.glob("coordinator-*.log")) else read_truth(folder)
@@ -126,7 +84,7 @@ def read_suite(folder: Path) -> Suite:
         shards[coordinator_partition(group, metadata.partitions)].append(group)
     static = [group for run in runs if run.raw["static"] for group in run.groups]
     announced = _storms(runs)
-    facts = facts_of(events, static) + announced + _moves(events, shards)
+    facts = facts_of(events, static, _pace(runs)) + announced + _moves(events, shards)
     facts += [fact for run in runs for fact in (*_scripted(run, facts, events), *_expiries(run, facts))]
     facts = _kicked(facts)
     known = {fact.group for fact in announced}
@@ -143,19 +101,15 @@ def read_suite(folder: Path) -> Suite:
         settings={key: value for run in runs for key, value in _settings(run).items()},
         limits={group: kind for run in runs for group, kind in run.limits.items()},
         intervals={group: poll for run in runs for group, poll in run.intervals.items()},
+        timings={group: timing for run in runs for group, timing in run.timings.items()},
     )
 
 
-def _run(folder: Path) -> _Run:
-    raw = cast("dict[str, Any]", yaml.safe_load((folder / "scenario.yaml").read_text(encoding="utf-8")))
-    lines = (folder / "steps.jsonl").read_text(encoding="utf-8").splitlines()
-    return _Run(folder.name, raw, [json.loads(line) for line in lines])
-
-
-def _families(runs: Sequence[_Run], events: Sequence[Truth]) -> dict[str, str]:
-    # Of a silent herd only what is loud counts.
-    named = ((group, run) for run in runs for group in ((run.group,) if run.raw["silent"] else run.groups))
-    found = {group: run.family for group, run in named}
+def _families(runs: Sequence[Played], events: Sequence[Truth]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for run in runs:
+        # Of a silent herd only what is loud counts.
+        found |= {run.group: next(iter(run.families.values()))} if run.raw["silent"] else run.families
     # Brokers before 3.0 do not log who joins, and sinks have no journals: of these nothing is known.
     told = all(event.members for event in events if event.what == "synced")
     connected = told and any(family == "connect" for family in found.values())
@@ -163,22 +117,29 @@ def _families(runs: Sequence[_Run], events: Sequence[Truth]) -> dict[str, str]:
     return {**dict.fromkeys(sinks - found.keys(), SINKS), **found}
 
 
-def _spoilt(runs: Sequence[_Run], strains: Sequence[Strain]) -> dict[str, str]:
+def _spoilt(runs: Sequence[Played], strains: Sequence[Strain]) -> dict[str, str]:
+    # Who restarts brokers fences them on purpose, for everybody.
+    ignored = "fenced" if any(run.hurts_brokers for run in runs) else ""
+    counted = [strain for strain in strains if strain.what != ignored]
     return {
         group: strain.what
         for run in runs
         for group in run.groups
-        for strain in strains
-        # Who restarts brokers fences them on purpose.
-        if strain.spoils(*run.span) and not (strain.what == "fenced" and run.hurts_brokers)
+        for strain in counted
+        if strain.spoils(*run.span) and _is_felt(strain, run.timings.get(group))
     }
 
 
-def _quiet(run: _Run) -> dict[str, tuple[int, int]]:
+def _is_felt(strain: Strain, timing: Timing | None) -> bool:
+    """Whether it was a good part of a session: of 6 s, where no timings were drawn, it is that at once."""
+    return timing is None or strain.what == "fenced" or strain.length_ms * SESSION_PARTS >= timing.session_ms
+
+
+def _quiet(run: Played) -> dict[str, tuple[int, int]]:
     return dict.fromkeys(run.groups, run.span)
 
 
-def _storms(runs: Sequence[_Run]) -> list[Fact]:
+def _storms(runs: Sequence[Played]) -> list[Fact]:
     """Give the storms that scenario files announce: no log line says that something is one."""
     return [
         Fact(Kind.STORM, group, -1, "", _first_fault(run))
@@ -188,20 +149,32 @@ def _storms(runs: Sequence[_Run]) -> list[Fact]:
     ]
 
 
-def _settings(run: _Run) -> dict[str, int]:
+def _settings(run: Played) -> dict[str, int]:
     """Give what a monitor would read from this run's brokers: a capture holds no settings."""
     found = {"offsets_retention_ms": _retention(run)} if _retention(run) else {}
+    if session := run.raw.get("broker", {}).get(SESSION_848):
+        found["session_timeout_848_ms"] = int(session)
     for step in run.raw["steps"]:
         if step["verb"] == "limit_record":
             found["max_message_bytes"] = int(step["who"][0])
     return found
 
 
-def _retention(run: _Run) -> int:
+def _pace(runs: Sequence[Played]) -> Pace:
+    """Give what the cluster that all runs share sets for epoch-based groups."""
+    broker: Mapping[str, Any] = next((run.raw.get("broker", {}) for run in runs), {})
+    plain = Pace()
+    return Pace(
+        session_ms=int(broker.get(SESSION_848, plain.session_ms)),
+        heartbeat_ms=int(broker.get(HEARTBEAT_848, plain.heartbeat_ms)),
+    )
+
+
+def _retention(run: Played) -> int:
     return int(run.raw.get("broker", {}).get("offsets.retention.minutes", 0)) * 60_000
 
 
-def _expiries(run: _Run, facts: Sequence[Fact]) -> list[Fact]:
+def _expiries(run: Played, facts: Sequence[Fact]) -> list[Fact]:
     """Tell when groups expired: no line of the log says so, but they were empty for long enough.
 
     Groups without offsets go whenever the broker looks for what expired, every ten minutes.
@@ -229,7 +202,7 @@ def _kicked(facts: Sequence[Fact]) -> list[Fact]:
     ]
 
 
-def _first_fault(run: _Run) -> int:
+def _first_fault(run: Played) -> int:
     return next((int(step["at"]) for step in run.steps if step["verb"] != "start"), int(run.steps[0]["at"]))
 
 
@@ -260,16 +233,16 @@ def _migrations(events: Sequence[Truth], migrated: frozenset[str]) -> list[Fact]
     return facts
 
 
-def _scripted(run: _Run, facts: Sequence[Fact], events: Sequence[Truth]) -> list[Fact]:
+def _scripted(run: Played, facts: Sequence[Fact], events: Sequence[Truth]) -> list[Fact]:
     return [fact for group in run.groups for fact in scripted_facts(_told(run, group, facts), events)]
 
 
-def _told(run: _Run, group: str, facts: Sequence[Fact]) -> Told:
+def _told(run: Played, group: str, facts: Sequence[Fact]) -> Told:
     flags = f"{run.raw['family']} {run.raw['settings']} {run.raw['steps']}"
     return Told(
         group=group,
         acts=tuple(act for step in run.steps for act in _acts(run, step)),
-        cooperative="cooperative" in flags or run.raw["family"] == "streams",
+        cooperative="cooperative" in flags or _is_cooperative(str(run.raw["family"])),
         connect=run.raw["family"] == "connect",
         moves=tuple(
             fact.at for fact in facts if fact.label == Kind.COORDINATOR_MOVED and fact.group == group
@@ -279,7 +252,12 @@ def _told(run: _Run, group: str, facts: Sequence[Fact]) -> Told:
     )
 
 
-def _acts(run: _Run, step: Mapping[str, Any]) -> list[Act]:
+def _is_cooperative(family: str) -> bool:
+    known = FAMILIES.get(family)
+    return family == "streams" or (known is not None and "cooperative" in known.flags.get("assignor", ""))
+
+
+def _acts(run: Played, step: Mapping[str, Any]) -> list[Act]:
     at, verb = int(step["at"]), str(step["verb"])
     planned = [one for one in run.raw["steps"] if one["verb"] == verb and one["at"] == step["planned_s"]]
     options = planned[0]["options"] if planned else {}
@@ -294,6 +272,6 @@ def _assignor(options: Mapping[str, Any]) -> str:
     return str((options.get("with") or {}).get("assignor", ""))
 
 
-def _first_assignor(run: _Run) -> str:
+def _first_assignor(run: Played) -> str:
     firsts = (_assignor(one["options"]) for one in run.raw["steps"] if one["verb"] == "start")
     return next(firsts, "")

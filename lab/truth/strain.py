@@ -35,6 +35,11 @@ class Strain:
     until: int
     what: str
 
+    @property
+    def length_ms(self) -> int:
+        """How long it was."""
+        return self.until - self.since
+
     def spoils(self, since: int, until: int) -> bool:
         """Tell whether something that ran in that time is not to be trusted."""
         return self.since <= until and since <= self.until + AFTER_MS

@@ -30,7 +30,8 @@ class Truth:
     epoch (bumped), computed (its assignment), loaded, unloaded, elected (a shard
     came to a broker, in this leader epoch), and poll_breach, which only a journal tells.
     `members` are the ids it names, the
-    old before the new one; `reason` is the log's wording, or the type of a share or streams group.
+    old before the new one; `reason` is the log's wording, the type of a share or streams group, or for how
+    many ms after a poll_breach it may show.
     """
 
     at: int
@@ -189,10 +190,12 @@ def parse_journal(group: str, lines: Iterable[str]) -> Iterator[Truth]:
             continue
         if event.get("event") != "processing" or not event.get("member"):
             continue
-        limit = int(event["limit_ms"])
-        if float(event["seconds"]) * 1000 > limit:
-            name = event.get("group", group)
-            yield Truth(event["at"] + limit, name, "poll_breach", -1, (event["member"],), source="journal")
+        # Clients without a poll interval tell of no limit.
+        limit = int(event.get("limit_ms", 0))
+        if limit and float(event["seconds"]) * 1000 > limit:
+            at, name = int(event.get("polled", event["at"])) + limit, event.get("group", group)
+            grace = str(event.get("grace_ms", ""))
+            yield Truth(at, name, "poll_breach", -1, (event["member"],), grace, source="journal")
 
 
 def parse_joins(group: str, lines: Iterable[str]) -> Iterator[tuple[int, str, str]]:

@@ -70,7 +70,11 @@ class AioClient:
 
     @staticmethod
     async def _build(flags: Flags) -> AIOKafkaConsumer:
-        optional = {"client_id": flags.client_id, "group_instance_id": flags.instance_id}
+        optional = {
+            "client_id": flags.client_id,
+            "group_instance_id": flags.instance_id,
+            "fetch_max_wait_ms": flags.fetch_ms,
+        }
         return AIOKafkaConsumer(
             bootstrap_servers=flags.bootstrap,
             group_id=flags.group,

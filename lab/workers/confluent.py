@@ -28,6 +28,8 @@ def configuration(flags: Flags) -> dict[str, object]:
         common["client.id"] = flags.client_id
     if flags.instance_id:
         common["group.instance.id"] = flags.instance_id
+    if flags.fetch_ms:
+        common["fetch.wait.max.ms"] = flags.fetch_ms
     common["max.poll.interval.ms"] = flags.poll_ms
     if flags.protocol == "consumer":
         # KIP-848 sessions and heartbeats are the broker's to set.

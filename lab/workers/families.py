@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING
 
 from rebalance_monitor.cluster.errors import DependencyError
 from rebalance_monitor.cluster.jars.java import find_java
-from rebalance_monitor.lab.toolchains import go_command, node_command, why_no_go, why_no_node
+from rebalance_monitor.lab.workers.flags import Flags
 from rebalance_monitor.lab.workers.jvm import java_command
+from rebalance_monitor.lab.workers.toolchains import go_command, node_command, why_no_go, why_no_node
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-    from rebalance_monitor.lab.workers.flags import Flags
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +117,15 @@ def why_not(family: Family, broker: tuple[int, ...]) -> str | None:
     if broker < family.needs_broker:
         return f"needs a broker from {'.'.join(map(str, family.needs_broker))} on"
     return _MISSING[family.language](family)
+
+
+def why_not_built(family: Family) -> str | None:
+    """Build what a worker of this family needs; give the reason where that is not possible."""
+    try:
+        command(family, Flags("", "", ""))
+    except DependencyError as error:
+        return error.what
+    return None
 
 
 def _no_library(family: Family) -> str | None:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import argparse
 import re
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from rebalance_monitor.lab.workers.timings import Timing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
+# After each poll, after each record, by a timer of the application's own.
+BY_HAND = frozenset({"manual", "record", "timer"})
 # Of a herd the first group's time-outs are this much of what the flags say, the last one's that much.
 SPREAD = (0.85, 1.15)
 # And its clients commit every so many commit intervals, in turn.
@@ -26,7 +30,8 @@ class Flags:
     confluent (a simple consumer: it commits without being a member); deaf for the Go and Node clients (while
     they are busy they heartbeat and do not rejoin); the raw worker has modes of its own. One with many
     `groups` has a client in each, named after the group with a number. `timings` of a herd, each as
-    `session/heartbeat/commit/poll/way` (lab/timings.py), go to its groups in turn.
+    `session/heartbeat/commit/poll/way` (lab/workers/timings.py), go to its groups in turn. `fetch_ms` is for
+    how long a broker may wait for records, 0 for the client's own default.
     """
 
     bootstrap: str
@@ -47,6 +52,7 @@ class Flags:
     delay_ms: int = 8_000
     groups: int = 1
     timings: str = ""
+    fetch_ms: int = 0
 
     def arguments(self) -> list[str]:
         """Give the command line that `parse` reads back; what is empty is left out."""
@@ -57,7 +63,15 @@ class Flags:
         """Give the command line of a worker that is told how the groups of a herd differ: `--each`."""
         if self.groups == 1 and not self.timings:
             return self.arguments()
-        differing = ("group", "session_ms", "poll_ms", "heartbeat_ms", "commit_ms", "commit")
+        differing = (
+            "group",
+            "session_ms",
+            "poll_ms",
+            "heartbeat_ms",
+            "commit_ms",
+            "commit",
+            "processing_s",
+        )
         each = (
             " ".join(f"{name.replace('_', '-')}={getattr(one, name)}" for name in differing)
             for one in self.each()
@@ -87,25 +101,31 @@ class Flags:
             )
 
     def _timed(self) -> Iterator[Flags]:
-        timings = self.timings.split(",")
+        timings = [Timing.read(text) for text in self.timings.split(",")]
         for number, name in enumerate(group_names(self)):
-            session, heartbeat, commit, poll, way = timings[number % len(timings)].split("/")
+            timing = timings[number % len(timings)]
             yield replace(
                 self,
                 group=name,
                 groups=1,
                 timings="",
-                session_ms=int(session),
-                heartbeat_ms=int(heartbeat),
-                commit_ms=int(commit),
-                poll_ms=int(poll),
-                commit=way,
+                session_ms=timing.session_ms,
+                heartbeat_ms=timing.heartbeat_ms,
+                commit_ms=timing.commit_ms,
+                poll_ms=timing.poll_ms,
+                commit=timing.way,
+                processing_s=timing.processing_s or self.processing_s,
             )
 
     @property
     def topic_list(self) -> list[str]:
         """The topics as a list."""
         return self.topics.split(",")
+
+
+_KINDS: Mapping[str, Callable[[str], Any]] = {
+    one.name: {"int": int, "float": float}.get(str(one.type), str) for one in fields(Flags)
+}
 
 
 def group_names(flags: Flags) -> Iterator[str]:
@@ -122,13 +142,17 @@ def herd_of(group: str) -> str:
     return re.sub(r"\.\d+$", "", group)
 
 
+def typed(values: Mapping[str, str]) -> dict[str, Any]:
+    """Give the values of flags, by name, with the types that `Flags` has."""
+    return {key: _KINDS[key](value) for key, value in values.items()}
+
+
 def parse(arguments: Sequence[str] | None = None) -> Flags:
     """Read a worker's command line; exits with a usage message on anything unknown."""
     parser = argparse.ArgumentParser(description=__doc__)
-    kinds = {"int": int, "float": float, "str": str}
     for one in fields(Flags):
         name = f"--{one.name.replace('_', '-')}"
         required = one.name in {"bootstrap", "group", "topics"}
         default = None if required else one.default
-        parser.add_argument(name, type=kinds[str(one.type)], required=required, default=default)
+        parser.add_argument(name, type=_KINDS[one.name], required=required, default=default)
     return Flags(**vars(parser.parse_args(arguments)))

@@ -13,6 +13,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from rebalance_monitor.cluster.errors import DependencyError
 from rebalance_monitor.cluster.jars.ivy import Coordinate, cache_folder, resolve
 from rebalance_monitor.cluster.jars.jars import broker_coordinates
 from rebalance_monitor.cluster.jars.java import find_java
@@ -69,7 +70,10 @@ def compiled(worker: str) -> Path:
     work = Path(tempfile.mkdtemp(dir=target.parent))
     jars = os.pathsep.join(map(str, jars_of(worker)))
     javac = str(find_java(jdk=True).home / "bin" / "javac")
-    subprocess.run([javac, "-nowarn", "-cp", jars, "-d", str(work), *map(str, sources)], check=True)
+    command = [javac, "-nowarn", "-cp", jars, "-d", str(work), *map(str, sources)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise DependencyError(f"{worker} does not compile: {done.stderr.strip()[-500:]}")
     (work / "log4j2.properties").write_text(LOG4J, encoding="utf-8")
     try:
         work.rename(target)

@@ -69,7 +69,11 @@ class KafkaPythonClient:
         self._journal = journal
         if not logging.getLogger("kafka").handlers:
             logging.getLogger("kafka").addHandler(_PollTimeout(journal))
-        optional = {"client_id": flags.client_id, "group_instance_id": flags.instance_id}
+        optional = {
+            "client_id": flags.client_id,
+            "group_instance_id": flags.instance_id,
+            "fetch_max_wait_ms": flags.fetch_ms,
+        }
         self._consumer = KafkaConsumer(
             bootstrap_servers=flags.bootstrap,
             group_id=flags.group,

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 POLL_S = 0.2
 # Clients of one process that all started in the same moment would all commit in the same moment.
 APART_S = 0.27
+FOR_EVER_S = 86_400.0
 # After each poll, or after each record: then a poll takes one.
-BY_HAND = frozenset({"manual", "record"})
+AFTER_POLL = frozenset({"manual", "record"})
 
 
 class Client(Protocol):
@@ -123,6 +124,7 @@ class Worker:
         self._build = build
         self._next = commands.inbox()
         self._due = 0.0
+        self._polled = time.time()
         self._leaked: list[Client] = []
 
     def run(self) -> None:
@@ -139,10 +141,11 @@ class Worker:
         self.journal.tell("closed")
 
     def _turn(self) -> None:
+        self._polled = time.time()
         count = self.client.poll(POLL_S)
         if count and self.flags.processing_s:
             self.commands.closing.wait(self.flags.processing_s)
-        if count and self.flags.commit in BY_HAND:
+        if count and self.flags.commit in AFTER_POLL:
             self.client.commit()
         if self.flags.commit == "timer" and time.monotonic() >= self._due:
             self._due = time.monotonic() + self.flags.commit_ms / 1000
@@ -161,6 +164,8 @@ class Worker:
             case ["commit"]:
                 self.client.commit()
             case ["leak"]:
+                # From now on nobody polls it.
+                self._tell_of_work(FOR_EVER_S)
                 self._leaked.append(self.client)
                 self.client = self._build(self.flags, self.journal)
             case _ if not self.client.obey(command):
@@ -168,8 +173,19 @@ class Worker:
         self.journal.tell("obeyed", command=" ".join(command))
 
     def _stall(self, seconds: float) -> None:
-        flags, member = self.flags, self.client.member()
-        self.journal.tell(
-            "processing", seconds=seconds, limit_ms=flags.poll_ms, member=member, group=flags.group
-        )
+        self._tell_of_work(seconds)
         self.commands.closing.wait(seconds)
+
+    def _tell_of_work(self, seconds: float) -> None:
+        flags = self.flags
+        self.journal.tell(
+            "processing",
+            seconds=seconds,
+            limit_ms=flags.poll_ms,
+            # From then on the limit counts; when it has passed the client says so at its next heartbeat,
+            # and a static member's session goes on.
+            polled=int(self._polled * 1000),
+            grace_ms=flags.heartbeat_ms + (flags.session_ms if flags.instance_id else 0),
+            member=self.client.member(),
+            group=flags.group,
+        )

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"maps"
+	"net"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -54,6 +56,14 @@ func (f *flags) ms(name string) time.Duration {
 func (f *flags) seconds(name string) time.Duration {
 	found, _ := strconv.ParseFloat(f.values[name], 64)
 	return time.Duration(found * float64(time.Second))
+}
+
+// source gives the address that connections come from; nil where it is the machine's to choose.
+func source() net.Addr {
+	if host := os.Getenv("LAB_SOURCE"); host != "" {
+		return &net.TCPAddr{IP: net.ParseIP(host)}
+	}
+	return nil
 }
 
 // commits tells whether the client commits in this way: auto, manual, record, timer or none.

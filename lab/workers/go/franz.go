@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"net"
 	"os"
 	"sync"
 	"time"
@@ -36,6 +37,7 @@ func newFranz(flags *flags) (client, error) {
 func (c *franzClient) options() []kgo.Opt {
 	flags := c.flags
 	options := []kgo.Opt{
+		kgo.Dialer((&net.Dialer{LocalAddr: source(), Timeout: 10 * time.Second}).DialContext),
 		kgo.SeedBrokers(flags.list("bootstrap")...),
 		kgo.ConsumerGroup(flags.text("group")),
 		kgo.ConsumeTopics(c.topics...),
@@ -50,6 +52,9 @@ func (c *franzClient) options() []kgo.Opt {
 		kgo.OnPartitionsRevoked(c.telling("revoked")),
 		kgo.OnPartitionsLost(c.telling("lost")),
 		kgo.WithLogger(kgo.BasicLogger(os.Stderr, kgo.LogLevelInfo, nil)),
+	}
+	if wait := flags.ms("fetch-ms"); wait > 0 {
+		options = append(options, kgo.FetchMaxWait(wait))
 	}
 	if flags.text("client-id") != "" {
 		options = append(options, kgo.ClientID(flags.text("client-id")))

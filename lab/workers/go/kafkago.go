@@ -37,11 +37,14 @@ type kafkaGoClient struct {
 func newKafkaGo(flags *flags) (client, error) {
 	found := &kafkaGoClient{flags: flags}
 	errors := log.New(os.Stderr, "", log.LstdFlags|log.Lmicroseconds|log.LUTC)
+	dialer := &kafka.Dialer{
+		ClientID: flags.text("client-id"), LocalAddr: source(), Timeout: 10 * time.Second,
+	}
 	config := kafka.ReaderConfig{
 		Brokers:                flags.list("bootstrap"),
 		GroupID:                flags.text("group"),
 		GroupTopics:            flags.list("topics"),
-		Dialer:                 &kafka.Dialer{ClientID: flags.text("client-id"), Timeout: 10 * time.Second},
+		Dialer:                 dialer,
 		GroupBalancers:         []kafka.GroupBalancer{kafkaGoBalancers[flags.text("assignor")]},
 		HeartbeatInterval:      flags.ms("heartbeat-ms"),
 		SessionTimeout:         flags.ms("session-ms"),
@@ -52,6 +55,9 @@ func newKafkaGo(flags *flags) (client, error) {
 		PartitionWatchInterval: 5 * time.Second,
 		Logger:                 kafka.LoggerFunc(found.listen),
 		ErrorLogger:            kafka.LoggerFunc(errors.Printf),
+	}
+	if wait := flags.ms("fetch-ms"); wait > 0 {
+		config.MaxWait = wait
 	}
 	if flags.commits("auto") {
 		config.CommitInterval = flags.ms("commit-ms")
@@ -85,7 +91,10 @@ func (c *kafkaGoClient) poll(wait time.Duration, work func()) int {
 		if err != nil {
 			return count
 		}
-		work()
+		// A batch is worked on once.
+		if count == 0 {
+			work()
+		}
 		if c.flags.commits("auto") {
 			// With an interval this only takes note.
 			tellRefused(c.member(), c.reader.CommitMessages(context.Background(), message))

@@ -57,6 +57,7 @@ func newSarama(flags *flags) (client, error) {
 func saramaConfig(flags *flags) *sarama.Config {
 	config := sarama.NewConfig()
 	config.Version = sarama.V2_8_0_0
+	config.Net.LocalAddr = source()
 	if flags.text("client-id") != "" {
 		config.ClientID = flags.text("client-id")
 	}
@@ -69,6 +70,10 @@ func saramaConfig(flags *flags) *sarama.Config {
 	config.Consumer.Group.Rebalance.Timeout = flags.ms("poll-ms")
 	balancer := saramaBalancers[flags.text("assignor")]
 	config.Consumer.Group.Rebalance.GroupStrategies = []sarama.BalanceStrategy{balancer}
+	if wait := flags.ms("fetch-ms"); wait > 0 {
+		// A heartbeat waits behind a fetch on the same connection: long fetches would cost the session.
+		config.Consumer.MaxWaitTime = min(wait, flags.ms("session-ms")/10)
+	}
 	config.Metadata.RefreshFrequency = 5 * time.Second
 	return config
 }
@@ -76,7 +81,7 @@ func saramaConfig(flags *flags) *sarama.Config {
 func (c *saramaClient) consume(context context.Context) {
 	defer close(c.over)
 	for context.Err() == nil {
-		if err := c.group.Consume(context, c.subscription(), c); err != nil {
+		if err := c.group.Consume(context, c.subscription(), c); err != nil && context.Err() == nil {
 			tell("error", map[string]any{"error": err.Error()})
 			time.Sleep(time.Second)
 		}
@@ -140,7 +145,10 @@ func (c *saramaClient) poll(wait time.Duration, work func()) int {
 	for count == 0 || !c.flags.commits("record") {
 		select {
 		case one := <-c.messages:
-			work()
+			// A batch is worked on once.
+			if count == 0 {
+				work()
+			}
 			one.session.MarkMessage(one.message, "")
 			close(one.done)
 			count++

@@ -19,6 +19,8 @@ public final class ConsumerWorker extends Life {
         "sticky", "org.apache.kafka.clients.consumer.StickyAssignor",
         "cooperative-sticky", "org.apache.kafka.clients.consumer.CooperativeStickyAssignor");
 
+    private static final double FOR_EVER = 86_400;
+
     private final List<KafkaConsumer<byte[], byte[]>> leaked = new ArrayList<>();
     private KafkaConsumer<byte[], byte[]> consumer;
     private long due;
@@ -93,7 +95,8 @@ public final class ConsumerWorker extends Life {
             case "commit" -> commit();
             case "rejoin" -> consumer.enforceRebalance();
             case "leak" -> {
-                // The old one lives on, unclosed.
+                // The old one lives on, unclosed and polled by nobody.
+                tellStall(FOR_EVER);
                 leaked.add(consumer);
                 consumer = new KafkaConsumer<>(properties());
                 begin();

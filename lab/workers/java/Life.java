@@ -4,6 +4,7 @@ import java.io.InputStreamReader;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collection;
+import java.util.Collections;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -26,6 +27,8 @@ abstract class Life {
     private static final CountDownLatch CLOSED = new CountDownLatch(1);
 
     private final Map<String, String> flags = new HashMap<>();
+    // About when the last poll began (ms): from then on the poll interval counts.
+    private long polledAt = System.currentTimeMillis();
     private final ConcurrentLinkedQueue<String[]> commands = new ConcurrentLinkedQueue<>();
 
     /** Makes the worker of one group. */
@@ -78,7 +81,7 @@ abstract class Life {
     private static List<String[]> each(String[] arguments) {
         int at = Arrays.asList(arguments).indexOf("--each");
         if (at < 0) {
-            return List.of(arguments);
+            return Collections.singletonList(arguments);
         }
         List<String[]> all = new ArrayList<>();
         for (String one : arguments[at + 1].split(";")) {
@@ -114,6 +117,7 @@ abstract class Life {
             if (command != null) {
                 follow(command);
             }
+            polledAt = System.currentTimeMillis();
             turn();
         }
         tell("closing", "member", member());
@@ -136,7 +140,12 @@ abstract class Life {
     }
 
     final void tellStall(double seconds) {
+        long grace = Long.parseLong(flag("heartbeat-ms", "1000"));
+        if (!flag("instance-id", "").isEmpty()) {
+            grace += Long.parseLong(flag("session-ms", "6000"));
+        }
         tell("processing", "seconds", String.valueOf(seconds), "limit_ms", flag("poll-ms", "8000"),
+            "polled", String.valueOf(polledAt), "grace_ms", String.valueOf(grace),
             "member", member(), "group", flags.get("group"));
     }
 
@@ -160,6 +169,9 @@ abstract class Life {
         all.put("key.deserializer", "org.apache.kafka.common.serialization.ByteArrayDeserializer");
         all.put("value.deserializer", "org.apache.kafka.common.serialization.ByteArrayDeserializer");
         all.put("metadata.max.age.ms", "5000");
+        if (!flag("fetch-ms", "0").equals("0")) {
+            all.put("fetch.max.wait.ms", flag("fetch-ms", "0"));
+        }
         if (flags.containsKey("client-id")) {
             all.put("client.id", flags.get("client-id"));
         }

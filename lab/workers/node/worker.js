@@ -24,6 +24,9 @@ function parse(words) {
   return herd.length ? herd.map((one) => ({ ...flags, ...own(one) })) : [flags];
 }
 
+// A broker that has not heard of a topic yet refuses a subscription for good: then it is tried again.
+const AGAIN_MS = 1000;
+
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 class Worker {
@@ -43,8 +46,30 @@ class Worker {
   }
 
   async begin() {
+    tell("started", { group: this.flags.group, client_id: this.flags["client-id"] });
+    while (!(await this.join())) {
+      await sleep(AGAIN_MS);
+    }
+    if (this.commits("timer") && !this.timer) {
+      this.timer = setInterval(() => this.commit(), this.number("commit-ms"));
+    }
+  }
+
+  async join() {
+    this.make();
+    try {
+      await this.consumer.connect();
+      await this.run();
+      return true;
+    } catch (error) {
+      tell("error", { error: String(error) });
+      await this.consumer.disconnect();
+      return false;
+    }
+  }
+
+  make() {
     const { flags } = this;
-    tell("started", { group: flags.group, client_id: flags["client-id"] });
     this.member = "";
     const kafka = new Kafka({
       brokers: flags.bootstrap.split(","),
@@ -58,14 +83,9 @@ class Worker {
       rebalanceTimeout: this.number("poll-ms"),
       heartbeatInterval: this.number("heartbeat-ms"),
       metadataMaxAge: 5000,
-      maxWaitTimeInMs: Math.min(LONGEST_FETCH_MS, this.number("session-ms") / 4),
+      maxWaitTimeInMs: Math.min(this.number("fetch-ms") || LONGEST_FETCH_MS, this.number("session-ms") / 4),
     });
     this.listen();
-    await this.consumer.connect();
-    await this.run();
-    if (this.commits("timer") && !this.timer) {
-      this.timer = setInterval(() => this.commit(), this.number("commit-ms"));
-    }
   }
 
   listen() {
@@ -106,20 +126,24 @@ class Worker {
   }
 
   async takeBatch({ batch, resolveOffset, heartbeat, isRunning, isStale }) {
+    await this.work(heartbeat);
     for (const message of batch.messages) {
       if (!isRunning() || isStale()) {
         break;
       }
-      await this.work(heartbeat);
       this.note(batch.topic, batch.partition, message.offset);
       resolveOffset(message.offset);
-      await heartbeat();
     }
+    await heartbeat();
     await this.commit();
   }
 
   async work(heartbeat) {
-    await sleep(this.number("processing-s") * 1000);
+    // Work that is known to take long heartbeats, a stall does not.
+    for (let rest = this.number("processing-s") * 1000; rest > 0; rest -= this.number("heartbeat-ms")) {
+      await sleep(Math.min(rest, this.number("heartbeat-ms")));
+      await heartbeat();
+    }
     while (Date.now() < this.stalledUntil) {
       const rest = this.stalledUntil - Date.now();
       await sleep(this.flags.mode === "deaf" ? Math.min(rest, this.number("heartbeat-ms")) : rest);

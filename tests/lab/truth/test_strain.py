@@ -1,6 +1,8 @@
 import time
 
-from rebalance_monitor.lab.truth.strain import AFTER_MS, Pulse, Strain, fences
+from rebalance_monitor.lab.truth.recorded_suite import _is_felt
+from rebalance_monitor.lab.truth.strain import AFTER_MS, LATE_MS, Pulse, Strain, fences
+from rebalance_monitor.lab.workers.timings import Timing
 
 JAVA = (
     "2026-11-21T06:14:07.156Z INFO org.apache.kafka.controller.BrokerHeartbeatManager "
@@ -29,3 +31,11 @@ def test_a_pulse_that_is_not_held_up_is_not_late() -> None:
         time.sleep(0.7)
     assert all(one.what == "starved" and one.since < one.until for one in pulse.late)
     assert pulse.worst_ms >= 0
+
+
+def test_how_long_the_machine_may_be_away_depends_on_the_session() -> None:
+    long, short = (Timing(session, 3_000, 1_000, 60_000, "auto") for session in (45_000, 10_000))
+    absence, moment = Strain(0, 5_000, "starved"), Strain(0, LATE_MS, "starved")
+    assert (_is_felt(absence, long), _is_felt(absence, short)) == (False, True)
+    assert (_is_felt(moment, short), _is_felt(moment, None)) == (False, True)
+    assert _is_felt(Strain(7, 7, "fenced"), long)

@@ -1,4 +1,4 @@
-"""The Go and Node workers: built once per source text, by the ordinary clients of their languages.
+"""The Go and Node workers, and hosts for all: built once per source text, by the ordinary tools.
 
 What is built lies in the cache beside the jars. The modules and packages are pinned with their checksums
 (`go.sum`, `package-lock.json`); where they come from is what `go` and `npm` are configured with.
@@ -11,20 +11,24 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.cluster.errors import DependencyError
 from rebalance_monitor.cluster.jars.ivy import cache_folder
+from rebalance_monitor.lab import workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-WORKERS = Path(__file__).parent / "workers"
+WORKERS = Path(str(workers.__file__)).parent
 # What go.mod and kafkajs ask for.
 GO, NODE = (1, 23), (14,)
 _BUILD_S = 600
+_BUILDING = threading.Lock()
 
 
 def go_command(client: str) -> list[str]:
@@ -35,6 +39,22 @@ def go_command(client: str) -> list[str]:
 def node_command() -> list[str]:
     """Give the command that plays kafkajs, up to its flags. Raises DependencyError."""
     return [_require("node", NODE, "--version"), str(_built("node", _install_node) / "worker.js")]
+
+
+def environment(language: str, host: str) -> dict[str, str]:
+    """Give what a worker's environment needs for its connections to come from `host`, a loopback address.
+
+    The Go worker sees to that by itself, all others have a library preloaded. Raises DependencyError.
+    """
+    found = {"LAB_SOURCE": host}
+    return found if language == "go" else {**found, "LD_PRELOAD": str(_built("c", _build_c) / "source.so")}
+
+
+def why_no_hosts() -> str | None:
+    """Give the reason why workers cannot have hosts of their own here; None if they can."""
+    if sys.platform != "linux":
+        return "only Linux has more than one loopback address without being asked"
+    return None if shutil.which("cc") else "cc is not on the PATH"
 
 
 def why_no_go() -> str | None:
@@ -74,6 +94,11 @@ def _build_go(sources: Path, target: Path) -> None:
     _run([go, "build", "-mod=readonly", "-trimpath", "-o", str(target / "worker"), "."], sources)
 
 
+def _build_c(sources: Path, target: Path) -> None:
+    source, library = str(sources / "source.c"), str(target / "source.so")
+    _run(["cc", "-O1", "-Wall", "-Werror", "-shared", "-fPIC", "-o", library, source, "-ldl"], sources)
+
+
 def _install_node(sources: Path, target: Path) -> None:
     npm = shutil.which("npm")
     if npm is None:
@@ -88,8 +113,13 @@ def _built(language: str, build: Callable[[Path, Path], None]) -> Path:
     sources = WORKERS / language
     text = b"".join(path.read_bytes() for path in sorted(sources.iterdir()))
     target = cache_folder() / "workers" / f"{language}-{hashlib.sha256(text).hexdigest()[:16]}"
-    if target.is_dir():
-        return target
+    with _BUILDING:
+        if not target.is_dir():
+            _build(build, sources, target)
+    return target
+
+
+def _build(build: Callable[[Path, Path], None], sources: Path, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(dir=target.parent))
     build(sources, work)
@@ -98,7 +128,6 @@ def _built(language: str, build: Callable[[Path, Path], None]) -> Path:
     except OSError:
         # Another process was quicker; what it made is the same.
         shutil.rmtree(work, ignore_errors=True)
-    return target
 
 
 def _run(command: list[str], folder: Path) -> str:

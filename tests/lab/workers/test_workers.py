@@ -1,20 +1,25 @@
 import json
 import shutil
+from itertools import islice
 from pathlib import Path
 
 import pytest
 
-from rebalance_monitor.lab import toolchains
+from rebalance_monitor.cluster.clients.admin import ClusterAdmin
+from rebalance_monitor.cluster.clients.reader import Reading, read_records
 from rebalance_monitor.lab.cluster.broker import LabBroker
-from rebalance_monitor.lab.scenario.runner import Run, Together
+from rebalance_monitor.lab.scenario.runner import Run, Together, hosts_of
 from rebalance_monitor.lab.scenario.scenario import parse
 from rebalance_monitor.lab.scenario.traffic import Traffic
 from rebalance_monitor.lab.truth.truth import Truth, parse_log
-from rebalance_monitor.lab.workers.families import FAMILIES, why_not
+from rebalance_monitor.lab.workers import toolchains
+from rebalance_monitor.lab.workers.families import FAMILIES, why_not, why_not_built
 from rebalance_monitor.lab.workers.flags import Flags
+from rebalance_monitor.lab.workers.toolchains import why_no_hosts
 
 BUILT = ("sarama", "franz-go", "kafka-go", "kafkajs")
 WAYS = ("auto", "manual", "record", "timer")
+WORK = " processing-s=0.0"
 
 
 @pytest.mark.parametrize("name", BUILT)
@@ -47,9 +52,9 @@ def test_workers_of_other_languages_are_told_what_python_works_out_for_a_herd() 
     words = herd.spelled_out()
     each = words[words.index("--each") + 1].split(";")
     assert each == [
-        "group=g.000 session-ms=10000 poll-ms=60000 heartbeat-ms=3000 commit-ms=5000 commit=auto",
-        "group=g.001 session-ms=30000 poll-ms=90000 heartbeat-ms=5000 commit-ms=1000 commit=timer",
-        "group=g.002 session-ms=10000 poll-ms=60000 heartbeat-ms=3000 commit-ms=5000 commit=auto",
+        f"group=g.000 session-ms=10000 poll-ms=60000 heartbeat-ms=3000 commit-ms=5000 commit=auto{WORK}",
+        f"group=g.001 session-ms=30000 poll-ms=90000 heartbeat-ms=5000 commit-ms=1000 commit=timer{WORK}",
+        f"group=g.002 session-ms=10000 poll-ms=60000 heartbeat-ms=3000 commit-ms=5000 commit=auto{WORK}",
     ]
     assert [(one.group, one.session_ms, one.commit) for one in herd.each()] == [
         ("g.000", 10_000, "auto"),
@@ -60,36 +65,74 @@ def test_workers_of_other_languages_are_told_what_python_works_out_for_a_herd() 
     assert alone.spelled_out() == alone.arguments()
 
 
+@pytest.fixture(scope="module")
+def played(lab_broker: LabBroker, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Every built family that can run here, at once: a herd each; one member is killed, one closed."""
+    folder = tmp_path_factory.mktemp("built")
+    raw = {
+        "members": "a b c",
+        "topics": {"orders": 6},
+        "hosts": True,
+        "settings": {
+            "groups": len(WAYS),
+            "timings": ",".join(f"12000/1000/1000/20000/{way}" for way in WAYS),
+        },
+        "steps": [{"at": 0, "start": "all"}, {"at": 24, "kill": "b"}, {"at": 40, "close": "c"}],
+        "end": 45,
+    }
+    able = [name for name in BUILT if why_not(FAMILIES[name], (4, 1, 1)) is None]
+    for name in able:
+        assert why_not_built(FAMILIES[name]) is None
+    with Traffic(lab_broker.bootstrap) as traffic:
+        runs = [
+            Run(parse("built", raw), FAMILIES[name], lab_broker, traffic, folder, f"built.{name}")
+            for name in able
+        ]
+        with Together(runs) as together:
+            assert together.wait(300)
+    return folder
+
+
 @pytest.mark.broker
 @pytest.mark.slow
 @pytest.mark.parametrize("name", BUILT)
 def test_a_built_worker_joins_commits_in_every_way_expires_when_killed_and_leaves_when_closed(
-    name: str, lab_broker: LabBroker, tmp_path: Path
+    name: str, lab_broker: LabBroker, played: Path
 ) -> None:
     if reason := why_not(FAMILIES[name], (4, 1, 1)):
         pytest.skip(f"{name}: {reason}")
-    group = f"built.{name}"
-    timings = ",".join(f"6000/1000/1000/8000/{way}" for way in WAYS)
-    raw = {
-        "members": "a b c",
-        "topics": {"orders": 6},
-        "settings": {"groups": len(WAYS), "timings": timings},
-        "steps": [{"at": 0, "start": "all"}, {"at": 12, "kill": "b"}, {"at": 22, "close": "c"}],
-        "end": 30,
-    }
-    with Traffic(lab_broker.bootstrap) as traffic:
-        run = Run(parse("built", raw), FAMILIES[name], lab_broker, traffic, tmp_path, group)
-        with Together([run]) as together:
-            assert together.wait(300)
-    events = _events(lab_broker, group)
-    journal = {who: _journal(tmp_path / group / f"{who}.jsonl") for who in "abc"}
-    for number in range(len(WAYS)):
-        own = [event for event in events if event.group == f"{group}.{number:03d}"]
-        assert _ids(own, "expired") == _members(journal["b"], f"{group}.{number:03d}"), (number, own)
-        assert _ids(own, "left") >= _members(journal["c"], f"{group}.{number:03d}"), (number, own)
-    assert [one["event"] for one in journal["a"] if one["event"] in {"error", "commit_refused"}] == []
+    events = _events(lab_broker, f"built.{name}.")
+    journal = {who: _journal(played / f"built.{name}" / f"{who}.jsonl") for who in "abc"}
+    groups = [f"built.{name}.{number:03d}" for number in range(len(WAYS))]
+    for group in groups:
+        own = [event for event in events if event.group == group]
+        killed, closed = (_members(journal[who], group) for who in "bc")
+        assert killed
+        assert closed
+        assert _ids(own, "expired") >= killed, (group, own)
+        assert _ids(own, "left") >= closed, (group, own)
+    assert [one for one in journal["a"] if one["event"] == "commit_refused"] == []
     assert [one["event"] for one in journal["a"]][-1] == "closed"
-    assert _committed(lab_broker, [f"{group}.{number:03d}" for number in range(len(WAYS))])
+    assert _committed(lab_broker, groups)
+
+
+@pytest.mark.broker
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BUILT)
+def test_the_broker_sees_each_pod_at_a_host_of_its_own(
+    name: str, lab_broker: LabBroker, played: Path
+) -> None:
+    if reason := why_not(FAMILIES[name], (4, 1, 1)) or why_no_hosts():
+        pytest.skip(f"{name}: {reason}")
+    assert (played / f"built.{name}").is_dir()
+    properties = {"bootstrap.servers": lab_broker.bootstrap}
+    with ClusterAdmin(properties) as admin:
+        until = admin.end_offsets()
+        reading = Reading(start=admin.begin_offsets(), until=until)
+    hosts = set(islice(hosts_of(f"built.{name}"), 3))
+    batches = read_records(properties, reading)
+    values = b"".join(value or b"" for one in batches for value in one.column("value").to_pylist())
+    assert {host for host in hosts if f"/{host}".encode() in values} == hosts
 
 
 def _events(broker: LabBroker, group: str) -> list[Truth]:

@@ -1,0 +1,100 @@
+"""How an exam went, by margins: each family, session timeout, way of committing and version by itself.
+
+A margin pools all others, so that a fault of one kind shows although no single cell of all kinds has truths
+enough. Only groups whose timings were drawn count.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.coordinator.findings.causes import Cause
+from rebalance_monitor.lab.scoring.score import matched
+from rebalance_monitor.lab.scoring.scored import REPLAY
+from rebalance_monitor.lab.scoring.statistics import share
+from rebalance_monitor.lab.workers.families import plain
+from rebalance_monitor.lab.workers.timings import Timing, classes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from rebalance_monitor.lab.scoring.matching import Claim
+    from rebalance_monitor.lab.scoring.results import Result
+    from rebalance_monitor.lab.truth.fold import Fact
+
+# From here on a member gets a finding of its own.
+CLAIMED = 0.8
+ALL = ("all", "")
+_LABELS = {
+    f"cause:{Cause.SESSION_TIMEOUT}": "session timeouts",
+    f"cause:{Cause.STATIC_MEMBER_EXPIRED}": "session timeouts",
+    f"cause:{Cause.POLL_INTERVAL_EXCEEDED}": "poll breaches",
+    f"cause:{Cause.JOIN_DEADLINE_MISSED}": "join deadlines missed",
+    f"cause:{Cause.SYNC_DEADLINE_MISSED}": "sync deadlines missed",
+}
+Margin = tuple[str, str]
+"""What is looked at, and its value: ("session timeout", "45 s")."""
+
+
+@dataclass(slots=True)
+class Row:
+    """One margin of one kind of loss: truths and how many were claimed, claims and how many are true."""
+
+    truths: int = 0
+    found: int = 0
+    claims: int = 0
+    true: int = 0
+
+
+def margins(results: Iterable[Result]) -> dict[tuple[str, Margin], Row]:
+    """Count each kind of loss in each margin, over all results."""
+    rows: dict[tuple[str, Margin], Row] = defaultdict(Row)
+    for result in results:
+        places = {group: list(_places(result, group, text)) for group, text in result.timings.items()}
+        facts = [fact for fact in result.facts if fact.group in places]
+        _count(facts, result.claims[REPLAY], places, rows)
+    return dict(sorted(rows.items()))
+
+
+def _count(
+    facts: Sequence[Fact],
+    claims: Sequence[Claim],
+    places: Mapping[str, Sequence[Margin]],
+    rows: Mapping[tuple[str, Margin], Row],
+) -> None:
+    found = matched(facts, [one for one in claims if one.group in places and one.confidence >= CLAIMED])
+    for fact, claim in found.facts:
+        for margin in places[fact.group] if fact.label in _LABELS and fact.required else ():
+            row = rows[_LABELS[fact.label], margin]
+            row.truths += 1
+            row.found += claim is not None
+    for one, is_true in found.claims:
+        for margin in places[one.group] if one.label in _LABELS else ():
+            row = rows[_LABELS[one.label], margin]
+            row.claims += 1
+            row.true += is_true
+
+
+def _places(result: Result, group: str, text: str) -> Iterator[Margin]:
+    family = result.families.get(group)
+    if family is None:
+        # The machine or a broker was away meanwhile.
+        return
+    yield ALL
+    yield "family", plain(family)
+    yield "Kafka", str(result.about["kafka"])
+    yield from classes(Timing.read(text)).items()
+
+
+def table(rows: Mapping[tuple[str, Margin], Row]) -> str:
+    """Give the margins as a table, with intervals."""
+    lines = [
+        "| what was lost | by | | truths | told | claims | true |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for (label, (kind, value)), row in rows.items():
+        told, true = share(row.found, row.truths), share(row.true, row.claims)
+        lines.append(f"| {label} | {kind} | {value} | {row.truths} | {told} | {row.claims} | {true} |")
+    return "\n".join(lines) + "\n"
