@@ -1,0 +1,7 @@
+"""Coordinator and clients in virtual time: records of `__consumer_offsets` and the truth, without a broker."""
+
+from rebalance_monitor.lab.simulator.draw import draw_plan
+from rebalance_monitor.lab.simulator.engine import Simulation, simulate
+from rebalance_monitor.lab.simulator.plan import Plan
+
+__all__ = ["Plan", "Simulation", "draw_plan", "simulate"]

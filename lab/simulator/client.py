@@ -1,0 +1,463 @@
+"""One client process in virtual time: what its library and its application do.
+
+Heartbeats and commits are not events: they are worked out when something depends on them. Commits of a
+stretch are written when the group's state changes; heartbeats when the client falls silent or must hear of a
+rebalance.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.lab.simulator import wire
+from rebalance_monitor.lab.simulator.beats import Beats
+from rebalance_monitor.lab.simulator.families import FAMILIES
+from rebalance_monitor.lab.simulator.group import State
+from rebalance_monitor.lab.simulator.log import partitions_bytes
+from rebalance_monitor.lab.simulator.plan import Act, Mode
+from rebalance_monitor.lab.simulator.truth import Removed
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from rebalance_monitor.lab.simulator.feed import Feed, Owned
+    from rebalance_monitor.lab.simulator.group import Group, Member, Phase
+    from rebalance_monitor.lab.simulator.log import Log
+    from rebalance_monitor.lab.simulator.plan import ClientPlan, GroupPlan
+
+NEVER = float("inf")
+_AFTER_WORK = frozenset({Mode.PER_POLL, Mode.PER_RECORD, Mode.TRANSACTION})
+# Between the library's answer to a heartbeat and its JoinGroup, where no poll is needed.
+_REJOIN_MS = 20.0
+_RECONNECT_MS = 500.0
+
+
+class Client:
+    """A process of `plan`, number `number` of its group; it joins when started."""
+
+    def __init__(
+        self, plan: ClientPlan, number: int, group: Group, feed: Feed, log: Log, rng: Random
+    ) -> None:
+        self.plan, self.number, self.group = plan, number, group
+        self.family = FAMILIES[plan.family]
+        self._feed, self._log, self._rng = feed, log, rng
+        self.line = group.line
+        self.alive = self.connected = True
+        self.stalled = self.deaf = self.unsynced = self.stopped = self.stale = False
+        self.lost = self.waiting = True
+        self.fault = ""
+        self.member = ""
+        self.identity = self._named()
+        self.beats: Beats | None = None
+        self.last_poll = self.line.now
+        self.owned: Owned = []
+        self._listed = b""
+        self._assigned = b""
+        self._told: Phase | None = None
+        self._generation = -1
+        self._flushed = self.line.now
+        self._commit_at = self.line.now + rng.random() * plan.interval
+        self._committed: tuple[int, ...] = ()
+        self._last_commit = -1.0
+        self._work_until = NEVER
+        self._stall = 0
+
+    def _named(self) -> tuple[str, str]:
+        plan, group = self.plan, self.group.plan.name
+        host = plan.host or f"/10.{self.number // 250}.{self.number % 250}.{len(group)}"
+        own = plan.client_id or self.family.client_id
+        return own.format(group=group, n=self.number, host=host.lstrip("/")), host
+
+    # What the coordinator asks.
+
+    @property
+    def reaches(self) -> bool:
+        """Whether its requests arrive."""
+        return self.alive and self.connected
+
+    @property
+    def beating(self) -> bool:
+        """Whether its heartbeats arrive and count."""
+        return self.alive and self.connected and not (self.stopped or self.stale)
+
+    def syncs(self, member_id: str) -> bool:
+        """Whether it has sent SyncGroup for the generation that it was told of."""
+        return self.reaches and not self.unsynced and not self.stale and self.member == member_id
+
+    def new_id(self) -> str:
+        """Make its member id, as the coordinator does."""
+        digits = f"{self._rng.getrandbits(128):032x}"
+        uuid = "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+        self.member = f"{self.plan.instance or self.identity[0]}-{uuid}"
+        self.lost = False
+        return self.member
+
+    def subscription(self, group: GroupPlan) -> bytes:
+        """Give the bytes of its subscription."""
+        sticky = group.protocol == "cooperative-sticky"
+        return wire.subscription(self.plan.family, group.topics, self.owned, self._generation, sticky=sticky)
+
+    def record(self, member: Member) -> bytes:
+        """Give its entry in the group's record."""
+        plan = self.plan
+        return wire.member(
+            member.id,
+            member.instance,
+            *self.identity,
+            plan.rebalance,
+            plan.session,
+            member.subscription,
+            self._assigned,
+        )
+
+    def own(self, owned: Owned) -> None:
+        """Take an assignment."""
+        if owned != self.owned or not self._assigned:
+            self.owned, self._listed = owned, partitions_bytes(owned)
+            self._assigned = wire.assignment(owned)
+        self._committed = ()
+
+    # What the coordinator answers.
+
+    def on_joined(self, member: Member, generation: int, *, leads: bool) -> None:
+        """The join phase has ended: followers send SyncGroup at once, the leader once it has assigned."""
+        if not member.joined and not member.new and self.group.state is State.COMPLETING:
+            # A static member that was kept: what it sends is of an older generation.
+            self.stale = True
+            return
+        self.stale, self.waiting, self._told = False, True, None
+        self._generation = generation
+        if leads and self.syncs(member.id):
+            work = 2.0 + self._rng.expovariate(1 / 12.0)
+            self.line.at(self.line.now + work, self.group.on_leader_sync, self, generation)
+
+    def on_synced(self, at: float) -> None:
+        """It has its assignment: heartbeats and timers begin."""
+        family, plan, random = self.family, self.plan, self._rng.random
+        self.beats = Beats(at, plan.heartbeat, family.beat_lag, self._rng)
+        self.waiting, self._told, self._flushed = False, None, at
+        if not self.stalled:
+            self.last_poll = at
+        elif self.last_poll + plan.poll < self.line.now:
+            self.line.at(at + random() * family.poll_check, self._breach, self._stall)
+        self._schedule(at)
+
+    def _schedule(self, at: float) -> None:
+        """Set the first commit of a generation."""
+        plan, random = self.plan, self._rng.random
+        match plan.mode:
+            case Mode.IN_POLL:
+                self._commit_at = at + plan.interval + random() * plan.gap
+            case Mode.BACKGROUND if self.family.timer_with_generation:
+                self._commit_at = at + plan.interval + random() * 5
+            case Mode.BACKGROUND:
+                self._commit_at += max(0, -(-(at - self._commit_at) // plan.interval)) * plan.interval
+            case Mode.OWN_TIMER:
+                self._commit_at = max(self._commit_at, at + random() * plan.gap)
+            case Mode.NEVER:
+                self._commit_at = NEVER
+            case _:
+                self._commit_at = self._after_work(at)
+
+    def on_removed(self, member_id: str) -> None:
+        """The coordinator has removed it: it learns that with its next heartbeat."""
+        if self.member != member_id:
+            return
+        self.member, self.waiting, self._told = "", True, None
+        if self.alive and not self.lost:
+            self.lost = True
+            if self.connected and self.beats is not None:
+                self.line.at(self.beats.first_after(self.line.now), self._return)
+
+    def on_load(self, generation: int) -> None:
+        """Its coordinator has loaded the group: it goes on, or joins again."""
+        self.skip(self.line.now)
+        if not self.alive:
+            return
+        soon = self.line.now + self._rng.random() * 1000
+        if self.member not in self.group.members:
+            self.member, self.lost = "", True
+            self.line.at(soon, self._return)
+        elif self.waiting or self._told is not None or generation != self._generation:
+            self.line.at(soon, self._rejoin_loaded)
+        elif self._rng.random() < self.family.rejoins_after_load:
+            self.line.at(soon + self._rng.random() * 2000, self._rejoin_loaded)
+
+    def _rejoin_loaded(self) -> None:
+        if self.reaches and self.member in self.group.members and not self.stalled:
+            self.waiting = True
+            self.group.on_join(self)
+
+    def hear(self, phase: Phase) -> None:
+        """A rebalance has begun: its next heartbeat's answer says so."""
+        if self.beating and self.beats is not None:
+            at = self.beats.first_after(self.line.now)
+            self.line.at(at + self.group.latency(), self._on_told, phase)
+
+    def _on_told(self, phase: Phase) -> None:
+        if phase is not self.group.phase or not self.beating or self.group.down_until > self.line.now:
+            return
+        self._told = phase
+        in_poll = self.plan.rejoins_in_poll
+        wait = self._rng.random() * (self.plan.gap if in_poll else _REJOIN_MS)
+        self.line.at(self.line.now + wait, self.rejoin, phase)
+
+    def rejoin(self, phase: Phase) -> None:
+        """Send JoinGroup, unless the application holds it back."""
+        member = self.group.members.get(self.member)
+        if phase is not self.group.phase or member is None or member.joined or not self.reaches:
+            return
+        if self.deaf or (self.stalled and self.plan.rejoins_in_poll):
+            self._told = phase
+            return
+        self.flush(self.line.now)
+        if self.plan.revoke_commit and not self.waiting:
+            self._commit(self.line.now)
+        self.waiting = True
+        self.line.at(self.line.now + self.group.latency(), self.group.on_join, self)
+
+    def join(self) -> None:
+        """Send the first JoinGroup of a member id."""
+        if self.reaches and not self.member and not self.stalled:
+            self.group.on_join(self)
+
+    def _return(self) -> None:
+        """Join with a new member id, at the next poll."""
+        if self.lost and not self.stalled and not self.deaf:
+            self.lost = False
+            self.line.at(self.line.now + self._rng.random() * self.plan.gap, self.join)
+
+    # What happens to it.
+
+    def kill(self) -> None:
+        """End without a word."""
+        self._fall_silent("kill")
+        self.alive = False
+        self._watched()
+
+    def close(self) -> None:
+        """Close by the family's habits: static members and Streams say no goodbye."""
+        if not self.alive:
+            return
+        self.flush(self.line.now)
+        if self.plan.final_commit and not self.waiting and not self.stalled:
+            self._commit(self.line.now)
+        self._fall_silent("close")
+        self.alive = False
+        if self.family.goodbye and self.plan.instance is None:
+            wait = self.group.latency() + self._rng.random() * 40
+            self.line.at(self.line.now + wait, self.group.on_leave, self.member, Removed.LEFT, "close")
+        else:
+            self._watched()
+
+    def cut(self, lasts: float, fault: str) -> None:
+        """Lose the network (or be frozen) for `lasts` ms."""
+        if not self.alive:
+            return
+        self._fall_silent(fault)
+        self.connected = False
+        self._watched()
+        self.line.at(self.line.now + lasts, self._heal)
+
+    def _heal(self) -> None:
+        if not self.alive:
+            return
+        self.skip(self.line.now)
+        self.connected = True
+        soon = self.line.now + self._rng.random() * _RECONNECT_MS
+        member = self.group.members.get(self.member)
+        if member is None:
+            self.lost = True
+            self.line.at(soon, self._return)
+            return
+        self.fault = ""
+        member.guard += 1
+        member.armed = self.line.now
+        if self.waiting:
+            self.line.at(soon, self._rejoin_loaded)
+        elif self.group.phase is not None and not member.joined:
+            self.line.at(soon, self._on_told, self.group.phase)
+
+    def stall(self, lasts: float) -> None:
+        """Let the application process for `lasts` ms, from its next poll on."""
+        begins = self.line.now
+        if self.plan.mode in _AFTER_WORK:
+            after = min(self._commit_at, begins + 2 * self.plan.gap)
+            begins = max(begins, after)
+        self.line.at(begins, self._begin_stall, lasts)
+
+    def _begin_stall(self, lasts: float) -> None:
+        if not self.alive or self.stalled:
+            return
+        now = self.line.now
+        self.flush(now)
+        self.stalled, self.fault, self.last_poll, self._work_until = True, "stall", now, now
+        self._stall += 1
+        self.line.at(now + lasts, self._resume, self._stall)
+        if self.family.deaf_when_stalled:
+            self.deaf = True
+        if self.family.beats_in_poll:
+            self._silence()
+            self.stopped = True
+            self._watched()
+        elif self.family.enforces_poll:
+            self.line.at(self._noticed(now + self.plan.poll), self._breach, self._stall)
+
+    def _noticed(self, at: float) -> float:
+        """Give when the library notices a breach that begins at `at`."""
+        if self.family.poll_at_beat and self.beats is not None:
+            interval = self.plan.heartbeat
+            passed = (at - self.last_poll) // interval
+            return self.last_poll + max(passed, 0) * interval + self._rng.random() * interval
+        return at + self._rng.random() * self.family.poll_check
+
+    def _breach(self, stall: int) -> None:
+        if not self.alive or not self.stalled or stall != self._stall or not self.member:
+            return
+        if self.waiting:
+            return
+        if self.plan.instance is not None:
+            self._silence()
+            self.stopped = True
+            self._watched()
+            return
+        self.lost = True
+        at = self.line.now + self.group.latency()
+        self.line.at(at, self.group.on_leave, self.member, Removed.POLL, self.fault)
+
+    def be_deaf(self, lasts: float) -> None:
+        """Go on with heartbeats, but neither commit nor rejoin, for `lasts` ms."""
+        if self.alive:
+            self.flush(self.line.now)
+            self.deaf = self.stalled = True
+            self.fault, self._work_until = "deaf", self.line.now
+            self._stall += 1
+            self.line.at(self.line.now + lasts, self._resume, self._stall)
+
+    def be_unsynced(self, lasts: float) -> None:
+        """Send no SyncGroup for `lasts` ms."""
+        self.unsynced, self.fault = True, "unsynced"
+        self.line.at(self.line.now + lasts, self._be_synced)
+
+    def _be_synced(self) -> None:
+        self.unsynced = False
+        if self.alive:
+            self.group.on_late_sync(self)
+
+    def _resume(self, stall: int) -> None:
+        if not self.alive or stall != self._stall:
+            return
+        now = self.line.now
+        self.flush(now)
+        self.stalled = self.deaf = self.stopped = False
+        self.last_poll, self._work_until = now, NEVER
+        member = self.group.members.get(self.member)
+        if member is None:
+            self.lost = True
+            self._return()
+            return
+        member.guard += 1
+        member.armed = now
+        self.fault = ""
+        self._schedule(now)
+        if self.stale:
+            self._rejoin_loaded()
+        elif self.group.phase is not None and not member.joined and self._told is self.group.phase:
+            self.rejoin(self.group.phase)
+
+    def _fall_silent(self, fault: str) -> None:
+        self.flush(self.line.now)
+        self._silence()
+        if not self.stalled:
+            self.last_poll = self.line.now
+        self.fault = self.fault or fault
+
+    def _silence(self) -> None:
+        """Note the last heartbeat: the session ends a timeout after it."""
+        member = self.group.members.get(self.member)
+        if member is not None and self.beats is not None and self.beating:
+            member.armed = max(member.armed, self.beats.last_before(self.line.now))
+
+    def _watched(self) -> None:
+        member = self.group.members.get(self.member)
+        if member is not None:
+            self.group.watch(member)
+
+    # Commits.
+
+    def skip(self, until: float) -> None:
+        """Let commits up to `until` (ms) be lost."""
+        self._flushed = max(self._flushed, until)
+        while self._commit_at < until:
+            self._advance(max(self._commit_at, until - self.plan.interval))
+
+    def flush(self, until: float) -> None:
+        """Write the commits up to `until` (ms), while the group's state was the same."""
+        if until <= self._flushed:
+            return
+        self._flushed = until
+        group, mode = self.group, self.plan.mode
+        if not (group.accepts and self.alive and self.connected) or mode is Mode.NEVER:
+            return
+        if self.waiting and not (self.family.commits_joining and self.member):
+            return
+        if mode is not Mode.BACKGROUND:
+            until = min(until, self._work_until)
+        while self._commit_at <= until:
+            at = self._commit_at
+            self._commit(at)
+            self._advance(at)
+
+    def _advance(self, at: float) -> None:
+        """Set the commit after the one at `at`."""
+        plan = self.plan
+        if plan.mode is Mode.BACKGROUND:
+            self._commit_at = at + plan.interval
+        elif plan.mode is Mode.IN_POLL or plan.mode is Mode.OWN_TIMER:
+            self._commit_at = at + plan.interval + self._rng.random() * plan.gap
+        else:
+            self._commit_at = self._after_work(at)
+
+    def _after_work(self, at: float) -> float:
+        """Give when the work on what comes next after `at` is done."""
+        begun = max(self._feed.next_after(self.owned, at), at)
+        return begun + self.plan.gap * (0.5 + self._rng.random())
+
+    def _commit(self, at: float) -> None:
+        """Commit at `at`, if there is something to commit (or unchanged offsets are repeated)."""
+        member = self.group.members.get(self.member)
+        if member is None or not self.owned:
+            return
+        offsets = self._feed.offsets(self.owned, min(at, self._work_until))
+        if offsets == self._committed and not (self.family.commits_idle and self.plan.mode in _AUTO):
+            return
+        self._committed = offsets
+        member.last_commit = at
+        self._log.commit(at, self.group.plan.name, self._listed, offsets)
+        if self.plan.mode is not Mode.TRANSACTION and at > member.armed:
+            member.armed = at
+
+    def begin(self, act: Act, lasts: float) -> None:
+        """Let `act` happen to it now."""
+        match act:
+            case Act.KILL:
+                self.kill()
+            case Act.CLOSE:
+                self.close()
+            case Act.STALL:
+                self.stall(lasts)
+            case Act.DEAF:
+                self.be_deaf(lasts)
+            case Act.CUT | Act.FREEZE:
+                self.cut(lasts, str(act))
+            case Act.UNSYNCED:
+                self.be_unsynced(lasts)
+            case Act.REMOVE:
+                self.group.on_leave(self.member, Removed.ADMIN, "remove")
+            case Act.REJOIN:
+                self._rejoin_loaded()
+            case Act.START:
+                self.line.at(self.line.now + self._rng.random() * 50, self.join)
+
+
+_AUTO = frozenset({Mode.IN_POLL, Mode.BACKGROUND})

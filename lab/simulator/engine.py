@@ -1,0 +1,69 @@
+"""Runs a plan: groups, clients and one broker on one timeline; records and truth out. Deterministic by seed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from random import Random
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.lab.simulator.client import Client
+from rebalance_monitor.lab.simulator.feed import Feed
+from rebalance_monitor.lab.simulator.group import Group
+from rebalance_monitor.lab.simulator.log import Log
+from rebalance_monitor.lab.simulator.plan import Act, Outage
+from rebalance_monitor.lab.simulator.timeline import Timeline
+from rebalance_monitor.lab.simulator.truth import Truth
+
+if TYPE_CHECKING:
+    from rebalance_monitor.decoders.rows import Row
+    from rebalance_monitor.lab.simulator.plan import GroupPlan, Plan, Step
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """`rows`: the shard's rows in offset order; `truth`: what happened; `groups` by name, for samples."""
+
+    plan: Plan
+    rows: list[Row]
+    truth: Truth
+    groups: dict[str, Group] = field(repr=False)
+    feeds: dict[str, Feed] = field(repr=False)
+
+
+def simulate(plan: Plan, seed: int) -> Simulation:
+    """Run `plan`. The same plan and seed give the same simulation."""
+    rng, line, truth = Random(seed), Timeline(), Truth()
+    log = Log(plan.epoch, plan.shard)
+    groups, feeds = {}, {}
+    for one in plan.groups:
+        group = groups[one.name] = Group(one, plan.broker, line, rng, log, truth)
+        feed = feeds[one.name] = Feed(one, plan.length, rng)
+        _Cast(one, group, feed, log, rng)
+    for begins, lasts, kind in plan.broker.outages:
+        for group in groups.values():
+            line.at(begins, group.pause, begins + lasts)
+            line.at(begins + lasts, group.resume if kind is Outage.PAUSE else group.load)
+    line.run(plan.length)
+    for group in groups.values():
+        for member in group.members.values():
+            member.client.flush(plan.length)
+    return Simulation(plan, log.rows(), truth, groups, feeds)
+
+
+class _Cast:
+    """The processes of one group, by number: a START makes a new one."""
+
+    def __init__(self, plan: GroupPlan, group: Group, feed: Feed, log: Log, rng: Random) -> None:
+        self._plan, self._group, self._feed, self._log, self._rng = plan, group, feed, log, rng
+        self._running: dict[int, Client] = {}
+        for step in plan.steps:
+            group.line.at(step.at, self._do, step)
+
+    def _do(self, step: Step) -> None:
+        if step.act is Act.START:
+            plan = self._plan.clients[step.client]
+            made = Client(plan, step.client, self._group, self._feed, self._log, self._rng)
+            self._running[step.client] = made
+        client = self._running.get(step.client)
+        if client is not None:
+            client.begin(step.act, step.lasts)

@@ -1,0 +1,179 @@
+"""The client families as the simulator plays them: what each library does by itself.
+
+Sources: the clients' code (facts of `docs/detection.md`) and recordings of real ones. Where an application
+decides (poll gap, commit by hand) the plan says so, not the family.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.lab.simulator.plan import Mode
+
+if TYPE_CHECKING:
+    from random import Random
+
+_BY_HAND = (Mode.PER_POLL, Mode.PER_RECORD, Mode.OWN_TIMER)
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Behaviour of one client library.
+
+    `auto`: its automatic commit, if it has one. `commits_idle`: which repeats unchanged offsets.
+    `enforces_poll`: leaves when the application stops polling; it looks every `poll_check` ms, or with its
+    heartbeats (`poll_at_beat`). `beats_in_poll`: heartbeats come from the processing loop, so a stall ends
+    them. `goodbye`: sends LeaveGroup on close. `beat_lag`: a heartbeat is sent at most this much (ms) after
+    it is due, and the next one is due an interval later. `timer_with_generation`: the commit timer starts
+    anew with each generation. `rejoins_after_load`: share of its members that rejoin after their
+    coordinator's reload. `commits_joining`: goes on committing while it waits in a cooperative join phase.
+    """
+
+    name: str
+    auto: Mode | None
+    commits_idle: bool
+    enforces_poll: bool
+    poll_check: float = 100.0
+    poll_at_beat: bool = False
+    beats_in_poll: bool = False
+    goodbye: bool = True
+    beat_lag: float = 100.0
+    timer_with_generation: bool = True
+    polls_to_rejoin: bool = True
+    deaf_when_stalled: bool = False
+    rejoins_after_load: float = 0.0
+    commits_joining: bool = False
+    client_id: str = ""
+    modes: tuple[Mode, ...] = _BY_HAND
+
+    def rejoins_in_poll(self, mode: Mode) -> bool:
+        """Whether a member rejoins only from the application's poll, given how it commits."""
+        del mode
+        return self.polls_to_rejoin
+
+
+FAMILIES: dict[str, Family] = {
+    family.name: family
+    for family in (
+        Family(
+            "java",
+            Mode.IN_POLL,
+            commits_idle=True,
+            enforces_poll=True,
+            client_id="consumer-{group}-{n}",
+            modes=(*_BY_HAND, Mode.TRANSACTION),
+        ),
+        Family(
+            "java-cooperative",
+            Mode.IN_POLL,
+            commits_idle=True,
+            enforces_poll=True,
+            client_id="consumer-{group}-{n}",
+            modes=(*_BY_HAND, Mode.TRANSACTION),
+        ),
+        Family(
+            "kafka-python",
+            Mode.IN_POLL,
+            commits_idle=True,
+            enforces_poll=True,
+            poll_at_beat=True,
+            beat_lag=12.0,
+            client_id="kafka-python-3.0.12",
+        ),
+        Family(
+            "librdkafka",
+            Mode.BACKGROUND,
+            commits_idle=False,
+            enforces_poll=True,
+            poll_check=500.0,
+            beat_lag=250.0,
+            timer_with_generation=False,
+            client_id="rdkafka",
+        ),
+        Family(
+            "librdkafka-cooperative",
+            Mode.BACKGROUND,
+            commits_idle=False,
+            enforces_poll=True,
+            poll_check=500.0,
+            beat_lag=250.0,
+            timer_with_generation=False,
+            client_id="rdkafka",
+        ),
+        Family(
+            "aiokafka",
+            Mode.BACKGROUND,
+            commits_idle=True,
+            enforces_poll=True,
+            poll_check=1000.0,
+            beat_lag=30.0,
+            polls_to_rejoin=False,
+            client_id="aiokafka-0.14.0",
+        ),
+        Family(
+            "sarama",
+            Mode.BACKGROUND,
+            commits_idle=False,
+            enforces_poll=False,
+            beat_lag=10.0,
+            polls_to_rejoin=False,
+            deaf_when_stalled=True,
+            rejoins_after_load=0.9,
+            client_id="sarama",
+        ),
+        Family(
+            "franz-go",
+            Mode.BACKGROUND,
+            commits_idle=False,
+            enforces_poll=False,
+            beat_lag=10.0,
+            timer_with_generation=False,
+            polls_to_rejoin=False,
+            rejoins_after_load=0.9,
+            commits_joining=True,
+            client_id="kgo",
+        ),
+        Family(
+            "kafka-go",
+            None,
+            commits_idle=False,
+            enforces_poll=False,
+            beat_lag=10.0,
+            polls_to_rejoin=False,
+            client_id="app@{host} (github.com/segmentio/kafka-go)",
+        ),
+        Family(
+            "kafkajs",
+            Mode.PER_POLL,
+            commits_idle=False,
+            enforces_poll=False,
+            beats_in_poll=True,
+            beat_lag=300.0,
+            client_id="kafkajs",
+        ),
+        Family(
+            "streams",
+            Mode.OWN_TIMER,
+            commits_idle=False,
+            enforces_poll=True,
+            goodbye=False,
+            client_id="{group}-{n}-StreamThread-1-consumer",
+            modes=(Mode.OWN_TIMER, Mode.TRANSACTION),
+        ),
+        Family(
+            "connect",
+            Mode.NEVER,
+            commits_idle=False,
+            enforces_poll=True,
+            client_id="connect-{host}",
+            modes=(Mode.NEVER,),
+        ),
+    )
+}
+"""name -> behaviour."""
+
+
+def next_lag(family: Family, rng: Random) -> float:
+    """Draw how late (ms) one heartbeat is sent."""
+    return rng.random() * family.beat_lag

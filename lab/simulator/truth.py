@@ -1,0 +1,84 @@
+"""What really happened in a simulation: the broker's log and the client's side of it, as typed values.
+
+Member ids, generations and causes are the broker's words; `fault` is what the plan did to the client. Times
+are ms since 1970.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rebalance_monitor.lab.simulator.plan import ClientPlan
+
+
+class Removed(StrEnum):
+    """Why the coordinator removed a member, in the words of `coordinator.causes`.
+
+    A breach of max.poll.interval is a LeaveGroup on the wire: only the client knows that it was one. The log
+    says `session_timeout` of static members too; the product's word for these is `static_member_expired`.
+    """
+
+    LEFT = "member_left"
+    EXPIRED = "session_timeout"
+    POLL = "poll_interval_exceeded"
+    JOIN_DEADLINE = "join_deadline_missed"
+    SYNC_DEADLINE = "sync_deadline_missed"
+    ADMIN = "member_removed_by_admin"
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """One member removed from `group` at `at`, while `generation` was the newest that had completed.
+
+    `fault`: the act of the plan that led there, or "" for none. `triggered`: the removal began the rebalance.
+    `held`: the removal ended its join phase, which had waited for this member alone. `seen`: the member was
+    in a generation that was written, so that the topic shows its departure. `last_commit`: the member's last
+    accepted commit, -1 for none in this generation. `client`: number of the process in the group's plan.
+    """
+
+    group: str
+    member: str
+    generation: int
+    at: float
+    cause: Removed
+    fault: str
+    client: int
+    plan: ClientPlan
+    triggered: bool
+    held: bool
+    seen: bool
+    last_commit: float
+    last_poll: float
+
+
+@dataclass(frozen=True, slots=True)
+class JoinPhase:
+    """One join phase of `group`: from PreparingRebalance (`began`) to its end; `generation` is the new one.
+
+    `trigger`: `departure`, `join`, `rejoin`, `reload` or `restart` (of an unsynced one), of member
+    `trigger_member`. `ended_by`: `rejoin` (the last survivor had rejoined), `removal`, `deadline`, `delay`
+    (initial) or `outage`. `held_by`: the member whose rejoin or removal ended it. `written`: the record of
+    the generation exists.
+    """
+
+    group: str
+    generation: int
+    began: float
+    ended: float
+    trigger: str
+    trigger_member: str
+    ended_by: str
+    held_by: str
+    members: int
+
+
+@dataclass(slots=True)
+class Truth:
+    """Everything that happened, in order of time; `healthy`: groups whose plan has no fault."""
+
+    removals: list[Removal] = field(default_factory=list)
+    phases: list[JoinPhase] = field(default_factory=list)
+    healthy: frozenset[str] = frozenset()
