@@ -7,6 +7,7 @@ rebalance.
 
 from __future__ import annotations
 
+from math import log
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.lab.simulator import wire
@@ -26,10 +27,14 @@ if TYPE_CHECKING:
     from rebalance_monitor.lab.simulator.plan import ClientPlan, GroupPlan
 
 NEVER = float("inf")
+_TIMED = frozenset({Mode.IN_POLL, Mode.BACKGROUND, Mode.OWN_TIMER})
+_AUTO = frozenset({Mode.IN_POLL, Mode.BACKGROUND})
 _AFTER_WORK = frozenset({Mode.PER_POLL, Mode.PER_RECORD, Mode.TRANSACTION})
 # Between the library's answer to a heartbeat and its JoinGroup, where no poll is needed.
 _REJOIN_MS = 20.0
 _RECONNECT_MS = 500.0
+# From the client's start, and that of its own commit timer, to its JoinGroup: it must find its coordinator.
+_FIND_MS = 40.0
 
 
 class Client:
@@ -56,7 +61,7 @@ class Client:
         self._told: Phase | None = None
         self._generation = -1
         self._flushed = self.line.now
-        self._commit_at = self.line.now + rng.random() * plan.interval
+        self._commit_at = self.line.now + plan.interval
         self._committed: tuple[int, ...] = ()
         self._last_commit = -1.0
         self._work_until = NEVER
@@ -147,9 +152,9 @@ class Client:
         plan, random = self.plan, self._rng.random
         match plan.mode:
             case Mode.IN_POLL:
-                self._commit_at = at + plan.interval + random() * plan.gap
+                self._commit_at = at + plan.interval + self._lag()
             case Mode.BACKGROUND if self.family.timer_with_generation:
-                self._commit_at = at + plan.interval + random() * 5
+                self._commit_at = at + plan.interval + self._lag()
             case Mode.BACKGROUND:
                 self._commit_at += max(0, -(-(at - self._commit_at) // plan.interval)) * plan.interval
             case Mode.OWN_TIMER:
@@ -245,7 +250,7 @@ class Client:
         self._fall_silent("close")
         self.alive = False
         if self.family.goodbye and self.plan.instance is None:
-            wait = self.group.latency() + self._rng.random() * 40
+            wait = self._rng.lognormvariate(log(self.family.close_lag[0]), self.family.close_lag[1])
             self.line.at(self.line.now + wait, self.group.on_leave, self.member, Removed.LEFT, "close")
         else:
             self._watched()
@@ -301,15 +306,16 @@ class Client:
             self.stopped = True
             self._watched()
         elif self.family.enforces_poll:
-            self.line.at(self._noticed(now + self.plan.poll), self._breach, self._stall)
+            self.line.at(now + self.plan.poll, self._overdue, self._stall)
 
-    def _noticed(self, at: float) -> float:
-        """Give when the library notices a breach that begins at `at`."""
-        if self.family.poll_at_beat and self.beats is not None:
-            interval = self.plan.heartbeat
-            passed = (at - self.last_poll) // interval
-            return self.last_poll + max(passed, 0) * interval + self._rng.random() * interval
-        return at + self._rng.random() * self.family.poll_check
+    def _overdue(self, stall: int) -> None:
+        """Let the library notice the breach that begins now: at its next look, or its next heartbeat."""
+        if stall == self._stall:
+            wait = self._rng.random() * self.family.poll_check
+            at = self.line.now + wait
+            if self.family.poll_at_beat and self.beats is not None and self.beating:
+                at = self.beats.first_after(self.line.now)
+            self.line.at(at, self._breach, stall)
 
     def _breach(self, stall: int) -> None:
         if not self.alive or not self.stalled or stall != self._stall or not self.member:
@@ -411,12 +417,17 @@ class Client:
     def _advance(self, at: float) -> None:
         """Set the commit after the one at `at`."""
         plan = self.plan
-        if plan.mode is Mode.BACKGROUND:
-            self._commit_at = at + plan.interval
-        elif plan.mode is Mode.IN_POLL or plan.mode is Mode.OWN_TIMER:
-            self._commit_at = at + plan.interval + self._rng.random() * plan.gap
+        if plan.mode in _TIMED:
+            self._commit_at = at + plan.interval + self._lag()
         else:
             self._commit_at = self._after_work(at)
+
+    def _lag(self) -> float:
+        """Draw how late (ms) a commit is that was due: until the next poll, where the application works."""
+        random, plan = self._rng.random, self.plan
+        if plan.mode is not Mode.BACKGROUND and random() < plan.work:
+            return random() * plan.gap
+        return random() * self.family.commit_lag
 
     def _after_work(self, at: float) -> float:
         """Give when the work on what comes next after `at` is done."""
@@ -457,7 +468,4 @@ class Client:
             case Act.REJOIN:
                 self._rejoin_loaded()
             case Act.START:
-                self.line.at(self.line.now + self._rng.random() * 50, self.join)
-
-
-_AUTO = frozenset({Mode.IN_POLL, Mode.BACKGROUND})
+                self.line.at(self.line.now + _FIND_MS * (0.3 + self._rng.random()), self.join)

@@ -136,6 +136,7 @@ def draw_client(rng: Random, timing: Timing, family: str | None = None) -> Clien
         interval=timing.interval,
         mode=mode,
         gap=gap,
+        work=rng.choice((0.05, 0.3, 0.9)),
         final_commit=rng.random() < (0.97 if mode is known.auto else 0.6),
         revoke_commit=rng.random() < (0.95 if mode is known.auto else 0.5),
         rejoins_in_poll=known.polls_to_rejoin,

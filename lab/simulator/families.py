@@ -7,12 +7,8 @@ decides (poll gap, commit by hand) the plan says so, not the family.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from rebalance_monitor.lab.simulator.plan import Mode
-
-if TYPE_CHECKING:
-    from random import Random
 
 _BY_HAND = (Mode.PER_POLL, Mode.PER_RECORD, Mode.OWN_TIMER)
 
@@ -28,6 +24,9 @@ class Family:
     it is due, and the next one is due an interval later. `timer_with_generation`: the commit timer starts
     anew with each generation. `rejoins_after_load`: share of its members that rejoin after their
     coordinator's reload. `commits_joining`: goes on committing while it waits in a cooperative join phase.
+    `commit_lag`: a commit that is due while the library waits in poll (or that a timer makes) is sent at most
+    so late (ms). `close_lag`: median time (ms) from its final commit to its LeaveGroup, and its spread (of
+    the logarithm).
     """
 
     name: str
@@ -38,19 +37,16 @@ class Family:
     poll_at_beat: bool = False
     beats_in_poll: bool = False
     goodbye: bool = True
-    beat_lag: float = 100.0
+    beat_lag: float = 50.0
     timer_with_generation: bool = True
     polls_to_rejoin: bool = True
     deaf_when_stalled: bool = False
     rejoins_after_load: float = 0.0
     commits_joining: bool = False
+    commit_lag: float = 12.0
+    close_lag: tuple[float, float] = (9.0, 0.8)
     client_id: str = ""
     modes: tuple[Mode, ...] = _BY_HAND
-
-    def rejoins_in_poll(self, mode: Mode) -> bool:
-        """Whether a member rejoins only from the application's poll, given how it commits."""
-        del mode
-        return self.polls_to_rejoin
 
 
 FAMILIES: dict[str, Family] = {
@@ -78,7 +74,9 @@ FAMILIES: dict[str, Family] = {
             commits_idle=True,
             enforces_poll=True,
             poll_at_beat=True,
-            beat_lag=12.0,
+            beat_lag=10.0,
+            commit_lag=30.0,
+            close_lag=(22.0, 1.0),
             client_id="kafka-python-3.0.12",
         ),
         Family(
@@ -87,7 +85,8 @@ FAMILIES: dict[str, Family] = {
             commits_idle=False,
             enforces_poll=True,
             poll_check=500.0,
-            beat_lag=250.0,
+            beat_lag=8.0,
+            close_lag=(5.0, 1.8),
             timer_with_generation=False,
             client_id="rdkafka",
         ),
@@ -97,7 +96,8 @@ FAMILIES: dict[str, Family] = {
             commits_idle=False,
             enforces_poll=True,
             poll_check=500.0,
-            beat_lag=250.0,
+            beat_lag=8.0,
+            close_lag=(5.0, 1.8),
             timer_with_generation=False,
             client_id="rdkafka",
         ),
@@ -106,8 +106,10 @@ FAMILIES: dict[str, Family] = {
             Mode.BACKGROUND,
             commits_idle=True,
             enforces_poll=True,
-            poll_check=1000.0,
-            beat_lag=30.0,
+            poll_at_beat=True,
+            beat_lag=8.0,
+            close_lag=(4.0, 1.6),
+            timer_with_generation=False,
             polls_to_rejoin=False,
             client_id="aiokafka-0.14.0",
         ),
@@ -172,8 +174,3 @@ FAMILIES: dict[str, Family] = {
     )
 }
 """name -> behaviour."""
-
-
-def next_lag(family: Family, rng: Random) -> float:
-    """Draw how late (ms) one heartbeat is sent."""
-    return rng.random() * family.beat_lag

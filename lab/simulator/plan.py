@@ -34,8 +34,9 @@ class ClientPlan:
 
     `session` (S), `poll` (P, max.poll.interval: enforced by the client), `heartbeat` (h) and `interval` (c)
     of its commits. `rebalance` is what its JoinGroup says: P for clients that have one, else their own
-    setting. `gap`: mean time between two polls. `final_commit`: commits what is left on a clean close.
-    `rejoins_in_poll`: sends JoinGroup only from the application's poll. `instance`: group.instance.id.
+    setting. `gap`: mean time between two polls; `work`: the share of it that the application processes,
+    instead of waiting in poll. `final_commit`: commits what is left on a clean close. `rejoins_in_poll`:
+    sends JoinGroup only from the application's poll. `instance`: group.instance.id.
     """
 
     family: str
@@ -46,6 +47,7 @@ class ClientPlan:
     interval: int
     mode: Mode
     gap: float = 200.0
+    work: float = 0.1
     client_id: str = ""
     host: str = ""
     instance: str | None = None
