@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from rebalance_monitor.lab.simulator import wire
 from rebalance_monitor.lab.simulator.beats import Beats
+from rebalance_monitor.lab.simulator.coordinator import State
 from rebalance_monitor.lab.simulator.families import FAMILIES
-from rebalance_monitor.lab.simulator.group import State
 from rebalance_monitor.lab.simulator.log import partitions_bytes
 from rebalance_monitor.lab.simulator.plan import Act, Mode
 from rebalance_monitor.lab.simulator.truth import Removed
@@ -21,8 +21,8 @@ from rebalance_monitor.lab.simulator.truth import Removed
 if TYPE_CHECKING:
     from random import Random
 
+    from rebalance_monitor.lab.simulator.coordinator import Coordinator, Member, Phase
     from rebalance_monitor.lab.simulator.feed import Feed, Owned
-    from rebalance_monitor.lab.simulator.group import Group, Member, Phase
     from rebalance_monitor.lab.simulator.log import Log
     from rebalance_monitor.lab.simulator.plan import ClientPlan, GroupPlan
 
@@ -41,7 +41,7 @@ class Client:
     """A process of `plan`, number `number` of its group; it joins when started."""
 
     def __init__(
-        self, plan: ClientPlan, number: int, group: Group, feed: Feed, log: Log, rng: Random
+        self, plan: ClientPlan, number: int, group: Coordinator, feed: Feed, log: Log, rng: Random
     ) -> None:
         self.plan, self.number, self.group = plan, number, group
         self.family = FAMILIES[plan.family]
@@ -445,7 +445,7 @@ class Client:
         self._committed = offsets
         member.last_commit = at
         self._log.commit(at, self.group.plan.name, self._listed, offsets)
-        if self.plan.mode is not Mode.TRANSACTION and at > member.armed:
+        if self.group.commits_arm and self.plan.mode is not Mode.TRANSACTION and at > member.armed:
             member.armed = at
 
     def begin(self, act: Act, lasts: float) -> None:

@@ -16,12 +16,11 @@ Written are the generation (at the leader's SyncGroup), the empty group, and a s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import Enum
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.lab.simulator import wire
-from rebalance_monitor.lab.simulator.truth import JoinPhase, Removal, Removed
+from rebalance_monitor.lab.simulator.coordinator import Coordinator, Member, Phase, State
+from rebalance_monitor.lab.simulator.truth import JoinPhase, Removed
 
 if TYPE_CHECKING:
     from random import Random
@@ -33,65 +32,19 @@ if TYPE_CHECKING:
     from rebalance_monitor.lab.simulator.truth import Truth
 
 NEW_MEMBER_MS = 300_000.0
-# A timer and the clock that it is read from; most ends are within 1 ms of their time.
-SLACK_MS = 2.0
 
 
-class State(Enum):
-    """States of a classic group."""
-
-    EMPTY = "Empty"
-    PREPARING = "PreparingRebalance"
-    COMPLETING = "CompletingRebalance"
-    STABLE = "Stable"
-
-
-@dataclass(slots=True, eq=False)
-class Member:
-    """A member as the coordinator has it. `armed`: its session runs from then; `guard`: which timer counts."""
-
-    id: str
-    client: Client
-    instance: str | None
-    joined: bool = True
-    new: bool = True
-    synced: bool = False
-    seen: bool = False
-    armed: float = 0.0
-    guard: int = 0
-    subscription: bytes = b""
-    last_commit: float = -1.0
-
-
-@dataclass(slots=True, eq=False)
-class Phase:
-    began: float
-    trigger: str
-    member: str
-    initial: bool = False
-    joined_since: bool = False
-    extended: float = 0.0
-
-
-class Group:
-    """One group: requests come in at the timeline's time."""
+class Group(Coordinator):
+    """One classic group."""
 
     def __init__(
         self, plan: GroupPlan, broker: BrokerPlan, line: Timeline, rng: Random, log: Log, truth: Truth
     ) -> None:
-        self.plan, self.line, self.rng = plan, line, rng
-        self._broker, self._log, self._truth = broker, log, truth
-        self.state = State.EMPTY
-        self.generation = 0
-        self.members: dict[str, Member] = {}
+        super().__init__(plan, broker, line, rng, log, truth)
         self.leader: str | None = None
-        self.phase: Phase | None = None
-        self.down_until = 0.0
-        self.accepts = False
         self._stored: tuple[int, list[Member], str | None] = (0, [], None)
         self._stable_at = 0.0
         self._known = False
-        self.changes: list[tuple[float, State, tuple[Member, ...]]] = []
 
     # Requests.
 
@@ -142,23 +95,11 @@ class Group:
         if member is not None and self.state is State.STABLE and not member.synced:
             self._sync(member)
 
-    def watch(self, member: Member) -> None:
-        """Let the session of a member that has fallen silent end, unless it is exempt."""
-        member.guard += 1
-        client = member.client
-        exempt = member.joined and self.state is State.PREPARING
-        beating = client.beating and client.member == member.id
-        if self.members.get(member.id) is member and not exempt and not beating:
-            due = member.armed + client.plan.session + (self.rng.random() - 0.4) * SLACK_MS
-            self.line.at(due, self._expire, member, member.guard)
+    def exempt(self, member: Member) -> bool:
+        """Whether a member awaits the end of the join phase."""
+        return member.joined and self.state is State.PREPARING
 
     # Timers.
-
-    def _expire(self, member: Member, guard: int) -> None:
-        if member.guard != guard or self.members.get(member.id) is not member:
-            return
-        if not self._deferred(self._expire, member, guard):
-            self._remove(member, Removed.EXPIRED, member.client.fault)
 
     def _expire_new(self, member: Member) -> None:
         if member.new and self.members.get(member.id) is member:
@@ -284,32 +225,6 @@ class Group:
             self._prepare("departure", member.id)
         self._check("removal", member.id)
 
-    def _forget(
-        self, member: Member, cause: Removed, fault: str, *, held: bool, triggered: bool = False
-    ) -> None:
-        member.client.flush(self.line.now)
-        del self.members[member.id]
-        epoch = self._log.epoch
-        self._truth.removals.append(
-            Removal(
-                self.plan.name,
-                member.id,
-                self.generation,
-                epoch + self.line.now,
-                cause,
-                fault,
-                member.client.number,
-                member.client.plan,
-                triggered,
-                held,
-                member.seen,
-                -1 if member.last_commit < 0 else epoch + member.last_commit,
-                epoch + member.client.last_poll,
-            )
-        )
-        self.changes.append((self.line.now, self.state, tuple(self.members.values())))
-        member.client.on_removed(member.id)
-
     def _admitted(self, client: Client) -> Member | None:
         """Add a new member; None where a static one took its predecessor's place in a Stable group."""
         if self._broker.java and not self._known:
@@ -359,14 +274,6 @@ class Group:
 
     # Outages.
 
-    def pause(self, until: float) -> None:
-        """Stop answering until `until` (ms)."""
-        for member in self.members.values():
-            member.client.flush(self.line.now)
-            if member.client.beating and member.client.beats is not None:
-                member.armed = max(member.armed, member.client.beats.last_before(self.line.now))
-        self.down_until, self.accepts = until, False
-
     def resume(self) -> None:
         """Go on after a pause: sessions that ran out meanwhile end at once."""
         now = self.line.now
@@ -400,19 +307,8 @@ class Group:
 
     # Details.
 
-    def latency(self) -> float:
-        """Draw how long (ms) a request or its answer travels."""
-        return 0.4 + self.rng.random() * 2.5
-
     def _timeout(self) -> float:
         return float(max((m.client.plan.rebalance for m in self.members.values()), default=0))
-
-    def _deferred(self, call: object, *arguments: object) -> bool:
-        """Put off what reaches a broker that does not answer."""
-        if self.line.now >= self.down_until:
-            return False
-        self.line.at(self.down_until + 1 + self.rng.random() * 20, call, *arguments)  # type: ignore[arg-type]
-        return True
 
     def _assign(self) -> None:
         """Deal the partitions of each topic out to the members, in order of their ids (range)."""
