@@ -1,4 +1,4 @@
-"""Coordinator and clients in virtual time: records of `__consumer_offsets` and the truth, without a broker."""
+"""Coordinators and clients in virtual time: records of `__consumer_offsets` and the truth, no broker."""
 
 from rebalance_monitor.lab.simulator.draw import draw_plan
 from rebalance_monitor.lab.simulator.engine import Simulation, simulate

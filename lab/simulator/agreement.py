@@ -1,9 +1,10 @@
-"""Holds the simulator against recordings: the same scenarios, measured the same way, compared by distribution.
+"""Holds the simulator against recordings: the same scenarios, measured the same way.
 
 `python -m rebalance_monitor.lab.simulator.agreement FOLDER...` reads suite folders of the lab (recorded with
-real brokers and clients), plays each of their scenarios again in virtual time, and prints the
-Kolmogorov-Smirnov distance for each client family: silence before a removal less the timer that ended it, the
-length of join phases by what began them, and how sharply removals lie on the lattice of heartbeats.
+real brokers and clients) and plays each of their scenarios again in virtual time. It prints the
+Kolmogorov-Smirnov distance for each client family: of the silence before a removal less the timer that ended
+it, and of the length of join phases by what began them; and how sharply removals lie on the lattice of
+heartbeats.
 """
 
 from __future__ import annotations
@@ -140,10 +141,8 @@ def table(real: Samples, made: Samples, least: int) -> list[str]:
                 f"{shown}              concentration {concentration(one):.2f} | {concentration(two):.2f}"
             )
             continue
-        lines.append(
-            f"{shown} {distance(one, two):5.2f} {noise(len(one), len(two)):5.2f}  {_spread(one)} |
-            {_spread(two)}"
-        )
+        apart, chance = distance(one, two), noise(len(one), len(two))
+        lines.append(f"{shown} {apart:5.2f} {chance:5.2f}  {_spread(one)} | {_spread(two)}")
     return lines
 
 

@@ -1,12 +1,13 @@
 """One client process in virtual time: what its library and its application do.
 
-Heartbeats and commits are not events: they are worked out when something depends on them. Commits of a
-stretch are written when the group's state changes; heartbeats when the client falls silent or must hear of a
-rebalance.
+Heartbeats and commits are no events: they are worked out when something depends on them. The commits of a
+stretch are written when the group's state changes. A heartbeat is drawn when the client falls silent, or when
+it must hear of a rebalance.
 """
 
 from __future__ import annotations
 
+from base64 import b64encode, urlsafe_b64encode
 from math import log
 from typing import TYPE_CHECKING
 
@@ -52,6 +53,8 @@ class Client:
         self.lost = self.waiting = True
         self.fault = ""
         self.member = ""
+        spelt = urlsafe_b64encode if plan.family.startswith("java") else b64encode
+        self._kept = spelt(rng.randbytes(16)).decode().rstrip("=") if self.family.keeps_id else ""
         self.identity = self._named()
         self.beats: Beats | None = None
         self.last_poll = self.line.now
@@ -91,10 +94,13 @@ class Client:
 
     def new_id(self) -> str:
         """Make its member id, as the coordinator does."""
+        self.lost = False
+        if self.family.keeps_id:
+            self.member = self._kept
+            return self.member
         digits = f"{self._rng.getrandbits(128):032x}"
         uuid = "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
         self.member = f"{self.plan.instance or self.identity[0]}-{uuid}"
-        self.lost = False
         return self.member
 
     def subscription(self, group: GroupPlan) -> bytes:
@@ -125,7 +131,7 @@ class Client:
     # What the coordinator answers.
 
     def on_joined(self, member: Member, generation: int, *, leads: bool) -> None:
-        """The join phase has ended: followers send SyncGroup at once, the leader once it has assigned."""
+        """Send SyncGroup at the end of the join phase; the leader does so once it has assigned."""
         if not member.joined and not member.new and self.group.state is State.COMPLETING:
             # A static member that was kept: what it sends is of an older generation.
             self.stale = True
@@ -137,7 +143,7 @@ class Client:
             self.line.at(self.line.now + work, self.group.on_leader_sync, self, generation)
 
     def on_synced(self, at: float) -> None:
-        """It has its assignment: heartbeats and timers begin."""
+        """Begin heartbeats and timers: it has its assignment."""
         family, plan, random = self.family, self.plan, self._rng.random
         self.beats = Beats(at, plan.heartbeat, family.beat_lag, self._rng)
         self.waiting, self._told, self._flushed = False, None, at
@@ -165,7 +171,7 @@ class Client:
                 self._commit_at = self._after_work(at)
 
     def on_removed(self, member_id: str) -> None:
-        """The coordinator has removed it: it learns that with its next heartbeat."""
+        """Learn with the next heartbeat that the coordinator has removed it."""
         if self.member != member_id:
             return
         self.member, self.waiting, self._told = "", True, None
@@ -175,7 +181,7 @@ class Client:
                 self.line.at(self.beats.first_after(self.line.now), self._return)
 
     def on_load(self, generation: int) -> None:
-        """Its coordinator has loaded the group: it goes on, or joins again."""
+        """Go on when the coordinator has loaded the group, or join again."""
         self.skip(self.line.now)
         if not self.alive:
             return
@@ -194,7 +200,7 @@ class Client:
             self.group.on_join(self)
 
     def hear(self, phase: Phase) -> None:
-        """A rebalance has begun: its next heartbeat's answer says so."""
+        """Learn with the next heartbeat that a rebalance has begun."""
         if self.beating and self.beats is not None:
             at = self.beats.first_after(self.line.now)
             self.line.at(at + self.group.latency(), self._on_told, phase)
@@ -249,7 +255,7 @@ class Client:
             self._commit(self.line.now)
         self._fall_silent("close")
         self.alive = False
-        if self.family.goodbye and self.plan.instance is None:
+        if self.family.goodbye and (self.plan.instance is None or self.family.keeps_id):
             wait = self._rng.lognormvariate(log(self.family.close_lag[0]), self.family.close_lag[1])
             self.line.at(self.line.now + wait, self.group.on_leave, self.member, Removed.LEFT, "close")
         else:
@@ -322,11 +328,16 @@ class Client:
             return
         if self.waiting:
             return
-        if self.plan.instance is not None:
+        speaks = self.plan.instance is None or self.family.keeps_id
+        if not speaks or self.family.leaves_after_stall:
             self._silence()
             self.stopped = True
             self._watched()
             return
+        if self.plan.instance is not None:
+            # -2: it stays a member for the rest of its session, without heartbeats.
+            self._silence()
+            self.stopped = True
         self.lost = True
         at = self.line.now + self.group.latency()
         self.line.at(at, self.group.on_leave, self.member, Removed.POLL, self.fault)
@@ -355,11 +366,14 @@ class Client:
             return
         now = self.line.now
         self.flush(now)
+        if self.stopped and self.family.leaves_after_stall and self.member:
+            self.lost = True
+            self.group.on_leave(self.member, Removed.POLL, "stall")
         self.stalled = self.deaf = self.stopped = False
         self.last_poll, self._work_until = now, NEVER
         member = self.group.members.get(self.member)
-        if member is None:
-            self.lost = True
+        if member is None or self.lost:
+            self.member, self.lost = "", True
             self._return()
             return
         member.guard += 1

@@ -1,4 +1,4 @@
-"""Runs a plan: groups, clients and one broker on one timeline; records and truth out. Deterministic by seed."""
+"""Runs a plan: groups, clients and one broker on one timeline. Records and truth come out."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from rebalance_monitor.lab.simulator.client import Client
 from rebalance_monitor.lab.simulator.feed import Feed
 from rebalance_monitor.lab.simulator.group import Group
 from rebalance_monitor.lab.simulator.log import Log
+from rebalance_monitor.lab.simulator.modern import ModernGroup
 from rebalance_monitor.lab.simulator.plan import Act, Outage
 from rebalance_monitor.lab.simulator.timeline import Timeline
 from rebalance_monitor.lab.simulator.truth import Truth
 
 if TYPE_CHECKING:
     from rebalance_monitor.decoders.rows import Row
+    from rebalance_monitor.lab.simulator.coordinator import Coordinator
     from rebalance_monitor.lab.simulator.plan import GroupPlan, Plan, Step
 
 
@@ -26,7 +28,7 @@ class Simulation:
     plan: Plan
     rows: list[Row]
     truth: Truth
-    groups: dict[str, Group] = field(repr=False)
+    groups: dict[str, Coordinator] = field(repr=False)
     feeds: dict[str, Feed] = field(repr=False)
 
 
@@ -34,15 +36,18 @@ def simulate(plan: Plan, seed: int) -> Simulation:
     """Run `plan`. The same plan and seed give the same simulation."""
     rng, line, truth = Random(seed), Timeline(), Truth()
     log = Log(plan.epoch, plan.shard)
-    groups, feeds = {}, {}
+    groups: dict[str, Coordinator] = {}
+    feeds: dict[str, Feed] = {}
     for one in plan.groups:
-        group = groups[one.name] = Group(one, plan.broker, line, rng, log, truth)
-        feed = feeds[one.name] = Feed(one, plan.length, rng)
+        made = ModernGroup if one.modern else Group
+        group: Coordinator = made(one, plan.broker, line, rng, log, truth)
+        groups[one.name] = group
+        feeds[one.name] = feed = Feed(one, plan.length, rng)
         _Cast(one, group, feed, log, rng)
     for begins, lasts, kind in plan.broker.outages:
-        for group in groups.values():
-            line.at(begins, group.pause, begins + lasts)
-            line.at(begins + lasts, group.resume if kind is Outage.PAUSE else group.load)
+        for shaken in groups.values():
+            line.at(begins, shaken.pause, begins + lasts)
+            line.at(begins + lasts, shaken.resume if kind is Outage.PAUSE else shaken.load)
     line.run(plan.length)
     for group in groups.values():
         for member in group.members.values():
@@ -53,7 +58,7 @@ def simulate(plan: Plan, seed: int) -> Simulation:
 class _Cast:
     """The processes of one group, by number: a START makes a new one."""
 
-    def __init__(self, plan: GroupPlan, group: Group, feed: Feed, log: Log, rng: Random) -> None:
+    def __init__(self, plan: GroupPlan, group: Coordinator, feed: Feed, log: Log, rng: Random) -> None:
         self._plan, self._group, self._feed, self._log, self._rng = plan, group, feed, log, rng
         self._running: dict[int, Client] = {}
         for step in plan.steps:

@@ -19,14 +19,15 @@ class Family:
 
     `auto`: its automatic commit, if it has one. `commits_idle`: which repeats unchanged offsets.
     `enforces_poll`: leaves when the application stops polling; it looks every `poll_check` ms, or with its
-    heartbeats (`poll_at_beat`). `beats_in_poll`: heartbeats come from the processing loop, so a stall ends
-    them. `goodbye`: sends LeaveGroup on close. `beat_lag`: a heartbeat is sent at most this much (ms) after
-    it is due, and the next one is due an interval later. `timer_with_generation`: the commit timer starts
-    anew with each generation. `rejoins_after_load`: share of its members that rejoin after their
-    coordinator's reload. `commits_joining`: goes on committing while it waits in a cooperative join phase.
-    `commit_lag`: a commit that is due while the library waits in poll (or that a timer makes) is sent at most
-    so late (ms). `close_lag`: median time (ms) from its final commit to its LeaveGroup, and its spread (of
-    the logarithm).
+    heartbeats (`poll_at_beat`). `beats_in_poll`: heartbeats come from the processing loop: a stall ends them.
+    `goodbye`: sends LeaveGroup on close. `beat_lag`: a heartbeat is sent at most this much (ms) after it is
+    due, and the next one is due an interval later. `timer_with_generation`: the commit timer starts anew
+    with each generation. `rejoins_after_load`: share of members that rejoin after their coordinator's reload.
+    `commits_joining`: goes on committing while it waits in a join phase. `commit_lag`: a commit that is due
+    while the library waits in poll, or that a timer makes, is sent at most so late (ms).
+    `keeps_id`: makes its member id itself, for the life of the process, and says goodbye (-2) as a static
+    member too. `leaves_after_stall`: at a breach it falls silent, and leaves when the stall ends.
+    `close_lag`: median time (ms) from its final commit to its LeaveGroup, and its spread (of the logarithm).
     """
 
     name: str
@@ -45,6 +46,8 @@ class Family:
     commits_joining: bool = False
     commit_lag: float = 12.0
     close_lag: tuple[float, float] = (9.0, 0.8)
+    keeps_id: bool = False
+    leaves_after_stall: bool = False
     client_id: str = ""
     modes: tuple[Mode, ...] = _BY_HAND
 
@@ -170,6 +173,28 @@ FAMILIES: dict[str, Family] = {
             enforces_poll=True,
             client_id="connect-{host}",
             modes=(Mode.NEVER,),
+        ),
+        Family(
+            "java-848",
+            Mode.IN_POLL,
+            commits_idle=True,
+            enforces_poll=True,
+            beat_lag=10.0,
+            keeps_id=True,
+            client_id="consumer-{group}-{n}",
+        ),
+        Family(
+            "librdkafka-848",
+            Mode.BACKGROUND,
+            commits_idle=False,
+            enforces_poll=True,
+            poll_check=500.0,
+            beat_lag=8.0,
+            close_lag=(5.0, 1.8),
+            timer_with_generation=False,
+            keeps_id=True,
+            leaves_after_stall=True,
+            client_id="rdkafka",
         ),
     )
 }

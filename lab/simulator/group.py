@@ -3,8 +3,7 @@
 Timers, as Kafka has them:
 
 - Session: armed by heartbeats, by the end of the join phase, by the sync, and by an accepted OffsetCommit
-  (Stable or PreparingRebalance). Members that await JoinGroup or SyncGroup are exempt; new ones for 5
-  minutes.
+  (Stable or PreparingRebalance). Members that await JoinGroup or SyncGroup are exempt, new ones for 5 min.
 - Join deadline: the largest rebalance timeout of the members. Removes dynamic members that have not rejoined;
   static ones stay. Begins again where nobody has rejoined.
 - Sync deadline: as long again from the end of the join phase, for those that never sent SyncGroup.

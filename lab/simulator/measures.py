@@ -1,7 +1,6 @@
-"""What a topic shows of departures, measured the same way on recorded and on simulated rows.
+"""What a topic shows of departures, measured the same way on recorded and simulated rows.
 
-Of each removed member: the time from its last commit to its removal, less the timer that removed it; where
-its removal lies on the lattice of heartbeats; and how long join phases last, by what began them.
+Of each removed member: the time from its last commit to its removal, and when its generation was stored.
 """
 
 from __future__ import annotations
@@ -30,8 +29,9 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """What the topic shows of a removed member: its last commit in its generation (-1: none), when that
-    generation was stored, and its timers; ms.
+    """What the topic shows of a removed member.
+
+    Its last commit in its generation (-1: none), when that generation was stored, and its timers; ms.
     """
 
     fact: Fact

@@ -1,4 +1,4 @@
-"""What a simulation is asked for: groups, their clients, what happens to them, and what happens to the broker.
+"""What a simulation is asked for: groups, their clients, what happens to them and to the broker.
 
 A plan is data: the same plan and seed give the same simulation. All times are ms from the simulation's start.
 """
@@ -32,11 +32,11 @@ class Mode(StrEnum):
 class ClientPlan:
     """One client process: its family (`families.FAMILIES`), timers (ms) and identity.
 
-    `session` (S), `poll` (P, max.poll.interval: enforced by the client), `heartbeat` (h) and `interval` (c)
-    of its commits. `rebalance` is what its JoinGroup says: P for clients that have one, else their own
-    setting. `gap`: mean time between two polls; `work`: the share of it that the application processes,
-    instead of waiting in poll. `final_commit`: commits what is left on a clean close. `rejoins_in_poll`:
-    sends JoinGroup only from the application's poll. `instance`: group.instance.id.
+    `session` (S), `poll` (P, max.poll.interval: enforced by the client), `heartbeat` (h), `interval` (c) of
+    its commits. `rebalance` is what its JoinGroup says: P for clients that have one, else their own setting.
+    `gap`: mean time between two polls; `work`: the share of it that the application processes, instead of
+    waiting in poll. `final_commit`: commits what is left on a clean close.
+    `rejoins_in_poll`: sends JoinGroup only from the application's poll. `instance`: group.instance.id.
     """
 
     family: str
@@ -101,7 +101,10 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class GroupPlan:
-    """One classic consumer group: clients by number, and the steps of its life in order of time."""
+    """One consumer group: clients by number, and the steps of its life in order of time.
+
+    `modern`: a KIP-848 group, whose clients are of the families `java-848` and `librdkafka-848`.
+    """
 
     name: str
     clients: tuple[ClientPlan, ...]
@@ -111,11 +114,14 @@ class GroupPlan:
     protocol: str = "range"
     protocol_type: str = "consumer"
     traffic: Traffic = field(default_factory=Traffic)
+    modern: bool = False
 
 
 class Outage(StrEnum):
-    """`PAUSE`: the broker stops and goes on: it expires everybody whose session ran out. `MOVE`: another (or
-    the restarted) broker loads the groups: every member gets a full session from the load on.
+    """How a broker fails its groups.
+
+    `PAUSE`: it stops, goes on, and expires everybody whose session ran out meanwhile. `MOVE`: another broker
+    (or the same after a restart) loads the groups: every member gets a full session from the load on.
     """
 
     PAUSE = "pause"
@@ -124,14 +130,16 @@ class Outage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BrokerPlan:
-    """The coordinator: `outages` are (from, length, kind); `initial_delay` is group.initial.rebalance.delay.ms.
+    """The broker: `outages` are (from, length, kind), `initial_delay` its group.initial.rebalance.delay.ms.
 
-    `java`: the coordinator of 4.x, which writes a record of generation 0 for a new group.
+    `java`: the coordinator of 4.x, which writes a record of generation 0 for a new group. `session`: the
+    session timeout of KIP-848 members (group.consumer.session.timeout.ms).
     """
 
     outages: tuple[tuple[float, float, Outage], ...] = ()
     initial_delay: int = 3_000
     java: bool = True
+    session: int = 45_000
 
 
 @dataclass(frozen=True, slots=True)

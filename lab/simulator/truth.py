@@ -58,10 +58,9 @@ class Removal:
 class JoinPhase:
     """One join phase of `group`: from PreparingRebalance (`began`) to its end; `generation` is the new one.
 
-    `trigger`: `departure`, `join`, `rejoin`, `reload` or `restart` (of an unsynced one), of member
-    `trigger_member`. `ended_by`: `rejoin` (the last survivor had rejoined), `removal`, `deadline`, `delay`
-    (initial) or `outage`. `held_by`: the member whose rejoin or removal ended it. `written`: the record of
-    the generation exists.
+    `trigger`: `departure`, `join` or `rejoin`, of member `trigger_member`. `ended_by`: `rejoin` (the last
+    survivor had rejoined), `removal`, `deadline` or `delay` (the initial one). `held_by`: the member whose
+    rejoin or removal ended it. Of a KIP-848 group it is the time from an epoch to the convergence of all.
     """
 
     group: str

@@ -6,11 +6,12 @@ reads the family from it. The decoders read these bytes back; tests hold that.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from struct import Struct
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     Owned = Sequence[tuple[str, Sequence[int]]]
     """Partitions by topic."""
@@ -53,31 +54,74 @@ def subscription(family: str, topics: Sequence[str], has: Owned, generation: int
 
     `has`: what it owned when it joined, `generation` the one it came from (-1: new).
     """
-    names = _strings(sorted(topics))
-    match family.partition("-")[0]:
-        case "java":
-            user = _I(generation) if sticky else None
-            kept = owned(has if sticky else ())
-            return b"".join((_H(3), names, data(user), kept, _I(generation), _NO_RACK))
-        case "librdkafka":
-            # cooperative-sticky: user data from its second generation on.
-            user = b"" if not sticky or generation < 0 else owned(has) + _I(generation)
-            kept = owned(has if sticky else ())
-            return b"".join((_H(3), names, data(user), kept, _I(generation if sticky else -1), _NO_RACK))
-        case "kafka" if family == "kafka-go":
-            return b"".join((_H(1), names, data(None)))
-        case "kafka" | "aiokafka" | "kafkajs":
-            return b"".join((_H(0), names, data(b"")))
-        case "franz":
-            user = owned(has) + _I(generation) if sticky else None
-            return b"".join((_H(2), names, data(user), owned(has if sticky else ()), _I(generation)))
-        case "streams":
-            user = _I(11) + _I(11) + b"\1" * 16
-            return b"".join((_H(3), names, data(user), owned(has), _I(generation), _NO_RACK))
-        case "connect":
-            return b"".join((_H(1), string("http://worker:8083/"), _Q(12), data(b"")))
-        case _:
-            return b"".join((_H(1), names, data(None), owned(())))
+    joined = Joined(_strings(sorted(topics)), has, generation, sticky)
+    return _SUBSCRIPTIONS.get(family.removesuffix("-cooperative"), _sarama)(joined)
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """What a JoinGroup tells: topics (bytes), owned partitions, generation, cooperative-sticky or not."""
+
+    names: bytes
+    has: Owned
+    generation: int
+    sticky: bool
+
+
+def _java(one: Joined) -> bytes:
+    user = _I(one.generation) if one.sticky else None
+    kept = owned(one.has if one.sticky else ())
+    return b"".join((_H(3), one.names, data(user), kept, _I(one.generation), _NO_RACK))
+
+
+def _librdkafka(one: Joined) -> bytes:
+    # cooperative-sticky: user data from its second generation on.
+    told = one.sticky and one.generation >= 0
+    user = owned(one.has) + _I(one.generation) if told else b""
+    kept = owned(one.has if one.sticky else ())
+    return b"".join((_H(3), one.names, data(user), kept, _I(one.generation if one.sticky else -1), _NO_RACK))
+
+
+def _kafka_go(one: Joined) -> bytes:
+    # It writes version 1 without owned partitions.
+    return b"".join((_H(1), one.names, data(None)))
+
+
+def _plain(one: Joined) -> bytes:
+    return b"".join((_H(0), one.names, data(b"")))
+
+
+def _franz_go(one: Joined) -> bytes:
+    user = owned(one.has) + _I(one.generation) if one.sticky else None
+    return b"".join((_H(2), one.names, data(user), owned(one.has if one.sticky else ()), _I(one.generation)))
+
+
+def _streams(one: Joined) -> bytes:
+    user = _I(11) + _I(11) + b"\1" * 16
+    return b"".join((_H(3), one.names, data(user), owned(one.has), _I(one.generation), _NO_RACK))
+
+
+def _connect(one: Joined) -> bytes:
+    del one
+    return b"".join((_H(1), string("http://worker:8083/"), _Q(12), data(b"")))
+
+
+def _sarama(one: Joined) -> bytes:
+    return b"".join((_H(1), one.names, data(None), owned(())))
+
+
+_SUBSCRIPTIONS: dict[str, Callable[[Joined], bytes]] = {
+    "java": _java,
+    "librdkafka": _librdkafka,
+    "kafka-python": _plain,
+    "aiokafka": _plain,
+    "kafkajs": _plain,
+    "kafka-go": _kafka_go,
+    "franz-go": _franz_go,
+    "streams": _streams,
+    "connect": _connect,
+    "sarama": _sarama,
+}
 
 
 def assignment(has: Owned) -> bytes:

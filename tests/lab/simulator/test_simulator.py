@@ -8,7 +8,7 @@ from rebalance_monitor.decoders import Decoded, GroupMetadataValue, decode_recor
 from rebalance_monitor.decoders.embedded.consumer import Assignment, decode_assignment
 from rebalance_monitor.lab.simulator import draw_plan, simulate
 
-SEEDS = range(12)
+SEEDS = range(24)
 
 
 @pytest.mark.parametrize("profile", ["fast", "production", "healthy"])
@@ -32,6 +32,6 @@ def test_every_row_can_be_read_and_offsets_are_whole(seed: int) -> None:
         found = decode_record(*rows.record(row))
         assert isinstance(found, Decoded)
         assert not found.notes
-        assert isinstance(found.value, GroupMetadataValue)
-        if found.value.protocol_type == "consumer":
+        assert found.value is not None or found.type in {5, 7, 8}
+        if isinstance(found.value, GroupMetadataValue) and found.value.protocol_type == "consumer":
             assert all(isinstance(decode_assignment(m.assignment), Assignment) for m in found.value.members)
