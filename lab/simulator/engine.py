@@ -34,7 +34,8 @@ class Simulation:
 
 def simulate(plan: Plan, seed: int) -> Simulation:
     """Run `plan`. The same plan and seed give the same simulation."""
-    rng, line, truth = Random(seed), Timeline(), Truth()
+    healthy = (one.name for one in plan.groups if all(step.act is Act.START for step in one.steps))
+    rng, line, truth = Random(seed), Timeline(), Truth(healthy=frozenset(healthy))
     log = Log(plan.epoch, plan.shard)
     groups: dict[str, Coordinator] = {}
     feeds: dict[str, Feed] = {}

@@ -245,6 +245,7 @@ class Group(Coordinator):
         elif self.state is not State.PREPARING:
             self._prepare("join", member.id)
         self.members[member.id] = member
+        self.changes.append((self.line.now, self.state, tuple(self.members.values())))
         self.line.at(self.line.now + NEW_MEMBER_MS, self._expire_new, member)
         return member
 

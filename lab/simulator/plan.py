@@ -151,4 +151,3 @@ class Plan:
     broker: BrokerPlan = field(default_factory=BrokerPlan)
     epoch: int = 1_700_000_000_000
     shard: int = 0
-    sample_every: float = 0.0

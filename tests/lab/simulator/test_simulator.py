@@ -7,7 +7,9 @@ import pytest
 from rebalance_monitor.decoders import Decoded, GroupMetadataValue, decode_record, rows
 from rebalance_monitor.decoders.embedded.consumer import Assignment, decode_assignment
 from rebalance_monitor.lab.simulator import draw_plan, simulate
+from rebalance_monitor.lab.simulator.samples import ends, samples
 
+SAMPLE_MS = 500.0
 SEEDS = range(24)
 
 
@@ -35,3 +37,28 @@ def test_every_row_can_be_read_and_offsets_are_whole(seed: int) -> None:
         assert found.value is not None or found.type in {5, 7, 8}
         if isinstance(found.value, GroupMetadataValue) and found.value.protocol_type == "consumer":
             assert all(isinstance(decode_assignment(m.assignment), Assignment) for m in found.value.members)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_samples_see_the_join_phases_that_last_and_their_members(seed: int) -> None:
+    made = simulate(draw_plan(Random(seed)), seed)
+    looks = list(samples(made, SAMPLE_MS))
+    down = {look.at for look in looks if not look.brokers[0][1]}
+    seen = {look.at: {group.group for group in look.groups} for look in looks}
+    for phase in made.truth.phases:
+        inside = [at for at in seen if phase.began < at < phase.ended and at not in down]
+        assert all(phase.group in seen[at] for at in inside)
+        assert phase.ended - phase.began < 2 * SAMPLE_MS or inside or down
+    removed = {one.member: one.at for one in made.truth.removals}
+    for look in looks:
+        for members in look.members.values():
+            assert all(removed.get(member, look.at) >= look.at for member, *_ in members)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_nothing_is_committed_beyond_the_end_of_a_partition(seed: int) -> None:
+    made = simulate(draw_plan(Random(seed)), seed)
+    for row in made.rows[:: max(len(made.rows) // 50, 1)]:
+        if row.row_kind == rows.COMMIT_RUN:
+            known = ends(made, row.group, row.commit_ts + 1)
+            assert all(offset <= known[topic, p] for topic, p, offset in rows.commit_run(row).entries())
