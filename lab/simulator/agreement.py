@@ -1,7 +1,7 @@
 """Holds the simulator against recordings: the same scenarios, measured the same way.
 
-`python -m rebalance_monitor.lab.simulator.agreement FOLDER...` reads suite folders of the lab (recorded with
-real brokers and clients) and plays each of their scenarios again in virtual time. It prints, for each client
+`python -m rebalance_monitor.lab.simulator.agreement FOLDER...` reads suite folders (recorded with real
+brokers and clients) and plays each of their scenarios again in virtual time. It prints, for each client
 family, the Kolmogorov-Smirnov distance of the silence before a removal less the timer that ended it, and of
 the length of join phases by what began them; and how sharply removals lie on the lattice of heartbeats.
 """
@@ -18,8 +18,9 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
+from rebalance_monitor.lab.cluster.properties import SESSION_TIMEOUT_848_MS
 from rebalance_monitor.lab.simulator.engine import simulate
-from rebalance_monitor.lab.simulator.measures import Fact, departures
+from rebalance_monitor.lab.simulator.measures import SERVER_SIDE, Fact, departures
 from rebalance_monitor.lab.simulator.recorded import read_recording
 from rebalance_monitor.lab.simulator.truth import Removed
 from rebalance_monitor.lab.simulator.twin import twin
@@ -98,7 +99,7 @@ def simulated_samples(runs: Iterable[Run], seeds: int = SEEDS) -> Samples:
             for departure in departures(made.rows, facts):
                 _measure(found, run, departure)
             gone = {(r.group, r.at): r.cause for r in made.truth.removals if r.triggered}
-            for phase in made.truth.phases:
+            for phase in made.truth.phases if not plan.groups[0].modern else ():
                 label = _trigger(phase.trigger, gone.get((phase.group, phase.began)))
                 if label:
                     found[run.family, label].append(phase.ended - phase.began)
@@ -116,10 +117,11 @@ def _measure(found: Samples, run: Run, departure: Departure) -> None:
     manual = run.settings.get("commit") == "manual"
     if cause not in _SILENCES or departure.last_commit < 0 or manual:
         return
-    timer = {Removed.EXPIRED: departure.session, Removed.POLL: run.poll}.get(cause, 0)
+    session = SESSION_TIMEOUT_848_MS if departure.session == SERVER_SIDE else departure.session
+    timer = {Removed.EXPIRED: session, Removed.POLL: run.poll}.get(cause, 0)
     label = _SILENCES[cause] + (", static" if departure.static else "")
     found[run.family, label].append(departure.fact.at - departure.last_commit - timer)
-    if cause is Removed.EXPIRED and not departure.static:
+    if cause is Removed.EXPIRED and not departure.static and departure.session != SERVER_SIDE:
         beat = int(run.settings.get("heartbeat_ms", 1_000))
         phase = (departure.fact.at - departure.session - departure.stored) / beat % 1
         found[run.family, LATTICE].append(phase)

@@ -122,7 +122,8 @@ class Client:
         )
 
     def own(self, owned: Owned) -> None:
-        """Take an assignment."""
+        """Take an assignment; what was committed before was of the old one."""
+        self.flush(self.line.now)
         if owned != self.owned or not self._assigned:
             self.owned, self._listed = owned, partitions_bytes(owned)
             self._assigned = wire.assignment(owned)

@@ -109,7 +109,8 @@ FAMILIES: dict[str, Family] = {
             Mode.BACKGROUND,
             commits_idle=True,
             enforces_poll=True,
-            poll_at_beat=True,
+            # It sleeps until the limit, or the next heartbeat if that is sooner.
+            poll_check=15.0,
             beat_lag=8.0,
             close_lag=(4.0, 1.6),
             timer_with_generation=False,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from rebalance_monitor.lab.cluster.properties import SESSION_TIMEOUT_848_MS
 from rebalance_monitor.lab.simulator.families import FAMILIES
 from rebalance_monitor.lab.simulator.plan import (
     Act,
@@ -31,6 +32,8 @@ _NAMES = {
     "java-sticky": ("java", "sticky"),
     "java-cooperative": ("java-cooperative", "cooperative-sticky"),
     "streams": ("streams", "stream"),
+    "confluent-848": ("librdkafka-848", ""),
+    "java-848": ("java-848", ""),
 }
 _ACTS = {
     "start": Act.START,
@@ -63,9 +66,10 @@ def twin(run: Run, rng: Random) -> Plan | None:
         partitions=next(iter(run.topics.values())),
         protocol=protocol,
         traffic=Traffic(_PER_SECOND),
+        modern=FAMILIES[family].keeps_id,
     )
     # The lab's broker waits for nobody before a group's first join phase ends.
-    return Plan((group,), run.end + 3_000, BrokerPlan(initial_delay=0))
+    return Plan((group,), run.end + 3_000, BrokerPlan(initial_delay=0, session=SESSION_TIMEOUT_848_MS))
 
 
 def _playable(run: Run) -> bool:
