@@ -1,9 +1,10 @@
 """Holds the simulator against recordings: the same scenarios, measured the same way.
 
-`python -m rebalance_monitor.lab.simulator.agreement FOLDER...` reads suite folders (recorded with real
-brokers and clients) and plays each of their scenarios again in virtual time. It prints, for each client
-family, the Kolmogorov-Smirnov distance of the silence before a removal less the timer that ended it, and of
-the length of join phases by what began them; and how sharply removals lie on the lattice of heartbeats.
+`python -m rebalance_monitor.lab.simulator.agreement FOLDER...` reads suite folders, recorded with real
+brokers and clients, and plays each of their scenarios again in virtual time. It prints, for each client
+family, the Kolmogorov-Smirnov distance of two things: the silence before a removal less the timer that
+ended it, and the length of join phases by what began them. It also prints how sharply removals lie on the
+lattice of heartbeats.
 """
 
 from __future__ import annotations

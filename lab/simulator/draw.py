@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 
 from rebalance_monitor.lab.simulator.life import Life
 from rebalance_monitor.lab.simulator.plan import BrokerPlan, Outage, Plan
-from rebalance_monitor.lab.simulator.setup import PROFILES, SECOND, Server, chance
+from rebalance_monitor.lab.simulator.setup import PROFILES, SECOND, Server, Timing, chance, draw_client
 
 if TYPE_CHECKING:
     from random import Random
+
+    from rebalance_monitor.lab.simulator.plan import Mode
 
 _DAY_MS = 86_400_000
 # Shares of plans with an outage of the broker, and of brokers with the Java coordinator.
@@ -21,14 +23,30 @@ _SHAKEN, _HEALTHY_SHAKEN, _JAVA = 0.05, 0.15, 0.6
 _OUTAGES_S = (1, 4, 9, 24, 60)
 
 
-def draw_plan(rng: Random, profile: str = "production", *, groups: int = 1, faults: int = 4) -> Plan:
-    """Draw a plan of `groups` groups with about `faults` faults each; KeyError for an unknown profile."""
+def draw_plan(
+    rng: Random,
+    profile: str | Timing = "production",
+    *,
+    groups: int = 1,
+    faults: int = 4,
+    family: str | None = None,
+    mode: Mode | None = None,
+    steady: bool = False,
+) -> Plan:
+    """Draw a plan of `groups` groups with about `faults` faults each. KeyError: no such profile.
+
+    `profile` may be timers. `family` and `mode` are those of all clients, where they are given. `steady`:
+    there is always something to commit, and nothing happens to the broker.
+    """
     healthy, fast = profile == "healthy", profile == "fast"
     server = Server(6 * SECOND, SECOND) if fast else Server(rng.choice((45, 45, 60)) * SECOND, 5 * SECOND)
-    lives = [Life(rng, PROFILES[profile](rng), server) for _ in range(groups)]
-    made = [life.group(0 if healthy else faults) for life in lives]
+    made = []
+    for _ in range(groups):
+        timing = profile if isinstance(profile, Timing) else PROFILES[profile](rng)
+        life = Life(rng, timing, server, draw_client(rng, timing, family, mode), steady=steady)
+        made.append(life.group(0 if healthy else faults))
     length = max(end for _, end in made)
-    shaken = chance(rng, _HEALTHY_SHAKEN if healthy else _SHAKEN)
+    shaken = not steady and chance(rng, _HEALTHY_SHAKEN if healthy else _SHAKEN)
     delay = 0 if fast else 3 * SECOND
     broker = BrokerPlan(
         outages=_outages(rng, length) if shaken else (),

@@ -39,6 +39,8 @@ _MIXABLE, _MIXED = ("java", "kafka-python", "librdkafka", "aiokafka", "sarama"),
 # that are longer than allowed; rollouts that start the new pod first; a second member that closes, or stalls.
 _STATIC, _OWN_IDS, _SAME_POD, _TOO_LONG, _SURGE, _CLOSES, _CLOSED_BEFORE = 0.2, 0.4, 0.4, 0.85, 0.5, 0.6, 0.7
 _FEW = 3
+# How often a fault follows upon another before the group has come to rest.
+_AT_ONCE = 0.12
 
 
 @dataclass(slots=True)
@@ -48,6 +50,8 @@ class Life:
     rng: Random
     timing: Timing
     server: Server
+    first: ClientPlan
+    steady: bool = False
     clients: list[ClientPlan] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     running: list[int] = field(default_factory=list)
@@ -61,14 +65,14 @@ class Life:
         """Draw the group and when its life ends."""
         rng = self.rng
         self.name = f"{rng.choice(_WORDS)}-{rng.choice(_WORDS)}-{rng.randrange(16**5):05x}"
-        first = draw_client(rng, self.timing)
+        first = self.first
         if FAMILIES[first.family].keeps_id:
             session, heartbeat = self.server.session, self.server.heartbeat
             self.timing = replace(self.timing, session=session, heartbeat=heartbeat)
             first = replace(first, session=session, heartbeat=heartbeat)
         self.static = first.family in _HAVE_INSTANCES and chance(rng, _STATIC)
         self.own_ids = chance(rng, _OWN_IDS)
-        self.mixed = first.family in _MIXABLE and not self.static and chance(rng, _MIXED)
+        self.mixed = first.family in _MIXABLE and not (self.static or self.steady) and chance(rng, _MIXED)
         count = rng.choice((1, 2, 2, 3, 3, 3, 4, 5, 6, 10))
         for _ in range(count):
             self._start(first)
@@ -93,8 +97,11 @@ class Life:
             protocol="range" if self.mixed else rng.choice(own),
             protocol_type="connect" if base == "connect" else "consumer",
             modern=FAMILIES[first.family].keeps_id,
-            traffic=Traffic(rng.choices(list(_TRAFFIC), list(_TRAFFIC.values()))[0]),
+            traffic=Traffic() if self.steady else self._traffic(),
         )
+
+    def _traffic(self) -> Traffic:
+        return Traffic(self.rng.choices(list(_TRAFFIC), list(_TRAFFIC.values()))[0])
 
     # Steps.
 
@@ -123,8 +130,11 @@ class Life:
         return self.clients[client]
 
     def _settle(self) -> None:
-        """Let the group live on: a few commits and heartbeats."""
+        """Let the group live on for a few commits and heartbeats; now and then not even that."""
         timing = self.timing
+        if chance(self.rng, _AT_ONCE):
+            self.at += self.rng.uniform(0, 2) * timing.heartbeat
+            return
         life = max(5 * timing.interval, 3 * timing.heartbeat, 10 * SECOND)
         self.at += 2 * timing.heartbeat + self.rng.uniform(0.3, 1.0) * life
 

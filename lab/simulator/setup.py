@@ -84,12 +84,15 @@ PROFILES: dict[str, Callable[[Random], Timing]] = {
 }
 
 
-def draw_client(rng: Random, timing: Timing, family: str | None = None) -> ClientPlan:
-    """Draw how one client is set up."""
+def draw_client(
+    rng: Random, timing: Timing, family: str | None = None, mode: Mode | None = None
+) -> ClientPlan:
+    """Draw how one client is set up; its family and commit mode too, where they are not given."""
     name = family or rng.choices(list(FAMILY_SHARES), list(FAMILY_SHARES.values()))[0]
     known = FAMILIES[name]
-    auto = known.auto is not None and not chance(rng, _BY_HAND)
-    mode = known.auto if auto and known.auto else rng.choice(known.modes)
+    if mode is None:
+        mode = rng.choice(known.modes) if known.auto is None or chance(rng, _BY_HAND) else known.auto
+    auto = mode is known.auto
     return ClientPlan(
         family=name,
         session=timing.session,
