@@ -148,11 +148,21 @@ def _departures(before: _Seen, now: _Seen, value: GroupMetadataValue) -> Iterato
     tails = [float(kept[0]), float(median(kept)), float(kept[-1])] if kept else [FAR] * 3
     for name, one in gone.items():
         others = sorted(other.silence(at) for key, other in gone.items() if key != name) or [FAR]
-        timers = (one.entry.session_timeout, one.entry.rebalance_timeout)
         silence, age = one.silence(at), at - one.stored
         returned = one.entry.client_host in hosts
-        context = [len(kept), len(fresh), returned, len(gone), now.generation - before.generation]
-        lattice = [(age - timers[0]) % 1000, float(one.last >= 0), min(one.commits, 50), age]
+        context: list[float] = [
+            len(kept),
+            len(fresh),
+            returned,
+            len(gone),
+            now.generation - before.generation,
+        ]
+        lattice: list[float] = [
+            (age - one.entry.session_timeout) % 1000,
+            float(one.last >= 0),
+            min(one.commits, 50),
+            age,
+        ]
         compared = [silence - tail for tail in tails]
         shown = (silence, *tails, others[0], others[-1], *context, *lattice, *compared)
         yield name, [float(number) for number in shown]

@@ -35,8 +35,8 @@ def draw_plan(
 ) -> Plan:
     """Draw a plan of `groups` groups with about `faults` faults each. KeyError: no such profile.
 
-    `profile` may be timers. `family` and `mode` are those of all clients, where they are given. `steady`:
-    there is always something to commit, and nothing happens to the broker.
+    `profile` may be timers. `family` and `mode` are those of all clients, if given. `steady`: there
+    is always something to commit, and nothing happens to the broker.
     """
     healthy, fast = profile == "healthy", profile == "fast"
     server = Server(6 * SECOND, SECOND) if fast else Server(rng.choice((45, 45, 60)) * SECOND, 5 * SECOND)
