@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 CAUSES = (Removed.EXPIRED, Removed.POLL, Removed.LEFT, Removed.JOIN_DEADLINE, Removed.SYNC_DEADLINE)
 _LABELS = {cause: place for place, cause in enumerate(CAUSES)} | {Removed.ADMIN: 2}
 SURE = (0.8, 0.9)
-FAR = 1e7
+FAR = 10_000_000
 
 
 @dataclass(frozen=True, slots=True)

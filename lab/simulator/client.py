@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from rebalance_monitor.lab.simulator import wire
 from rebalance_monitor.lab.simulator.beats import Beats
+from rebalance_monitor.lab.simulator.commits import Commits
 from rebalance_monitor.lab.simulator.coordinator import State
 from rebalance_monitor.lab.simulator.families import FAMILIES
-from rebalance_monitor.lab.simulator.log import partitions_bytes
-from rebalance_monitor.lab.simulator.plan import Act, Mode
+from rebalance_monitor.lab.simulator.plan import Act
 from rebalance_monitor.lab.simulator.truth import Removed
 
 if TYPE_CHECKING:
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from rebalance_monitor.lab.simulator.plan import ClientPlan, GroupPlan
 
 NEVER = float("inf")
-_TIMED = frozenset({Mode.IN_POLL, Mode.BACKGROUND, Mode.OWN_TIMER})
-_AUTO = frozenset({Mode.IN_POLL, Mode.BACKGROUND})
-_AFTER_WORK = frozenset({Mode.PER_POLL, Mode.PER_RECORD, Mode.TRANSACTION})
 # Between the library's answer to a heartbeat and its JoinGroup, where no poll is needed.
 _REJOIN_MS = 20.0
 _RECONNECT_MS = 500.0
@@ -46,7 +43,8 @@ class Client:
     ) -> None:
         self.plan, self.number, self.group = plan, number, group
         self.family = FAMILIES[plan.family]
-        self._feed, self._log, self._rng = feed, log, rng
+        self._rng = rng
+        self.commits = Commits(plan, self.family, group, feed, log, rng)
         self.line = group.line
         self.alive = self.connected = True
         self.stalled = self.deaf = self.unsynced = self.stopped = self.stale = False
@@ -58,16 +56,8 @@ class Client:
         self.identity = self._named()
         self.beats: Beats | None = None
         self.last_poll = self.line.now
-        self.owned: Owned = []
-        self._listed = b""
-        self._assigned = b""
         self._told: Phase | None = None
         self._generation = -1
-        self._flushed = self.line.now
-        self._commit_at = self.line.now + plan.interval
-        self._committed: tuple[int, ...] = ()
-        self._last_commit = -1.0
-        self._work_until = NEVER
         self._stall = 0
 
     def _named(self) -> tuple[str, str]:
@@ -106,7 +96,9 @@ class Client:
     def subscription(self, group: GroupPlan) -> bytes:
         """Give the bytes of its subscription."""
         sticky = group.protocol == "cooperative-sticky"
-        return wire.subscription(self.plan.family, group.topics, self.owned, self._generation, sticky=sticky)
+        return wire.subscription(
+            self.plan.family, group.topics, self.commits.owned, self._generation, sticky=sticky
+        )
 
     def record(self, member: Member) -> bytes:
         """Give its entry in the group's record."""
@@ -118,16 +110,13 @@ class Client:
             plan.rebalance,
             plan.session,
             member.subscription,
-            self._assigned,
+            self.commits.assigned,
         )
 
     def own(self, owned: Owned) -> None:
         """Take an assignment; what was committed before was of the old one."""
         self.flush(self.line.now)
-        if owned != self.owned or not self._assigned:
-            self.owned, self._listed = owned, partitions_bytes(owned)
-            self._assigned = wire.assignment(owned)
-        self._committed = ()
+        self.commits.own(owned)
 
     # What the coordinator answers.
 
@@ -147,29 +136,12 @@ class Client:
         """Begin heartbeats and timers: it has its assignment."""
         family, plan, random = self.family, self.plan, self._rng.random
         self.beats = Beats(at, plan.heartbeat, family.beat_lag, self._rng)
-        self.waiting, self._told, self._flushed = False, None, at
+        self.waiting, self._told = False, None
+        self.commits.begin(at)
         if not self.stalled:
             self.last_poll = at
         elif self.last_poll + plan.poll < self.line.now:
             self.line.at(at + random() * family.poll_check, self._breach, self._stall)
-        self._schedule(at)
-
-    def _schedule(self, at: float) -> None:
-        """Set the first commit of a generation."""
-        plan, random = self.plan, self._rng.random
-        match plan.mode:
-            case Mode.IN_POLL:
-                self._commit_at = at + plan.interval + self._lag()
-            case Mode.BACKGROUND if self.family.timer_with_generation:
-                self._commit_at = at + plan.interval + self._lag()
-            case Mode.BACKGROUND:
-                self._commit_at += max(0, -(-(at - self._commit_at) // plan.interval)) * plan.interval
-            case Mode.OWN_TIMER:
-                self._commit_at = max(self._commit_at, at + random() * plan.gap)
-            case Mode.NEVER:
-                self._commit_at = NEVER
-            case _:
-                self._commit_at = self._after_work(at)
 
     def on_removed(self, member_id: str) -> None:
         """Learn with the next heartbeat that the coordinator has removed it."""
@@ -224,7 +196,7 @@ class Client:
             return
         self.flush(self.line.now)
         if self.plan.revoke_commit and not self.waiting:
-            self._commit(self.line.now)
+            self.commits.commit(self.line.now, member)
         self.waiting = True
         self.line.at(self.line.now + self.group.latency(), self.group.on_join, self)
 
@@ -252,8 +224,9 @@ class Client:
         if not self.alive:
             return
         self.flush(self.line.now)
-        if self.plan.final_commit and not self.waiting and not self.stalled:
-            self._commit(self.line.now)
+        member = self.group.members.get(self.member)
+        if self.plan.final_commit and member is not None and not self.waiting and not self.stalled:
+            self.commits.commit(self.line.now, member)
         self._fall_silent("close")
         self.alive = False
         if self.family.goodbye and (self.plan.instance is None or self.family.keeps_id):
@@ -292,10 +265,7 @@ class Client:
 
     def stall(self, lasts: float) -> None:
         """Let the application process for `lasts` ms, from its next poll on."""
-        begins = self.line.now
-        if self.plan.mode in _AFTER_WORK:
-            after = min(self._commit_at, begins + 2 * self.plan.gap)
-            begins = max(begins, after)
+        begins = self.commits.work_begins(self.line.now)
         self.line.at(begins, self._begin_stall, lasts)
 
     def _begin_stall(self, lasts: float) -> None:
@@ -303,7 +273,8 @@ class Client:
             return
         now = self.line.now
         self.flush(now)
-        self.stalled, self.fault, self.last_poll, self._work_until = True, "stall", now, now
+        self.stalled, self.fault, self.last_poll = True, "stall", now
+        self.commits.stall(now)
         self._stall += 1
         self.line.at(now + lasts, self._resume, self._stall)
         if self.family.deaf_when_stalled:
@@ -348,7 +319,8 @@ class Client:
         if self.alive:
             self.flush(self.line.now)
             self.deaf = self.stalled = True
-            self.fault, self._work_until = "deaf", self.line.now
+            self.fault = "deaf"
+            self.commits.stall(self.line.now)
             self._stall += 1
             self.line.at(self.line.now + lasts, self._resume, self._stall)
 
@@ -371,7 +343,8 @@ class Client:
             self.lost = True
             self.group.on_leave(self.member, Removed.POLL, "stall")
         self.stalled = self.deaf = self.stopped = False
-        self.last_poll, self._work_until = now, NEVER
+        self.last_poll = now
+        self.commits.go_on(now)
         member = self.group.members.get(self.member)
         if member is None or self.lost:
             self.member, self.lost = "", True
@@ -380,7 +353,6 @@ class Client:
         member.guard += 1
         member.armed = now
         self.fault = ""
-        self._schedule(now)
         if self.stale:
             self._rejoin_loaded()
         elif self.group.phase is not None and not member.joined and self._told is self.group.phase:
@@ -408,60 +380,14 @@ class Client:
 
     def skip(self, until: float) -> None:
         """Let commits up to `until` (ms) be lost."""
-        self._flushed = max(self._flushed, until)
-        while self._commit_at < until:
-            self._advance(max(self._commit_at, until - self.plan.interval))
+        self.commits.skip(until)
 
     def flush(self, until: float) -> None:
         """Write the commits up to `until` (ms), while the group's state was the same."""
-        if until <= self._flushed:
-            return
-        self._flushed = until
-        group, mode = self.group, self.plan.mode
-        if not (group.accepts and self.alive and self.connected) or mode is Mode.NEVER:
-            return
-        if self.waiting and not (self.family.commits_joining and self.member):
-            return
-        if mode is not Mode.BACKGROUND:
-            until = min(until, self._work_until)
-        while self._commit_at <= until:
-            at = self._commit_at
-            self._commit(at)
-            self._advance(at)
-
-    def _advance(self, at: float) -> None:
-        """Set the commit after the one at `at`."""
-        plan = self.plan
-        if plan.mode in _TIMED:
-            self._commit_at = at + plan.interval + self._lag()
-        else:
-            self._commit_at = self._after_work(at)
-
-    def _lag(self) -> float:
-        """Draw how late (ms) a commit is that was due: until the next poll, where the application works."""
-        random, plan = self._rng.random, self.plan
-        if plan.mode is not Mode.BACKGROUND and random() < plan.work:
-            return random() * plan.gap
-        return random() * self.family.commit_lag
-
-    def _after_work(self, at: float) -> float:
-        """Give when the work on what comes next after `at` is done."""
-        begun = max(self._feed.next_after(self.owned, at), at)
-        return begun + self.plan.gap * (0.5 + self._rng.random())
-
-    def _commit(self, at: float) -> None:
-        """Commit at `at`, if there is something to commit (or unchanged offsets are repeated)."""
-        member = self.group.members.get(self.member)
-        if member is None or not self.owned:
-            return
-        offsets = self._feed.offsets(self.owned, min(at, self._work_until))
-        if offsets == self._committed and not (self.family.commits_idle and self.plan.mode in _AUTO):
-            return
-        self._committed = offsets
-        member.last_commit = at
-        self._log.commit(at, self.group.plan.name, self._listed, offsets)
-        if self.group.commits_arm and self.plan.mode is not Mode.TRANSACTION and at > member.armed:
-            member.armed = at
+        flows = self.group.accepts and self.alive and self.connected
+        if self.waiting and not self.family.commits_joining:
+            flows = False
+        self.commits.write(until, self.group.members.get(self.member) if flows else None)
 
     def begin(self, act: Act, lasts: float) -> None:
         """Let `act` happen to it now."""

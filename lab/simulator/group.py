@@ -260,7 +260,7 @@ class Group(Coordinator):
         }
         if self.leader == old.id:
             self.leader = member.id
-        client.own(old.client.owned)
+        client.own(old.client.commits.owned)
         client.identity = old.client.identity
         if self.state is State.STABLE:
             self._write(self._stable_at)
