@@ -135,7 +135,8 @@ class Client:
     def on_synced(self, at: float) -> None:
         """Begin heartbeats and timers: it has its assignment."""
         family, plan, random = self.family, self.plan, self._rng.random
-        self.beats = Beats(at, plan.heartbeat, family.beat_lag, self._rng)
+        lag = family.beat_lag + family.beat_drift * plan.heartbeat
+        self.beats = Beats(at, plan.heartbeat, lag, self._rng)
         self.waiting, self._told = False, None
         self.commits.begin(at)
         if not self.stalled:

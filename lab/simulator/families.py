@@ -20,9 +20,11 @@ class Family:
     `auto`: its automatic commit, if it has one. `commits_idle`: which repeats unchanged offsets.
     `enforces_poll`: leaves when the application stops polling; it looks every `poll_check` ms, or with its
     heartbeats (`poll_at_beat`). `beats_in_poll`: heartbeats come from the processing loop: a stall ends them.
-    `goodbye`: sends LeaveGroup on close. `beat_lag`: a heartbeat is sent at most this much (ms) after it is
-    due, and the next one is due an interval later. `timer_with_generation`: the commit timer starts anew
-    with each generation. `rejoins_after_load`: share of members that rejoin after their coordinator's reload.
+    `goodbye`: sends LeaveGroup on close. `beat_lag` and `beat_drift`: a heartbeat is sent at most so much
+    after it is due (ms, and a share of the interval: libraries that look again and again whether it is due
+    are late in proportion), and the next one is due an interval later. `timer_with_generation`: the commit
+    timer starts anew with each generation. `rejoins_after_load`: share of members that rejoin after their
+    coordinator's reload.
     `commits_joining`: goes on committing while it waits in a join phase. `commit_lag`: a commit that is due
     while the library waits in poll, or that a timer makes, is sent at most so late (ms).
     `keeps_id`: makes its member id itself, for the life of the process, and says goodbye (-2) as a static
@@ -38,7 +40,8 @@ class Family:
     poll_at_beat: bool = False
     beats_in_poll: bool = False
     goodbye: bool = True
-    beat_lag: float = 50.0
+    beat_lag: float = 2.0
+    beat_drift: float = 0.013
     timer_with_generation: bool = True
     polls_to_rejoin: bool = True
     deaf_when_stalled: bool = False
@@ -78,6 +81,7 @@ FAMILIES: dict[str, Family] = {
             enforces_poll=True,
             poll_at_beat=True,
             beat_lag=10.0,
+            beat_drift=0.0,
             commit_lag=30.0,
             close_lag=(22.0, 1.0),
             client_id="kafka-python-3.0.12",
@@ -88,7 +92,7 @@ FAMILIES: dict[str, Family] = {
             commits_idle=False,
             enforces_poll=True,
             poll_check=500.0,
-            beat_lag=8.0,
+            beat_lag=4.0,
             close_lag=(5.0, 1.8),
             timer_with_generation=False,
             client_id="rdkafka",
@@ -99,7 +103,7 @@ FAMILIES: dict[str, Family] = {
             commits_idle=False,
             enforces_poll=True,
             poll_check=500.0,
-            beat_lag=8.0,
+            beat_lag=4.0,
             close_lag=(5.0, 1.8),
             timer_with_generation=False,
             client_id="rdkafka",
@@ -111,7 +115,7 @@ FAMILIES: dict[str, Family] = {
             enforces_poll=True,
             # It sleeps until the limit, or the next heartbeat if that is sooner.
             poll_check=15.0,
-            beat_lag=8.0,
+            beat_lag=4.0,
             close_lag=(4.0, 1.6),
             timer_with_generation=False,
             polls_to_rejoin=False,
@@ -190,7 +194,7 @@ FAMILIES: dict[str, Family] = {
             commits_idle=False,
             enforces_poll=True,
             poll_check=500.0,
-            beat_lag=8.0,
+            beat_lag=4.0,
             close_lag=(5.0, 1.8),
             timer_with_generation=False,
             keeps_id=True,
