@@ -5,14 +5,15 @@ from pathlib import Path
 from rebalance_monitor.lab.simulator.agreement import LATTICE, compare, distance, noise, table
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "scenarios"
-RECORDED = ("python-4.1.1", "python-3.9.1", "late-4.1.1")
+# Without the one whose coordinator moves: its scenarios are not played.
+RECORDED = sorted(path for path in FIXTURES.iterdir() if not path.name.startswith("moved"))
 MANY = 40
 # Scenarios are few and their steps come at fixed times, so recorded values are not independent.
 SLACK = 0.15
 
 
 def test_simulated_scenarios_give_the_distributions_that_real_clients_gave() -> None:
-    real, made = compare([FIXTURES / name for name in RECORDED], seeds=4)
+    real, made = compare(RECORDED, seeds=3)
     judged = {key for key, values in real.items() if len(values) >= MANY and key[1] != LATTICE}
     assert len(judged) >= 9
     apart = {key: distance(real[key], made[key]) - noise(len(real[key]), len(made[key])) for key in judged}
