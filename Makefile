@@ -11,6 +11,7 @@ export PYTHON
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-demo demo test check test-slow chaos soak test-matrix fuzz oracle accuracy accuracy-full exam bench bench-scale sbom pip-audit deps-ci lint typecheck format site docs structure golden lock clean
+.PHONY: help setup setup-demo demo test check test-slow chaos soak test-matrix fuzz oracle accuracy accuracy-full agreement ceiling bench bench-scale sbom pip-audit deps-ci lint typecheck format site docs golden lock clean
 
 help: ## Say what there is.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,6 +63,11 @@ accuracy-full: setup ## As accuracy, with every broker and family, for hours; go
 exam: setup ## Runs at production timings, 22 minutes a seed; goes on where it stopped (ARGS="--seeds 3 --kafka-version 3.9.1").
 	@$(VENV)/python tools/jars.py
 	@$(VENV)/python -m rebalance_monitor.lab.suite.exam $(ARGS)
+agreement: setup ## The simulator beside recordings of real brokers and clients, by distribution.
+	@$(VENV)/python -m rebalance_monitor.lab.simulator.agreement $(ARGS) $(filter-out %/moved-4.1.1,$(wildcard tests/fixtures/scenarios/*))
+
+ceiling: setup ## How often an observer who knows every setting could be sure (long; ARGS="--family java").
+	@$(VENV)/python -m rebalance_monitor.lab.simulator.ceiling $(ARGS)
 
 bench: setup ## Records per second and CPU of every stage, steady traffic, against the floors of this machine.
 	@$(VENV)/python tools/jars.py

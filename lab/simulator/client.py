@@ -31,6 +31,8 @@ NEVER = float("inf")
 # Between the library's answer to a heartbeat and its JoinGroup, where no poll is needed.
 _REJOIN_MS = 20.0
 _RECONNECT_MS = 500.0
+# Of the logarithm of the time that a leader takes to assign.
+_ASSIGN_SPREAD = 1.3
 # From the client's start, and that of its own commit timer, to its JoinGroup: it must find its coordinator.
 _FIND_MS = 40.0
 
@@ -127,9 +129,11 @@ class Client:
             self.stale = True
             return
         self.stale, self.waiting, self._told = False, True, None
+        usual, first = self.family.assign_ms
+        median = first if self._generation < 0 else usual
         self._generation = generation
         if leads and self.syncs(member.id):
-            work = 2.0 + self._rng.expovariate(1 / 12.0)
+            work = 0.5 + self._rng.lognormvariate(log(median), _ASSIGN_SPREAD)
             self.line.at(self.line.now + work, self.group.on_leader_sync, self, generation)
 
     def on_synced(self, at: float) -> None:

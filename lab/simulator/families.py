@@ -29,6 +29,7 @@ class Family:
     while the library waits in poll, or that a timer makes, is sent at most so late (ms).
     `keeps_id`: makes its member id itself, for the life of the process, and says goodbye (-2) as a static
     member too. `leaves_after_stall`: at a breach it falls silent, and leaves when the stall ends.
+    `assign_ms`: median time that a leader takes to assign: as a rule, and the first time.
     `close_lag`: median time (ms) from its final commit to its LeaveGroup, and its spread (of the logarithm).
     """
 
@@ -49,6 +50,7 @@ class Family:
     commits_joining: bool = False
     commit_lag: float = 12.0
     close_lag: tuple[float, float] = (9.0, 0.8)
+    assign_ms: tuple[float, float] = (6.0, 20.0)
     keeps_id: bool = False
     leaves_after_stall: bool = False
     client_id: str = ""
@@ -63,6 +65,7 @@ FAMILIES: dict[str, Family] = {
             Mode.IN_POLL,
             commits_idle=True,
             enforces_poll=True,
+            assign_ms=(9.0, 60.0),
             client_id="consumer-{group}-{n}",
             modes=(*_BY_HAND, Mode.TRANSACTION),
         ),
@@ -71,6 +74,7 @@ FAMILIES: dict[str, Family] = {
             Mode.IN_POLL,
             commits_idle=True,
             enforces_poll=True,
+            assign_ms=(9.0, 60.0),
             client_id="consumer-{group}-{n}",
             modes=(*_BY_HAND, Mode.TRANSACTION),
         ),
@@ -92,7 +96,8 @@ FAMILIES: dict[str, Family] = {
             commits_idle=False,
             enforces_poll=True,
             poll_check=500.0,
-            beat_lag=4.0,
+            beat_lag=3.0,
+            beat_drift=0.008,
             close_lag=(5.0, 1.8),
             timer_with_generation=False,
             client_id="rdkafka",
@@ -103,7 +108,8 @@ FAMILIES: dict[str, Family] = {
             commits_idle=False,
             enforces_poll=True,
             poll_check=500.0,
-            beat_lag=4.0,
+            beat_lag=3.0,
+            beat_drift=0.008,
             close_lag=(5.0, 1.8),
             timer_with_generation=False,
             client_id="rdkafka",
@@ -115,7 +121,8 @@ FAMILIES: dict[str, Family] = {
             enforces_poll=True,
             # It sleeps until the limit, or the next heartbeat if that is sooner.
             poll_check=15.0,
-            beat_lag=4.0,
+            beat_lag=3.0,
+            beat_drift=0.008,
             close_lag=(4.0, 1.6),
             timer_with_generation=False,
             polls_to_rejoin=False,
@@ -194,7 +201,8 @@ FAMILIES: dict[str, Family] = {
             commits_idle=False,
             enforces_poll=True,
             poll_check=500.0,
-            beat_lag=4.0,
+            beat_lag=3.0,
+            beat_drift=0.008,
             close_lag=(5.0, 1.8),
             timer_with_generation=False,
             keeps_id=True,
