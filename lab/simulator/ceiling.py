@@ -3,8 +3,9 @@
 `python -m rebalance_monitor.lab.simulator.ceiling` simulates, for each cell (family, commit mode, timers),
 many departures of groups that are all set up so. A learner (`forest`) is grown on one half of them, from
 what the topic shows of each, and answers for the other half. It has as many examples of this very cell as
-it wants, and so comes near to the true posterior. What it is not sure of, no rule can be sure of; the
-little that it misses makes the printed ceiling a little too low. Classic groups only.
+it wants, and so comes near to the true posterior. It has not all the examples that it could use, which
+makes the printed ceiling too low; it learns the habits of drawn lives too (how soon a new pod starts),
+which makes it too high. Classic groups only.
 """
 
 from __future__ import annotations
