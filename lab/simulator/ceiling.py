@@ -2,10 +2,10 @@
 
 `python -m rebalance_monitor.lab.simulator.ceiling` simulates, for each cell (family, commit mode, timers),
 many departures of groups that are all set up so. A learner (`forest`) is grown on one half of them, from
-what the topic shows of each, and answers for the other half. It has as many examples of this very cell as
-it wants, and so comes near to the true posterior. It has not all the examples that it could use, which
-makes the printed ceiling too low; it learns the habits of drawn lives too (how soon a new pod starts),
-which makes it too high. Classic groups only.
+what the topic shows of each, and answers for the other half. Classic groups only.
+
+Its figures are estimates. More departures raise them. The learner also knows the habits of drawn lives (how
+soon after a crash a new pod starts), which no observer of a real group does.
 """
 
 from __future__ import annotations
