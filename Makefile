@@ -10,8 +10,7 @@ QUICK := not slow and not chaos
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-demo demo test check test-slow chaos soak test-matrix fuzz oracle accuracy accuracy-full exam bench bench-scale sbom pip-audit deps-ci lint typecheck format site docs structure golden lock clean
-.PHONY: help setup setup-demo demo test check test-slow chaos soak test-matrix fuzz oracle accuracy accuracy-full agreement ceiling bench bench-scale sbom pip-audit deps-ci lint typecheck format site docs golden lock clean
+.PHONY: help setup setup-demo demo test check test-slow chaos soak test-matrix fuzz oracle accuracy accuracy-full exam agreement ceiling bench bench-scale sbom pip-audit deps-ci lint typecheck format site docs structure golden lock clean
 
 help: ## Say what there is.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
