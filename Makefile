@@ -10,7 +10,7 @@ QUICK := not slow and not chaos
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-demo demo test check test-slow chaos soak test-matrix fuzz oracle accuracy accuracy-full exam agreement ceiling bench bench-scale sbom pip-audit deps-ci lint typecheck format site docs structure golden lock clean
+.PHONY: help setup setup-demo demo test check test-slow chaos soak test-matrix fuzz oracle fit accuracy accuracy-full exam agreement ceiling bench bench-scale sbom pip-audit deps-ci lint typecheck format site docs structure golden lock clean
 
 help: ## Say what there is.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +50,9 @@ fuzz: setup ## Damaged records against the decoders (RECORDS=1000000 SEED=1).
 
 oracle: setup ## Every record type against Kafka's own classes (needs a JDK); writes docs/oracles.md.
 	@$(VENV)/python -m tests.oracle $(ARGS)
+
+fit: setup ## Fit the constants of the departure model to simulations and recordings (15 minutes at most).
+	@$(VENV)/python -m rebalance_monitor.lab.suite.fit $(ARGS)
 
 accuracy: setup ## Every scenario of the lab, and how precise and complete the findings were.
 	@$(VENV)/python tools/jars.py

@@ -217,8 +217,9 @@ def _by_subscription(sub: Subscription | None, protocol: str, *, same: bool) -> 
         return ("java",) if sub.version >= _NEWEST_SUBSCRIPTION else ("java", "sarama", "kafka-go")
     if protocol == "cooperative-sticky" and len(sub.user_data) == _GENERATION_BYTES:
         return ("java",)
-    if sub.version == _NEWEST_SUBSCRIPTION and not sub.user_data:
-        return ("librdkafka",)
+    if sub.version == _NEWEST_SUBSCRIPTION:
+        # Empty, or from its second cooperative generation on the partitions that it owns.
+        return ("librdkafka",) if not sub.user_data or protocol == "cooperative-sticky" else ()
     if sub.version == 0 and not sub.user_data:
         own = () if protocol in _KAFKAS_ASSIGNORS else ("kafkajs",)
         return ("aiokafka" if same else "kafka-python", *own)

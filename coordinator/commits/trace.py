@@ -24,6 +24,11 @@ IDLE_TRAIT = 2
 STEADY_COMMITS = 10
 """Commits in its generation from which a member's traffic counts as steady."""
 
+KEPT_GAPS = 8
+"""So many of the last intervals between its commits are kept of a member."""
+
+# Requests for partitions of several topics may come so far apart (ms), and are one commit of the client.
+_ONE_COMMIT_MS = 150
 # In place of how many commits moved nothing: it was silent, though alive, for longer than its session.
 _TOLD_NOTHING = -1
 
@@ -146,6 +151,11 @@ def _begin(state: GroupState, member: Member, at: int) -> None:
         gap, cadence = at - member.last_commit, member.cadence
         change = (gap - cadence) // _SMOOTHING
         member.gap = gap
+        if gap >= _ONE_COMMIT_MS and member.last_commit > state.cst:
+            gaps = member.gaps
+            gaps.append(gap)
+            if len(gaps) > KEPT_GAPS:
+                del gaps[0]
         if gap >= member.rebalance_timeout > 0:
             member.stalled_at = at
         if gap > member.session_timeout and _told_nothing(state, member):

@@ -22,7 +22,7 @@ def who(member: Member | MemberEntry) -> tuple[str, str, str, str | None]:
     return member.member_id, member.client_id, member.host, member.instance_id
 
 
-def entry(member: Member, cause: Cause, confidence: float, why: str) -> CauseEntry:
+def entry(member: Member | MemberEntry, cause: Cause, confidence: float, why: str) -> CauseEntry:
     """Make the cause entry that names `member`."""
     return CauseEntry(cause, confidence, why, *who(member))
 

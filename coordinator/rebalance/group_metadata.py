@@ -218,6 +218,7 @@ _TRACE = (
     "silent_count",
     "stalled_at",
     "gap",
+    "gaps",
 )
 
 

@@ -33,7 +33,8 @@ class Member(msgspec.Struct, array_like=True, gc=False):
     `stalled_at` is when it last committed after a gap of at least its rebalance timeout, `behind_at` when an
     epoch-based group's target last went past the epoch that it was at. `idle`: how many of its commits moved
     nothing, -1 for one that lived through a silence that would have ended its session. `gap`: how long before
-    its last commit the one before came.
+    its last commit the one before came. `gaps`: the last times (ms) between commits of one generation, oldest
+    first, at most `commits.KEPT_GAPS`.
     """
 
     member_id: str
@@ -65,6 +66,7 @@ class Member(msgspec.Struct, array_like=True, gc=False):
     stalled_at: int = -1
     behind_at: int = -1
     gap: int = -1
+    gaps: list[int] = msgspec.field(default_factory=list)
 
 
 class StormState(msgspec.Struct, array_like=True, gc=False):
@@ -119,6 +121,7 @@ class GroupState(msgspec.Struct, array_like=True, gc=False):
     `dropped_at`: when an offset of it was last removed while it had no members. `counted_at`: from when on
     all members of an epoch-based group are known, -1 before an epoch was read (`baselines.py`). `visits`:
     topic -> [last commit while there was no member, how many, whether members had it before] (`visits.py`).
+    `beats`, `ways`: what its rebalances taught of its heartbeat interval and of how its members depart.
     """
 
     group_type: str = ""
@@ -183,6 +186,8 @@ class GroupState(msgspec.Struct, array_like=True, gc=False):
     counted_at: int = -1
     visits: dict[str, list[int]] = msgspec.field(default_factory=dict)
     unassigned_id: str = ""
+    beats: list[float] = msgspec.field(default_factory=list)
+    ways: list[float] = msgspec.field(default_factory=list)
 
 
 def forget(state: GroupState, group_type: str) -> None:

@@ -35,7 +35,7 @@ def test_cooperative_sticky_java_sends_its_generation_alone() -> None:
 def test_partitions_before_the_generation_are_not_javas() -> None:
     """What librdkafka sends from its second generation on; for `sticky` Java sends that, too."""
     sent = joins(pack(">ii", 0, 7))
-    assert family("cooperative-sticky", sent) == "unknown"
+    assert family("cooperative-sticky", sent) == "librdkafka"
     assert family("sticky", sent) == "unknown"
 
 

@@ -1,0 +1,107 @@
+"""The closed form: one departed member by itself, after a join phase of at most a heartbeat and a poll.
+
+History is explained so: nobody is told of it, and a topic holds years of it. The likelihoods are those of
+`explain.py`; there is one heartbeat interval and one cell, and survivors are not asked.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from rebalance_monitor.coordinator.departure import phase, timers
+from rebalance_monitor.coordinator.departure.fitted import FITTED, Fitted
+from rebalance_monitor.coordinator.departure.hypotheses import (
+    Way,
+    client_of,
+    learned_ways,
+    prior_of,
+    shares_of_ways,
+)
+from rebalance_monitor.coordinator.departure.waits import of_departed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rebalance_monitor.coordinator.departure.evidence import Departed, Evidence
+    from rebalance_monitor.coordinator.departure.waits import Wait
+
+_POLL_MS, _AT_ONCE_MS, _SHORT_MS = 1_000, 100, 500
+_TIMERS = 3
+
+
+class Explained(NamedTuple):
+    """What explains a rebalance.
+
+    `ways`: of each departed member, how likely each `Way` is. `triggers`: how likely each began it; the rest
+    is a newcomer or a survivor. `holders`: of each, then of a survivor or newcomer, then of the deadline.
+    `length`: the mean length of the join phase (ms). `beats`, `group_ways`: what the group has learned.
+    """
+
+    ways: list[list[float]]
+    triggers: list[float]
+    holders: list[float]
+    length: float
+    beats: tuple[float, ...]
+    group_ways: tuple[float, ...]
+
+
+def is_alone(evidence: Evidence) -> bool:
+    """Whether nobody else can have begun the phase or held it: the closed form is exact then."""
+    if len(evidence.departed) != 1:
+        return False
+    if 0 <= evidence.phase[1] <= _SHORT_MS:
+        return True
+    return not (evidence.kept or evidence.joined or evidence.aborted)
+
+
+def is_obvious(evidence: Evidence) -> bool:
+    """Whether one member closed, before any of its timers can have ended, in a phase of no length.
+
+    A group whose heartbeat interval is known learns nothing from that.
+    """
+    if len(evidence.departed) != 1 or evidence.aborted or evidence.cooperative or not evidence.beats:
+        return False
+    (one,) = evidence.departed
+    soon = one.trace.last >= 0 and _TIMERS * one.seen < min(one.session, one.poll_interval or one.rebalance)
+    recent = any(0 <= trace.last < evidence.deadline // _TIMERS for trace in evidence.survivors)
+    return soon and recent and not (one.unmoved or one.static) and evidence.phase[1] < 0
+
+
+def alone(evidence: Evidence, by: Fitted = FITTED) -> Explained:
+    """Explain every departed member as if it had departed alone."""
+    shares = shares_of_ways(evidence.ways, by)
+    beat = phase.likeliest(evidence.session, evidence.beats, by)
+    length = float((beat + _POLL_MS) * (1 + evidence.aborted))
+    if is_alone(evidence):
+        length = float(evidence.phase[1] if evidence.phase[1] >= 0 else _AT_ONCE_MS)
+    ways = [_ways(one, float(beat), length, shares, by) for one in evidence.departed]
+    group_ways = learned_ways(evidence.ways, ways)
+    none = [0.0] * len(ways)
+    return Explained(ways, none, [*none, 1.0, 0.0], length / 2, evidence.beats, group_ways)
+
+
+def _ways(one: Departed, beat: float, length: float, shares: Sequence[float], by: Fitted) -> list[float]:
+    intervals, client = of_departed(one, (), by), client_of(one)
+    waits = {
+        Way.LEFT: timers.left(intervals, client, by),
+        Way.DIED: timers.died(one, intervals, beat, by),
+        Way.STALLED: timers.stalled(one, intervals, beat, client, by),
+        Way.UNKNOWN: [(0.0, one.since + 1_000.0, 1.0)],
+    }
+    prior = prior_of(one, shares, by)
+    found = [0.0] * len(Way)
+    for way, rows in waits.items():
+        since = float(one.alive if way is Way.DIED else one.seen)
+        found[way] = prior[way] * (_over(rows, since) - _over(rows, since - length))
+    if one.trace.last < 0:
+        rows = timers.unsynced(one)
+        found[Way.UNSYNCED] = prior[Way.UNSYNCED] * (_over(rows, one.since) - _over(rows, one.since - length))
+    total = sum(found)
+    return [one / total for one in found] if total > 0 else [0.0] * (len(Way) - 1) + [1.0]
+
+
+def _over(waits: Sequence[Wait], time: float) -> float:
+    """How likely the wait is over at `time` (ms)."""
+    return sum(
+        weight * min(max((time - low) / max(high - low, 1.0), 0.0), 1.0) for low, high, weight in waits
+    )

@@ -1,0 +1,114 @@
+"""Evidence of one rebalance: all that the model may know, as one value that can be sent and completed.
+
+Durations are ms *before the end of the join phase* (`currentStateTimestamp` of the record that the departed
+members are missing from), so they grow into the past; -1 where something never happened or is not known.
+The operator makes the value once per record; the driver adds the bounds that probe samples saw. The layout
+is that of the fields, in order: a new field comes last and has a default, anything else is another `VERSION`.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+VERSION = 1
+MOST_SURVIVORS = 8
+"""So many survivors speak for all: more say the same."""
+
+
+class Trace(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The commits of one member.
+
+    `last`: its last commit in the generation. `gaps`: times between its last commits, oldest first. `idle`:
+    it was seen to commit offsets that had not moved, so it always has something to commit. `commits`: how
+    many it made, in this generation and before.
+    """
+
+    last: int = -1
+    gaps: tuple[int, ...] = ()
+    idle: bool = False
+    commits: int = 0
+
+
+class Departed(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One member that the record does not have any more.
+
+    `since`: when it was given its assignment, or a coordinator was loaded after that: its session runs from
+    there at least. `poll_interval`: its max.poll.interval, 0 where no record holds it and none is configured.
+    `returned`: a newcomer has the client id and host that only this member had. `went_on`: siblings on the
+    same topics committed after it had fallen silent. `unmoved`: its last commits moved nothing for longer
+    than before, while those of siblings moved (2), or siblings tell nothing (1). `rearms`: an accepted
+    commit re-arms its session. `removed`: bounds of its removal that probe samples saw. `heard`: its newest
+    heartbeat that a record shows (KIP-848: an acknowledged epoch).
+    """
+
+    session: int
+    rebalance: int
+    since: int
+    trace: Trace
+    family: str
+    static: bool = False
+    poll_interval: int = 0
+    returned: bool = False
+    went_on: bool = False
+    unmoved: int = 0
+    rearms: bool = True
+    removed: tuple[int, int] = (-1, -1)
+    heard: int = -1
+
+    @property
+    def seen(self) -> int:
+        """Its last sign of work: its last commit, or its assignment."""
+        return self.trace.last if self.trace.last >= 0 else self.since
+
+    @property
+    def alive(self) -> int:
+        """Its last sign of life: also a heartbeat that a record shows."""
+        return self.seen if self.heard < 0 else min(self.heard, self.seen)
+
+    @property
+    def usual(self) -> int:
+        """Its usual commit interval (ms), -1 where it has none."""
+        gaps = self.trace.gaps
+        return sorted(gaps)[len(gaps) // 2] if gaps else -1
+
+
+class Evidence(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One rebalance of a group.
+
+    `since`: the record before. `aborted`: generations in between that no record has. `survivors`: traces of
+    members that stayed, at most `MOST_SURVIVORS`, of `kept`. `deadline`: the longest rebalance timeout.
+    `session`: the longest session timeout. `cooperative`: members commit on while they wait for others.
+    `phase`: bounds of the length of the join phase. `beats` and `ways`: what earlier rebalances of the group
+    taught, see `habits.py`. `version`: of this layout.
+    """
+
+    since: int
+    aborted: int
+    departed: tuple[Departed, ...]
+    survivors: tuple[Trace, ...]
+    kept: int
+    joined: int
+    deadline: int
+    session: int
+    cooperative: bool = False
+    phase: tuple[int, int] = (-1, -1)
+    beats: tuple[float, ...] = ()
+    ways: tuple[float, ...] = ()
+    version: int = VERSION
+
+    @property
+    def least_phase(self) -> int:
+        """The least length of the join phase (ms): an eager idle committer stops as it rejoins."""
+        if self.cooperative or not self.survivors:
+            return 0
+        waits = [
+            max(trace.last - max(trace.gaps), 0) for trace in self.survivors if trace.idle and trace.gaps
+        ]
+        return max(waits, default=0)
+
+
+encode = msgspec.json.Encoder().encode
+"""JSON of an evidence, arrays without names."""
+
+decode = msgspec.json.Decoder(Evidence).decode
+"""Read what `encode` wrote. Raises msgspec.ValidationError for another layout."""

@@ -1,0 +1,293 @@
+"""The posterior: each departed member's way, the trigger and the holder of the join phase.
+
+For a member last seen `s` ms before the end, and a phase of length J, a way whose removals are distributed
+as F gives three likelihoods (per ms): as the trigger the member was removed J before the end, f(s - J); as
+the holder at the end, f(s); and inside the phase F(s) - F(s - J), times the rate at which members depart
+beside others. Given the phase, members depart independently. So the sum over all triggers and holders
+factorises, and its cost is linear in the number of members. Cells of J are integrated by differences of F:
+sharp timers survive them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from rebalance_monitor.coordinator.departure import phase, timers
+from rebalance_monitor.coordinator.departure.alone import Explained, alone, is_alone, is_obvious
+from rebalance_monitor.coordinator.departure.fitted import FITTED, Fitted
+from rebalance_monitor.coordinator.departure.hypotheses import (
+    Way,
+    client_of,
+    learned_ways,
+    prior_of,
+    shares_of_ways,
+)
+from rebalance_monitor.coordinator.departure.waits import Mixtures, of_departed
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from rebalance_monitor.coordinator.departure.evidence import Departed, Evidence
+    from rebalance_monitor.coordinator.departure.phase import Phase
+    from rebalance_monitor.coordinator.departure.waits import Intervals, Wait
+
+    Array = npt.NDArray[np.float64]
+
+_TINY, _NOTHING, _MOST_LOG = 1e-30, 1e-300, 600.0
+_AT_MS = 15.0
+_SOON_MS = 100.0
+_LEAST_PHASE_MS = 1_000.0
+_BY_BEAT = (Way.DIED, Way.STALLED)
+_PLAIN = (Way.LEFT, Way.UNJOINED, Way.UNSYNCED, Way.UNKNOWN)
+_NEVER: list[Wait] = [(0.0, 1.0, 0.0)]
+
+
+class _Scene(NamedTuple):
+    """What all members of a rebalance share: `near`: two that depart together do so within this (ms)."""
+
+    evidence: Evidence
+    phase: Phase
+    tried: Array
+    siblings: list[int]
+    shares: list[float]
+    near: Array
+    by: Fitted
+
+
+class _Removals(NamedTuple):
+    """How likely a member's removal is over, by way and heartbeat interval (of all that was before the end).
+
+    `now`: at the end of the phase. `cut`, `middle`: at the edges and in the middle of the grid's cells.
+    `at_end`: its density there. `before`: a session timeout before the end.
+    """
+
+    now: Array
+    cut: Array
+    middle: Array
+    at_end: Array
+    before: Array
+
+
+class _Roles(NamedTuple):
+    """Likelihoods by (member, way, heartbeat interval, cell) of each role."""
+
+    trigger: Array
+    holder: Array
+    inside: Array
+
+
+def explain(evidence: Evidence, by: Fitted = FITTED) -> Explained:
+    """Explain one rebalance: the only entry of the model. The same evidence gives the same answer."""
+    if is_alone(evidence) or is_obvious(evidence):
+        return alone(evidence, by)
+    tried = np.array(phase.candidates(evidence.session), float)
+    seen = phase.phase_of(evidence, phase.grid_of(evidence), tried, by)
+    if not evidence.departed:
+        return _nobody_departed(evidence, seen)
+    siblings = [gap for trace in evidence.survivors for gap in trace.gaps[-4:]]
+    shares = shares_of_ways(evidence.ways, by)
+    scene = _Scene(evidence, seen, tried, siblings, shares, tried[:, None] + _SOON_MS, by)
+    found = [_roles(scene, one) for one in evidence.departed]
+    roles = _Roles(*(np.stack(part) for part in zip(*found, strict=True)))
+    return _summed(scene, roles, phase.prior(evidence.session, evidence.beats, by))
+
+
+def _nobody_departed(evidence: Evidence, seen: Phase) -> Explained:
+    """Learn the heartbeat interval from a rebalance in which nobody departed."""
+    cells = seen.free * seen.grid.width
+    total = max(float(cells.sum()), _NOTHING)
+    length = float((cells.sum(axis=0) * seen.grid.middle).sum() / total)
+    return Explained(
+        [], [], [1.0, 0.0], length, phase.learned(evidence.beats, cells.sum(axis=1)), evidence.ways
+    )
+
+
+def _roles(scene: _Scene, one: Departed) -> tuple[Array, Array, Array]:
+    """Return the likelihoods of one member as the trigger, as the holder, and inside the phase."""
+    grid, by = scene.phase.grid, scene.by
+    prior = np.array(prior_of(one, scene.shares, by))[:, None, None]
+    seen = _removals(scene, one)
+    together = np.full((len(Way), 1, 1), by.together)
+    far = np.full((len(Way), 1, 1), max(by.apart, float(scene.evidence.deadline)))
+    far[Way.DIED] = one.session
+    if one.returned:
+        # Its process came back because it had died, and that began the phase: at any time of its session.
+        together[Way.DIED] = 0.0
+    near, apart = together / scene.near, (1 - together) / far
+    trigger = prior * (seen.cut[..., :-1] - seen.cut[..., 1:]) / grid.width
+    rate = near * (grid.middle <= scene.near) + apart * (grid.middle <= far)
+    holder = prior * seen.at_end * rate
+    begun = _shifted(seen.cut, grid.edges, grid.middle - scene.phase.spread)
+    inside = prior * (
+        near * np.maximum(begun - seen.middle, 0.0) + apart * np.maximum(seen.now - seen.middle, 0.0)
+    )
+    # One that had rejoined waits without commits, and may leave at any time: its last commit tells when.
+    waited = np.maximum(begun[Way.UNJOINED] - seen.middle[Way.UNJOINED], 0.0) / scene.phase.spread
+    waited = prior[Way.LEFT] * by.waited * waited * apart[Way.LEFT] * (len(scene.evidence.departed) > 1)
+    holder[Way.LEFT] += waited
+    inside[Way.LEFT] += waited * grid.middle
+    trigger[Way.UNJOINED] = inside[Way.UNJOINED] = 0.0
+    holder[Way.UNJOINED] = _unjoined(scene, one, seen, prior[:, 0, 0])
+    return trigger, holder, inside
+
+
+def _unjoined(scene: _Scene, one: Departed, seen: _Removals, prior: Array) -> Array:
+    """Return how likely the join deadline removed the member, by when it committed last.
+
+    It stopped as the phase began, or long before, commits on, or fell silent within the phase. A dead member
+    whose session outlasts the deadline is removed there, too; it died before the phase.
+    """
+    evidence, grid, by, way = scene.evidence, scene.phase.grid, scene.by, Way.UNJOINED
+    length, deadline = grid.middle, max(evidence.deadline, 1_000)
+    found = by.deaf_before * (seen.cut[way, :, :-1] - seen.cut[way, :, 1:]) / grid.width
+    found = found + by.deaf_commits * seen.at_end[way]
+    found = found + by.deaf_long / deadline * ((one.seen > length) & (one.seen <= length + deadline))
+    within = max(1 - by.deaf_before - by.deaf_commits - by.deaf_long, 0.0)
+    found = found + within / np.maximum(length, _LEAST_PHASE_MS) * (one.seen <= length)
+    found = prior[way] * found
+    if one.session > evidence.deadline and not one.static:
+        dead = np.maximum(seen.middle[way] - seen.before[way], 0.0)
+        found = found + prior[Way.DIED] * dead / np.maximum(one.session - length, _SOON_MS)
+    return np.asarray(found)
+
+
+def _removals(scene: _Scene, one: Departed) -> _Removals:
+    """Return how a member's removals are distributed at the ages that the roles need."""
+    evidence, count = scene.evidence, len(scene.tried)
+    least, most = one.removed if one.removed[1] >= 0 else (0, evidence.since + 1_000)
+    edges = np.minimum(np.maximum(scene.phase.grid.edges, least), most)
+    ages = np.concatenate([np.array([one.session, least, least - _AT_MS, least + _AT_MS], float), edges])
+    since = {way: float(one.seen) for way in Way} | {
+        Way.UNSYNCED: float(one.since),
+        Way.DIED: float(one.alive),
+    }
+    starts = [since[way] for way in _PLAIN] + [since[way] for way in _BY_BEAT for _ in range(count)]
+    cdf = Mixtures(_waits(scene, one)).each(np.array(starts)[:, None] - ages)
+    found = np.empty((len(Way), count, len(ages)))
+    for row, way in enumerate(_PLAIN):
+        found[way] = cdf[row]
+    for place, way in enumerate(_BY_BEAT):
+        start = len(_PLAIN) + place * count
+        found[way] = cdf[start : start + count]
+    cut = found[..., 4:]
+    # Samples that saw it gone before the end leave it no holder.
+    open_end = least <= 2 * _AT_MS + _SOON_MS
+    at_end = (found[..., 2:3] - found[..., 3:4]) / (2 * _AT_MS) * open_end
+    return _Removals(found[..., 1:2], cut, (cut[..., :-1] + cut[..., 1:]) / 2, at_end, found[..., :1])
+
+
+def _waits(scene: _Scene, one: Departed) -> list[list[Wait]]:
+    """Return rows of waits: one of each of `_PLAIN`, then of each of `_BY_BEAT` one per interval tried."""
+    intervals, client, by = of_departed(one, scene.siblings, scene.by), client_of(one), scene.by
+    usual = intervals.waits()
+    plain = {
+        Way.LEFT: timers.left(intervals, client, by),
+        Way.UNJOINED: usual,
+        Way.UNSYNCED: timers.unsynced(one) if one.trace.last < 0 else _NEVER,
+        Way.UNKNOWN: [(0.0, one.since + 1_000.0, 1.0)],
+    }
+    died = [timers.died(one, intervals, beat, by) for beat in scene.tried]
+    return [*(plain[way] for way in _PLAIN), *died, *_stalls(scene, one, intervals)]
+
+
+def _stalls(scene: _Scene, one: Departed, intervals: Intervals) -> list[list[Wait]]:
+    if one.unmoved:
+        return [intervals.waits()] * len(scene.tried)
+    client = client_of(one)
+    return [timers.stalled(one, intervals, beat, client, scene.by) for beat in scene.tried]
+
+
+def _shifted(cut: Array, edges: Array, start: Array) -> Array:
+    """Return the distributions at `start` (ms before the end), interpolated between those at the `edges`."""
+    at = np.maximum(start, edges[0])
+    place = np.clip(np.searchsorted(edges, at, side="right") - 1, 0, len(edges) - 2)
+    share = (at - edges[place]) / (edges[place + 1] - edges[place])
+    rows = np.arange(cut.shape[1])[:, None]
+    low, high = cut[:, rows, place], cut[:, rows, place + 1]
+    return np.asarray(low + (high - low) * share)
+
+
+class _Sums(NamedTuple):
+    """Sums over the other members, by (member, heartbeat interval, cell).
+
+    `scale`: the likelihood of all others inside. `started`: of a trigger among them or none of the departed;
+    `ended`: of a holder; `both`: of the two, which are not the same; `late`: that the deadline removed some.
+    """
+
+    scale: Array
+    started: Array
+    triggers: Array
+    ended: Array
+    both: Array
+    late: Array
+
+
+def _others(scene: _Scene, roles: _Roles) -> _Sums:
+    inside = roles.inside.sum(axis=1) + _TINY
+    trigger = roles.trigger.sum(axis=1) / inside
+    unjoined = roles.holder[:, Way.UNJOINED] / inside
+    holder = (roles.holder.sum(axis=1) - roles.holder[:, Way.UNJOINED]) / inside
+    logs = np.log(inside)
+    every = logs.sum(axis=0)
+    pairs = trigger * holder
+    triggers = np.maximum(trigger.sum(axis=0) - trigger, 0.0)
+    ended = np.maximum(holder.sum(axis=0) - holder, 0.0)
+    late = np.log1p(unjoined)
+    begun = float(scene.evidence.joined > 0) + scene.by.uncaused
+    return _Sums(
+        scale=np.exp(every - every.max() - logs),
+        started=begun + triggers,
+        triggers=triggers,
+        ended=ended,
+        both=begun * ended + np.maximum(triggers * ended - np.maximum(pairs.sum(axis=0) - pairs, 0.0), 0.0),
+        late=np.expm1(np.minimum(late.sum(axis=0) - late, _MOST_LOG)),
+    )
+
+
+def _summed(scene: _Scene, roles: _Roles, weights: Array) -> Explained:
+    """Sum over every trigger and holder: each member in each role, with all that the others may have done."""
+    evidence, grid, seen = scene.evidence, scene.phase.grid, scene.phase
+    rest = _others(scene, roles)
+    mass = weights[:, None] * grid.width
+    # Where nobody is left, the last member that departs is trigger and holder at once.
+    emptied = not evidence.kept and not evidence.joined
+    free = seen.free * mass * (not emptied)
+    last = seen.free * mass * emptied
+    held = seen.held * mass
+    late = held * grid.deadline / max(float((grid.deadline * grid.width).sum()), 1.0)
+    inside = rest.started * (free + late * rest.late) + rest.both * held + rest.triggers * last
+    trigger = free + last + rest.ended * held + late * rest.late
+    as_trigger = roles.trigger * (rest.scale * trigger)[:, None]
+    as_holder = roles.holder * (rest.scale * rest.started * held)[:, None]
+    as_holder[:, Way.UNJOINED] = (
+        roles.holder[:, Way.UNJOINED] * rest.scale * rest.started * late * (rest.late + 1)
+    )
+    total = roles.inside * (rest.scale * inside)[:, None] + as_trigger + as_holder
+    return _posterior(evidence, grid.middle, total, (as_trigger, as_holder), weights)
+
+
+def _posterior(
+    evidence: Evidence, middle: Array, total: Array, roles: tuple[Array, Array], weights: Array
+) -> Explained:
+    ways = total.sum(axis=(2, 3))
+    # Where nothing explains a member, nothing is known.
+    ways[ways.sum(axis=1) <= _NOTHING, Way.UNKNOWN] = 1.0
+    norm = np.maximum(ways.sum(axis=1, keepdims=True), _NOTHING)
+    triggers = roles[0].sum(axis=(1, 2, 3)) / norm[:, 0]
+    holders = roles[1].sum(axis=(2, 3)) / norm
+    unjoined = holders[:, Way.UNJOINED]
+    held = holders.sum(axis=1) - unjoined
+    deadline = float(1 - np.prod(1 - np.minimum(unjoined, 1.0)))
+    cells = total[0].sum(axis=0)
+    length = float((cells.sum(axis=0) * middle).sum() / max(float(cells.sum()), _NOTHING))
+    shares: list[list[float]] = (ways / norm).tolist()
+    return Explained(
+        ways=shares,
+        triggers=triggers.tolist(),
+        holders=[*held.tolist(), max(0.0, 1 - deadline - float(held.sum())), deadline],
+        length=length,
+        beats=phase.learned(evidence.beats, cells.sum(axis=1) / np.maximum(weights, 1e-12)),
+        group_ways=learned_ways(evidence.ways, shares),
+    )

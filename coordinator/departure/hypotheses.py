@@ -1,0 +1,166 @@
+"""The hypotheses: in which ways a member may depart, what its client does, and how likely each way is.
+
+Kafka's coordinator removes a member for one of five reasons. A record shows only that it is gone.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from rebalance_monitor.coordinator.findings.causes import Cause
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rebalance_monitor.coordinator.departure.evidence import Departed
+    from rebalance_monitor.coordinator.departure.fitted import Fitted
+
+
+class Way(IntEnum):
+    """Why the coordinator removed a member. The order is that of the arrays in `explain.py`."""
+
+    LEFT = 0
+    """It sent LeaveGroup as it closed, or an administrator removed it (`removeMembersFromConsumerGroup`)."""
+
+    DIED = 1
+    """Its session expired, a session timeout after its last heartbeat or (classic) accepted OffsetCommit."""
+
+    STALLED = 2
+    """Its application did not poll for max.poll.interval: the client left, or stopped its heartbeats."""
+
+    UNJOINED = 3
+    """It lived and did not rejoin: removed at the join deadline, the group's longest rebalance timeout."""
+
+    UNSYNCED = 4
+    """It joined and did not sync: removed a rebalance timeout after the join phase had ended (KAFKA-9752)."""
+
+    UNKNOWN = 5
+    """None of these."""
+
+
+CAUSE_OF = {
+    Way.LEFT: Cause.MEMBER_LEFT,
+    Way.DIED: Cause.SESSION_TIMEOUT,
+    Way.STALLED: Cause.POLL_INTERVAL_EXCEEDED,
+    Way.UNJOINED: Cause.JOIN_DEADLINE_MISSED,
+    Way.UNSYNCED: Cause.SYNC_DEADLINE_MISSED,
+    Way.UNKNOWN: Cause.UNKNOWN,
+}
+"""The cause that a finding names for a dynamic member."""
+
+STATIC_CAUSE_OF = CAUSE_OF | {
+    Way.LEFT: Cause.MEMBER_REMOVED_BY_ADMIN,
+    Way.DIED: Cause.STATIC_MEMBER_EXPIRED,
+}
+"""The same for a static member: a client that closes sends no LeaveGroup for it."""
+
+
+class Client(NamedTuple):
+    """How a client commits, as weights, and how likely it enforces max.poll.interval.
+
+    `background`: a timer of the client's own thread commits what was processed, also after the last poll.
+    `in_poll`: a timer that poll() looks at. `per_poll`: the application commits after each batch.
+    `closes`: it commits as it closes. `hides`: its max.poll.interval is in no record. `holds`: it stops its
+    heartbeats as its interval ends, and leaves only when the stall ends, or expires.
+    """
+
+    background: float
+    in_poll: float
+    per_poll: float
+    enforces: float
+    closes: bool = True
+    hides: bool = False
+    holds: bool = False
+
+
+_IN_POLL = Client(0.0, 0.8, 0.2, 1.0)
+_GO = Client(0.3, 0.3, 0.3, 0.0, closes=False)
+CLIENTS: dict[str, Client] = {
+    "java": _IN_POLL,
+    "java-848": _IN_POLL,
+    "streams": _IN_POLL,
+    "streams-1071": _IN_POLL,
+    "kafka-python": _IN_POLL,
+    "librdkafka": Client(0.5, 0.3, 0.2, 1.0),
+    "librdkafka-848": Client(0.5, 0.3, 0.2, 1.0, holds=True),
+    "aiokafka": Client(0.5, 0.3, 0.2, 0.3, hides=True),
+    "sarama": _GO,
+    "franz-go": _GO,
+    "kafka-go": _GO,
+    "kafkajs": _GO,
+    "connect": Client(0.3, 0.3, 0.3, 0.5, closes=False),
+    "unknown": Client(0.25, 0.5, 0.25, 0.6, closes=False),
+    "unknown-848": Client(0.25, 0.5, 0.25, 0.9, closes=False, holds=True),
+}
+"""Family -> its client, by the clients' sources (docs/detection.md)."""
+
+UNMOVED = 2
+"""`Departed.unmoved` where siblings moved."""
+
+_KEPT = 5.0
+
+
+def client_of(one: Departed) -> Client:
+    """Return how the member's client behaves."""
+    return CLIENTS.get(one.family, CLIENTS["unknown"])
+
+
+def shares_of_ways(ways: Sequence[float], by: Fitted) -> list[float]:
+    """How members of a group depart: as its last ones did (`ways`), beside how they do everywhere."""
+    usual = [by.left, by.died, by.stalled, by.unjoined, by.unsynced, by.unknown]
+    own = ways if len(ways) == len(usual) else [0.0] * len(usual)
+    total = _KEPT * sum(usual) + sum(own)
+    return [(_KEPT * one + seen) / total for one, seen in zip(usual, own, strict=True)]
+
+
+def learned_ways(before: Sequence[float], departed: Sequence[Sequence[float]]) -> tuple[float, ...]:
+    """Return the ways of the group's last departures, of at most five, after these."""
+    now = list(before) if len(before) == len(Way) else [0.0] * len(Way)
+    for shares in departed[: int(_KEPT)]:
+        now = [one + share for one, share in zip(now, shares, strict=True)]
+    total = sum(now)
+    scale = _KEPT / total if total > _KEPT else 1.0
+    return tuple(round(one * scale, 3) for one in now)
+
+
+def prior_of(one: Departed, shares: Sequence[float], by: Fitted) -> list[float]:
+    """How likely each way is before a member's silence is looked at; `shares`: of its group's members."""
+    prior = list(shares)
+    enforces = 1.0 if one.poll_interval else client_of(one).enforces
+    prior[Way.STALLED] *= enforces
+    # Who does not poll leaves before the deadline of a phase that began after its last poll.
+    prior[Way.UNJOINED] *= 1 - enforces * (1 - by.unjoined_enforcing)
+    if one.static or one.family == "streams":
+        # No client sends LeaveGroup for a static member, nor does Kafka Streams as it closes.
+        prior[Way.LEFT] *= by.never_leaves
+    if one.returned:
+        # A process that is back was closed or died: a stalled one comes back when its stall is over.
+        prior[Way.STALLED] *= by.returned
+        prior[Way.UNJOINED] *= by.returned
+    if not one.trace.commits:
+        prior[Way.STALLED] *= by.unworked
+    if one.heard >= 0 and one.seen - one.heard > 2 * one.usual >= 0:
+        # It lived on for longer than it commits apart: its application had stalled before.
+        prior[Way.DIED] *= by.stalled_first
+    _rule_out(one, prior, by)
+    if one.unmoved:
+        # It commits on while it is stalled: its last commits tell, and no silence does.
+        scale = by.unmoved if one.unmoved >= UNMOVED else 1.0
+        prior = [weight * scale for weight in prior]
+        prior[Way.STALLED] = shares[Way.STALLED]
+    return prior
+
+
+def _rule_out(one: Departed, prior: list[float], by: Fitted) -> None:
+    """Take out the deadlines of phases that the member was not in.
+
+    Epoch-based groups have no join phase; a static member is kept at the deadline; who committed had synced.
+    """
+    if one.static or not one.rearms:
+        prior[Way.UNJOINED] = 0.0
+    if one.static or not one.rearms or one.trace.last >= 0:
+        prior[Way.UNSYNCED] = 0.0
+    elif one.rebalance <= one.session:
+        # A member that dies before its sync is removed by the earlier of two timers.
+        prior[Way.UNSYNCED] += by.died_young * prior[Way.DIED]

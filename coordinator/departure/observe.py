@@ -1,0 +1,152 @@
+"""The evidence of one rebalance, from the coordinator's state before it and from the record that ended it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.coordinator.commits.client_families import FAMILIES
+from rebalance_monitor.coordinator.commits.trace import commits_when_idle, is_steady
+from rebalance_monitor.coordinator.departure.evidence import MOST_SURVIVORS, Departed, Evidence, Trace
+from rebalance_monitor.coordinator.state.membership import COOPERATIVE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rebalance_monitor.coordinator.state.group_state import GroupState, Member
+    from rebalance_monitor.coordinator.state.membership import Change
+
+_LONGER = 1.5
+_OFTEN, _TELLING = 3, 3
+
+
+def observed(
+    state: GroupState, change: Change, cst: int, aborted: int, interval: int | None = None
+) -> Evidence:
+    """Return what the records say of the members that `change` has lost when the join phase ended at `cst`.
+
+    `state`: the group as its last record and the commits since then left it. `interval`: the configured
+    max.poll.interval (ms) of clients that send none.
+    """
+    kept = [before for before, _ in change.kept]
+    back = _returned(state, change)
+    present = [*state.members, *change.joined]
+    return Evidence(
+        since=max(0, cst - max(state.ts, state.cst)) if state.ts > 0 else 0,
+        aborted=aborted,
+        departed=tuple(_departed(state, one, kept, cst, back, interval) for one in change.left),
+        survivors=tuple(trace_of(state, one, cst) for one in _telling(state, kept)),
+        kept=len(kept),
+        joined=len(change.joined) + len(change.replaced),
+        deadline=max((one.rebalance_timeout for one in present), default=0),
+        session=max((one.session_timeout for one in present), default=0),
+        cooperative=state.protocol in COOPERATIVE,
+        beats=tuple(state.beats),
+        ways=tuple(state.ways),
+    )
+
+
+def _telling(state: GroupState, kept: list[Member]) -> list[Member]:
+    """Those that stayed and whose commits tell most: they committed in the generation, most often so far."""
+    if len(kept) <= MOST_SURVIVORS:
+        return kept
+    return sorted(kept, key=lambda one: (one.last_commit <= state.cst, -one.commits))[:MOST_SURVIVORS]
+
+
+def trace_of(state: GroupState, member: Member, cst: int) -> Trace:
+    """Return the commits of a member, as they looked back from `cst` (ms)."""
+    return Trace(
+        last=max(0, cst - member.last_commit) if member.last_commit > _born(state, member) else -1,
+        gaps=tuple(member.gaps),
+        idle=bool(member.offsets) and commits_when_idle(state, member),
+        commits=member.commits,
+    )
+
+
+def _born(state: GroupState, member: Member) -> int:
+    """When (ms) the member's life in this generation began.
+
+    A static member that came back in the same generation lives from then on. One whose session outlasts the
+    join deadline is kept in the next generation though it is dead: that begins no life of it.
+    """
+    outlasts = member.instance_id is not None and member.session_timeout > member.rebalance_timeout
+    if outlasts and member.joined_at <= member.last_commit < state.cst:
+        return member.joined_at
+    return max(state.cst, member.joined_at)
+
+
+def _departed(
+    state: GroupState, member: Member, kept: Sequence[Member], cst: int, back: set[str], interval: int | None
+) -> Departed:
+    family, born = FAMILIES[member.family], _born(state, member)
+    trace = trace_of(state, member, cst)
+    return Departed(
+        session=member.session_timeout,
+        rebalance=member.rebalance_timeout,
+        since=max(0, cst - born),
+        trace=trace,
+        family=member.family,
+        static=member.instance_id is not None,
+        poll_interval=(interval or 0) if family.commits_stalled else 0,
+        returned=member.member_id in back,
+        went_on=went_on(member, kept, max(member.last_commit, born)),
+        unmoved=_unmoved(state, member) if family.commits_stalled else 0,
+    )
+
+
+def went_on(member: Member, kept: Sequence[Member], life: int) -> bool:
+    """Whether siblings on topics of its own committed after `life` (ms), by more than their intervals."""
+    topics = {topic for topic, *_ in member.assigned}
+    return any(
+        other.gaps
+        and other.last_commit > life + _LONGER * sorted(other.gaps)[len(other.gaps) // 2]
+        and (not topics or topics & {topic for topic, *_ in other.assigned})
+        for other in kept
+    )
+
+
+def _returned(state: GroupState, change: Change) -> set[str]:
+    """Ids of departed members whose client id and host a newcomer has, and nobody else of the group had."""
+    fresh = {(one.client_id, one.host) for one in change.joined if one.instance_id is None}
+    if not fresh:
+        return set()
+    had = Counter((one.client_id, one.host) for one in state.members)
+    return {
+        one.member_id
+        for one in change.left
+        if (one.client_id, one.host) in fresh and had[one.client_id, one.host] == 1
+    }
+
+
+def tells(state: GroupState, member: Member, rest: Sequence[Member], life: int) -> bool:
+    """Whether the silence of a member since `life` (ms) says anything.
+
+    It does of one that commits when idle, or that committed steadily while steady siblings went on.
+    """
+    if not member.offsets:
+        return False
+    if commits_when_idle(state, member):
+        return True
+    active = [other for other in rest if other.offsets and is_steady(other, _OFTEN)]
+    goes_on = any(other.last_commit > life + max(member.cadence, other.cadence) for other in active)
+    if member.commits >= _OFTEN:
+        return is_steady(member, _OFTEN) and (goes_on or not active)
+    return goes_on
+
+
+def _unmoved(state: GroupState, member: Member) -> int:
+    """How much its last commits without progress say of a member that commits while it is stalled.
+
+    2: none for longer than its siblings' share of such commits explains; 1: the siblings tell nothing.
+    """
+    moved = member.moved or member.fresh or not member.commits
+    if moved or (member.idle + 2) * member.cadence < member.session_timeout:
+        return 0
+    rest = [other for other in state.members if other is not member]
+    commits = sum(other.commits for other in rest)
+    if commits < _TELLING:
+        return 1
+    # First commits repeat nothing, though nothing is produced: one that mostly repeats makes no progress.
+    usual = sum(other.commits if 2 * other.idle > other.commits else other.idle for other in rest) / commits
+    beyond = member.idle - usual * member.commits
+    return 2 if (beyond + 2) * member.cadence >= member.session_timeout else 1

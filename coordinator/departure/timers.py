@@ -1,0 +1,138 @@
+"""How long after its last commit the coordinator removes a member, for each way in which it may depart.
+
+Each answer is a mixture of uniform waits. The protocol gives the timers:
+
+- the session runs from the last heartbeat or, in a classic group, from the last accepted OffsetCommit;
+  TxnOffsetCommit re-arms nothing, nor does a commit in a KIP-848 group;
+- a client that enforces max.poll.interval leaves that long after its last poll; a static member stops its
+  heartbeats instead, so that its session ends a session timeout after that;
+- members that await the answer to JoinGroup or SyncGroup do not expire.
+
+What is uniform is where in its commit interval and where in its heartbeat interval a member was hit.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.coordinator.departure.waits import SLACK_MS, Intervals, Wait
+
+if TYPE_CHECKING:
+    from rebalance_monitor.coordinator.departure.evidence import Departed
+    from rebalance_monitor.coordinator.departure.fitted import Fitted
+    from rebalance_monitor.coordinator.departure.hypotheses import Client
+
+# A client commits, and gives up its partitions, within so long before its LeaveGroup.
+_CLOSE_MS, _SLOW_CLOSE_MS, _SLOWLY = 150.0, 1_000.0, 0.2
+# A client that is about to look sees the breach of its interval within so long (retry.backoff.ms and more).
+_NOTICED_MS = 500.0
+_MOST_NOTICED_MS = 3_000.0
+_SYNC_MS = 500.0
+# Of clients that leave when the stall ends: how many do so at once, and how many before their session does.
+_AT_ONCE, _AMID = 0.3, 0.4
+# A max.poll.interval that nobody knows, in session timeouts: five minutes is aiokafka's default, beside 10 s.
+_HIDDEN = ((1.0, 5.0, 0.5), (5.0, 35.0, 0.5))
+
+
+def scaled(waits: list[Wait], share: float, shift: float = 0.0) -> list[Wait]:
+    """Return the waits `shift` ms later, with `share` of their weights."""
+    return [(least + shift, most + shift, weight * share) for least, most, weight in waits]
+
+
+def left(intervals: Intervals, client: Client, by: Fitted) -> list[Wait]:
+    """Return when it is gone that closes: at once after a last commit, or any time after its last one."""
+    final = by.closes_by_hand + (by.closes - by.closes_by_hand) * intervals.timer * client.closes
+    final *= 1 - intervals.idle
+    closing = [(0.0, _CLOSE_MS, final * (1 - _SLOWLY)), (0.0, _SLOW_CLOSE_MS, final * _SLOWLY)]
+    return closing + scaled(intervals.waits(), 1 - final)
+
+
+def expired(intervals: Intervals, beat: float, session: float, *, rearms: bool, by: Fitted) -> list[Wait]:
+    """Return when the session of one ends that stopped at any moment; `beat`: its heartbeat interval (ms)."""
+    found: list[Wait] = []
+    if not rearms:
+        for _, gap, weight in intervals.waits():
+            found += scaled(_difference(gap, beat), weight, session)
+        return found
+    # Who commits within transactions is rare: its usual interval tells enough.
+    found += scaled(_difference(intervals.usual, beat), by.transactional, session)
+    for _, gap, weight in intervals.waits():
+        found += scaled(_later_of(gap, beat), weight * (1 - by.transactional), session)
+    return found
+
+
+def _later_of(gap: float, beat: float) -> list[Wait]:
+    """Return how much later than its last commit its last heartbeat came, 0 where that was before.
+
+    A commit came up to `gap` before it stopped, a heartbeat up to `beat`.
+    """
+    if gap <= beat:
+        later, decline = gap / (2 * beat), (0.0, gap)
+        flat: list[Wait] = []
+    else:
+        later, decline = 1 - beat / (2 * gap), (gap - beat, gap)
+        flat = [(0.0, gap - beat, (gap - beat) / gap)]
+    triangle = later - sum(weight for _, _, weight in flat)
+    return [(-SLACK_MS, SLACK_MS, 1 - later), *flat, *_declining(*decline, triangle)]
+
+
+def _difference(gap: float, beat: float) -> list[Wait]:
+    """Return by how much the last heartbeat came after the last commit, negative where it came before."""
+    short = min(gap, beat)
+    ends = short / (2 * max(gap, beat))
+    flat = (-beat + short, gap - short, 1 - 2 * ends)
+    rising = [(-low, -high, weight) for high, low, weight in _declining(beat - short, beat, ends)]
+    return [*rising, flat, *_declining(gap - short, gap, ends)]
+
+
+def _declining(least: float, most: float, weight: float) -> list[Wait]:
+    """Return a wait whose density declines to nothing from `least` to `most`, in two steps."""
+    middle = (least + most) / 2
+    return [(least, middle, 0.75 * weight), (middle, most, 0.25 * weight)]
+
+
+def died(one: Departed, intervals: Intervals, beat: float, by: Fitted) -> list[Wait]:
+    """Return when one is removed that died; before its first commit it may have died before its sync."""
+    usual = expired(intervals, beat, one.session, rearms=one.rearms, by=by)
+    if one.trace.last >= 0:
+        return usual
+    young = by.died_young * (one.session <= one.rebalance)
+    at_once = [(one.session - 60.0, one.session + SLACK_MS, young)]
+    return scaled(usual, 1 - by.died_young) + at_once
+
+
+def stalled(one: Departed, intervals: Intervals, beat: float, client: Client, by: Fitted) -> list[Wait]:
+    """Return when one is removed whose application stopped polling."""
+    if client.hides and not one.poll_interval:
+        return [(low * one.session, high * one.session, weight) for low, high, weight in _HIDDEN]
+    limit = float(one.poll_interval or one.rebalance)
+    if one.static:
+        return scaled(expired(intervals, beat, one.session, rearms=False, by=by), 1.0, limit)
+    notice = min(beat, _MOST_NOTICED_MS)
+    ahead, behind, at = _modes(intervals, client)
+    found = scaled(intervals.waits(), behind / 2, limit)
+    found += scaled(intervals.waits(), behind / 2, limit + notice)
+    found += [(limit, limit + _NOTICED_MS, at / 2), (limit, limit + notice + _NOTICED_MS, at / 2)]
+    mirrored = [(-most, -least, weight) for least, most, weight in intervals.waits()]
+    found += scaled(mirrored, ahead, limit + _NOTICED_MS)
+    if not client.holds:
+        return found
+    over = [(limit, limit + one.session, _AMID)]
+    return [*scaled(found, _AT_ONCE), *over, *scaled(found, 1 - _AT_ONCE - _AMID, one.session - beat / 2)]
+
+
+def _modes(intervals: Intervals, client: Client) -> tuple[float, float, float]:
+    """How likely its last commit came after its last poll, before it, or with it.
+
+    A timer's intervals are multiples of one; those of an application that commits each batch vary.
+    """
+    timer = intervals.timer
+    ahead, behind = client.background * timer, client.in_poll * timer
+    at = client.per_poll * ((1 - timer) * 4 + 0.5 * timer)
+    total = ahead + behind + at
+    return ahead / total, behind / total, at / total
+
+
+def unsynced(one: Departed) -> list[Wait]:
+    """Return when one is removed that never synced: a rebalance timeout after the join phase had ended."""
+    return [(one.rebalance - SLACK_MS, one.rebalance + _SYNC_MS, 1.0)]

@@ -1,0 +1,179 @@
+"""Departures with their truth, as the model sees them: of simulations, and of recordings of real brokers.
+
+`python -m rebalance_monitor.lab.suite.departures` scores the model on simulations that `make fit` does not
+use (`--real FOLDER`: on recordings): claims at 0.6, 0.8 and 0.9 by cause, and how often what was stated was
+true.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from copy import copy
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+from msgspec.structs import replace
+
+from rebalance_monitor.coordinator.departure.explain import explain
+from rebalance_monitor.coordinator.departure.fitted import FITTED
+from rebalance_monitor.coordinator.departure.hypotheses import Way
+from rebalance_monitor.coordinator.departure.observe import observed
+from rebalance_monitor.coordinator.settings import DetectionSettings
+from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
+from rebalance_monitor.coordinator.state.membership import compare
+from rebalance_monitor.lab.simulator import draw_plan, simulate
+from rebalance_monitor.lab.simulator.recorded import read_recording
+from rebalance_monitor.lab.simulator.truth import Removed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from rebalance_monitor.coordinator.departure.evidence import Evidence
+    from rebalance_monitor.coordinator.departure.fitted import Fitted
+    from rebalance_monitor.coordinator.state.group_state import GroupState
+    from rebalance_monitor.decoders import Row
+    from rebalance_monitor.lab.simulator.truth import Removal
+
+FIRST_UNSEEN = 1_000_000
+"""The first seed of a simulation that nothing is fitted on."""
+
+_LEVELS = (0.6, 0.8, 0.9)
+_CLASSIC = "classic"
+
+WAY_OF = {
+    Removed.LEFT: Way.LEFT,
+    Removed.ADMIN: Way.LEFT,
+    Removed.EXPIRED: Way.DIED,
+    Removed.POLL: Way.STALLED,
+    Removed.JOIN_DEADLINE: Way.UNJOINED,
+    Removed.SYNC_DEADLINE: Way.UNSYNCED,
+}
+
+
+class Seen(NamedTuple):
+    """One rebalance: what the records say, and the true way of each departed member (None: not known)."""
+
+    evidence: Evidence
+    ways: tuple[Way | None, ...]
+
+
+Life = list[Seen]
+"""The rebalances of one group, in their order: a group learns from one to the next."""
+
+
+def simulated(seeds: Iterable[int], profile: str = "production", faults: int = 4) -> list[Life]:
+    """Simulate one group per seed; faults of the broker are left out."""
+    lives = []
+    for seed in seeds:
+        sim = simulate(draw_plan(Random(seed), profile, faults=faults), seed)  # noqa: S311 - a simulation
+        truth = {one.member: _way(one) for one in sim.truth.removals if one.seen and one.fault != "pause"}
+        lives += _lives(sim.rows, lambda _, member, truth=truth: truth.get(member))  # type: ignore[misc]
+    return lives
+
+
+def _way(one: Removal) -> Way:
+    """Return the way of a removal; a static member that stalled for its poll interval expires."""
+    static = one.plan.instance is not None
+    stalled = static and one.fault == "stall" and one.at - one.last_poll >= one.plan.poll
+    return Way.STALLED if stalled and one.cause is Removed.EXPIRED else WAY_OF[one.cause]
+
+
+def recorded(folder: Path) -> list[Life]:
+    """Read the departures of classic groups from a recording (a suite folder of the lab)."""
+    recording = read_recording(folder)
+    truth = {(one.group, one.member): WAY_OF[Removed(one.cause)] for one in recording.facts}
+    found: list[Life] = []
+    for rows in recording.shards.values():
+        found += _lives(rows, lambda group, member: truth.get((group, member)))
+    return found
+
+
+def _lives(rows: Sequence[Row], truth: Callable[[str, str], Way | None]) -> list[Life]:
+    lives: dict[str, Life] = defaultdict(list)
+    for group, evidence, members in observations(rows):
+        lives[group].append(Seen(evidence, tuple(truth(group, member) for member in members)))
+    return list(lives.values())
+
+
+def observations(rows: Sequence[Row]) -> Iterator[tuple[str, Evidence, list[str]]]:
+    """Yield group, evidence and departed members of each rebalance of classic groups in a shard's `rows`."""
+    if not rows:
+        return
+    shard = ShardCoordinator(new_shard_state(rows[0].shard, 0, None), DetectionSettings(), "lab")
+    for row in rows:
+        before = copy(shard.state.groups.get(row.group)) if row.row_kind == "record" else None
+        shard.on_row(row)
+        after = shard.state.groups.get(row.group)
+        if before is not None and after is not None and _is_rebalance(before, after):
+            change = compare(before.members, after.members)
+            aborted = max(0, after.generation - before.generation - 1)
+            evidence = observed(before, change, after.cst, aborted)
+            yield row.group, evidence, [one.member_id for one in change.left]
+
+
+def _is_rebalance(before: GroupState, after: GroupState) -> bool:
+    classic = before.group_type == after.group_type == _CLASSIC
+    return classic and bool(before.members) and after.generation != before.generation
+
+
+def answers(lives: Iterable[Life], by: Fitted = FITTED) -> Iterator[tuple[list[float], Way]]:
+    """Yield what the model says of each departed member, beside its true way."""
+    for life in lives:
+        beats: tuple[float, ...] = ()
+        ways: tuple[float, ...] = ()
+        for seen in life:
+            found = explain(replace(seen.evidence, beats=beats, ways=ways), by)
+            beats, ways = found.beats, found.group_ways
+            for shares, true in zip(found.ways, seen.ways, strict=True):
+                if true is not None:
+                    yield shares, true
+
+
+def surprise(lives: Iterable[Life], by: Fitted = FITTED) -> float:
+    """Return the sum of -log(what the model gives the truth): the less, the better."""
+    return -sum(math.log(max(shares[true], 1e-3)) for shares, true in answers(lives, by))
+
+
+def table(lives: Iterable[Life], by: Fitted = FITTED) -> str:
+    """Return claims by true way and level, as lines of text."""
+    truths: dict[Way, int] = defaultdict(int)
+    right: dict[tuple[Way, float], int] = defaultdict(int)
+    wrong: dict[tuple[Way, float], int] = defaultdict(int)
+    for shares, true in answers(lives, by):
+        truths[true] += 1
+        best = Way(max(range(len(shares)), key=shares.__getitem__))
+        for level in _LEVELS:
+            if shares[best] >= level:
+                (right if best is true else wrong)[best, level] += 1
+    lines = [f"{'way':10} truths  recall at 0.6, 0.8, 0.9; precision"]
+    for way in sorted(truths):
+        cells = [f"{right[way, level] / truths[way]:.3f}" for level in _LEVELS]
+        cells += [
+            f"{right[way, level] / max(right[way, level] + wrong[way, level], 1):.3f}" for level in _LEVELS
+        ]
+        lines.append(f"{way.name:10} {truths[way]:6}  " + "  ".join(cells))
+    for level in _LEVELS:
+        good = sum(count for (_, at), count in right.items() if at == level)
+        bad = sum(count for (_, at), count in wrong.items() if at == level)
+        lines.append(f"claims at {level}: {good} of {good + bad} right, {good / max(good + bad, 1):.3f}")
+    return "\n".join(lines)
+
+
+@click.command()
+@click.option("--groups", default=300, show_default=True, help="Simulated groups.")
+@click.option("--profile", default="production", show_default=True, help="Timers: fast, production.")
+@click.option("--real", "folders", multiple=True, type=click.Path(path_type=Path, exists=True))
+def main(groups: int, profile: str, folders: tuple[Path, ...]) -> None:
+    """Score the departure model against the truth."""
+    if folders:
+        lives = [life for folder in folders for life in recorded(folder)]
+    else:
+        lives = simulated(range(FIRST_UNSEEN, FIRST_UNSEEN + groups), profile)
+    click.echo(table(lives))
+
+
+if __name__ == "__main__":
+    main()

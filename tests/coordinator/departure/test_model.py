@@ -1,0 +1,215 @@
+"""The departure model: Kafka's timers, one rebalance explained as a whole, and what samples add."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from rebalance_monitor.coordinator.commits.client_families import FAMILIES
+from rebalance_monitor.coordinator.departure import evidence as layout
+from rebalance_monitor.coordinator.departure.alone import alone
+from rebalance_monitor.coordinator.departure.evidence import Departed, Evidence, Trace
+from rebalance_monitor.coordinator.departure.explain import Explained, explain
+from rebalance_monitor.coordinator.departure.hypotheses import CLIENTS, Way
+from rebalance_monitor.coordinator.departure.verdicts import held_by
+
+SURE = 0.8
+quick = settings(max_examples=40, deadline=None)
+
+
+def steady(last: int, every: int = 1_000, **fields: object) -> Trace:
+    """A member that commits every `every` ms, `last` ms before the end for the last time."""
+    return replace(Trace(last, (every,) * 8, commits=60), **fields)
+
+
+def departed(last: int, session: int = 45_000, rebalance: int = 300_000, **fields: object) -> Departed:
+    usual = Departed(session, rebalance, 600_000, steady(last), "java", went_on=True)
+    return replace(usual, **fields)
+
+
+def rebalance(*gone: Departed, kept: int = 2, **fields: object) -> Evidence:
+    """Survivors committed until they rejoined, at the very end."""
+    usual = Evidence(
+        since=600_000,
+        aborted=0,
+        departed=gone,
+        survivors=tuple(steady(100 + 150 * place) for place in range(kept)),
+        kept=kept,
+        joined=0,
+        deadline=max(one.rebalance for one in gone),
+        session=max(one.session for one in gone),
+    )
+    return replace(usual, **fields)
+
+
+def held_for(length: int, *gone: Departed, kept: int = 2, **fields: object) -> Evidence:
+    """A newcomer began the phase; survivors rejoined within its first second and waited."""
+    rejoined = tuple(steady(length - 300 - 200 * place) for place in range(kept))
+    return rebalance(*gone, kept=kept, survivors=rejoined, joined=1, **fields)
+
+
+def way(found: Explained, place: int = 0) -> tuple[Way, float]:
+    shares = found.ways[place]
+    best = max(range(len(shares)), key=shares.__getitem__)
+    return Way(best), shares[best]
+
+
+@pytest.mark.parametrize(("session", "poll"), [(10_000, 300_000), (45_000, 300_000), (60_000, 120_000)])
+@pytest.mark.parametrize(
+    ("after", "cause"),
+    [(lambda s, _: s + 600, Way.DIED), (lambda _, p: p + 700, Way.STALLED), (lambda *_: 120, Way.LEFT)],
+)
+def test_each_timer_explains_the_silence_that_it_ends(
+    session: int, poll: int, after: object, cause: Way
+) -> None:
+    one = departed(after(session, poll), session, poll)  # type: ignore[operator]
+    found, share = way(explain(rebalance(one)))
+    assert (found, share >= SURE) == (cause, True)
+
+
+def test_a_client_that_enforces_no_poll_interval_does_not_breach_it() -> None:
+    one = departed(300_700, family="sarama", rebalance=300_000)
+    assert explain(rebalance(one)).ways[0][Way.STALLED] < 0.2
+
+
+def test_a_dead_member_that_a_newcomer_replaced_holds_the_phase_to_the_end_of_its_session() -> None:
+    """`currentStateTimestamp` is its last sign of life plus its session timeout."""
+    evidence = held_for(30_000, departed(45_010))
+    found = explain(evidence)
+    assert way(found)[0] is Way.DIED
+    assert way(found)[1] >= SURE
+    assert held_by(found) == 0
+
+
+def test_one_that_lived_and_did_not_rejoin_was_removed_at_the_join_deadline_whatever_its_silence() -> None:
+    """It committed to the end while the survivors waited for exactly the rebalance timeout."""
+    one = departed(90, 45_000, 60_000, family="franz-go")
+    evidence = held_for(60_000, one)
+    assert way(explain(evidence))[0] is Way.UNJOINED
+
+
+def test_no_phase_outlasts_its_deadline_so_the_dead_are_removed_there() -> None:
+    found = explain(held_for(8_000, departed(25_000, 45_000, 8_000)))
+    assert way(found)[0] is Way.UNJOINED
+
+
+def test_the_join_deadline_keeps_a_static_member() -> None:
+    evidence = held_for(60_000, departed(90, 45_000, 60_000, static=True))
+    assert explain(evidence).ways[0][Way.UNJOINED] == 0
+
+
+def test_a_static_member_that_stalls_expires_a_session_after_its_poll_interval() -> None:
+    one = departed(60_000 + 45_000 - 2_000, 45_000, 60_000, static=True)
+    assert way(explain(rebalance(one)))[0] is Way.STALLED
+
+
+def test_who_committed_in_its_generation_missed_no_sync() -> None:
+    one = departed(60_100, 45_000, 60_000, since=60_100)
+    assert explain(rebalance(one)).ways[0][Way.UNSYNCED] == 0
+
+
+def test_a_crash_before_the_first_commit_is_no_missed_sync() -> None:
+    one = departed(-1, 45_000, 300_000, since=45_010, trace=Trace())
+    found = explain(rebalance(one, since=45_010))
+    assert way(found)[0] is Way.DIED
+    assert found.ways[0][Way.UNSYNCED] < 0.1
+
+
+def test_heartbeats_alone_keep_the_session_in_an_epoch_based_group() -> None:
+    """There it may end a heartbeat interval less than a session after the last commit."""
+    early = departed(42_500, rearms=False, family="java-848")
+    found = explain(rebalance(early, phase=(0, 500), survivors=()))
+    assert way(found)[0] is Way.DIED
+
+
+def test_samples_tell_an_expiry_from_a_breach_by_when_the_phase_began() -> None:
+    """Session 6 s, poll interval 8 s: a silence of 9 s fits both, the beginning of the phase only one."""
+    one = departed(9_000, 6_000, 8_000)
+    died = explain(rebalance(one, phase=(2_200, 2_900), survivors=()))
+    stalled = explain(rebalance(one, phase=(100, 700), survivors=()))
+    assert (way(died)[0], way(stalled)[0]) == (Way.DIED, Way.STALLED)
+
+
+def test_lists_of_members_tell_when_each_of_them_was_removed() -> None:
+    one, other = departed(46_000), departed(45_010)
+    gone = replace(one, removed=(45_500, 46_000)), replace(other, removed=(0, 900))
+    found = explain(held_for(45_900, *gone))
+    assert (way(found, 0)[0], way(found, 1)[0]) == (Way.LEFT, Way.DIED)
+
+
+def evidences() -> st.SearchStrategy[Evidence]:
+    ages = st.integers(-1, 10**9)
+    gaps = st.lists(st.integers(0, 10**7), max_size=8).map(tuple)
+    traces = st.builds(Trace, ages, gaps, st.booleans(), st.integers(0, 10**6))
+    timeouts = st.integers(1, 10**7)
+    ones = st.builds(
+        Departed,
+        timeouts,
+        timeouts,
+        st.integers(0, 10**9),
+        traces,
+        st.sampled_from(sorted(FAMILIES)),
+        st.booleans(),
+        st.integers(0, 10**6),
+        st.booleans(),
+        st.booleans(),
+        st.integers(0, 2),
+        st.booleans(),
+    )
+    return st.builds(
+        Evidence,
+        st.integers(0, 10**9),
+        st.integers(0, 5),
+        st.lists(ones, max_size=5).map(tuple),
+        st.lists(traces, max_size=8).map(tuple),
+        st.integers(0, 1_000),
+        st.integers(0, 9),
+        timeouts,
+        timeouts,
+        st.booleans(),
+    )
+
+
+@quick
+@given(evidences())
+def test_whatever_the_evidence_the_ways_of_a_member_are_shares_and_the_answer_is_the_same(
+    evidence: Evidence,
+) -> None:
+    found = explain(evidence)
+    assert found == explain(layout.decode(layout.encode(evidence)))
+    for shares in (*found.ways, *alone(evidence).ways):
+        assert all(0 <= share <= 1 for share in shares)
+        assert sum(shares) == pytest.approx(1)
+
+
+def test_every_family_has_a_client() -> None:
+    assert CLIENTS.keys() == FAMILIES.keys()
+
+
+def test_a_group_learns_its_heartbeat_interval_from_how_long_its_members_take_to_rejoin() -> None:
+    """One idle committer waited for 14 s for the others, again and again: they hear late of a rebalance."""
+    evidence = replace(held_for(14_000, departed(14_100)), joined=0, survivors=(steady(14_000), steady(50)))
+    beats: tuple[float, ...] = ()
+    for _ in range(5):
+        beats = explain(replace(evidence, beats=beats)).beats
+    assert max(beats) == beats[-1]
+
+
+def test_members_of_a_group_that_keep_closing_are_likelier_to_have_closed() -> None:
+    unsure = rebalance(departed(45_400, trace=Trace(45_400, (30_000, 60_000, 45_000), commits=3)))
+    before = explain(unsure)
+    taught = explain(replace(unsure, ways=(5.0, 0.0, 0.0, 0.0, 0.0, 0.0)))
+    assert taught.ways[0][Way.LEFT] > before.ways[0][Way.LEFT]
+
+
+def test_four_hundred_departures_in_one_rebalance_are_explained_together() -> None:
+    found = explain(rebalance(*[departed(45_000 + 2 * place) for place in range(400)], kept=0, survivors=()))
+    assert len(found.ways) == 400
+    assert sum(way(found, place)[0] is Way.DIED for place in range(400)) >= 390
+
+
+def test_evidence_of_a_departure_is_small() -> None:
+    one = rebalance(departed(10**6, trace=Trace(10**6, (10**6,) * 8, commits=10**6)), kept=8)
+    assert len(layout.encode(one)) < 4_096

@@ -1,0 +1,42 @@
+"""The departure model against simulated truth, and what `make fit` may and may not do."""
+
+import pytest
+
+from rebalance_monitor.coordinator.departure.fitted import FITTED, Fitted
+from rebalance_monitor.coordinator.departure.hypotheses import Way
+from rebalance_monitor.lab.suite import fit
+from rebalance_monitor.lab.suite.departures import FIRST_UNSEEN, Life, answers, simulated
+
+
+@pytest.fixture(scope="module")
+def lives() -> list[Life]:
+    """Groups at production timings, of seeds that nothing is fitted on."""
+    return simulated(range(FIRST_UNSEEN, FIRST_UNSEEN + 60))
+
+
+def test_claims_at_production_timings_are_true(lives: list[Life]) -> None:
+    claims = [(max(shares), Way(shares.index(max(shares))) is true) for shares, true in answers(lives)]
+    sure = [right for share, right in claims if share >= 0.8]
+    assert len(sure) >= 0.7 * len(claims)
+    assert sum(sure) >= 0.94 * len(sure)
+
+
+def test_a_missed_sync_is_never_claimed_of_another_departure(lives: list[Life]) -> None:
+    assert not [
+        true for shares, true in answers(lives) if shares[Way.UNSYNCED] >= 0.8 and true is not Way.UNSYNCED
+    ]
+
+
+def test_what_was_fitted_explains_the_truth_better_than_the_first_values(lives: list[Life]) -> None:
+    assert fit.surprise(lives, FITTED) < fit.surprise(lives, fit.START)
+
+
+def test_each_constant_is_a_share_or_a_time_and_alternatives_are_at_most_everything() -> None:
+    assert all(0 < value < 1 or value > 1 for value in FITTED)
+    assert fit._is_possible(FITTED)
+
+
+def test_a_fit_writes_a_module_with_the_constants_that_it_found() -> None:
+    names: dict[str, Fitted] = {}
+    exec(fit.written(FITTED, 0.25, 100), names)  # noqa: S102 - the module that was just written
+    assert names["FITTED"] == FITTED
