@@ -13,7 +13,7 @@ from rebalance_monitor.config.reference import reference_markdown, reference_yam
 from rebalance_monitor.coordinator.reference import detection_markdown, findings_markdown
 from rebalance_monitor.dashboard.metrics.reference import metrics_markdown
 from rebalance_monitor.decoders.reference import records_markdown
-from rebalance_monitor.lab.suite.accuracy import kept_page
+from tools.accuracy_page import RESULTS, accuracy_markdown, measurements_markdown
 from tools.structure import architecture_markdown
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -28,9 +28,9 @@ GENERATED: dict[str, Callable[[], str]] = {
     "docs/messages.md": messages_markdown,
     "docs/records.md": records_markdown,
 }
-RESULTS = ROOT / "docs" / "accuracy"
 if any(RESULTS.glob("*.json.gz")):
-    GENERATED["docs/accuracy.md"] = lambda: kept_page(RESULTS)
+    GENERATED["docs/accuracy.md"] = accuracy_markdown
+    GENERATED["docs/measurements/accuracy.md"] = measurements_markdown
 
 
 def stale() -> list[str]:
