@@ -109,7 +109,7 @@ def _leaves(words: str, command: click.Command) -> Iterator[tuple[str, click.Com
             yield from _leaves(f"{words} {name}", each)
 
 
-@pytest.mark.parametrize("name", ["docs/howto/systemd.md", "docs/sizing.md"])
+@pytest.mark.parametrize("name", ["docs/howto/systemd.md", "docs/costs.md"])
 def test_a_whole_configuration_on_a_page_is_valid(tmp_path: Path, name: str) -> None:
     (example,) = re.findall(r"```yaml\n(.*?)```", (ROOT / name).read_text(encoding="utf-8"), re.DOTALL)
     (tmp_path / "monitor.yaml").write_text(example, encoding="utf-8")

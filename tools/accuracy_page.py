@@ -1,6 +1,7 @@
 """Writes docs/accuracy.md and docs/measurements/accuracy.md from the results in docs/accuracy/.
 
-The first is the summary that a reader needs, the second has every table. `make accuracy-full` makes the results.
+The first is the summary that a reader needs, the second has every table. The results are those of
+`make accuracy-full`.
 """
 
 from collections.abc import Iterable

@@ -68,7 +68,7 @@ def _days(days: tuple[int, int]) -> str:
     return f"on {first}" if first == last else f"from {first} to {last}"
 
 
-INTRODUCTION = """The summary is [Accuracy](../accuracy.md); [the lab](../lab.md) says how findings are matched to facts.
+INTRODUCTION = """The summary is [Accuracy](../accuracy.md), the method is in [the lab](../lab.md).
 
 - The truth is the coordinator's own log: real brokers, real clients, injected faults.
 - Intervals are 95 % Wilson intervals.
@@ -80,7 +80,7 @@ INTRODUCTION = """The summary is [Accuracy](../accuracy.md); [the lab](../lab.md
 - In families named `manual` the members commit by hand.
 - Delays are of runs whose mean machine load was at most its number of cores, after the job's first minute.
 - A cell with too few truths counts as missed if even the upper end of its interval is below the bar.
-- Causes of groups whose max.poll.interval is less than 1.3 session timeouts are counted, but held to no bar."""
+- Causes of groups whose max.poll.interval is below 1.3 session timeouts are counted, but held to no bar."""
 DEVELOPED_ON = (0, 1, 2, 3, 7, 11, 12, 13, 21, 22, 31, *range(41, 49), 51, 53, 61, *range(71, 74), 76, 81)
 """Seeds of the runs that detection was developed on."""
 
