@@ -10,10 +10,16 @@ from pathlib import Path
 from rebalance_monitor.alerts.gallery.gallery import messages_markdown
 from rebalance_monitor.cli.reference import cli_markdown
 from rebalance_monitor.config.reference import reference_markdown, reference_yaml
-from rebalance_monitor.coordinator.reference import detection_markdown, findings_markdown
 from rebalance_monitor.dashboard.metrics.reference import metrics_markdown
 from rebalance_monitor.decoders.reference import records_markdown
 from tools.accuracy_page import RESULTS, accuracy_markdown, measurements_markdown
+from tools.detection_pages import (
+    detection_markdown,
+    findings_markdown,
+    kind_pages,
+    runbooks_markdown,
+    thresholds_markdown,
+)
 from tools.structure import architecture_markdown
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -27,6 +33,9 @@ GENERATED: dict[str, Callable[[], str]] = {
     "docs/metrics.md": metrics_markdown,
     "docs/messages.md": messages_markdown,
     "docs/records.md": records_markdown,
+    "docs/runbooks.md": runbooks_markdown,
+    "docs/thresholds.md": thresholds_markdown,
+    **kind_pages(),
 }
 if any(RESULTS.glob("*.json.gz")):
     GENERATED["docs/accuracy.md"] = accuracy_markdown
