@@ -115,9 +115,10 @@ def _own_table(part: type[BaseModel]) -> str:
 
 
 def _is_common(part: type[BaseModel], name: str) -> bool:
-    return (
-        issubclass(part, WayOut) and name in WayOut.model_fields and name not in vars(part)["__annotations__"]
-    )
+    """Return whether a receiver's key is the one that all receivers have, unchanged."""
+    common = WayOut.model_fields.get(name) if issubclass(part, WayOut) else None
+    own = part.model_fields[name]
+    return common is not None and (common.default, common.description) == (own.default, own.description)
 
 
 def _common() -> str:
