@@ -1,8 +1,8 @@
 """Writes the pages about findings from templates and the coordinator's tables.
 
 The pages are docs/findings.md, docs/detection.md, docs/thresholds.md, docs/runbooks.md and one a kind in
-docs/kinds/. A kind's template begins with its evidence. All of it is the kind's page; what to look at first and
-what would prove it wrong also are the kind's section of the runbooks.
+docs/kinds/. A kind's template begins with its evidence. All of it is the kind's page; what to look at first
+and what would prove it wrong also are the kind's section of the runbooks.
 """
 
 import re
@@ -110,11 +110,10 @@ def _facts(kind: Kind, spec: KindSpec, evidence: str) -> tuple[str, ...]:
 
 
 def _runbook(kind: Kind) -> str:
-    _, meaning, rest = _parts(kind)
+    _, _, rest = _parts(kind)
     first, wrong = (_found(pattern, rest, kind) for pattern in (_FIRST, _WRONG))
-    lead = re.split(r"(?<=\.) |\n\n", meaning.replace("\n", " "), maxsplit=1)[0]
-    page = f"[More](kinds/{kind.value}.md)."
-    return f"## {kind.value}\n\n{lead} {page}\n\n- {first}\n- {wrong}\n".replace("](../", "](")
+    more = f"[What it means](kinds/{kind.value}.md)"
+    return f"## {kind.value}\n\n- {first}\n- {wrong}\n- {more}\n".replace("](../", "](")
 
 
 def _found(pattern: re.Pattern[str], text: str, kind: Kind) -> str:
