@@ -23,13 +23,13 @@ dashboards in `deploy/grafana/` ([how to use them](grafana.md)).
 
 - Every series has the label `cluster`: `cluster_name` of the configuration, else the cluster's id.
 - No member, client, host or partition is ever a label. `group` is the only label that grows: at most
-  `metrics.max_groups` groups that `metrics.allow` matches have series of their own. A group in trouble takes the
-  place of a quiet one. The others are summed up as `group="{other}"`. Groups that `metrics.deny` matches have
-  no series at all.
-- A group's series vanish with the group, or with its place. A group that changes from `{other}` to series of its
-  own begins at zero there.
+  `metrics.max_groups` groups that `metrics.allow` matches have series of their own. A group in trouble takes
+  the place of a quiet one. The others are summed up as `group="{other}"`. Groups that `metrics.deny` matches
+  have no series at all.
+- A group's series vanish with the group, or with its place. A group that changes from `{other}` to series of
+  its own begins at zero there.
 - Counters by cluster begin at 0 for every kind and severity, cause, reason and integration
-  (`<receiver>/<kind>`), so that `increase()` sees a first burst. A group's own series begin with its first value.
+  (`<receiver>/<kind>`), so that `increase()` sees a first burst. A group's series begin with its first value.
 - Only live findings count; rebuilt history counts in `{history}` alone.
 - The process's own memory, CPU and open files come as `process_…`, as from every Prometheus client.
 - Times since something are queried as `time() - …_timestamp_seconds`.
