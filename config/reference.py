@@ -16,8 +16,10 @@ from pydantic.fields import FieldInfo
 
 from rebalance_monitor.config.clients import OWNED, FreeForm
 from rebalance_monitor.config.model import ENVIRONMENT_PREFIX, Settings
+from rebalance_monitor.config.receivers import WayOut
 
 WIDTH = 100
+RECEIVER = "alerts.receivers[]"
 PROPERTIES = {
     "kafka": (
         "security.protocol: SASL_SSL",
@@ -51,23 +53,27 @@ PAGE = """\
 
 <!-- Generated from config/model.py by `make docs`; edit the descriptions there. -->
 
-Strongest first: flags (`--set detection.storm_threshold=8`), the environment
-(`{prefix}DETECTION__STORM_THRESHOLD=8`; lists and maps as JSON), the YAML file (`--config FILE`, or the
-file named by `{prefix}CONFIG`), the defaults. Unknown keys are refused by name, in every layer.
+Strongest first:
 
-`rebalance-monitor config check --config FILE` says what is wrong with a file, `config show` prints the
-effective configuration with secrets hidden, `config reference` prints the commented reference file.
+1. flags: `--set detection.storm_threshold=8`;
+2. the environment: `{prefix}DETECTION__STORM_THRESHOLD=8`; lists and maps as JSON;
+3. the YAML file: `--config FILE`, or the file named by `{prefix}CONFIG`;
+4. the defaults.
 
-**Secrets.** A property whose name says that it is secret (`sasl.jaas.config`, `ssl.key.password`…) is never
-printed. Any property `x` of `kafka` and `spark` may be given as `x_file`: the value is that file's content.
+Unknown keys are refused by name, in every layer. `rebalance-monitor config check --config FILE` says what is
+wrong with a file, `config show` prints the effective configuration with secrets hidden, `config reference`
+prints the commented reference file.
+
+**Secrets.** Any property `x` of `kafka`, `spark` or a receiver may be given as `x_file`: the value is that
+file's content. A property whose name says that it is secret (`ssl.key.password`…) is never printed.
 
 **Kafka.** Besides `bootstrap_servers`, `kafka` takes every property of the Kafka client by its own name and
 passes it to Spark and to the monitor's own clients alike. In the environment `_` stands for `.`
 (`{prefix}KAFKA__SECURITY_PROTOCOL`). Not allowed, because the monitor sets them itself:
 {owned}.
 
-**Alerts.** Durations are written as in Prometheus: `30s`, `5m`, `1h30m`. A secret `x` of a receiver may be
-given as `x_file`, too. How to use it all: [Alerts](alerts.md).
+**Durations** of `alerts` are written as in Prometheus: `30s`, `5m`, `1h30m`. How to use the section:
+[Alerts](alerts.md), [Tune one team's thresholds and route](howto/tune-a-team.md).
 """
 
 
@@ -94,11 +100,29 @@ def _section_body(name: str, model: type[BaseModel]) -> str:
     body = _table(model.model_fields) if model.model_fields else ""
     for path, part in parts_of(model, name):
         if part.model_fields:
-            body += f"\n### `{path}`\n\n{_doc(part)}\n\n{_table(part.model_fields)}"
+            body += f"\n### `{path}`\n\n{_doc(part)}\n{_own_table(part)}"
+            body += _common() if path == RECEIVER else ""
     if issubclass(model, FreeForm):
         body += ("\n" if body else "") + "```yaml\n" + f"{name}:\n"
         body += "".join(f"  {example}\n" for example in PROPERTIES[name]) + "```\n"
     return body
+
+
+def _own_table(part: type[BaseModel]) -> str:
+    """Return the table of a section; of a receiver, without what all receivers have."""
+    own = {name: field for name, field in part.model_fields.items() if not _is_common(part, name)}
+    return f"\n{_table(own)}" if own else ""
+
+
+def _is_common(part: type[BaseModel], name: str) -> bool:
+    """Return whether a receiver's key is the one that all receivers have, unchanged."""
+    common = WayOut.model_fields.get(name) if issubclass(part, WayOut) else None
+    own = part.model_fields[name]
+    return common is not None and (common.default, common.description) == (own.default, own.description)
+
+
+def _common() -> str:
+    return f"\nEvery section below has these keys too:\n\n{_table(WayOut.model_fields)}"
 
 
 def parts_of(model: type[BaseModel], path: str) -> Iterator[tuple[str, type[BaseModel]]]:

@@ -15,7 +15,8 @@ from rebalance_monitor.config.load import load
 from tools import docs
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+TEMPLATES = set(ROOT.glob("docs/templates/**/*.md"))
+PAGES = sorted({*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")} - TEMPLATES)
 LINK = re.compile(r"\]\((?!https?://)([^)#]*)(?:#([^)]*))?\)")
 
 
@@ -108,7 +109,38 @@ def _leaves(words: str, command: click.Command) -> Iterator[tuple[str, click.Com
             yield from _leaves(f"{words} {name}", each)
 
 
-@pytest.mark.parametrize("name", ["docs/howto/systemd.md", "docs/sizing.md"])
+MOST_WORDS, MOST_WORDS_TO_A_CAUSE = 45_000, 2_500
+
+
+def words(page: Path) -> int:
+    """Words of a page, code and tables included; a word has a letter or a digit."""
+    return sum(bool(re.search(r"\w", word)) for word in page.read_text(encoding="utf-8").split())
+
+
+def navigation() -> list[Path]:
+    """The pages in the navigation of the site."""
+    listed = re.findall(
+        r"^ +- [^\n]*: (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    return [ROOT / "docs" / name for name in listed]
+
+
+def test_the_pages_in_the_navigation_can_be_read() -> None:
+    assert sum(map(words, navigation())) <= MOST_WORDS
+
+
+def test_every_page_is_in_the_navigation_but_measurements_and_decisions() -> None:
+    beside = {"measurements", "adr", "templates"}
+    pages = {page for page in ROOT.glob("docs/**/*.md") if page.parent.name not in beside}
+    assert pages - TEMPLATES == set(navigation())
+
+
+def test_the_way_from_the_readme_to_why_it_says_97_percent_is_short() -> None:
+    way = ["README.md", "docs/detection.md", "docs/accuracy.md"]
+    assert sum(words(ROOT / page) for page in way) <= MOST_WORDS_TO_A_CAUSE
+
+
+@pytest.mark.parametrize("name", ["docs/howto/systemd.md", "docs/costs.md"])
 def test_a_whole_configuration_on_a_page_is_valid(tmp_path: Path, name: str) -> None:
     (example,) = re.findall(r"```yaml\n(.*?)```", (ROOT / name).read_text(encoding="utf-8"), re.DOTALL)
     (tmp_path / "monitor.yaml").write_text(example, encoding="utf-8")

@@ -10,10 +10,16 @@ from pathlib import Path
 from rebalance_monitor.alerts.gallery.gallery import messages_markdown
 from rebalance_monitor.cli.reference import cli_markdown
 from rebalance_monitor.config.reference import reference_markdown, reference_yaml
-from rebalance_monitor.coordinator.reference import detection_markdown, findings_markdown
 from rebalance_monitor.dashboard.metrics.reference import metrics_markdown
 from rebalance_monitor.decoders.reference import records_markdown
-from rebalance_monitor.lab.suite.accuracy import kept_page
+from tools.accuracy_page import RESULTS, accuracy_markdown, measurements_markdown
+from tools.detection_pages import (
+    detection_markdown,
+    findings_markdown,
+    kind_pages,
+    runbooks_markdown,
+    thresholds_markdown,
+)
 from tools.structure import architecture_markdown
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -27,10 +33,13 @@ GENERATED: dict[str, Callable[[], str]] = {
     "docs/metrics.md": metrics_markdown,
     "docs/messages.md": messages_markdown,
     "docs/records.md": records_markdown,
+    "docs/runbooks.md": runbooks_markdown,
+    "docs/thresholds.md": thresholds_markdown,
+    **kind_pages(),
 }
-RESULTS = ROOT / "docs" / "accuracy"
 if any(RESULTS.glob("*.json.gz")):
-    GENERATED["docs/accuracy.md"] = lambda: kept_page(RESULTS)
+    GENERATED["docs/accuracy.md"] = accuracy_markdown
+    GENERATED["docs/measurements/accuracy.md"] = measurements_markdown
 
 
 def stale() -> list[str]:

@@ -23,17 +23,13 @@ dashboards in `deploy/grafana/` ([how to use them](grafana.md)).
 
 - Every series has the label `cluster`: `cluster_name` of the configuration, else the cluster's id.
 - No member, client, host or partition is ever a label. `group` is the only label that grows: at most
-  `metrics.max_groups` groups that `metrics.allow` matches have series of their own, in the order in which
-  they are heard of. A group with a warning or worse takes the place of one that never had a finding, else of
-  one with mere information, else of another troubled one, whichever was heard of longest ago; a group with
-  mere information takes that of one that never had a finding. The others are summed up as
-  `group="{other}"`. Groups that `metrics.deny` matches have no series at all.
-- A group's series vanish with the group, or with its place. Counters begin at zero with the process, as
-  counters do; a group that changes from `{other}` to series of its own begins at zero there, and its past
-  stays in `{other}`.
-- What is counted by cluster begins at 0 for every kind and severity, cause, reason and way out
-  (`<receiver>/<kind>`), so that `increase()` sees a first burst. A group's own series are born with it:
-  its first rebalance is no increase where the group was not known before.
+  `metrics.max_groups` groups that `metrics.allow` matches have series of their own. A group in trouble takes
+  the place of a quiet one. The others are summed up as `group="{other}"`. Groups that `metrics.deny` matches
+  have no series at all.
+- A group's series vanish with the group, or with its place. A group that changes from `{other}` to series of
+  its own begins at zero there.
+- Counters by cluster begin at 0 for every kind and severity, cause, reason and integration
+  (`<receiver>/<kind>`), so that `increase()` sees a first burst. A group's series begin with its first value.
 - Only live findings count; rebuilt history counts in `{history}` alone.
 - The process's own memory, CPU and open files come as `process_…`, as from every Prometheus client.
 - Times since something are queried as `time() - …_timestamp_seconds`.

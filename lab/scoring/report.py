@@ -1,4 +1,7 @@
-"""The accuracy page: tables in Markdown from tallies, with the command, versions and date that made them."""
+"""Every table of an accuracy run in Markdown, with the command, versions and date that made them.
+
+`docs/measurements/accuracy.md` is this page; `docs/accuracy.md` is its summary.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +60,7 @@ def _top(origin: Origin) -> str:
         *(f"- {remark}" for remark in origin.remarks),
     ]
     seen = ", ".join(map(str, DEVELOPED_ON))
-    return "\n".join(["# Accuracy", "", INTRODUCTION.format(seeds=seen), "", *facts])
+    return "\n".join(["# Accuracy: every table", "", INTRODUCTION.format(seeds=seen), "", *facts])
 
 
 def _days(days: tuple[int, int]) -> str:
@@ -65,19 +68,19 @@ def _days(days: tuple[int, int]) -> str:
     return f"on {first}" if first == last else f"from {first} to {last}"
 
 
-INTRODUCTION = """Real brokers, real clients, injected faults; the coordinator's own log is the truth.
-See [the lab](lab.md) for the scenarios and for how findings are matched to facts: by group, member and
-generation, never by time alone; one claim tells of one fact. Intervals are 95 % Wilson intervals. A
-cause counts as claimed from a confidence of 0.6 on; `unsure` below means less, `nothing` that the
-member was not named. Runs during which the machine starved or fenced its broker do not count (they are
-named below, if any). Detection was developed looking at runs of the seeds {seeds} (some are also
-fixtures of the tests): figures on these say how well it fits what was seen. Seeds that nobody had
-looked at before the page was made are given apart. In families named `manual` the members commit by
-hand. Delays are of runs in which the mean load of the machine, with broker, clients and Spark on it,
-was at most its number of cores, after the job's first minute; `make bench` measures the delay by
-itself. A verdict of too few truths becomes missed where even the upper end of an interval is below the
-bar. Where max.poll.interval is less than 1.3 session timeouts, nearer than the 6 s and 8 s that are
-asked for, causes are counted in the tables, but held to no bar."""
+INTRODUCTION = """The summary is [Accuracy](../accuracy.md), the method is in [the lab](../lab.md).
+
+- The truth is the coordinator's own log: real brokers, real clients, injected faults.
+- Intervals are 95 % Wilson intervals.
+- A cause counts as claimed from a confidence of 0.6. `unsure` means less; `nothing` means that the member was
+  not named.
+- A run does not count if the machine starved or fenced its broker. Such runs are named below.
+- Detection was developed on runs of the seeds {seeds}. Figures on these seeds say how well it fits what was
+  seen. Figures on other seeds are given apart.
+- In families named `manual` the members commit by hand.
+- Delays are of runs whose mean machine load was at most its number of cores, after the job's first minute.
+- A cell with too few truths counts as missed if even the upper end of its interval is below the bar.
+- Causes of groups whose max.poll.interval is below 1.3 session timeouts are counted, but held to no bar."""
 DEVELOPED_ON = (0, 1, 2, 3, 7, 11, 12, 13, 21, 22, 31, *range(41, 49), 51, 53, 61, *range(71, 74), 76, 81)
 """Seeds of the runs that detection was developed on."""
 

@@ -49,6 +49,7 @@ from rebalance_monitor.lab.truth.recorded_suite import ABOUT, read_suite
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rebalance_monitor.lab.scoring.page_origin import Origin
     from rebalance_monitor.lab.suite.suite import Job as Play
 
 # In a folder of results: what a reader of its page must know, a remark a line.
@@ -149,10 +150,10 @@ def main(**options: Any) -> None:  # noqa: ANN401 - click's values
         options["write"].write_text(text, encoding="utf-8")
 
 
-def kept_page(folder: Path) -> str:
-    """Give the page of a folder of results, as `make accuracy-full` keeps them. Raises ConfigError."""
+def kept_sections(folder: Path) -> tuple[Origin, list[Scored]]:
+    """Score a folder of results, as `make accuracy-full` keeps them. Raises ConfigError."""
     results = kept(folder)
-    return page(origin("make accuracy-full", results, _noted([folder])), sections(results))
+    return origin("make accuracy-full", results, _noted([folder])), sections(results)
 
 
 def sections(results: Sequence[Result]) -> list[Scored]:

@@ -43,7 +43,7 @@ JAVA_OPTIONS, LOG_LEVEL = "spark.driver.extraJavaOptions", "spark.log.level"
 # What RocksDB and Arrow have freed goes back to the system once a minute: in hours the allocator's rest had
 # grown by 100 MB. A JVM that does not know the option passes over it. The files in deploy/ have it, too.
 GIVES_BACK = "-XX:+IgnoreUnrecognizedVMOptions -XX:TrimNativeHeapInterval=60000"
-# To collect garbage beside short batches costs more than it gains (docs/performance.md).
+# To collect garbage beside short batches costs more than it gains (docs/measurements/levers.md).
 LOCAL_JVM = f"{GIVES_BACK} -XX:+UseParallelGC"
 SUBMIT_ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
 SPARK_4 = 4
@@ -61,7 +61,7 @@ QUERY: dict[str, str] = {
     "spark.sql.adaptive.enabled": "false",
 }
 # Beyond a limit Spark fails the batch, and runs it again with the same rows, for ever. What a batch gives is
-# bounded by the groups that there are, and the driver's memory is sized for it (docs/sizing.md).
+# bounded by the groups that there are, and the driver's memory is sized for it (docs/costs.md).
 RESULT_LIMIT = {"spark.driver.maxResultSize": "0"}
 OPEN_SOURCE: dict[str, str] = {"spark.sql.streaming.stateStore.providerClass": ROCKSDB, **RESULT_LIMIT}
 LOCAL: dict[str, str] = {
