@@ -48,7 +48,7 @@ fuzz: setup ## Damaged records against the decoders (RECORDS=1000000 SEED=1).
 	@$(VENV)/python -m tests.fuzz.mutate --records $(RECORDS) --seed $(SEED)
 	@$(VENV)/python -m tests.fuzz.fuzz_decoders --seconds 60
 
-oracle: setup ## Every record type against Kafka's own classes (needs a JDK); writes docs/oracles.md.
+oracle: setup ## Every record type against Kafka's own classes (needs a JDK); writes docs/measurements/oracles.md.
 	@$(VENV)/python -m tests.oracle $(ARGS)
 
 fit: setup ## Fit the constants of the departure model to simulations and recordings (15 minutes at most).

@@ -113,8 +113,9 @@ MOST_WORDS, MOST_WORDS_TO_A_CAUSE = 45_000, 2_500
 
 
 def words(page: Path) -> int:
-    """Words of a page, code and tables included; a word has a letter or a digit."""
-    return sum(bool(re.search(r"\w", word)) for word in page.read_text(encoding="utf-8").split())
+    """Words of a page, code and tables included, diagrams not; a word has a letter or a digit."""
+    text = re.sub(r"```mermaid\n.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    return sum(bool(re.search(r"\w", word)) for word in text.split())
 
 
 def navigation() -> list[Path]:

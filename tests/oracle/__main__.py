@@ -3,7 +3,7 @@
 Regenerates the corpus with Kafka's classes and compares it byte for byte with the checked-in one,
 compares our JSON of every record with Kafka's field for field, and lets Kafka read `--damaged` damaged
 records beside us. When all agrees it writes the table of types, versions and oracles to
-`docs/oracles.md`. `--accept` puts a corpus that differs in place of the checked-in one. Needs a JDK and,
+`docs/measurements/oracles.md`. `--accept` puts a corpus that differs in place of the checked-in one. Needs a JDK and,
 the first time, Maven Central.
 """
 
@@ -19,7 +19,7 @@ from tests.fuzz.properties import PropertyError
 from tests.oracle import corpus, embedded, kafka_java, page
 from tests.oracle.compare import EQUAL, verdict
 
-PAGE = Path(__file__).parents[2] / "docs" / "oracles.md"
+PAGE = Path(__file__).parents[2] / "docs" / "measurements" / "oracles.md"
 
 
 def main() -> int:
