@@ -3,8 +3,8 @@
 Regenerates the corpus with Kafka's classes and compares it byte for byte with the checked-in one,
 compares our JSON of every record with Kafka's field for field, and lets Kafka read `--damaged` damaged
 records beside us. When all agrees it writes the table of types, versions and oracles to
-`docs/measurements/oracles.md`. `--accept` puts a corpus that differs in place of the checked-in one. Needs a JDK and,
-the first time, Maven Central.
+`docs/measurements/oracles.md`. `--accept` puts a corpus that differs in place of the checked-in one. Needs a
+JDK and, the first time, Maven Central.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The page `docs/measurements/oracles.md`: which oracle checked which type and version, and every named difference."""
+"""The page `docs/measurements/oracles.md`: which oracle checked which type and version, and each difference."""
 
 from __future__ import annotations
 

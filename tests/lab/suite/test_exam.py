@@ -6,7 +6,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalance_monitor.lab.scenario.runner import hosts_of
+from rebalance_monitor.lab.scenario.group_run import hosts_of
 from rebalance_monitor.lab.scenario.scenario import load, varied
 from rebalance_monitor.lab.scoring.margins import ALL, Row, margins, table
 from rebalance_monitor.lab.scoring.matching import Claim

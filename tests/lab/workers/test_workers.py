@@ -8,7 +8,8 @@ import pytest
 from rebalance_monitor.cluster.clients.admin import ClusterAdmin
 from rebalance_monitor.cluster.clients.reader import Reading, read_records
 from rebalance_monitor.lab.cluster.broker import LabBroker
-from rebalance_monitor.lab.scenario.runner import Run, Together, hosts_of
+from rebalance_monitor.lab.scenario.group_run import hosts_of
+from rebalance_monitor.lab.scenario.runner import Run, Together
 from rebalance_monitor.lab.scenario.scenario import parse
 from rebalance_monitor.lab.scenario.traffic import Traffic
 from rebalance_monitor.lab.truth.truth import Truth, parse_log
