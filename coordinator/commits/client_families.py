@@ -18,11 +18,6 @@ MAX_HEARTBEAT_MS = 3_000
 """Default heartbeat interval; no record holds the configured one."""
 
 
-def heartbeat_of(session: int) -> int:
-    """Return the most (ms) between heartbeats of a member with a session of so many ms."""
-    return min(MAX_HEARTBEAT_MS, max(session // 3, 1))
-
-
 @dataclass(frozen=True, slots=True)
 class Family:
     """Behaviour of one client library.
@@ -229,3 +224,8 @@ def _by_subscription(sub: Subscription | None, protocol: str, *, same: bool) -> 
         own = () if protocol in _KAFKAS_ASSIGNORS else ("kafkajs",)
         return ("aiokafka" if same else "kafka-python", *own)
     return ()
+
+
+def heartbeat_of(session: int) -> int:
+    """Return the most (ms) between heartbeats of a member with a session of so many ms."""
+    return min(MAX_HEARTBEAT_MS, max(session // 3, 1))

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
 MAX_CAUSES = 20
 MAJORITY = 0.5
-LIKELY = 0.55
-"""Above it a cause is likelier than all others together, and not by chance."""
 
 
 def ranked(found: Iterable[CauseEntry]) -> tuple[CauseEntry, ...]:

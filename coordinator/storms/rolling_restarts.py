@@ -11,10 +11,11 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from rebalance_monitor.coordinator.departure.censored import CAP_FITTING
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CauseEntry
 from rebalance_monitor.coordinator.findings.kinds import Kind
-from rebalance_monitor.coordinator.findings.ranking import LIKELY, MAJORITY
+from rebalance_monitor.coordinator.findings.ranking import MAJORITY
 from rebalance_monitor.coordinator.findings.wording import seconds
 from rebalance_monitor.coordinator.storms import crash_loops
 
@@ -101,7 +102,7 @@ def was_job(state: GroupState, scene: Scene, at: int, causes: tuple[CauseEntry, 
     said = {
         entry.cause
         for entry in causes
-        if (entry.confidence > LIKELY if surely else entry.confidence >= MAJORITY)
+        if (entry.confidence > CAP_FITTING if surely else entry.confidence >= MAJORITY)
     }
     return said == {Cause.MEMBER_LEFT} and storm.loops < _LOOPS
 

@@ -11,7 +11,7 @@ from rebalance_monitor.coordinator.findings.finding import Finding
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.live import Live
 from rebalance_monitor.coordinator.probe.sample import ProbeSample, RebalancingGroup
-from rebalance_monitor.coordinator.refine.reattribution import LISTED, SAMPLED
+from rebalance_monitor.coordinator.refine.departure_evidence import LISTED, LOOKED
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from tests.coordinator.support.busy import TIMES, Scene, confident, of_whom, scenes
 from tests.coordinator.support.timeline import T0, in_batches, of
@@ -148,7 +148,7 @@ def test_what_records_leave_open_is_told_with_its_numbers() -> None:
     (left, *_) = of_whom(scene.looked(300, lists=True), "b")
     assert f"{LISTED} 0.0 s to 0.5 s into its silence" in left.why
     (left, *_) = of_whom(scene.looked(300, lists=False), "b")
-    assert f"{SAMPLED} 0.0 s to 0.5 s into its silence" in left.why
+    assert f"{LOOKED} 0.0 s to 0.5 s into its silence" in left.why
 
 
 def test_one_that_is_back_in_the_barrier_may_as_well_have_been_removed() -> None:

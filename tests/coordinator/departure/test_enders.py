@@ -52,6 +52,7 @@ def test_one_that_stalled_before_others_began_a_barrier_breached_its_poll_interv
     topic.generation(GONE_MS + POLL + 130, 2, spread(B, C, D, replace(K, member_id="new")))
     found = findings(topic.sorted(), until=500)
     assert told(found, A)[0].cause is Cause.POLL_INTERVAL_EXCEEDED
+    assert len(of(found, Kind.POLL_INTERVAL_EXCEEDED)) == 1
 
 
 @pytest.mark.parametrize("back", [800, 1_500, 3_000])
@@ -91,7 +92,7 @@ def test_where_either_may_have_held_the_barrier_nobody_is_told_as_expired_or_lef
     found = findings(topic.sorted(), until=500)
     for one in (A, K):
         shares = {entry.cause: entry.confidence for entry in told(found, one)}
-        assert max(shares.values()) < 0.95, shares
+        assert max(shares.values()) < 0.9, shares
         assert Cause.SESSION_TIMEOUT in shares
 
 

@@ -23,7 +23,7 @@ from tests.coordinator.support.timeline import T0, Client, Topic, findings, of
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings.finding import CauseEntry, Finding
 
-CLAIM = 0.8
+CLAIM = 0.6
 # Session, rebalance timeout, commit and heartbeat interval (ms): the defaults, Java's old ones, the lab's.
 TIMES = [
     (45_000, 300_000, 5_000, 3_000),

@@ -9,14 +9,14 @@ import pytest
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CauseEntry, Finding
 from rebalance_monitor.coordinator.findings.kinds import Kind, Scope, Severity
-from rebalance_monitor.coordinator.refine.reattribution import SAMPLED
+from rebalance_monitor.coordinator.refine.departure_evidence import LOOKED
 from tests.streaming.support.undisturbed import both, require_by_looks
 
 GROUPS = {"g"}
 
 
 def rebalance(number: int, *, looked: bool, confidence: float = 0.9) -> Finding:
-    why = f"silent; {SAMPLED} 1 s into it" if looked else "silent"
+    why = f"silent; {LOOKED} 1 s into it" if looked else "silent"
     return Finding(
         id=f"r{number}",
         kind=Kind.REBALANCE,
