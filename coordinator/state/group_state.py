@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import msgspec
 
+from rebalance_monitor.coordinator.state.positions import Positions
 from rebalance_monitor.coordinator.state.state_machine import Status
 
 NEVER = 2**63 - 1
@@ -116,7 +117,8 @@ class GroupState(msgspec.Struct, array_like=True, gc=False):
     `resumed_at`: when a member committed after the whole group had been silent for longer than any of its
     deadlines. `stands_empty`: that it is empty was told live. `takeovers`: instance id -> when others
     lately took its place. `unread_at`: from when on records of it may have been cleaned away unread.
-    `dropped_at`: when an offset of it was last removed while it had no members.
+    `dropped_at`: when an offset of it was last removed while it had no members. `positions`: its committed
+    offsets.
     """
 
     group_type: str = ""
@@ -178,6 +180,7 @@ class GroupState(msgspec.Struct, array_like=True, gc=False):
     uncounted: int = 0
     unread_at: int = -1
     dropped_at: int = -1
+    positions: Positions = msgspec.field(default_factory=Positions)
 
 
 def forget(state: GroupState, group_type: str) -> None:
@@ -192,6 +195,7 @@ def forget(state: GroupState, group_type: str) -> None:
         empty_id=known.empty_id,
         empty_at=known.empty_at,
         stands_empty=known.stands_empty,
+        positions=state.positions,
     )
     for name in GroupState.__struct_fields__:
         setattr(state, name, getattr(fresh, name))

@@ -37,7 +37,7 @@ class Batch:
     coordinator. positions: shard -> last offset.
     newest: shard -> time (ms) of its newest record that was read live.
     types: record type -> readable records. rows, state_bytes: totals.
-    troubles: what went wrong inside the operator.
+    troubles: what went wrong inside the operator. committed: group -> its positions as text.
     """
 
     findings: list[Finding] = field(default_factory=list)
@@ -52,6 +52,7 @@ class Batch:
     now: int = -1
     rows: int = 0
     state_bytes: int = 0
+    committed: dict[str, str] = field(default_factory=dict)
 
 
 TROUBLES = frozenset({"operator_error", "state_lost", "state_not_kept"})
@@ -75,8 +76,11 @@ def read_batch(rows: list[tuple[str, int, str, str]]) -> Batch:
                 # The last word counts: a group may be removed and made again within a batch.
                 removed.pop(group, None)
                 batch.groups[group] = data_of(body)
+            case "positions":
+                batch.committed[group] = body
             case "removed":
                 batch.groups.pop(group, None)
+                batch.committed.pop(group, None)
                 removed[group] = None
             case _:
                 _take_stat(batch, shard, data_of(body))

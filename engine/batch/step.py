@@ -26,7 +26,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rebalance_monitor.checkpoints.codec import StateVersionError, Stored, decode_state, encode_state
 from rebalance_monitor.coordinator.findings.bodies import body_of
 from rebalance_monitor.coordinator.findings.finding import to_json
-from rebalance_monitor.coordinator.findings.outputs import FindingOut, GroupOut, Output, RemovedOut, StatOut
+from rebalance_monitor.coordinator.findings.outputs import (
+    FindingOut,
+    GroupOut,
+    Output,
+    PositionsOut,
+    RemovedOut,
+    StatOut,
+)
 from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
 from rebalance_monitor.decoders.rows import COMMIT_RUN, FAILURE, RECORD
 
@@ -51,7 +58,10 @@ _OFFSET_COMMIT = 1
 
 
 class OutRow(NamedTuple):
-    """What leaves the operator: `row_kind` finding | group | removed | stat, `body` JSON."""
+    """What leaves the operator: `row_kind` finding | group | positions | removed | stat.
+
+    `body` is JSON, but for positions (coordinator/commits/positions.py).
+    """
 
     row_kind: str
     shard: int
@@ -64,12 +74,14 @@ class Plan:
     """What every coordinator is started with.
 
     catching_up: shard -> end offset found when this state was begun. limited: batches leave records unread.
+    reader: names the process that takes positions.
     """
 
     settings: DetectionSettings
     cluster: str
     catching_up: dict[int, int]
     limited: bool = False
+    reader: int = -1
 
 
 @dataclass(slots=True)
@@ -122,7 +134,8 @@ def step(
     """
     work = _Work()
     state = _state(plan, shard, bucket, stored, work)
-    coordinator = ShardCoordinator(state, plan.settings, plan.cluster, plan.catching_up.get(shard, 0))
+    history = plan.catching_up.get(shard, 0)
+    coordinator = ShardCoordinator(state, plan.settings, plan.cluster, history, reader=plan.reader)
     records = sorted(rows, key=attrgetter("first_offset"))
     if stored is not None and now - stored.now > PAUSE_MS:
         state.resumed_at = now
@@ -220,6 +233,8 @@ def out_row(shard: int, output: Output) -> OutRow:
             return OutRow("finding", shard, finding.group or "", to_json(finding))
         case GroupOut(group, summary):
             return OutRow("group", shard, group, body_of(summary))
+        case PositionsOut(group, body):
+            return OutRow("positions", shard, group, body)
         case RemovedOut(group):
             return OutRow("removed", shard, group, "{}")
         case StatOut(kind, data):
