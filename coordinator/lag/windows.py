@@ -27,7 +27,7 @@ COMMITS = 10
 
 SMOOTHING = 4
 MARKER = 1
-"""A transaction's marker takes an offset that nobody reads: it may come after the last record was committed."""
+"""A transaction's marker takes an offset that nobody reads, and may come after the last record's commit."""
 
 
 class Verdict(StrEnum):
@@ -44,9 +44,10 @@ class Track(msgspec.Struct, gc=False):
 
     `offset`, `committed`: its position, and when that was committed. `moved`: when the offset last moved.
     `base`: its lag just after that. `grown`: since when more waits. `cadence`: its usual time between
-    commits. `rising`: since when its lag has not gone down, from `low`; `lag`: the last one. `from_offset`:
-    what it went back from, until that is told. `kept`: the earliest offset of its topic when that was last seen to
-    be no later than the position; `gap`: how far before the position it was then.
+    commits. `rising`: since when its lag has not gone down, from `low`; `risen`: when it last went up;
+    `lag`: the last one. `from_offset`: what it went back from, until that is told. `kept`: the earliest offset
+    of its topic when that was last seen to be no later than the position; `gap`: how far before the position
+    it was then.
     """
 
     offset: int = -1
@@ -61,6 +62,7 @@ class Track(msgspec.Struct, gc=False):
     from_offset: int = -1
     kept: int = -1
     gap: int = -1
+    risen: int = -1
 
 
 class Owner(msgspec.Struct, frozen=True, gc=False):
@@ -99,6 +101,8 @@ def observe(track: Track, lag: int | None, at: int) -> None:
         track.grown = at
     if lag < track.lag or track.rising < 0:
         track.rising, track.low = at, lag
+    elif lag > track.lag:
+        track.risen = at
     track.lag = lag
 
 
@@ -121,9 +125,10 @@ def judge(track: Track, at: int, owner: Owner, least_ms: int, behind_ms: int) ->
     if track.grown >= 0 and at - track.grown >= wide:
         goes_on = max(owner.committed, track.committed) > track.grown
         return Verdict.STALLED if goes_on else Verdict.STOPPED
-    return Verdict.BEHIND if _rises(track, at, max(wide, behind_ms)) else Verdict.FINE
+    return Verdict.BEHIND if _rises(track, at, wide, max(wide, behind_ms)) else Verdict.FINE
 
 
-def _rises(track: Track, at: int, long_ms: int) -> bool:
-    risen = track.rising >= 0 and at - track.rising >= long_ms and track.lag > track.low
-    return risen and track.moved >= at - long_ms
+def _rises(track: Track, at: int, wide: int, long_ms: int) -> bool:
+    """Whether its lag rose over the whole long window, and does so still, while its offset moves."""
+    has_risen = track.rising >= 0 and at - track.rising >= long_ms and track.lag > track.low + MARKER
+    return has_risen and track.risen >= at - wide and track.moved >= at - wide
