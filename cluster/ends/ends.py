@@ -29,6 +29,8 @@ KEPT = 60
 """Samples that wait at most; the newest say what is so now."""
 
 WAITS_S = 6.0
+LOCAL = "_"
+"""Names of errors that are the client's own begin so: it reached nobody."""
 
 
 class Client(Protocol):
@@ -81,11 +83,19 @@ class Rounds:
             ids={name: told[1] for name, told in self._described.topics.items() if name in wanted},
             gone=self._described.gone & wanted,
             partial=missing(self._described.refused, latest.errors),
+            is_away=is_away(self._described, latest),
             took_cpu_ms=(time.process_time() - cpu) * 1000,
         )
 
     def _now(self) -> int:
         return int(self._clock() * 1000)
+
+
+def is_away(described: Described, latest: Offsets) -> bool:
+    """Whether all that failed is the client's own: then no broker answered."""
+    reasons = [*described.refused.values(), *latest.errors]
+    told = any(end >= 0 for ends in latest.offsets.values() for end in ends)
+    return bool(reasons) and not told and all(why.startswith(LOCAL) for why in reasons)
 
 
 def missing(refused: Mapping[str, str], errors: Mapping[str, int]) -> str:
@@ -158,7 +168,9 @@ class EndsThread:
                     self._waiting.append(rounds.sample(topics))
             except Exception as error:  # noqa: BLE001 - a client's bug must not end the asking
                 now = int(self._clock() * 1000)
-                self._waiting.append(EndsSample(now, now, partial=f"{type(error).__name__}: {error}"))
+                self._waiting.append(
+                    EndsSample(now, now, partial=f"{type(error).__name__}: {error}", is_away=True)
+                )
                 rounds = None
             wait_s = every_s(self._interval_s, rounds.partitions if rounds else 0)
             self._stop.wait(max(0.0, wait_s - (time.monotonic() - began)))

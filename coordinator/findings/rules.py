@@ -142,6 +142,45 @@ RULES: tuple[Rule, ...] = (
         "the batch around it is compressed as the topic says",
     ),
     Rule(
+        Kind.CONSUMPTION_STALLED,
+        "derived",
+        "for ten of the partition's commit intervals (a minute at least) its owner commits, its offset "
+        "stands still, and ever more records wait",
+        "needs the ends of topics; a paused partition looks the same: declare it (`expected_pause`)",
+    ),
+    Rule(
+        Kind.CONSUMPTION_STOPPED,
+        "derived",
+        "as `consumption_stalled`, where the owner commits nothing at all",
+        "not told before a commit interval is known, nor within a rebalance; whether the process lives is "
+        "not on the topic",
+    ),
+    Rule(
+        Kind.FALLING_BEHIND,
+        "derived",
+        "the lag of a partition has not gone down in any sample of the window, and rises still",
+        "a batch consumer that catches up once a day is behind until then",
+    ),
+    Rule(
+        Kind.OFFSETS_REWOUND,
+        "derived",
+        "a group's positions are smaller than those it published before, and stay so until the next sample",
+        "an aborted transaction's offsets look like positions that went back",
+    ),
+    Rule(
+        Kind.RECORDS_LOST,
+        "derived",
+        "a partition's earliest offset is beyond a committed offset that it was seen not to be beyond before",
+        "looked at once a minute; what was lost before the monitor began is not told",
+    ),
+    Rule(
+        Kind.RECORDS_EXPIRING,
+        "derived",
+        "the earliest offset comes nearer to the committed one, is nearer than the end, and reaches it "
+        "within 4 h at the rate of the last looks",
+        "retention deletes whole segments, so the rate is a rough one",
+    ),
+    Rule(
         Kind.UNREADABLE_RECORDS,
         "read",
         "records the decoders refuse, by rate and reason",

@@ -20,7 +20,7 @@ class EndsSample:
     `latest`: topic -> high watermark of each partition, in the order of their numbers. `earliest`: the same
     for the first offset that is still there, empty in a sample that did not ask. `ids`: topic -> topic id, ""
     where the broker tells none. `gone`: topics that do not exist. `partial`: why answers are missing, one
-    sentence, "" where none is. `took_cpu_ms`: CPU time of the client.
+    sentence, "" where none is. `is_away`: no broker answered at all. `took_cpu_ms`: CPU time of the client.
     """
 
     asked_at: int
@@ -30,6 +30,7 @@ class EndsSample:
     ids: dict[str, str] = field(default_factory=dict)
     gone: frozenset[str] = frozenset()
     partial: str = ""
+    is_away: bool = False
     took_cpu_ms: float = 0.0
 
     def end(self, topic: str, partition: int) -> int:

@@ -17,6 +17,7 @@ from rebalance_monitor.dashboard.tables.quarantine_table import Unreadable
 
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings.finding import Finding
+    from rebalance_monitor.coordinator.lag.board import GroupLag
 
 # The query id of batches that no query made.
 MONITOR = "monitor"
@@ -38,6 +39,8 @@ class Batch:
     newest: shard -> time (ms) of its newest record that was read live.
     types: record type -> readable records. rows, state_bytes: totals.
     troubles: what went wrong inside the operator. committed: group -> its positions as text.
+    last_commits: group -> when it committed last (ms), of these. lags: of all groups, where the ends of
+    topics are newer than at the batch before. The driver's parts fill both in.
     """
 
     findings: list[Finding] = field(default_factory=list)
@@ -53,6 +56,8 @@ class Batch:
     rows: int = 0
     state_bytes: int = 0
     committed: dict[str, str] = field(default_factory=dict)
+    last_commits: dict[str, int] = field(default_factory=dict)
+    lags: dict[str, GroupLag] | None = None
 
 
 TROUBLES = frozenset({"operator_error", "state_lost", "state_not_kept"})

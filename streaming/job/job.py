@@ -8,6 +8,7 @@ must act on, which is told as a finding (`monitor_degraded`) first.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -105,7 +106,9 @@ def run_job(
             log.info("the brokers do not tell all values, see doctor for DescribeConfigs", assumed=names)
         with usable(storage.root):
             state = plan_state(storage, facts, settings, rebuild=options.rebuild_state)
-            plan = Plan(detection, facts.cluster_id, state.manifest.catching_up)
+            # A process that begins knows no positions: the state publishes all of them to it.
+            begun = time.time_ns() // 1_000_000
+            plan = Plan(detection, facts.cluster_id, state.manifest.catching_up, reader=begun)
             number = state.manifest.generation
             store = DeltaFindings(storage, early) if early else None
             outputs = Outputs(settings, storage, facts, detection, more_sinks, store, number)

@@ -124,6 +124,7 @@ def test_brokers_that_are_away_are_said_and_never_zero() -> None:
         sample = Rounds(client).sample({"there"})
     assert (sample.latest, sample.gone) == ({}, frozenset())
     assert "there" in sample.partial
+    assert sample.is_away
 
 
 class Answering:
