@@ -39,8 +39,8 @@ class Snapshot:
     batches: query id, or another name of it -> last batch applied. positions: shard -> last offset whose
     findings have been told, of the topic `topic_id` (a recreated topic counts anew) of the cluster
     `cluster_id`. jsonl_bytes: committed length of findings.jsonl. now: the last batch's timestamp (ms).
-    rollup, live, health: states of the driver's parts. rebuilt: what is held over a rebuild of the state.
-    generation: the state of the last batch that a query made, -1 before the first.
+    rollup, live, health, lag: states of the driver's parts. rebuilt: what is held over a rebuild of the
+    state. generation: the state of the last batch that a query made, -1 before the first.
     """
 
     batches: dict[str, int] = field(default_factory=dict)
@@ -54,6 +54,7 @@ class Snapshot:
     health: JsonState = field(default_factory=dict)
     rebuilt: JsonState = field(default_factory=dict)
     generation: int = -1
+    lag: JsonState = field(default_factory=dict)
 
     def has(self, query_id: str, batch_id: int) -> bool:
         """Whether this batch has been told already."""
@@ -95,7 +96,7 @@ class Snapshot:
         if is_same_cluster and topic == (self.topic_id or topic):
             return moved
         health = self.health if is_same_cluster else {}
-        return replace(moved, positions={}, health=health, rollup={}, live={}, rebuilt={})
+        return replace(moved, positions={}, health=health, rollup={}, live={}, rebuilt={}, lag={})
 
     def after(self, query_id: str, batch_id: int, now: int, positions: Mapping[int, int]) -> Snapshot:
         """Return the snapshot in which this batch has been applied; `positions`: last offset per shard."""

@@ -110,6 +110,28 @@ class Detection(Section):
         description="The max.poll.interval of members whose clients tell it to nobody (aiokafka). Without it "
         "no breach is claimed of those that commit by hand before their client's default of 300 s.",
     )
+    lag_window_ms: int = Field(
+        default=60_000,
+        ge=1,
+        description="How long at least records must wait ever more until consumption has stalled or stopped; "
+        "ten of a member's commit intervals, where that is longer.",
+    )
+    falling_behind_ms: int = Field(
+        default=600_000, ge=1, description="How long lag must rise without going down once."
+    )
+    falling_behind_warning_ms: int | None = Field(
+        default=None,
+        ge=1,
+        description="Age of the oldest waiting record from which `falling_behind` warns. Empty: never.",
+    )
+    records_expiring_ms: Milliseconds = Field(
+        default=14_400_000, description="Time before records are lost to retention from which that is told."
+    )
+    expected_pause: tuple[str, ...] = Field(
+        default=(),
+        description="Patterns of groups whose partitions stand still on purpose now and then (pause(), sink "
+        "connectors): no `consumption_stalled` and no `consumption_stopped`.",
+    )
     always_on: tuple[str, ...] = Field(
         default=(), description="Patterns of groups that must never be empty: `group_empty` is critical."
     )

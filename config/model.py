@@ -136,6 +136,20 @@ class Probe(Section):
     )
 
 
+class Ends(Section):
+    """The thread that asks the brokers how far the consumed topics have grown."""
+
+    enabled: bool = Field(
+        default=True,
+        description="Without it lag is unknown everywhere. Needs Describe on the consumed topics.",
+    )
+    interval_seconds: float = Field(
+        default=5.0,
+        gt=0,
+        description="Seconds between two rounds of ListOffsets; above 10,000 partitions more, in proportion.",
+    )
+
+
 class Settings(BaseSettings):
     """The whole configuration of one monitor, which watches one cluster."""
 
@@ -176,6 +190,9 @@ class Settings(BaseSettings):
     )
     outputs: Outputs = Field(default=Outputs(), description="Where findings go; each can be switched off.")
     probe: Probe = Field(default=Probe(), description="The thread that asks the brokers what no record says.")
+    ends: Ends = Field(
+        default=Ends(), description="The thread that asks the brokers how far the consumed topics have grown."
+    )
     metrics: Metrics = Field(default=Metrics(), description="What `/metrics` exports of single groups.")
     tables: Tables = Field(default=Tables(), description="Form and upkeep of the tables.")
     audit: Audit = Field(default=Audit(), description="Contracts on records and tables.")

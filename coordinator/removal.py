@@ -73,6 +73,7 @@ def handed_on(state: GroupState) -> GroupState:
         empty_id=state.empty_id,
         empty_at=state.empty_at,
         stands_empty=state.stands_empty,
+        positions=state.positions,
     )
     state.empty_id = ""
     return came

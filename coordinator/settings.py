@@ -74,6 +74,11 @@ class DetectionSettings:
     session_timeout_share_ms: int | None = None
     session_timeout_streams_ms: int | None = None
     max_poll_interval_ms: int | None = None
+    lag_window_ms: int = 60_000
+    falling_behind_ms: int = 600_000
+    falling_behind_warning_ms: int | None = None
+    records_expiring_ms: int = 14_400_000
+    expected_pause: tuple[str, ...] = ()
     always_on: tuple[str, ...] = ()
     severity_overrides: tuple[SeverityOverride, ...] = ()
     group_overrides: tuple[GroupOverride, ...] = ()
@@ -106,6 +111,10 @@ class DetectionSettings:
     def is_always_on(self, group: str) -> bool:
         """Whether an empty `group` is an emergency."""
         return any(fnmatchcase(group, pattern) for pattern in self.always_on)
+
+    def may_pause(self, group: str) -> bool:
+        """Whether partitions of `group` stand still on purpose now and then."""
+        return any(fnmatchcase(group, pattern) for pattern in self.expected_pause)
 
     def session_timeout(self, group: str, group_type: str) -> tuple[int, bool]:
         """Return the session timeout (ms) of an epoch-based group, and whether it is only assumed.

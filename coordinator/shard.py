@@ -17,6 +17,7 @@ from rebalance_monitor.coordinator.commits.owners import Owners
 from rebalance_monitor.coordinator.context import Scene
 from rebalance_monitor.coordinator.deadlines import not_rejoined, silent_members, stuck_rebalances
 from rebalance_monitor.coordinator.findings.outputs import GroupOut, Output, RemovedOut, count, counters, told
+from rebalance_monitor.coordinator.lag import publishing
 from rebalance_monitor.coordinator.lifecycle import close_incidents, empty_groups
 from rebalance_monitor.coordinator.modern import epoch_group
 from rebalance_monitor.coordinator.state.group_state import GroupState
@@ -47,7 +48,8 @@ class ShardCoordinator:
 
     `history_end`: rows below this offset are history, even where quiet clocks have ended the catching up: a
     limited batch may read nothing but offsets that compaction has emptied. `summaries`: False for a caller
-    that has no use for them. `read` reads records.
+    that has no use for them, nor for positions. `read` reads records. `reader`: names the process that takes
+    positions; one that is new to the state is given all of them.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class ShardCoordinator:
         *,
         summaries: bool = True,
         read: Read = decode_record,
+        reader: int = -1,
     ) -> None:
         self.state = state
         self._history_end = history_end
@@ -66,6 +69,7 @@ class ShardCoordinator:
         self._cluster = cluster
         self._summaries = summaries
         self._read = read
+        self._reader = reader
         self._owners: dict[str, Owners] = {}
         self._by_group: dict[str, DetectionSettings] = {}
         self._came: dict[str, GroupState] = {}
@@ -113,6 +117,7 @@ class ShardCoordinator:
         state = self.state
         if now < state.now:
             state.now = state.live_since = now
+            state.unpublished = dict.fromkeys(state.unpublished, now)
             for group in state.groups.values():
                 group.wake, group.last_summary = 0, min(group.last_summary, now)
         return []
@@ -158,12 +163,14 @@ class ShardCoordinator:
         if group is None:
             if history:
                 empty_groups.note_orphan(self.state, row.group, row.commit_ts)
+            publishing.on_lone_commits(self.state, row.group, row.commit_ts, rows.run_parts(row))
             return []
+        partitions, offsets = parts = rows.run_parts(row)
+        publishing.on_commits(self.state, row.group, group, row.commit_ts, parts)
         if not group.members or group.group_type not in _COMMITTING:
             scene = self._scene(row.group, row.first_offset, row.record_ts, history=history)
-            topics = {topic for topic, _ in rows.listed_partitions(rows.run_parts(row)[0])}
+            topics = {topic for topic, _ in rows.listed_partitions(partitions)}
             return told(empty_groups.on_commit(group, scene, row.commit_ts, sorted(topics)))
-        partitions, offsets = rows.run_parts(row)
         if group.names and topic_names.unsettled(group):
             listed = rows.listed_partitions(partitions)
             if topic_names.on_run(group, listed, row.commit_ts):
@@ -203,6 +210,7 @@ class ShardCoordinator:
 
     def _on_tombstone(self, row: Row, key: bytes, *, history: bool) -> list[Output]:
         group = self.state.groups.get(row.group)
+        publishing.on_tombstone(self.state, row.group, group, row.record_ts, key)
         if group is None:
             return []
         scene = self._scene(row.group, row.first_offset, row.record_ts, history=history)
@@ -233,6 +241,7 @@ class ShardCoordinator:
         if group is None:
             group = self.state.groups[name] = self._came.pop(name, GroupState())
             group.last_commit = self.state.orphans.pop(name, -1)
+            publishing.adopt(self.state, name, group)
         return group
 
     def _hold(self, scene: Scene) -> None:
@@ -293,5 +302,6 @@ class ShardCoordinator:
         return clock.moment(state, scene, self.state.now, self.state.live_since, self.state.last_ts)
 
     def stats(self) -> list[Output]:
-        """Return the counters since the last clock, the last part of `on_clock`."""
-        return counters(self.state)
+        """Return positions that are due and counters since the last clock, the last part of `on_clock`."""
+        due = publishing.publish(self.state, self._reader) if self._summaries else []
+        return [*due, *counters(self.state)]

@@ -44,6 +44,16 @@ def _cause(cause: Cause, confidence: float, why: str, member: MemberEntry | None
     return CauseEntry(cause, confidence, why, *named)
 
 
+_LAG = {
+    "topic": "orders",
+    "partition": 3,
+    "partitions": 1,
+    "waiting": 84_120,
+    "age_ms": 312_000,
+    "since": AT - 300_000,
+    "committed_offset": 640_000,
+    "window_ms": 60_000,
+}
 _TIMEOUT = _cause(
     Cause.SESSION_TIMEOUT,
     0.93,
@@ -158,6 +168,42 @@ _MADE: dict[Kind, dict[str, Any]] = {
         "members_affected": 1,
     },
     Kind.GROUP_TOO_LARGE: {"details": {"bytes": 948_112, "limit": 1_048_588}},
+    Kind.CONSUMPTION_STALLED: {"details": _LAG, "partitions_affected": 1, "topics_total": 1},
+    Kind.CONSUMPTION_STOPPED: {"details": _LAG, "partitions_affected": 1, "topics_total": 1},
+    Kind.FALLING_BEHIND: {"details": _LAG | {"risen": 61_200}, "partitions_affected": 1, "topics_total": 1},
+    Kind.OFFSETS_REWOUND: {
+        "details": {
+            "topic": "orders",
+            "partition": 3,
+            "partitions": 12,
+            "from_offset": 881_200,
+            "to_offset": 640_000,
+            "records": 2_894_400,
+        },
+        "partitions_affected": 12,
+    },
+    Kind.RECORDS_LOST: {
+        "details": {
+            "topic": "orders",
+            "partition": 3,
+            "partitions": 2,
+            "records": 41_300,
+            "committed_offset": 640_000,
+            "earliest_offset": 671_000,
+        },
+        "partitions_affected": 2,
+    },
+    Kind.RECORDS_EXPIRING: {
+        "details": {
+            "topic": "orders",
+            "partition": 3,
+            "partitions": 2,
+            "left_ms": 5_400_000,
+            "committed_offset": 640_000,
+            "earliest_offset": 631_000,
+        },
+        "partitions_affected": 2,
+    },
     Kind.UNREADABLE_RECORDS: {
         "details": {"reason": "unknown_version", "count": 212, "window_ms": 60_000, "sample": "17/88213"}
     },

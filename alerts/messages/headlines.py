@@ -112,6 +112,39 @@ HEADLINES: dict[Kind, Headline] = {
         "Raise max.message.bytes of the offsets topic or split the group, before assignments fail.",
         "fits well again",
     ),
+    Kind.CONSUMPTION_STALLED: Headline(
+        "has a member that commits and does not get on",
+        "Look at what the named member does with the record at its committed offset: one that always fails, "
+        "a call that never returns, a partition that it has paused. More members do not help.",
+        "gets on again",
+    ),
+    Kind.CONSUMPTION_STOPPED: Headline(
+        "has a member that commits nothing while records wait",
+        "See whether the named member's process lives and polls: its log, a thread dump. Its session may "
+        "still be kept by a heartbeat thread of its own.",
+        "consumes again",
+    ),
+    Kind.FALLING_BEHIND: Headline(
+        "reads slower than its topics grow",
+        "More members as far as partitions last, or less work per record; see whether one partition gets "
+        "most.",
+        "no longer falls behind",
+    ),
+    Kind.OFFSETS_REWOUND: Headline(
+        "reads records again",
+        "Nothing, where somebody reset or replays it. Else: who commits older offsets, or seeks?",
+    ),
+    Kind.RECORDS_LOST: Headline(
+        "has lost records that it had not read",
+        "They are gone from the topic. Raise its retention, see why the group was behind, and where else "
+        "they can be had from.",
+    ),
+    Kind.RECORDS_EXPIRING: Headline(
+        "will lose records that it has not read",
+        "Raise the topic's retention now (kafka-configs --alter --add-config retention.ms=…), then let the "
+        "group catch up.",
+        "no longer loses records",
+    ),
     Kind.UNREADABLE_RECORDS: Headline(
         "records that cannot be read",
         "Look into the quarantine table; a newer Kafka may write a form that this version does not know.",

@@ -22,6 +22,10 @@ _LOST = (
     ("Silence", "{silence_ms} (session timeout {session_timeout_ms})"),
     ("Commits", "every {cadence_ms}"),
 )
+_LAG = (
+    ("Waiting", "{waiting} records in {partitions} partition(s), the oldest for {age_ms}"),
+    ("Worst", "{topic} partition {partition}, at offset {committed_offset} since {since}"),
+)
 DETAIL_ROWS: dict[Kind, tuple[tuple[str, str], ...]] = {
     Kind.REBALANCE_FAILED: (("Generations lost", "{failed}, without an assignment"),),
     Kind.REBALANCE_IN_PROGRESS: (("Seen rebalancing", "for {duration_ms}; looks: {sightings}"),),
@@ -60,6 +64,21 @@ DETAIL_ROWS: dict[Kind, tuple[tuple[str, str], ...]] = {
         ("Applications under this group id", "{applications}"),
     ),
     Kind.GROUP_TOO_LARGE: (("Record", "{bytes} bytes of at most {limit}"),),
+    Kind.CONSUMPTION_STALLED: _LAG,
+    Kind.CONSUMPTION_STOPPED: _LAG,
+    Kind.FALLING_BEHIND: _LAG,
+    Kind.OFFSETS_REWOUND: (
+        ("Read again", "{records} records of {partitions} partition(s)"),
+        ("Furthest", "{topic} partition {partition}, from offset {from_offset} to {to_offset}"),
+    ),
+    Kind.RECORDS_LOST: (
+        ("Lost", "{records} records of {partitions} partition(s)"),
+        ("Most", "{topic} partition {partition}: committed {committed_offset}, begins at {earliest_offset}"),
+    ),
+    Kind.RECORDS_EXPIRING: (
+        ("Left", "{left_ms} at the present rate"),
+        ("Next", "{topic} partition {partition}: committed {committed_offset}, begins at {earliest_offset}"),
+    ),
     Kind.UNREADABLE_RECORDS: (
         ("Unreadable", "{count} records in {window_ms}: {reason}"),
         ("For example", "partition and offset {sample}"),

@@ -45,6 +45,7 @@ class Cause(StrEnum):
     DATA_LOST = "data_lost"
     NOT_JUDGED = "not_judged"
     PROBE_PARTIAL = "probe_partial"
+    ENDS_PARTIAL = "ends_partial"
     SINK_FAILING = "sink_failing"
     STATE_REBUILT = "state_rebuilt"
     CLOCK_SKEW = "clock_skew"
@@ -58,6 +59,7 @@ OF_MONITOR = frozenset(
         Cause.DATA_LOST,
         Cause.NOT_JUDGED,
         Cause.PROBE_PARTIAL,
+        Cause.ENDS_PARTIAL,
         Cause.SINK_FAILING,
         Cause.STATE_REBUILT,
         Cause.CLOCK_SKEW,
@@ -100,6 +102,7 @@ CAUSE_WHAT: dict[Cause, str] = {
     Cause.DATA_LOST: "records were removed before the monitor read them",
     Cause.NOT_JUDGED: "records or deadlines could not be judged, or not be kept: an error of the monitor",
     Cause.PROBE_PARTIAL: "the probe does not see groups that the topic says are alive",
+    Cause.ENDS_PARTIAL: "the brokers do not tell the ends of consumed topics: lag is unknown there",
     Cause.SINK_FAILING: "notifications or tables cannot be written",
     Cause.STATE_REBUILT: "coordinator state was rebuilt from the compacted topic",
     Cause.CONTRACT_BROKEN: "an audit found rows that break the contracts on records or tables",

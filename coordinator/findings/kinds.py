@@ -57,6 +57,12 @@ class Kind(StrEnum):
     ASSIGNMENT_SKEWED = "assignment_skewed"
     PARTITIONS_UNASSIGNED = "partitions_unassigned"
     GROUP_TOO_LARGE = "group_too_large"
+    CONSUMPTION_STALLED = "consumption_stalled"
+    CONSUMPTION_STOPPED = "consumption_stopped"
+    FALLING_BEHIND = "falling_behind"
+    OFFSETS_REWOUND = "offsets_rewound"
+    RECORDS_LOST = "records_lost"
+    RECORDS_EXPIRING = "records_expiring"
     UNREADABLE_RECORDS = "unreadable_records"
     MONITOR_DEGRADED = "monitor_degraded"
 
@@ -82,6 +88,22 @@ _MEMBER_DETAILS = {
     "rebalance": "id of the rebalance or group_empty finding whose causes contain this one",
 }
 
+_COST = {
+    "waiting_at_stop": "records that waited for the group at the last look before it stopped",
+    "waiting_peak": "the most that waited since",
+    "caught_up_at": "when no more waited than before, ms since epoch",
+    "partition_seconds": "partitions that stood still times how long, at most; of a storm the sum",
+}
+_LAG_DETAILS = {
+    "topic": "topic of the partition that is worst",
+    "partition": "the partition that is worst",
+    "partitions": "how many partitions of the group are like it",
+    "waiting": "records that wait in these partitions",
+    "age_ms": "age of the oldest of them, ms",
+    "since": "from when on more waits than at the last commit that moved, ms since epoch",
+    "committed_offset": "committed offset of the worst partition",
+    "window_ms": "the window that was judged, ms: ten of its usual times between commits",
+}
 _WORST = ("worst_client", "worst_host", "worst_member", "worst_instance")
 NAMES_IN_DETAILS = frozenset({*_WORST, "instance_id", "previous_member_id"})
 """Keys of `details` whose values are names of clients, as `waits_for` is a list of them."""
@@ -101,7 +123,8 @@ KINDS: dict[Kind, KindSpec] = {
             "partial": "1 where the record's assignment could not be read in full",
             "disruptive": "1 where storms count it, a member's fault caused it, or others failed before it",
             "renewed": "1 where others took the places of all members, who had said goodbye",
-        },
+        }
+        | _COST,
     ),
     Kind.REBALANCE_FAILED: _once(
         Scope.GROUP,
@@ -131,7 +154,8 @@ KINDS: dict[Kind, KindSpec] = {
             "threshold_ms": "duration from which a rebalance is stuck, ms",
             "waits_for": "client ids of members that have not rejoined, suspected by their commits",
             "waits_for_confidence": "how sure that is",
-        },
+        }
+        | _COST,
     ),
     Kind.SESSION_TIMEOUT: _once(
         Scope.GROUP,
@@ -181,7 +205,8 @@ KINDS: dict[Kind, KindSpec] = {
             "worst_share": "its share of the generations in the window (by sightings: of the barriers), 0..1",
             "total": "generations since the storm opened",
             "rule": "generations or sightings",
-        },
+        }
+        | _COST,
     ),
     Kind.ROLLING_RESTART: _once(
         Scope.GROUP,
@@ -192,7 +217,8 @@ KINDS: dict[Kind, KindSpec] = {
             "restarted": "members that were replaced",
             "window_ms": "first to last replacement, ms",
             "changed_ids": "instance ids that expired and did not come back: static membership is of no use",
-        },
+        }
+        | _COST,
     ),
     Kind.STATIC_MEMBER_REPLACED: _once(
         Scope.GROUP,
@@ -232,7 +258,8 @@ KINDS: dict[Kind, KindSpec] = {
         Severity.INFO,
         DrivenBy.RECORD,
         "the last member went; critical for groups matched by always_on; resolved by the next generation",
-        {"ended_by": "leave, session or unknown", "empty_ms": "on resolving: how long it was empty, ms"},
+        {"ended_by": "leave, session or unknown", "empty_ms": "on resolving: how long it was empty, ms"}
+        | _COST,
     ),
     Kind.OFFSETS_EXPIRING: _phased(
         Scope.GROUP,
@@ -285,6 +312,69 @@ KINDS: dict[Kind, KindSpec] = {
         DrivenBy.RECORD,
         "the group's record nears the offsets topic's max.message.bytes: then no assignment can be stored",
         {"bytes": "size of the record's value, bytes", "limit": "max.message.bytes, bytes"},
+    ),
+    Kind.CONSUMPTION_STALLED: _phased(
+        Scope.GROUP,
+        Severity.WARNING,
+        DrivenBy.PROBE,
+        "a member commits, but offsets of its partitions do not move while ever more records wait",
+        _LAG_DETAILS,
+    ),
+    Kind.CONSUMPTION_STOPPED: _phased(
+        Scope.GROUP,
+        Severity.WARNING,
+        DrivenBy.PROBE,
+        "a member of a stable group commits nothing at all while ever more records wait for it",
+        _LAG_DETAILS,
+    ),
+    Kind.FALLING_BEHIND: _phased(
+        Scope.GROUP,
+        Severity.INFO,
+        DrivenBy.PROBE,
+        "lag has not once gone down in the whole window, though offsets move; may warn from an age on",
+        _LAG_DETAILS | {"risen": "by how many records the lag of the worst partition rose in the window"},
+    ),
+    Kind.OFFSETS_REWOUND: _once(
+        Scope.GROUP,
+        Severity.INFO,
+        DrivenBy.PROBE,
+        "committed offsets went back: records are read again",
+        {
+            "topic": "topic of the partition that went back furthest",
+            "partition": "that partition",
+            "partitions": "how many partitions of the group went back",
+            "from_offset": "committed offset before",
+            "to_offset": "committed offset after",
+            "records": "records of all these partitions that are read again",
+        },
+    ),
+    Kind.RECORDS_LOST: _once(
+        Scope.GROUP,
+        Severity.CRITICAL,
+        DrivenBy.PROBE,
+        "the topic was cut beyond committed offsets: records are gone that the group had not read",
+        {
+            "topic": "topic of the partition that lost most",
+            "partition": "that partition",
+            "partitions": "how many partitions of the group lost records",
+            "records": "records lost in all of them",
+            "committed_offset": "committed offset of that partition",
+            "earliest_offset": "its earliest offset now",
+        },
+    ),
+    Kind.RECORDS_EXPIRING: _phased(
+        Scope.GROUP,
+        Severity.WARNING,
+        DrivenBy.PROBE,
+        "at the present rate the topic's retention will pass committed offsets within 4 h",
+        {
+            "topic": "topic of the partition that is next",
+            "partition": "that partition",
+            "partitions": "how many partitions of the group are near",
+            "left_ms": "time until then at the rate of the last looks, ms",
+            "committed_offset": "committed offset of that partition",
+            "earliest_offset": "its earliest offset now",
+        },
     ),
     Kind.UNREADABLE_RECORDS: _phased(
         Scope.CLUSTER,

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import msgspec
 
+from rebalance_monitor.coordinator.state.positions import Positions
 from rebalance_monitor.coordinator.state.state_machine import Status
 
 NEVER = 2**63 - 1
@@ -122,6 +123,7 @@ class GroupState(msgspec.Struct, array_like=True, gc=False):
     all members of an epoch-based group are known, -1 before an epoch was read (`baselines.py`). `visits`:
     topic -> [last commit while there was no member, how many, whether members had it before] (`visits.py`).
     `beats`, `ways`: what its rebalances taught of its heartbeat interval and of how its members depart.
+    `positions`: its committed offsets.
     """
 
     group_type: str = ""
@@ -188,6 +190,7 @@ class GroupState(msgspec.Struct, array_like=True, gc=False):
     unassigned_id: str = ""
     beats: list[float] = msgspec.field(default_factory=list)
     ways: list[float] = msgspec.field(default_factory=list)
+    positions: Positions = msgspec.field(default_factory=Positions)
 
 
 def forget(state: GroupState, group_type: str) -> None:
@@ -202,6 +205,7 @@ def forget(state: GroupState, group_type: str) -> None:
         empty_id=known.empty_id,
         empty_at=known.empty_at,
         stands_empty=known.stands_empty,
+        positions=state.positions,
     )
     for name in GroupState.__struct_fields__:
         setattr(state, name, getattr(fresh, name))

@@ -31,7 +31,10 @@ class ShardState:
     [count, first offset, newest record time, sample]. `resumed_at`: the clock at which reading went on after
     so long a pause that records from before it may have been cleaned away unread; `hole`: the newest offset
     before which one was missing, or was another bucket's. `orphans`: group without a record of its own so far
-    -> its newest commit, while catching up.
+    -> its newest commit, while catching up. `unpublished`: group -> clock (ms) from which on its positions
+    are to be published. `lone`: group without a record of its own -> its positions as text, the one that
+    committed last at the end; `lone_dropped` counts those that had to make room. `reader`: the process that
+    positions were published to: a new one knows none of them.
     """
 
     shard: int
@@ -52,3 +55,7 @@ class ShardState:
     resumed_at: int = -1
     hole: int = -1
     orphans: dict[str, int] = field(default_factory=dict)
+    unpublished: dict[str, int] = field(default_factory=dict)
+    lone: dict[str, str] = field(default_factory=dict)
+    lone_dropped: int = 0
+    reader: int = -1

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rebalance_monitor.dashboard.view.group_view import GroupView
 from rebalance_monitor.dashboard.view.incidents import Incidents
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from rebalance_monitor.coordinator.findings.finding import Finding
+    from rebalance_monitor.coordinator.lag.board import GroupLag
 
+T = TypeVar("T")
 FINDINGS_KEPT = 20_000
 GONE_KEPT = 10_000
 """Groups that went at most of which is known when."""
@@ -31,7 +33,8 @@ class Update:
 
     groups: group -> summary (coordinator/summary.py). shards: counters of each shard (stat `shard`).
     unreadable: reason -> records. types: record type -> records read. now: the batch's timestamp, wall: the
-    driver's clock at writing it (both ms).
+    driver's clock at writing it (both ms). last_commits: group -> when it committed last (ms), of those that
+    have said so. lags: of all groups, None where nothing new is known.
     """
 
     findings: Sequence[Finding] = ()
@@ -45,6 +48,8 @@ class Update:
     batch: int = -1
     rows: int = 0
     state_bytes: int = 0
+    last_commits: Mapping[str, int] = field(default_factory=dict)
+    lags: Mapping[str, GroupLag] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +87,8 @@ class Known:
     """One moment. version: grows with every change. others: newest findings about no single group.
 
     findings_held: findings of groups that are held. trim_at: up to so many, the oldest need not go. kept_at:
-    when (ms) what an earlier process knew was kept, -1 where there was none.
+    when (ms) what an earlier process knew was kept, -1 where there was none. last_commits: group -> ms. lags:
+    of groups whose positions and ends are known. Both are kept beside the groups: they change all the time.
     """
 
     cluster: str = ""
@@ -94,6 +100,14 @@ class Known:
     findings_held: int = 0
     trim_at: int = 0
     kept_at: int = -1
+    last_commits: Mapping[str, int] = field(default_factory=dict)
+    lags: Mapping[str, GroupLag] = field(default_factory=dict)
+
+    def last_commit(self, group: str) -> int:
+        """Return when (ms) a group committed last, -1 where nobody knows: a summary is of its last change."""
+        view = self.groups.get(group)
+        summarised = -1 if view is None else int(view.summary.get("last_commit", -1))
+        return max(self.last_commits.get(group, -1), summarised)
 
     def after(self, update: Update) -> Known:
         """Return what is known once `update` has been applied."""
@@ -121,6 +135,8 @@ class Known:
             others=tuple(others[-GroupView.KEPT :]),
             health=_health(self.health, update),
             findings_held=self.findings_held + len(update.findings),
+            last_commits=_without({**self.last_commits, **update.last_commits}, update.removed),
+            lags=_without(self.lags if update.lags is None else update.lags, update.removed),
         )
         return known.trimmed() if known.findings_held > max(known.trim_at, 1.25 * FINDINGS_KEPT) else known
 
@@ -134,6 +150,12 @@ class Known:
         groups = {name: view.since(since) for name, view in self.groups.items()}
         held = sum(len(view.recent) for view in groups.values())
         return replace(self, groups=groups, findings_held=held, trim_at=held + FINDINGS_KEPT // 4)
+
+
+def _without(values: Mapping[str, T], groups: Sequence[str]) -> Mapping[str, T]:
+    """Return the values but for those of groups that are gone."""
+    gone = frozenset(groups)
+    return {name: value for name, value in values.items() if name not in gone} if gone else values
 
 
 def _health(health: Health, update: Update) -> Health:

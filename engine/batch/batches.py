@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rebalance_monitor.coordinator.findings.bodies import data_of
 from rebalance_monitor.coordinator.findings.finding import from_json
-from rebalance_monitor.coordinator.findings.outputs import FindingOut, GroupOut, RemovedOut, StatOut
+from rebalance_monitor.coordinator.findings.outputs import (
+    FindingOut,
+    GroupOut,
+    PositionsOut,
+    RemovedOut,
+    StatOut,
+)
 from rebalance_monitor.dashboard.tables.quarantine_table import Unreadable
 
 if TYPE_CHECKING:
@@ -20,6 +26,7 @@ if TYPE_CHECKING:
 
     from rebalance_monitor.coordinator.findings.finding import Finding
     from rebalance_monitor.coordinator.findings.outputs import Output
+    from rebalance_monitor.coordinator.lag.board import GroupLag
     from rebalance_monitor.engine.batch.step import OutRow
 
 # The query id of batches that no query made.
@@ -41,7 +48,9 @@ class Batch:
     coordinator. positions: shard -> last offset.
     newest: shard -> time (ms) of its newest record that was read live.
     types: record type -> readable records. rows, state_bytes: totals.
-    troubles: what went wrong inside the operator.
+    troubles: what went wrong inside the operator. committed: group -> its positions as text.
+    last_commits: group -> when it committed last (ms), of these. lags: of all groups, where the ends of
+    topics are newer than at the batch before. The driver's parts fill both in.
     """
 
     findings: list[Finding] = field(default_factory=list)
@@ -56,6 +65,9 @@ class Batch:
     now: int = -1
     rows: int = 0
     state_bytes: int = 0
+    committed: dict[str, str] = field(default_factory=dict)
+    last_commits: dict[str, int] = field(default_factory=dict)
+    lags: dict[str, GroupLag] | None = None
 
 
 TROUBLES = frozenset({"operator_error", "state_lost", "state_not_kept"})
@@ -72,8 +84,11 @@ def batch_of(outputs: Iterable[tuple[int, Output]]) -> Batch:
                 # The last word counts: a group may be removed and made again within a batch.
                 removed.pop(group, None)
                 batch.groups[group] = summary
+            case PositionsOut(group, body):
+                batch.committed[group] = body
             case RemovedOut(group):
                 batch.groups.pop(group, None)
+                batch.committed.pop(group, None)
                 removed[group] = None
             case StatOut():
                 _take_stat(batch, shard, output)
@@ -100,6 +115,8 @@ def _outputs(rows: list[OutRow]) -> Iterator[tuple[int, Output]]:
                 yield shard, FindingOut(from_json(body))
             case "group":
                 yield shard, GroupOut(group, data_of(body))
+            case "positions":
+                yield shard, PositionsOut(group, body)
             case "removed":
                 yield shard, RemovedOut(group)
             case _:

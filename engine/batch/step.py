@@ -27,7 +27,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rebalance_monitor.checkpoints.codec import StateVersionError, Stored, decode_state, encode_state
 from rebalance_monitor.coordinator.findings.bodies import body_of
 from rebalance_monitor.coordinator.findings.finding import to_json
-from rebalance_monitor.coordinator.findings.outputs import FindingOut, GroupOut, Output, RemovedOut, StatOut
+from rebalance_monitor.coordinator.findings.outputs import (
+    FindingOut,
+    GroupOut,
+    Output,
+    PositionsOut,
+    RemovedOut,
+    StatOut,
+)
 from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
 from rebalance_monitor.decoders import decode_record
 from rebalance_monitor.decoders.rows import COMMIT_RUN, FAILURE, RECORD
@@ -54,7 +61,10 @@ _OFFSET_COMMIT = 1
 
 
 class OutRow(NamedTuple):
-    """What leaves the operator: `row_kind` finding | group | removed | stat, `body` JSON."""
+    """What leaves the operator: `row_kind` finding | group | positions | removed | stat.
+
+    `body` is JSON, but for positions (coordinator/commits/positions.py).
+    """
 
     row_kind: str
     shard: int
@@ -67,12 +77,14 @@ class Plan:
     """What every coordinator is started with.
 
     catching_up: shard -> end offset found when this state was begun. limited: batches leave records unread.
+    reader: names the process that takes positions.
     """
 
     settings: DetectionSettings
     cluster: str
     catching_up: dict[int, int]
     limited: bool = False
+    reader: int = -1
 
 
 class Extent(StrEnum):
@@ -113,7 +125,13 @@ class OpenShard:
         self.state = self._opened(shard, bucket)
         end = plan.catching_up.get(shard, 0)
         self._coordinator = ShardCoordinator(
-            self.state, plan.settings, plan.cluster, end, summaries=summaries, read=read
+            self.state,
+            plan.settings,
+            plan.cluster,
+            end,
+            summaries=summaries,
+            read=read,
+            reader=plan.reader,
         )
 
     def advance(
@@ -281,6 +299,8 @@ def out_row(shard: int, output: Output) -> OutRow:
             return OutRow("finding", shard, finding.group or "", to_json(finding))
         case GroupOut(group, summary):
             return OutRow("group", shard, group, body_of(summary))
+        case PositionsOut(group, body):
+            return OutRow("positions", shard, group, body)
         case RemovedOut(group):
             return OutRow("removed", shard, group, "{}")
         case StatOut(kind, data):

@@ -9,6 +9,7 @@ first.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -145,7 +146,9 @@ def run_job(
             log.info("the brokers do not tell all values, see doctor for DescribeConfigs", assumed=names)
         with usable(storage.root):
             state = plan_state(storage, facts, settings, kind, rebuild=options.rebuild_state)
-            plan = Plan(detection, facts.cluster_id, state.manifest.catching_up)
+            # A process that begins knows no positions: the state publishes all of them to it.
+            begun = time.time_ns() // 1_000_000
+            plan = Plan(detection, facts.cluster_id, state.manifest.catching_up, reader=begun)
             number = state.manifest.generation
             outputs = Outputs(settings, storage, facts, detection, more_sinks, store, number)
         with outputs:

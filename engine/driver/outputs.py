@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Self
 import structlog
 
 from rebalance_monitor.checkpoints.ledger import Ledger
+from rebalance_monitor.cluster.ends.ends import EndsThread
 from rebalance_monitor.cluster.probe.probe import ProbeThread
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.engine.driver.parts import Parts
@@ -23,10 +24,11 @@ from rebalance_monitor.engine.outputs.sinks import JsonLines, QuarantineTable
 from rebalance_monitor.engine.outputs.upkeep import ParquetFindings
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from rebalance_monitor.config.model import Settings
     from rebalance_monitor.coordinator.findings.finding import Finding
+    from rebalance_monitor.coordinator.lag.ends import EndsSample
     from rebalance_monitor.coordinator.probe.sample import ProbeSample
     from rebalance_monitor.coordinator.settings import DetectionSettings
     from rebalance_monitor.engine.outputs.identities import Identities
@@ -78,8 +80,16 @@ class Outputs:
         usual_age_ms = round(settings.trigger_seconds * 1000) + BATCH_MS
         probe_ms = round(settings.probe.interval_seconds * 1000) if self._probe else None
         self._parts = Parts(
-            detection, facts.cluster_id, self._looks, self.notices, usual_age_ms, probe_ms, self._opened
+            detection,
+            facts.cluster_id,
+            self._looks,
+            self.notices,
+            usual_age_ms,
+            probe_ms,
+            self._opened,
+            self._samples,
         )
+        self._ends = _ends(settings, self._parts.topics)
         self.writer = BatchWriter(
             ledger,
             ledger.load().on_topic(facts.id, facts.cluster_id),
@@ -121,6 +131,9 @@ class Outputs:
             self._dropped = dropped
         return found
 
+    def _samples(self) -> list[EndsSample]:
+        return self._ends.drain() if self._ends else []
+
     def _opened(self) -> list[Finding]:
         """Return the newest finding of every open incident; without tables the alerts know more of them."""
         shown = self.serving.snapshot.known.incidents.open
@@ -131,6 +144,8 @@ class Outputs:
     def __enter__(self) -> Self:
         if self._probe:
             self._probe.start()
+        if self._ends:
+            self._ends.start()
         self.serving.__enter__()
         self.alerting.__enter__()
         return self
@@ -138,6 +153,8 @@ class Outputs:
     def __exit__(self, *reason: object) -> None:
         self.alerting.__exit__(*reason)
         self.serving.__exit__(*reason)
+        if self._ends:
+            self._ends.stop()
         if self._probe:
             self._probe.stop()
 
@@ -156,3 +173,9 @@ def _probe(settings: Settings) -> ProbeThread | None:
     if not settings.probe.enabled:
         return None
     return ProbeThread(settings.kafka.client_properties(), settings.probe.interval_seconds)
+
+
+def _ends(settings: Settings, topics: Callable[[], Collection[str]]) -> EndsThread | None:
+    if not settings.ends.enabled:
+        return None
+    return EndsThread(settings.kafka.client_properties(), topics, settings.ends.interval_seconds)

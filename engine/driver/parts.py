@@ -1,4 +1,4 @@
-"""The driver's pure parts: live view, roll-up and health, fed with batches and the probe's looks.
+"""The driver's pure parts: live view, lag, roll-up and health, fed with batches and the probe's looks.
 
 Their states are taken from the ledger's snapshot and go back into it with each batch, so a batch that failed
 half-way counts once. What the probe saw during a batch that is run again is gone: only findings that the
@@ -12,7 +12,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.checkpoints.ledger import LedgerError
+from rebalance_monitor.coordinator.findings.causes import Cause
+from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.findings.outputs import read_until
+from rebalance_monitor.coordinator.lag.board import Board
+from rebalance_monitor.coordinator.lag.following import Lag
 from rebalance_monitor.coordinator.live import Live
 from rebalance_monitor.coordinator.modern.epoch_group import GROUP_TYPES
 from rebalance_monitor.coordinator.probe.sample import ProbeSample
@@ -26,10 +30,12 @@ if TYPE_CHECKING:
 
     from rebalance_monitor.checkpoints.ledger import Snapshot
     from rebalance_monitor.coordinator.findings.finding import Finding
+    from rebalance_monitor.coordinator.lag.ends import EndsSample
     from rebalance_monitor.coordinator.probe.sample import ProbeSample
     from rebalance_monitor.coordinator.settings import DetectionSettings
     from rebalance_monitor.engine.batch.batches import Batch
 
+_REBALANCED = frozenset({Kind.REBALANCE, Kind.REBALANCE_FAILED})
 _EPOCHS = frozenset(GROUP_TYPES.values())
 
 
@@ -37,7 +43,8 @@ class Parts:
     """The parts of one job. `drain` gives the probe's looks since it was called last.
 
     `notices` is what the main loop has to tell; `usual_age_ms` and `probe_ms` see Health. `opened` gives the
-    newest finding of each open incident, as it was told.
+    newest finding of each open incident, as it was told. `ends` gives the samples of topics' ends since it
+    was called last.
     """
 
     def __init__(
@@ -49,6 +56,7 @@ class Parts:
         usual_age_ms: int = USUAL_AGE_MS,
         probe_ms: int | None = PROBE_MS,
         opened: Callable[[], Iterable[Finding]] = tuple,
+        ends: Callable[[], list[EndsSample]] = list,
     ) -> None:
         self._settings = settings
         self._cluster = cluster
@@ -57,6 +65,8 @@ class Parts:
         self._usual_age_ms = usual_age_ms
         self._probe_ms = probe_ms
         self._opened = opened
+        self._ends = ends
+        self._board = Board()
         self._summaries: dict[str, dict[str, Any]] = {}
         self._has_new_groups = False
         self._now = -1
@@ -65,6 +75,10 @@ class Parts:
         """Whether epoch-based groups were seen for the first time since the last call."""
         found, self._has_new_groups = self._has_new_groups, False
         return found
+
+    def topics(self) -> frozenset[str]:
+        """Return the topics whose ends matter; any thread may ask."""
+        return self._board.topics
 
     def recall(self, summaries: Mapping[str, Mapping[str, Any]]) -> None:
         """Take what an earlier process knew of the groups: each is summarised anew only when it changes."""
@@ -97,6 +111,7 @@ class Parts:
         self._rollup = RollUp(self._settings, self._cluster, deepcopy(snapshot.rollup))
         self._live = Live(self._settings, self._cluster, deepcopy(snapshot.live))
         self._rebuilt = Rebuilt(self._settings, self._cluster, deepcopy(snapshot.rebuilt))
+        self._lag = Lag(self._settings, self._cluster, deepcopy(snapshot.lag), self._board)
         self._health = Health(
             self._settings,
             self._cluster,
@@ -121,8 +136,28 @@ class Parts:
         told = [*seen, *self._live.refine(batch.findings, self._health.skewed)]
         # A batch that Spark did not make has no time; Spark's goes back where the driver's clock does.
         self._now = batch.now if batch.now >= 0 else self._now
+        told = self._with_lag(told, batch, sightings, wall)
         rolled = self._rollup.on_batch(told, [stat for _, stat in batch.stats], self._now)
         return [*told, *rolled, *self._health.on_batch(batch, sightings, wall)]
+
+    def _with_lag(
+        self, told: list[Finding], batch: Batch, sightings: Iterable[ProbeSample], wall: int
+    ) -> list[Finding]:
+        """Return the findings with what they cost, and those that lag decides."""
+        ended = self._lag.forget(batch.removed, wall)
+        self._lag.publish(batch.committed, wall)
+        batch.last_commits = {group: self._board.groups[group].last_commit for group in batch.committed}
+        rebalancing = {one.group for look in sightings for one in look.groups}
+        rebalancing |= {one.group for one in told if one.group and one.kind in _REBALANCED}
+        samples = self._ends()
+        found = self._lag.on_samples(samples, self._summaries, rebalancing)
+        if samples:
+            groups = self._board.groups.items()
+            batch.lags = {name: one.lag for name, one in groups if one.lag is not None}
+            missing = self._lag.missing()
+            if missing is not None:
+                self._notices.hold(Cause.ENDS_PARTIAL, missing)
+        return [*self._lag.priced(told), *found, *ended]
 
     def carried(self, told: list[Finding], again: Iterable[Finding], batch: Batch) -> Outcome:
         """Return what becomes of the findings `told`, final but for this, where the state was begun anew.
@@ -142,6 +177,7 @@ class Parts:
             live=self._live.snapshot(),
             health=self._health.snapshot(),
             rebuilt=self._rebuilt.snapshot(),
+            lag=self._lag.snapshot(),
         )
 
     def _learn(self, batch: Batch) -> None:

@@ -29,6 +29,7 @@ CONDITIONS = (
     Cause.BLIND,
     Cause.BEHIND,
     Cause.PROBE_PARTIAL,
+    Cause.ENDS_PARTIAL,
     Cause.CLOCK_SKEW,
     Cause.SINK_FAILING,
     Cause.CONTRACT_BROKEN,

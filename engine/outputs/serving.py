@@ -186,4 +186,6 @@ def update_of(key: BatchKey, telling: Telling) -> Update:
         batch=key.batch_id,
         rows=batch.rows,
         state_bytes=batch.state_bytes,
+        last_commits=batch.last_commits,
+        lags=batch.lags,
     )

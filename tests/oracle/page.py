@@ -1,4 +1,4 @@
-"""The page `docs/measurements/oracles.md`: which oracle checked which type and version, and each difference."""
+"""The page `docs/measurements/oracles.md`: which oracle checked which type and version, and differences."""
 
 from __future__ import annotations
 

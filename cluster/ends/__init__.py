@@ -1,0 +1,1 @@
+"""The ends of the consumed topics: what the brokers answer to ListOffsets between batches."""

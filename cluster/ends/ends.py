@@ -1,0 +1,176 @@
+"""The ends thread: asks every few seconds how far the consumed topics have grown.
+
+A round asks for the latest offsets. Once a minute, and when a topic is new, it first asks which topics exist
+with how many partitions, and then for the earliest offsets too. So topics that were created, deleted, made
+anew or given partitions are followed within a minute. Above `MANY` partitions rounds come less often, in
+proportion: what the client costs grows with the partitions of a round. Nothing here raises: what is missing
+is said in the sample.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Protocol, Self
+
+from rebalance_monitor.cluster.clients.properties import reader_settings
+from rebalance_monitor.cluster.ends.offsets import Described, Offsets, OffsetsClient
+from rebalance_monitor.coordinator.lag.ends import EndsSample
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+MANY = 10_000
+"""Partitions above which rounds come less often."""
+
+DESCRIBE_S = 60.0
+KEPT = 60
+"""Samples that wait at most; the newest say what is so now."""
+
+WAITS_S = 6.0
+LOCAL = "_"
+"""Names of errors that are the client's own begin so: it reached nobody."""
+
+
+class Client(Protocol):
+    """What a round needs of OffsetsClient."""
+
+    def describe(self, topics: Collection[str]) -> Described:
+        """Say which of the topics exist, with how many partitions."""
+
+    def ends(self, topics: Mapping[str, int], *, earliest: bool = False) -> Offsets:
+        """Give the latest, or the earliest, offsets of topics (name -> partitions)."""
+
+
+def every_s(interval_s: float, partitions: int) -> float:
+    """Return the time (s) from one round to the next for so many partitions."""
+    return interval_s * max(1.0, partitions / MANY)
+
+
+class Rounds:
+    """Takes samples one after the other, remembering which topics exist. Times of `clock` in s."""
+
+    def __init__(self, client: Client, clock: Callable[[], float] = time.time) -> None:
+        self._client, self._clock = client, clock
+        self._described = Described()
+        self._described_at = float("-inf")
+        self._asked: frozenset[str] = frozenset()
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions the last round asked for."""
+        return sum(count for count, _ in self._described.topics.values())
+
+    def sample(self, topics: Collection[str]) -> EndsSample:
+        """Take one sample of `topics`."""
+        wanted, asked_at, cpu = frozenset(topics), self._now(), time.process_time()
+        is_due = asked_at - self._described_at >= DESCRIBE_S * 1000 or not wanted <= self._asked
+        if is_due:
+            self._described, self._described_at = self._client.describe(wanted), asked_at
+            self._asked = wanted
+        known = {name: told[0] for name, told in self._described.topics.items() if name in wanted}
+        latest = self._client.ends(known)
+        earliest = self._client.ends(known, earliest=True) if is_due else Offsets()
+        if latest.errors or earliest.errors:
+            # A topic that went, or was made anew with fewer partitions: look again at the next round.
+            self._described_at = float("-inf")
+        return EndsSample(
+            asked_at=asked_at,
+            at=self._now(),
+            latest=latest.offsets,
+            earliest=earliest.offsets,
+            ids={name: told[1] for name, told in self._described.topics.items() if name in wanted},
+            gone=self._described.gone & wanted,
+            partial=missing(self._described.refused, latest.errors),
+            is_away=is_away(self._described, latest),
+            took_cpu_ms=(time.process_time() - cpu) * 1000,
+        )
+
+    def _now(self) -> int:
+        return int(self._clock() * 1000)
+
+
+def is_away(described: Described, latest: Offsets) -> bool:
+    """Whether all that failed is the client's own: then no broker answered."""
+    reasons = [*described.refused.values(), *latest.errors]
+    told = any(end >= 0 for ends in latest.offsets.values() for end in ends)
+    return bool(reasons) and not told and all(why.startswith(LOCAL) for why in reasons)
+
+
+def missing(refused: Mapping[str, str], errors: Mapping[str, int]) -> str:
+    """Return in one sentence which ends are not known, "" where all are."""
+    parts = []
+    if refused:
+        names = sorted(refused)
+        told = ", ".join(f"{name} ({refused[name]})" for name in names[:3])
+        parts.append(f"the brokers do not describe {len(names)} topic(s): {told}")
+    if errors:
+        told = ", ".join(f"{count} {why}" for why, count in sorted(errors.items()))
+        parts.append(f"the ends of {sum(errors.values())} partition(s) are not known: {told}")
+    return "; ".join(parts)
+
+
+class EndsThread:
+    """Takes a sample every `interval_s` seconds in a thread of its own; use as a context manager.
+
+    `wanted` names the topics to ask for; it is called from the thread. ConfigError for `properties` (Kafka
+    client properties) that cannot be mapped.
+    """
+
+    def __init__(
+        self,
+        properties: Mapping[str, str],
+        wanted: Callable[[], Collection[str]],
+        interval_s: float = 5.0,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        reader_settings(properties)
+        self._properties, self._wanted = properties, wanted
+        self._interval_s, self._clock = interval_s, clock
+        self._waiting: deque[EndsSample] = deque(maxlen=KEPT)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="rebalance-monitor-ends", daemon=True)
+
+    def start(self) -> None:
+        """Start asking."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop and wait for the round under way, at most a few seconds."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(WAITS_S)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def drain(self) -> list[EndsSample]:
+        """Take all samples since the last call, oldest first; never blocks."""
+        found = []
+        while self._waiting:
+            found.append(self._waiting.popleft())
+        return found
+
+    def _run(self) -> None:
+        rounds: Rounds | None = None
+        while not self._stop.is_set():
+            began = time.monotonic()
+            try:
+                rounds = rounds or Rounds(OffsetsClient(self._properties), self._clock)
+                topics = self._wanted()
+                if topics:
+                    self._waiting.append(rounds.sample(topics))
+            except Exception as error:  # noqa: BLE001 - a client's bug must not end the asking
+                now = int(self._clock() * 1000)
+                self._waiting.append(
+                    EndsSample(now, now, partial=f"{type(error).__name__}: {error}", is_away=True)
+                )
+                rounds = None
+            wait_s = every_s(self._interval_s, rounds.partitions if rounds else 0)
+            self._stop.wait(max(0.0, wait_s - (time.monotonic() - began)))

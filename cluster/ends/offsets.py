@@ -1,0 +1,134 @@
+"""ListOffsets for many partitions at once, through confluent-kafka's admin client.
+
+Why this client and this call: librdkafka asks each leader once for all of its partitions, and tells the
+outcome of each partition by itself. Its consumer's `offsets_for_times` is cheaper by a half and fails whole
+where one leader has moved. Neither `describe_topics` nor `list_offsets` ever creates a topic: both ask for
+metadata with `allow_auto_topic_creation` off. (The consumer's watermarks and `list_topics(name)` would, as
+would kafka-python's `end_offsets`.) Nothing here raises: what a broker refuses is an answer too.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self
+
+from rebalance_monitor.cluster.clients.admin import CLIENT_ID
+from rebalance_monitor.cluster.clients.properties import reader_settings
+from rebalance_monitor.coordinator.lag.ends import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+TIMEOUT_S = 4.0
+TOPICS_A_REQUEST = 500
+FIXED = {
+    "client.id": CLIENT_ID,
+    "allow.auto.create.topics": "false",
+    "log_level": "0",  # it would write to stderr by itself; what matters comes as an outcome
+}
+_LOG = logging.getLogger("rebalance_monitor.ends.librdkafka")
+_LOG.addHandler(logging.NullHandler())
+_LOG.propagate = False
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """Topic -> (partitions, topic id); topics that do not exist; topic -> why it is not told."""
+
+    topics: dict[str, tuple[int, str]] = field(default_factory=dict)
+    gone: frozenset[str] = frozenset()
+    refused: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Offsets:
+    """Topic -> offset of each partition, UNKNOWN where it failed; and how often which error came."""
+
+    offsets: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    errors: dict[str, int] = field(default_factory=dict)
+
+
+class OffsetsClient:
+    """One connection to the cluster; use as a context manager. Not for several threads at once.
+
+    `properties` are Kafka client properties by their Java names: ConfigError for those that cannot be mapped.
+    """
+
+    def __init__(self, properties: Mapping[str, str], timeout_s: float = TIMEOUT_S) -> None:
+        from confluent_kafka.admin import AdminClient  # noqa: PLC0415 - loads a C library
+
+        self._timeout_s = timeout_s
+        self._admin: Any = AdminClient({**reader_settings(properties), **FIXED}, logger=_LOG)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the connections up; the library does so with its object."""
+        self._admin = None
+
+    def describe(self, topics: Collection[str]) -> Described:
+        """Return which of the topics exist, with how many partitions. Needs Describe on each."""
+        from confluent_kafka import TopicCollection  # noqa: PLC0415
+
+        found: dict[str, tuple[int, str]] = {}
+        gone: set[str] = set()
+        refused: dict[str, str] = {}
+        for names in _chunks(sorted(topics), TOPICS_A_REQUEST):
+            asked = self._admin.describe_topics(TopicCollection(names), request_timeout=self._timeout_s)
+            for name, future in asked.items():
+                try:
+                    told = future.result()
+                except Exception as error:  # noqa: BLE001 - whatever the library raises is this topic's outcome
+                    if _name_of(error) in _NO_TOPIC:
+                        gone.add(name)
+                    else:
+                        refused[name] = _name_of(error)
+                else:
+                    found[name] = len(told.partitions), _id_of(told)
+        return Described(found, frozenset(gone), refused)
+
+    def ends(self, topics: Mapping[str, int], *, earliest: bool = False) -> Offsets:
+        """Return the latest (or earliest) offsets of all partitions of topics (name -> partitions).
+
+        The latest is the high watermark, as in Kafka's own tool.
+        """
+        from confluent_kafka import TopicPartition  # noqa: PLC0415
+        from confluent_kafka.admin import OffsetSpec  # noqa: PLC0415
+
+        spec = OffsetSpec.earliest() if earliest else OffsetSpec.latest()
+        wanted = {TopicPartition(name, p): spec for name, count in topics.items() for p in range(count)}
+        if not wanted:
+            return Offsets()
+        found = {name: [UNKNOWN] * count for name, count in topics.items()}
+        errors: dict[str, int] = {}
+        asked = self._admin.list_offsets(wanted, request_timeout=self._timeout_s)
+        for place, future in asked.items():
+            try:
+                found[place.topic][place.partition] = future.result().offset
+            except Exception as error:  # noqa: BLE001 - whatever the library raises is this partition's outcome
+                why = _name_of(error)
+                errors[why] = errors.get(why, 0) + 1
+        return Offsets({name: tuple(offsets) for name, offsets in found.items()}, errors)
+
+
+_NO_TOPIC = frozenset({"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "UNKNOWN_TOPIC_ID", "TOPIC_EXCEPTION"})
+
+
+def _name_of(error: Exception) -> str:
+    """Return Kafka's name of the error, else the exception's own."""
+    found = error.args[0] if error.args else None
+    name = getattr(found, "name", None)
+    return str(name()) if callable(name) else type(error).__name__
+
+
+def _id_of(told: Any) -> str:  # noqa: ANN401 - the library has no types
+    return "" if told.topic_id is None else str(told.topic_id)
+
+
+def _chunks(names: list[str], size: int) -> Iterable[list[str]]:
+    return (names[at : at + size] for at in range(0, len(names), size))

@@ -1,0 +1,191 @@
+"""The lag of all groups: positions as groups publish them, against the newest sample of their topics' ends.
+
+Runs on the driver. Positions come whole, group by group; each sample of ends gives every group's lag anew and
+moves the windows of its partitions (`windows.py`). What one sample says is handed on; only windows and the
+recent ends are kept, both bounded per partition.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.coordinator.commits import positions
+from rebalance_monitor.coordinator.lag import windows
+from rebalance_monitor.coordinator.lag.arithmetic import Ends, records
+from rebalance_monitor.coordinator.lag.windows import Track
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from rebalance_monitor.coordinator.commits.positions import Places, Position
+    from rebalance_monitor.coordinator.lag.ends import EndsSample
+
+LATELY_MS = 7 * 86_400_000
+"""A topic is asked for while a group has committed to it in this time."""
+
+TOTALS_KEPT = 60
+"""Totals of a group that are remembered: with a sample every 5 s those of five minutes."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLag:
+    """One partition of a group; `records` and `age_ms` None where they are not known. Times in ms."""
+
+    partition: int
+    offset: int
+    committed_at: int
+    end: int
+    records: int | None
+    age_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicLag:
+    """A group's lag on one topic.
+
+    `records`: of the partitions whose lag is known, None where it is of none. `age_ms`: of the oldest waiting
+    record. `unknown`: how many partitions have a position and no known lag.
+    """
+
+    records: int | None
+    age_ms: int | None
+    unknown: int
+    partitions: tuple[PartitionLag, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLag:
+    """A group's lag at one sample (`at`, ms): sums and worst of its topics, None where it is of none."""
+
+    at: int
+    records: int | None
+    age_ms: int | None
+    unknown: int
+    topics: Mapping[str, TopicLag]
+
+
+@dataclass(slots=True)
+class Consumed:
+    """One group: its positions, the windows of its partitions, its newest lag and its last totals."""
+
+    places: Places = field(default_factory=dict)
+    tracks: dict[tuple[str, int], Track] = field(default_factory=dict)
+    lag: GroupLag | None = None
+    totals: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=TOTALS_KEPT))
+
+    @property
+    def last_commit(self) -> int:
+        """When it committed last, ms; -1 where nothing is known."""
+        return positions.newest(self.places)
+
+
+class Board:
+    """The groups' positions and lag; not for several threads, but for `topics`."""
+
+    def __init__(self) -> None:
+        self.groups: dict[str, Consumed] = {}
+        self.sample: EndsSample | None = None
+        self.topics: frozenset[str] = frozenset()
+        """Topics whose ends matter: replaced as a whole, so any thread may read it."""
+        self._ends: dict[str, list[Ends]] = {}
+        self._ids: dict[str, str] = {}
+
+    def publish(self, group: str, body: str) -> None:
+        """Take the positions of a group, as it published them."""
+        places = positions.places_of(positions.read(body))
+        consumed = self.groups.setdefault(group, Consumed())
+        consumed.places = places
+        for topic, partition, place in _each(places):
+            track = consumed.tracks.get((topic, partition))
+            if track is None:
+                track = consumed.tracks[topic, partition] = Track()
+            windows.commit(track, place)
+        gone = [key for key in consumed.tracks if key[1] not in places.get(key[0], ())]
+        for key in gone:
+            del consumed.tracks[key]
+
+    def forget(self, group: str) -> None:
+        """Forget a group that is gone."""
+        self.groups.pop(group, None)
+
+    def want(self, now: int) -> None:
+        """Work out which topics to ask for at `now` (ms)."""
+        since = now - LATELY_MS
+        self.topics = frozenset(
+            topic
+            for consumed in self.groups.values()
+            for topic, places in consumed.places.items()
+            if any(place.at > since for place in places.values())
+        )
+
+    def take(self, sample: EndsSample, busy: Collection[str]) -> None:
+        """Take a sample of ends; `busy`: groups that rebalance, whose windows begin anew."""
+        self.sample = sample
+        self._learn(sample)
+        for name, consumed in self.groups.items():
+            lag = consumed.lag = self._lag(consumed, sample)
+            if lag.records is not None:
+                consumed.totals.append((sample.at, lag.records))
+            for topic, found in lag.topics.items():
+                for one in found.partitions:
+                    track = consumed.tracks[topic, one.partition]
+                    if name in busy:
+                        windows.pause(track)
+                    windows.observe(track, one.records, sample.at)
+
+    def _learn(self, sample: EndsSample) -> None:
+        for topic, ends in sample.latest.items():
+            topic_id = sample.ids.get(topic, "")
+            if topic_id != self._ids.get(topic, topic_id):
+                self._ends.pop(topic, None)
+            self._ids[topic] = topic_id
+            known = self._ends.setdefault(topic, [])
+            known += [Ends() for _ in range(len(ends) - len(known))]
+            for one, end in zip(known, ends, strict=False):
+                if end >= 0:
+                    one.add(sample.asked_at, end)
+        for topic in self._ends.keys() - sample.latest.keys() - self.topics:
+            del self._ends[topic]
+
+    def _lag(self, consumed: Consumed, sample: EndsSample) -> GroupLag:
+        topics = {topic: self._topic(topic, places, sample) for topic, places in consumed.places.items()}
+        return GroupLag(
+            sample.at,
+            _sum(topic.records for topic in topics.values()),
+            _most(topic.age_ms for topic in topics.values()),
+            sum(topic.unknown for topic in topics.values()),
+            topics,
+        )
+
+    def _topic(self, topic: str, places: Mapping[int, Position], sample: EndsSample) -> TopicLag:
+        found = tuple(self._partition(topic, p, place, sample) for p, place in sorted(places.items()))
+        return TopicLag(
+            _sum(one.records for one in found),
+            _most(one.age_ms for one in found),
+            sum(one.records is None for one in found),
+            found,
+        )
+
+    def _partition(self, topic: str, partition: int, place: Position, sample: EndsSample) -> PartitionLag:
+        end = sample.end(topic, partition)
+        waiting = records(place.offset, place.at, end, sample.asked_at)
+        age = 0 if waiting == 0 else None
+        if waiting:
+            told = self._ends[topic][partition].age(place.offset, sample.at)
+            age = None if told is None else told.estimate
+        return PartitionLag(partition, place.offset, place.at, end, waiting, age)
+
+
+def _each(places: Places) -> Iterator[tuple[str, int, Position]]:
+    return ((topic, p, place) for topic, found in places.items() for p, place in found.items())
+
+
+def _sum(values: Iterator[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def _most(values: Iterator[int | None]) -> int | None:
+    return max((value for value in values if value is not None), default=None)

@@ -1,0 +1,46 @@
+"""One sample of the ends of topics: what the brokers answered to ListOffsets at one time.
+
+Pure data: the ends thread (`cluster/ends/`) makes it, the lag's arithmetic reads it. What a broker did not
+answer is UNKNOWN, never 0: a lag of `0 - committed` or `end - 0` would be made up. A topic that does not
+exist is named in `gone`; one that may not be described, or whose leader did not answer, in `partial`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+UNKNOWN = -1
+"""In place of an offset that nobody told."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndsSample:
+    """The brokers' answers; all of them were given between `asked_at` and `at` (ms since epoch).
+
+    `latest`: topic -> high watermark of each partition, in the order of their numbers. `earliest`: the same
+    for the first offset that is still there, empty in a sample that did not ask. `ids`: topic -> topic id, ""
+    where the broker tells none. `gone`: topics that do not exist. `partial`: why answers are missing, one
+    sentence, "" where none is. `is_away`: no broker answered at all. `took_cpu_ms`: CPU time of the client.
+    """
+
+    asked_at: int
+    at: int
+    latest: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    earliest: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    ids: dict[str, str] = field(default_factory=dict)
+    gone: frozenset[str] = frozenset()
+    partial: str = ""
+    is_away: bool = False
+    took_cpu_ms: float = 0.0
+
+    def end(self, topic: str, partition: int) -> int:
+        """Return the high watermark of a partition, UNKNOWN where nobody told it."""
+        return _at(self.latest.get(topic, ()), partition)
+
+    def begin(self, topic: str, partition: int) -> int:
+        """Return the first offset of a partition, UNKNOWN where nobody told it."""
+        return _at(self.earliest.get(topic, ()), partition)
+
+
+def _at(offsets: tuple[int, ...], partition: int) -> int:
+    return offsets[partition] if 0 <= partition < len(offsets) else UNKNOWN

@@ -1,0 +1,122 @@
+"""The lag part of the driver: positions and samples of ends in, findings and every group's lag out.
+
+Pure, as the other parts: its memory is JSON-able and is committed with each batch. Positions and windows are
+not in it: the coordinators publish all positions to a new process, and windows begin anew.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rebalance_monitor.coordinator.lag.board import Board
+from rebalance_monitor.coordinator.lag.costs import Costs
+from rebalance_monitor.coordinator.lag.judging import Judging
+from rebalance_monitor.coordinator.lag.losses import Losses
+from rebalance_monitor.coordinator.state.state_machine import Status
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from rebalance_monitor.coordinator.findings.finding import Finding
+    from rebalance_monitor.coordinator.lag.ends import EndsSample
+    from rebalance_monitor.coordinator.settings import DetectionSettings
+
+PARTIAL_SAMPLES = 12
+"""So many samples in a row must miss ends until that is told: leaders move, and brokers restart."""
+
+
+class Lag:
+    """Follows the lag of all groups; `state` is what `snapshot` returned, None for a new start.
+
+    `board` outlives a batch that fails: what it holds of positions and ends is no result of a batch.
+    """
+
+    def __init__(
+        self,
+        settings: DetectionSettings,
+        cluster: str,
+        state: dict[str, Any] | None = None,
+        board: Board | None = None,
+    ) -> None:
+        memory = state or {}
+        self.board = board or Board()
+        self._judging = Judging(settings, cluster, memory.get("judging"))
+        self._losses = Losses(settings, cluster, memory.get("losses"))
+        self._costs = Costs(settings, memory.get("costs"))
+        self._before: EndsSample | None = None
+        self._missed = 0
+
+    def snapshot(self) -> dict[str, Any]:
+        """JSON-able memory for the ledger."""
+        return {
+            "judging": self._judging.snapshot(),
+            "losses": self._losses.snapshot(),
+            "costs": self._costs.snapshot(),
+        }
+
+    def publish(self, committed: Mapping[str, str], now: int) -> None:
+        """Take positions that groups have published."""
+        for group, body in committed.items():
+            self.board.publish(group, body)
+        if committed:
+            self.board.want(now)
+
+    def forget(self, groups: Iterable[str], at: int) -> list[Finding]:
+        """Forget groups that are gone, and resolve what is open of them."""
+        found: list[Finding] = []
+        for group in groups:
+            found += self._judging.end(group, at, "expired")
+            found += self._losses.end(group, at, "expired")
+            self._costs.forget(group)
+            self.board.forget(group)
+        return found
+
+    def on_samples(
+        self,
+        samples: Sequence[EndsSample],
+        summaries: Mapping[str, Mapping[str, Any]],
+        rebalancing: Collection[str],
+    ) -> list[Finding]:
+        """Take samples of ends, oldest first; `rebalancing`: groups that were seen to since the last call."""
+        found: list[Finding] = []
+        for sample in samples:
+            self._missed = self._missed + 1 if sample.partial else 0
+            unsettled = {
+                group
+                for group in self.board.groups
+                if summaries.get(group, {}).get("state", Status.STABLE) != Status.STABLE
+            }
+            self.board.take(sample, unsettled | set(rebalancing))
+            found += self._judged(sample, summaries, unsettled | set(rebalancing))
+            if sample.earliest:
+                self._before = sample
+        return found
+
+    def missing(self) -> str | None:
+        """Return why ends are not known, "" where all are, None where no broker answers, or none was asked.
+
+        That the brokers are away is told by others.
+        """
+        sample = self.board.sample
+        if sample is None or sample.is_away:
+            return None
+        return sample.partial if self._missed >= PARTIAL_SAMPLES else ""
+
+    def priced(self, findings: Iterable[Finding]) -> list[Finding]:
+        """Return findings with what they cost."""
+        return [self._costs.price(found, self.board.groups.get(found.group or "")) for found in findings]
+
+    def _judged(
+        self, sample: EndsSample, summaries: Mapping[str, Mapping[str, Any]], busy: Collection[str]
+    ) -> list[Finding]:
+        found: list[Finding] = []
+        for group, consumed in self.board.groups.items():
+            summary = summaries.get(group, {})
+            found += self._losses.on_sample(group, consumed, sample, self._before)
+            found += self._costs.on_sample(group, consumed)
+            if summary.get("state") == Status.EMPTY:
+                # Whoever stood still is gone: the group's emptiness goes on with it.
+                found += self._judging.end(group, sample.at, "confirmed")
+            elif summary and group not in busy:
+                found += self._judging.on_sample(group, consumed, summary)
+        return found

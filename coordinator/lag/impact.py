@@ -1,0 +1,85 @@
+"""Severity is mechanism x impact: what happened to a group, and whether records wait for it. One table.
+
+The impact is taken from the group's lag:
+
+- `nothing`: no record waits;
+- `usual`: no more wait than in the minutes before;
+- `waiting`: more wait than before;
+- `unknown`: nobody told the ends of its topics. Then the severity that the kind has without lag stands.
+
+Whoever configures a severity (`severity_overrides`), or that a group must never be empty (`always_on`), has
+the last word.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rebalance_monitor.coordinator.findings.finding import Finding
+    from rebalance_monitor.coordinator.settings import DetectionSettings
+
+USUAL_SHARE = 1.5
+"""More than this times the most that waited before is more than usual."""
+
+
+class Impact(StrEnum):
+    """What a group's lag says of what happened to it."""
+
+    NOTHING = "nothing"
+    USUAL = "usual"
+    WAITING = "waiting"
+    UNKNOWN = "unknown"
+
+
+class Weight(NamedTuple):
+    """A severity is at least, or at most, this; None where there is no such bound."""
+
+    at_least: Severity | None = None
+    at_most: Severity | None = None
+
+
+_CAPPED, _FREE = Weight(at_most=Severity.WARNING), Weight()
+WEIGHTS: dict[tuple[Kind, Impact], Weight] = {
+    (Kind.STORM, Impact.NOTHING): _CAPPED,
+    (Kind.STORM, Impact.USUAL): _CAPPED,
+    (Kind.STORM, Impact.WAITING): Weight(at_least=Severity.CRITICAL),
+    (Kind.REBALANCE_STUCK, Impact.NOTHING): _CAPPED,
+    (Kind.REBALANCE_STUCK, Impact.USUAL): _CAPPED,
+    (Kind.REBALANCE_STUCK, Impact.WAITING): Weight(at_least=Severity.CRITICAL),
+    # Of a group whose members did not say goodbye.
+    (Kind.GROUP_EMPTY, Impact.WAITING): Weight(at_least=Severity.WARNING),
+}
+"""(kind, impact) -> bounds of the severity; what is not here does not depend on the impact."""
+
+_RANK = {Severity.INFO: 0, Severity.WARNING: 1, Severity.CRITICAL: 2}
+_LEFT_BY_ITSELF = "leave"
+
+
+def impact(totals: Sequence[tuple[int, int]], since: int) -> Impact:
+    """Return the impact of what began at `since` (ms) on a group with these totals: (time, records)."""
+    after = [records for at, records in totals if at >= since]
+    if not after:
+        return Impact.UNKNOWN
+    if not any(after):
+        return Impact.NOTHING
+    before = max((records for at, records in totals if at < since), default=0)
+    return Impact.WAITING if after[-1] > USUAL_SHARE * before else Impact.USUAL
+
+
+def weigh(finding: Finding, found: Impact, settings: DetectionSettings) -> Severity:
+    """Return the severity of a finding with this impact."""
+    bounds = WEIGHTS.get((finding.kind, found), _FREE)
+    if finding.kind is Kind.GROUP_EMPTY and finding.details.get("ended_by") == _LEFT_BY_ITSELF:
+        bounds = _FREE
+    given = finding.severity
+    if bounds.at_least is not None:
+        given = max(given, bounds.at_least, key=_RANK.__getitem__)
+    if bounds.at_most is not None:
+        given = min(given, bounds.at_most, key=_RANK.__getitem__)
+    return settings.severity_of(finding.kind, finding.group or "", given)

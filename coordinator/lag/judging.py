@@ -1,0 +1,256 @@
+"""Incidents of groups whose partitions stand still or fall behind.
+
+One incident stands for all partitions of a group that one verdict is about; it names the worst. It is over
+when the partition that it was opened for has moved on and no other is like it. A group that rebalances, or
+is empty, or of which no summary is known, is not judged: what it opened stays open. Ids are made of the
+committed offset that stands still, so the same standstill has the same id however it was sampled.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from rebalance_monitor.coordinator.findings.finding import (
+    Finding,
+    MemberEntry,
+    finding_id,
+)
+from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind, Scope, Severity
+from rebalance_monitor.coordinator.lag import windows
+from rebalance_monitor.coordinator.lag.owners import Reader, readers_of
+from rebalance_monitor.coordinator.lag.windows import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from rebalance_monitor.coordinator.findings.finding import Details
+    from rebalance_monitor.coordinator.lag.board import Consumed, GroupLag, PartitionLag
+    from rebalance_monitor.coordinator.lag.windows import Track
+    from rebalance_monitor.coordinator.settings import DetectionSettings
+
+KINDS_OF = {
+    Verdict.STALLED: Kind.CONSUMPTION_STALLED,
+    Verdict.STOPPED: Kind.CONSUMPTION_STOPPED,
+    Verdict.BEHIND: Kind.FALLING_BEHIND,
+}
+MAX_MEMBERS = 20
+
+
+class Open(msgspec.Struct, array_like=True):
+    """An open incident: its id, since when (ms), and the partition that it was opened for."""
+
+    incident: str
+    opened_at: int
+    topic: str
+    partition: int
+    offset: int
+
+
+class Hit(NamedTuple):
+    """One partition that a verdict is about."""
+
+    topic: str
+    lag: PartitionLag
+    track: Track
+    reader: Reader
+
+
+class Judging:
+    """Opens and resolves; `state` is what `snapshot` returned, None for a new start."""
+
+    def __init__(
+        self, settings: DetectionSettings, cluster: str, state: dict[str, Any] | None = None
+    ) -> None:
+        self._settings, self._cluster = settings, cluster
+        self._open = msgspec.convert(state or {}, dict[str, dict[str, Open]])
+
+    def snapshot(self) -> dict[str, Any]:
+        """JSON-able memory for the ledger."""
+        found: dict[str, Any] = msgspec.to_builtins(self._open)
+        return found
+
+    @property
+    def opened(self) -> frozenset[str]:
+        """Incidents that are open."""
+        return frozenset(one.incident for kinds in self._open.values() for one in kinds.values())
+
+    def on_sample(self, group: str, consumed: Consumed, summary: Mapping[str, Any]) -> list[Finding]:
+        """Judge a group at its newest lag; `summary`: its last one."""
+        lag = consumed.lag
+        if lag is None:
+            return []
+        hits = self._hits(group, consumed, lag, summary)
+        found: list[Finding] = []
+        for verdict, kind in KINDS_OF.items():
+            known = self._open.get(group, {}).get(kind.value)
+            if known is None and hits[verdict]:
+                found.append(self._opened(kind, group, hits[verdict], lag, summary))
+            elif known is not None and not hits[verdict] and _has_moved(known, consumed):
+                found.append(self._resolved(kind, group, known, lag.at, "quiet"))
+        return found
+
+    def end(self, group: str, at: int, resolution: str) -> list[Finding]:
+        """Resolve everything of a group at `at` (ms): it is gone, or has no members any more."""
+        kinds = list(self._open.get(group, {}).items())
+        return [self._resolved(Kind(kind), group, known, at, resolution) for kind, known in kinds]
+
+    def _hits(
+        self, group: str, consumed: Consumed, lag: GroupLag, summary: Mapping[str, Any]
+    ) -> dict[Verdict, list[Hit]]:
+        settings = self._settings.for_group(group)
+        found: dict[Verdict, list[Hit]] = {verdict: [] for verdict in Verdict}
+        readers: Mapping[tuple[str, int], Reader] | None = None
+        for topic, told in lag.topics.items():
+            for one in told.partitions:
+                track = consumed.tracks[topic, one.partition]
+                if track.grown < 0 and track.lag <= track.low:
+                    continue
+                readers = readers_of(summary, consumed.tracks) if readers is None else readers
+                reader = readers.get((topic, one.partition))
+                if reader is None:
+                    # Nobody is assigned it: no member stands still.
+                    continue
+                verdict = windows.judge(
+                    track, lag.at, reader.owner, settings.lag_window_ms, settings.falling_behind_ms
+                )
+                found[verdict].append(Hit(topic, one, track, reader))
+        if self._settings.may_pause(group):
+            found[Verdict.STALLED] = found[Verdict.STOPPED] = []
+        return found
+
+    def _opened(
+        self, kind: Kind, group: str, hits: list[Hit], lag: GroupLag, summary: Mapping[str, Any]
+    ) -> Finding:
+        settings = self._settings.for_group(group)
+        worst = max(hits, key=lambda hit: (hit.lag.records or 0, hit.topic, -hit.lag.partition))
+        track = worst.track
+        anchor = f"lag/{worst.topic}/{worst.lag.partition}/{worst.lag.offset}/{worst.lag.committed_at}"
+        incident = finding_id(self._cluster, kind, group, anchor, phase="opened")
+        since = track.rising if kind is Kind.FALLING_BEHIND else track.grown
+        self._open.setdefault(group, {})[kind.value] = Open(
+            incident, since, worst.topic, worst.lag.partition, worst.lag.offset
+        )
+        details: Details = {
+            "topic": worst.topic,
+            "partition": worst.lag.partition,
+            "partitions": len(hits),
+            "waiting": sum(hit.lag.records or 0 for hit in hits),
+            "since": since,
+            "committed_offset": worst.lag.offset,
+            "window_ms": windows.window(track, worst.reader.owner, settings.lag_window_ms),
+        }
+        ages = [hit.lag.age_ms for hit in hits if hit.lag.age_ms is not None]
+        if ages:
+            details["age_ms"] = max(ages)
+        if kind is Kind.FALLING_BEHIND:
+            details["risen"] = track.lag - track.low
+        late = settings.falling_behind_warning_ms
+        is_late = kind is Kind.FALLING_BEHIND and late is not None and max(ages, default=0) >= late
+        topics = tuple(dict.fromkeys(hit.topic for hit in hits))
+        return self._finding(
+            kind,
+            group,
+            anchor,
+            lag.at,
+            severity=Severity.WARNING if is_late else None,
+            phase="opened",
+            incident=incident,
+            opened_at=since,
+            topics=topics,
+            topics_total=len(topics),
+            members=tuple(_members(hits)),
+            members_total=summary.get("members"),
+            partitions_affected=len(hits),
+            details=details,
+            **_place(summary),
+        )
+
+    def _resolved(self, kind: Kind, group: str, known: Open, at: int, resolution: str) -> Finding:
+        kinds = self._open[group]
+        del kinds[kind.value]
+        if not kinds:
+            del self._open[group]
+        return self._finding(
+            kind,
+            group,
+            f"{known.incident}/resolved",
+            at,
+            severity=None,
+            phase="resolved",
+            incident=known.incident,
+            opened_at=known.opened_at,
+            resolution=resolution,
+            topics=(known.topic,),
+            topics_total=1,
+            details={"topic": known.topic, "partition": known.partition},
+        )
+
+    def _finding(
+        self,
+        kind: Kind,
+        group: str,
+        anchor: str,
+        at: int,
+        *,
+        severity: Severity | None,
+        **fields: Any,  # noqa: ANN401 - the remaining fields of Finding, checked by its constructor
+    ) -> Finding:
+        return lag_finding(self._settings, self._cluster, kind, group, anchor, at, severity, **fields)
+
+
+def lag_finding(
+    settings: DetectionSettings,
+    cluster: str,
+    kind: Kind,
+    group: str,
+    anchor: str,
+    at: int,
+    severity: Severity | None = None,
+    **fields: Any,  # noqa: ANN401 - as above
+) -> Finding:
+    """Make a finding of lag."""
+    phase = fields.get("phase")
+    return Finding(
+        id=finding_id(cluster, kind, group, anchor, phase=phase or ""),
+        kind=kind,
+        scope=Scope.GROUP,
+        severity=settings.severity_of(kind, group, severity or KINDS[kind].severity),
+        evidence="derived",
+        cluster=cluster,
+        group=group,
+        at=at,
+        **fields,
+    )
+
+
+def _has_moved(known: Open, consumed: Consumed) -> bool:
+    """Whether the partition that an incident was opened for has committed another offset, or is gone."""
+    track = consumed.tracks.get((known.topic, known.partition))
+    return track is None or track.offset != known.offset or track.lag == 0
+
+
+def _place(summary: Mapping[str, Any]) -> dict[str, Any]:
+    names = ("group_type", "protocol_type", "protocol", "state", "generation", "leader")
+    return {name: summary.get(name) or None for name in names}
+
+
+def _members(hits: Iterable[Hit]) -> list[MemberEntry]:
+    """Return the members behind the hits, each once."""
+    seen = {hit.reader.member["member_id"]: hit.reader for hit in hits}
+    return [
+        MemberEntry(
+            member_id=reader.member["member_id"],
+            instance_id=reader.member["instance_id"],
+            client_id=reader.member["client_id"],
+            host=reader.member["host"],
+            host_is_stale=False,
+            role="kept",
+            session_timeout_ms=reader.member["session_timeout_ms"],
+            rebalance_timeout_ms=reader.member["rebalance_timeout_ms"],
+            last_seen=reader.owner.committed if reader.owner.committed >= 0 else None,
+            partitions=reader.member["partitions"],
+        )
+        for reader in list(seen.values())[:MAX_MEMBERS]
+    ]

@@ -1,0 +1,207 @@
+"""Positions that went back, records that a group lost unread, and records that it is about to lose.
+
+Looked at with each sample that has earliest offsets, once a minute; positions that went back with each. A
+loss is told where it was seen to happen: the earliest offset was no later than the position before. Deleting
+records at or below a position (DeleteRecords) takes nothing from the group and is none.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from rebalance_monitor.coordinator.findings.kinds import Kind
+from rebalance_monitor.coordinator.lag.judging import Open, lag_finding
+from rebalance_monitor.coordinator.state.group_state import NEVER
+from rebalance_monitor.decoders.twins import replace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rebalance_monitor.coordinator.findings.finding import Finding
+    from rebalance_monitor.coordinator.lag.board import Consumed, PartitionLag
+    from rebalance_monitor.coordinator.lag.ends import EndsSample
+    from rebalance_monitor.coordinator.lag.windows import Track
+    from rebalance_monitor.coordinator.settings import DetectionSettings
+
+
+class Change(NamedTuple):
+    """What became of one partition: by how many records, or ms, and the other offset that matters."""
+
+    topic: str
+    lag: PartitionLag
+    amount: int
+    other: int
+
+
+class Losses:
+    """Finds them; `state` is what `snapshot` returned, None for a new start."""
+
+    def __init__(
+        self, settings: DetectionSettings, cluster: str, state: dict[str, Any] | None = None
+    ) -> None:
+        self._settings, self._cluster = settings, cluster
+        self._open = msgspec.convert(state or {}, dict[str, Open])
+        self._looked_at = -1
+
+    def snapshot(self) -> dict[str, Any]:
+        """JSON-able memory for the ledger."""
+        found: dict[str, Any] = msgspec.to_builtins(self._open)
+        return found
+
+    def on_sample(
+        self, group: str, consumed: Consumed, sample: EndsSample, before: EndsSample | None
+    ) -> list[Finding]:
+        """Look at a group; `before`: the sample before this one with earliest offsets, if any."""
+        found = self._rewound(group, consumed, sample.at)
+        if sample.earliest:
+            found += self._lost(group, consumed, sample)
+            found += self._expiring(group, consumed, sample, before)
+        return found
+
+    def end(self, group: str, at: int, resolution: str) -> list[Finding]:
+        """Resolve what is open of a group that is gone."""
+        known = self._open.pop(group, None)
+        return [] if known is None else [self._over(group, known, at, resolution)]
+
+    def _rewound(self, group: str, consumed: Consumed, at: int) -> list[Finding]:
+        changes = []
+        for topic, one, track in _each(consumed):
+            before, track.from_offset = track.from_offset, -1
+            if before > one.offset:
+                changes.append(Change(topic, one, before - one.offset, before))
+        if not changes:
+            return []
+        worst = max(changes, key=lambda one: one.amount)
+        anchor = f"rewound/{worst.topic}/{worst.lag.partition}/{worst.other}/{worst.lag.offset}"
+        details = {
+            "topic": worst.topic,
+            "partition": worst.lag.partition,
+            "partitions": len(changes),
+            "from_offset": worst.other,
+            "to_offset": worst.lag.offset,
+            "records": sum(one.amount for one in changes),
+        }
+        return [self._tell(Kind.OFFSETS_REWOUND, group, anchor, at, changes, details=details)]
+
+    def _lost(self, group: str, consumed: Consumed, sample: EndsSample) -> list[Finding]:
+        changes = []
+        for topic, one, track in _each(consumed):
+            begin = sample.begin(topic, one.partition)
+            # A commit that is newer than the answer may be of records that were there then.
+            if begin < 0 or one.committed_at > sample.asked_at:
+                continue
+            if begin > one.offset and track.kept >= 0:
+                changes.append(Change(topic, one, begin - one.offset, begin))
+            track.kept = begin if begin <= one.offset else -1
+        if not changes:
+            return []
+        worst = max(changes, key=lambda one: one.amount)
+        anchor = f"lost/{worst.topic}/{worst.lag.partition}/{worst.lag.offset}"
+        details = {
+            "topic": worst.topic,
+            "partition": worst.lag.partition,
+            "partitions": len(changes),
+            "records": sum(one.amount for one in changes),
+            "committed_offset": worst.lag.offset,
+            "earliest_offset": worst.other,
+        }
+        return [self._tell(Kind.RECORDS_LOST, group, anchor, sample.at, changes, details=details)]
+
+    def _expiring(
+        self, group: str, consumed: Consumed, sample: EndsSample, before: EndsSample | None
+    ) -> list[Finding]:
+        near = []
+        for topic, one, track in _each(consumed):
+            gap, track.gap = track.gap, -1
+            begin = sample.begin(topic, one.partition)
+            if begin < 0 or begin > one.offset or not one.records:
+                continue
+            track.gap = one.offset - begin
+            then = -1 if before is None else before.begin(topic, one.partition)
+            if before is None or then < 0 or not 0 <= track.gap < gap or track.gap >= one.records:
+                continue
+            left = _left_ms(track.gap, begin - then, sample.at - before.at)
+            if left <= self._settings.records_expiring_ms:
+                near.append(Change(topic, one, left, begin))
+        known = self._open.get(group)
+        if near and known is None:
+            return [self._opened(group, near, sample.at)]
+        if known is not None and not near and self._is_far(known, consumed):
+            del self._open[group]
+            return [self._over(group, known, sample.at, "quiet")]
+        return []
+
+    def _is_far(self, known: Open, consumed: Consumed) -> bool:
+        """Whether the partition that was told of has moved on, is read to its end, or is gone."""
+        track = consumed.tracks.get((known.topic, known.partition))
+        return track is None or track.lag == 0 or track.offset != known.offset
+
+    def _opened(self, group: str, near: list[Change], at: int) -> Finding:
+        worst = min(near, key=lambda one: one.amount)
+        anchor = f"expiring/{worst.topic}/{worst.lag.partition}/{worst.lag.offset}"
+        details = {
+            "topic": worst.topic,
+            "partition": worst.lag.partition,
+            "partitions": len(near),
+            "left_ms": worst.amount,
+            "committed_offset": worst.lag.offset,
+            "earliest_offset": worst.other,
+        }
+        found = self._tell(
+            Kind.RECORDS_EXPIRING, group, anchor, at, near, details=details, phase="opened", opened_at=at
+        )
+        self._open[group] = Open(found.id, at, worst.topic, worst.lag.partition, worst.lag.offset)
+        return replace(found, incident=found.id)
+
+    def _over(self, group: str, known: Open, at: int, resolution: str) -> Finding:
+        return lag_finding(
+            self._settings,
+            self._cluster,
+            Kind.RECORDS_EXPIRING,
+            group,
+            f"{known.incident}/resolved",
+            at,
+            phase="resolved",
+            incident=known.incident,
+            opened_at=known.opened_at,
+            resolution=resolution,
+            topics=(known.topic,),
+            topics_total=1,
+            details={"topic": known.topic, "partition": known.partition},
+        )
+
+    def _tell(
+        self,
+        kind: Kind,
+        group: str,
+        anchor: str,
+        at: int,
+        changes: list[Change],
+        **fields: Any,  # noqa: ANN401 - the remaining fields of Finding, checked by its constructor
+    ) -> Finding:
+        topics = tuple(dict.fromkeys(one.topic for one in changes))
+        return lag_finding(
+            self._settings,
+            self._cluster,
+            kind,
+            group,
+            anchor,
+            at,
+            topics=topics,
+            topics_total=len(topics),
+            partitions_affected=len(changes),
+            **fields,
+        )
+
+
+def _left_ms(gap: int, moved: int, in_ms: int) -> int:
+    """Return how long (ms) the earliest offset needs for `gap` records at its rate; `NEVER` if it rests."""
+    return NEVER if moved <= 0 or in_ms <= 0 else round(gap * in_ms / moved)
+
+
+def _each(consumed: Consumed) -> Iterator[tuple[str, PartitionLag, Track]]:
+    for topic, told in consumed.lag.topics.items() if consumed.lag else ():
+        for one in told.partitions:
+            yield topic, one, consumed.tracks[topic, one.partition]

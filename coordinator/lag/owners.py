@@ -1,0 +1,50 @@
+"""Who reads which partition of a group: whom the summary says it is assigned to, and how that member commits.
+
+A summary is made when the group changes, so what it says of a member's last commit is of then. The positions
+of all partitions of a member say when it last committed anything.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rebalance_monitor.coordinator.lag.windows import Owner
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from rebalance_monitor.coordinator.lag.windows import Track
+
+CUT = "…"
+Place = tuple[str, int]
+"""(topic, partition)"""
+
+
+class Reader(NamedTuple):
+    """A member as the summary describes it, and its commits."""
+
+    member: Mapping[str, Any]
+    owner: Owner
+
+
+def readers_of(summary: Mapping[str, Any], tracks: Mapping[Place, Track]) -> dict[Place, Reader]:
+    """Return the reader of each partition of the members that the summary lists."""
+    found: dict[Place, Reader] = {}
+    for member in summary.get("member_list", ()):
+        places = [
+            (topic, one) for topic, ranges in member.get("assigned", {}).items() for one in partitions(ranges)
+        ]
+        committed = [track.committed for place in places if (track := tracks.get(place)) is not None]
+        last = max([int(member.get("last_commit", -1)), *committed])
+        reader = Reader(member, Owner(last, int(member.get("cadence_ms", -1))))
+        found.update(dict.fromkeys(places, reader))
+    return found
+
+
+def partitions(ranges: str) -> Iterator[int]:
+    """Yield the partitions of `0-3,7`; what was cut off the text is not known."""
+    for piece in ranges.split(",") if ranges else ():
+        if piece == CUT:
+            return
+        first, _, last = piece.partition("-")
+        yield from range(int(first), int(last or first) + 1)

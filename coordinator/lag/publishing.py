@@ -1,0 +1,114 @@
+"""When positions leave the coordinator: of each group that committed, at most once in `PUBLISH_MS`.
+
+A group without a record of its own (its consumers assign themselves partitions, or an application stores
+offsets under a name) has no state but its positions. There may be any number of such names, so a shard keeps
+those that committed last. While history is read every group may be one of them still.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.coordinator.commits import positions
+from rebalance_monitor.coordinator.findings.outputs import PositionsOut
+from rebalance_monitor.coordinator.state.positions import Positions
+from rebalance_monitor.decoders import decode_record
+
+if TYPE_CHECKING:
+    from rebalance_monitor.coordinator.state.group_state import GroupState
+    from rebalance_monitor.coordinator.state.shard_state import ShardState
+
+PUBLISH_MS = 5_000
+WAIT_MS = 1_500
+"""A group that is not touched when its positions are due may be soon: decoding it is the dearest part."""
+
+MAX_LONE = 200
+MAX_LONE_IN_HISTORY = 10_000
+MAX_LONE_BYTES = 16_384
+"""Of a group without a record of its own: some 1,000 partitions."""
+
+
+def on_commits(shard: ShardState, group: str, state: GroupState, at: int, parts: tuple[bytes, bytes]) -> None:
+    """Keep a commit run of `at` (ms); `parts` are T and O of the row contract."""
+    positions.keep(state.positions, at, *parts)
+    if group not in shard.unpublished:
+        shard.unpublished[group] = shard.now + PUBLISH_MS
+
+
+def on_lone_commits(shard: ShardState, group: str, at: int, parts: tuple[bytes, bytes]) -> None:
+    """Keep a commit run of a group without a record of its own."""
+    text = shard.lone.pop(group, "")
+    held = positions.read(text) if text else Positions()
+    positions.keep(held, at, *parts)
+    _keep_lone(shard, group, held)
+
+
+def on_tombstone(shard: ShardState, group: str, state: GroupState | None, at: int, key: bytes) -> None:
+    """Forget the position of an offset that expired or was deleted at `at` (ms); `key`: its record's key."""
+    if state is None and group not in shard.lone:
+        return
+    found = decode_record(key, None).key
+    topic, partition = getattr(found, "topic", None), getattr(found, "partition", -1)
+    if topic is None:
+        return
+    if state is not None:
+        positions.drop(state.positions, at, topic, partition)
+        shard.unpublished.setdefault(group, shard.now + PUBLISH_MS)
+        return
+    held = positions.read(shard.lone.pop(group))
+    positions.drop(held, at, topic, partition)
+    _keep_lone(shard, group, held)
+
+
+def adopt(shard: ShardState, group: str, state: GroupState) -> None:
+    """Give a group that has a record of its own from now on the positions that it had without one."""
+    text = shard.lone.pop(group, "")
+    if text:
+        state.positions = positions.read(text)
+        shard.unpublished.setdefault(group, -1)
+
+
+def publish(shard: ShardState, reader: int) -> list[PositionsOut]:
+    """Return the positions that are due; all of them to a `reader` that has seen none. None in history."""
+    if shard.catching_up_until is not None:
+        return []
+    _trim(shard, MAX_LONE)
+    if reader != shard.reader:
+        shard.reader = reader
+        shard.unpublished |= dict.fromkeys((*shard.groups, *shard.lone), -1)
+    now, live = shard.now, shard.groups.live
+    due = sorted(
+        group
+        for group, at in shard.unpublished.items()
+        if at <= now and (group in live or at <= now - WAIT_MS)
+    )
+    return [out for group in due if (out := _published(shard, group)) is not None]
+
+
+def _published(shard: ShardState, group: str) -> PositionsOut | None:
+    """Return what is published of a group, None where nothing was ever committed to it."""
+    del shard.unpublished[group]
+    state = shard.groups.get(group)
+    if state is None:
+        return PositionsOut(group, shard.lone[group]) if group in shard.lone else None
+    held = state.positions
+    return PositionsOut(group, positions.published(held)) if held.runs or held.table else None
+
+
+def _keep_lone(shard: ShardState, group: str, held: Positions) -> None:
+    if held.size + len(held.table) > MAX_LONE_BYTES:
+        positions.merge(held)
+    if len(held.table) <= MAX_LONE_BYTES:
+        shard.unpublished.setdefault(group, shard.now + PUBLISH_MS)
+        shard.lone[group] = positions.published(held)
+    else:
+        shard.lone_dropped += 1
+    _trim(shard, MAX_LONE if shard.catching_up_until is None else MAX_LONE_IN_HISTORY)
+
+
+def _trim(shard: ShardState, most: int) -> None:
+    while len(shard.lone) > most:
+        gone = next(iter(shard.lone))
+        del shard.lone[gone]
+        shard.unpublished.pop(gone, None)
+        shard.lone_dropped += 1

@@ -1,0 +1,134 @@
+"""Judging the lag of one partition without thresholds on it, as Burrow does: by what moved in a window.
+
+The window is ten of the partition's own commit intervals, at least a minute. Within it
+
+- *stalled*: commits go on, the partition's own or its owner's others, and its offset stands still while
+  records wait and grow more;
+- *stopped*: the same, and its owner commits nothing at all;
+- *behind*: its offset moves, and its lag has not once gone down for the long window.
+
+Only lag that has grown since the last commit counts. A group that commits behind a transaction's marker keeps
+a lag of one for ever, and an idle topic any lag. A group that rebalances is not judged: its windows begin
+anew when it is over.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from rebalance_monitor.coordinator.commits.positions import Position
+
+COMMITS = 10
+"""A window is so many commit intervals."""
+
+SMOOTHING = 4
+MARKER = 1
+"""A transaction's marker takes an offset that nobody reads, and may come after the last record's commit."""
+
+
+class Verdict(StrEnum):
+    """What a window says of a partition."""
+
+    FINE = "fine"
+    STALLED = "stalled"
+    STOPPED = "stopped"
+    BEHIND = "behind"
+
+
+class Track(msgspec.Struct, gc=False):
+    """What is remembered of a partition of a group between samples. Times in ms, -1 where there was none.
+
+    `offset`, `committed`: its position, and when that was committed. `moved`: when the offset last moved.
+    `base`: its lag just after that. `grown`: since when more waits. `cadence`: its usual time between
+    commits. `rising`: since when its lag has not gone down, from `low`; `risen`: when it last went up;
+    `lag`: the last one. `from_offset`: what it went back from, until that is told. `kept`: the earliest
+    offset of its topic when that was last seen to be no later than the position; `gap`: how far before the
+    position it was then.
+    """
+
+    offset: int = -1
+    committed: int = -1
+    moved: int = -1
+    base: int = -1
+    grown: int = -1
+    cadence: int = -1
+    rising: int = -1
+    low: int = -1
+    lag: int = -1
+    from_offset: int = -1
+    kept: int = -1
+    gap: int = -1
+    risen: int = -1
+
+
+class Owner(msgspec.Struct, frozen=True, gc=False):
+    """Who reads a partition, as far as its commits tell.
+
+    `committed`: when it last committed anything (ms), `cadence` its usual time between commits (ms); -1 where
+    that is not known.
+    """
+
+    committed: int = -1
+    cadence: int = -1
+
+
+def commit(track: Track, position: Position) -> None:
+    """Take the newest position."""
+    if position.at > track.committed >= 0:
+        gap = position.at - track.committed
+        track.cadence = gap if track.cadence < 0 else track.cadence + (gap - track.cadence) // SMOOTHING
+    if position.offset < track.offset:
+        # It reads again what it had read: its lag rises for that alone.
+        track.rising = track.low = -1
+        track.from_offset = max(track.from_offset, track.offset)
+    if position.offset != track.offset:
+        track.moved, track.base, track.grown = position.at, -1, -1
+    track.offset, track.committed = position.offset, max(track.committed, position.at)
+
+
+def observe(track: Track, lag: int | None, at: int) -> None:
+    """Take the lag at a sample of `at` (ms); an unknown one says nothing and ends nothing."""
+    if lag is None:
+        return
+    if track.base < 0 or lag < track.base:
+        # The first sample since it moved; or the log was cut.
+        track.base, track.grown = lag, -1
+    elif lag > track.base + MARKER and track.grown < 0:
+        track.grown = at
+    if lag < track.lag or track.rising < 0:
+        track.rising, track.low = at, lag
+    elif lag > track.lag:
+        track.risen = at
+    track.lag = lag
+
+
+def pause(track: Track) -> None:
+    """Begin the windows anew: the group rebalances, or nobody knows what became of it."""
+    track.grown = track.rising = track.low = track.base = -1
+
+
+def window(track: Track, owner: Owner, least_ms: int) -> int:
+    """Return the partition's own window, ms; -1 where no commit interval is known to make one of."""
+    cadence = max(track.cadence, owner.cadence)
+    return -1 if cadence < 0 else max(least_ms, COMMITS * cadence)
+
+
+def judge(track: Track, at: int, owner: Owner, least_ms: int, behind_ms: int) -> Verdict:
+    """Judge a partition at `at` (ms)."""
+    wide = window(track, owner, least_ms)
+    if wide < 0:
+        return Verdict.FINE
+    if track.grown >= 0 and at - track.grown >= wide:
+        goes_on = max(owner.committed, track.committed) > track.grown
+        return Verdict.STALLED if goes_on else Verdict.STOPPED
+    return Verdict.BEHIND if _rises(track, at, wide, max(wide, behind_ms)) else Verdict.FINE
+
+
+def _rises(track: Track, at: int, wide: int, long_ms: int) -> bool:
+    """Whether its lag rose over the whole long window, and does so still, while its offset moves."""
+    has_risen = track.rising >= 0 and at - track.rising >= long_ms and track.lag > track.low + MARKER
+    return has_risen and track.risen >= at - wide and track.moved >= at - wide

@@ -1,0 +1,169 @@
+"""The ends of topics, asked of real brokers: never creating one, and never an answer that nobody gave."""
+
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from concurrent.futures import Future
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rebalance_monitor.cluster.ends.ends import MANY, EndsThread, Rounds, every_s, missing
+from rebalance_monitor.cluster.ends.offsets import Described, Offsets, OffsetsClient
+from rebalance_monitor.coordinator.lag.ends import UNKNOWN, EndsSample
+from rebalance_monitor.lab.cluster.broker import LabBroker
+
+BROKER = pytest.mark.broker
+
+
+@pytest.fixture(scope="module")
+def creating() -> Iterator[LabBroker]:
+    """A broker that creates every topic that somebody asks for carelessly."""
+    with LabBroker(settings={"auto.create.topics.enable": "true"}) as broker:
+        yield broker
+
+
+def admin(broker: LabBroker) -> AdminClient:
+    return AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": "0"})
+
+
+def order(broker: LabBroker, call: Callable[[AdminClient], Mapping[str, Future[None]]]) -> None:
+    """Let the admin client live until what was ordered is done."""
+    client = admin(broker)
+    for future in call(client).values():
+        future.result()
+
+
+def topics_of(broker: LabBroker) -> set[str]:
+    return set(admin(broker).list_topics(timeout=10).topics)
+
+
+def make(broker: LabBroker, topic: str, partitions: int = 2) -> None:
+    order(broker, lambda client: client.create_topics([NewTopic(topic, partitions, 1)]))
+
+
+def fill(broker: LabBroker, topic: str, partition: int, records: int) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "log_level": "0"})
+    for number in range(records):
+        producer.produce(topic, str(number).encode(), partition=partition)
+    assert producer.flush(20) == 0
+
+
+def until(rounds: Rounds, topics: Collection[str], holds: Callable[[EndsSample], bool]) -> EndsSample:
+    """Take samples until one shows what must come true; leaders are elected in the background."""
+    for _ in range(60):
+        sample = rounds.sample(topics)
+        if holds(sample):
+            return sample
+        time.sleep(0.25)
+    pytest.fail(f"still {sample}")
+
+
+@BROKER
+def test_no_request_for_a_deleted_topic_with_committed_offsets_creates_it(creating: LabBroker) -> None:
+    make(creating, "deleted")
+    fill(creating, "deleted", 0, 3)
+    settings = {"bootstrap.servers": creating.bootstrap, "group.id": "left", "log_level": "0"}
+    consumer = Consumer(settings)
+    consumer.commit(offsets=[TopicPartition("deleted", 0, 3)], asynchronous=False)
+    consumer.close()
+    order(creating, lambda client: client.delete_topics(["deleted"]))
+    with OffsetsClient({"bootstrap.servers": creating.bootstrap}) as client:
+        rounds = Rounds(client)
+        gone = until(rounds, {"deleted"}, lambda sample: sample.gone == {"deleted"})
+        assert (gone.latest, gone.partial) == ({}, "")
+        # Even where it is believed to exist still.
+        lost = client.ends({"deleted": 2})
+        assert lost.offsets == {"deleted": (UNKNOWN, UNKNOWN)}
+        assert sum(lost.errors.values()) == 2
+    assert "deleted" not in topics_of(creating)
+    # The control: this broker does create what is asked for by name.
+    admin(creating).list_topics("careless", timeout=10)
+    assert "careless" in topics_of(creating)
+
+
+@BROKER
+def test_ends_follow_topics_that_grow_go_and_are_made_anew(creating: LabBroker) -> None:
+    make(creating, "moving")
+    fill(creating, "moving", 1, 5)
+    clock = [1_000.0]
+    with OffsetsClient({"bootstrap.servers": creating.bootstrap}) as client:
+        rounds = Rounds(client, lambda: clock[0])
+        first = until(rounds, {"moving"}, lambda sample: sample.latest.get("moving") == (0, 5))
+        assert first.earliest["moving"] == (0, 0)
+        order(creating, lambda client: client.create_partitions([NewPartitions("moving", 3)]))
+        clock[0] += 61
+        grown = until(rounds, {"moving"}, lambda sample: sample.latest.get("moving") == (0, 5, 0))
+        order(creating, lambda client: client.delete_topics(["moving"]))
+        clock[0] += 61
+        until(rounds, {"moving"}, lambda sample: sample.gone == {"moving"})
+        make(creating, "moving", 1)
+        clock[0] += 61
+        anew = until(rounds, {"moving"}, lambda sample: sample.latest.get("moving") == (0,))
+    assert grown.ids["moving"] == first.ids["moving"] != anew.ids["moving"]
+
+
+@BROKER
+def test_the_thread_asks_for_what_is_wanted(lab_broker: LabBroker) -> None:
+    make(lab_broker, "wanted-ends", 1)
+    with EndsThread({"bootstrap.servers": lab_broker.bootstrap}, lambda: {"wanted-ends"}, 0.1) as thread:
+        for _ in range(100):
+            found = [one for one in thread.drain() if one.end("wanted-ends", 0) == 0]
+            if found:
+                break
+            time.sleep(0.1)
+    assert found
+    assert found[0].begin("wanted-ends", 0) in {0, UNKNOWN}
+    assert found[0].end("wanted-ends", 1) == found[0].end("other", 0) == UNKNOWN
+
+
+def test_brokers_that_are_away_are_said_and_never_zero() -> None:
+    with OffsetsClient({"bootstrap.servers": "127.0.0.1:1"}, timeout_s=0.5) as client:
+        sample = Rounds(client).sample({"there"})
+    assert (sample.latest, sample.gone) == ({}, frozenset())
+    assert "there" in sample.partial
+    assert sample.is_away
+
+
+class Answering:
+    """A client whose answers are given; counts what is asked."""
+
+    def __init__(self, described: Described, offsets: Offsets) -> None:
+        self.described, self.offsets = described, offsets
+        self.asked: list[str] = []
+
+    def describe(self, topics: Collection[str]) -> Described:  # noqa: ARG002 - as the client
+        self.asked.append("describe")
+        return self.described
+
+    def ends(self, topics: Mapping[str, int], *, earliest: bool = False) -> Offsets:  # noqa: ARG002 - as above
+        self.asked.append("earliest" if earliest else "latest")
+        return self.offsets
+
+
+def test_earliest_offsets_and_topics_are_asked_for_once_a_minute_only() -> None:
+    client, clock = Answering(Described({"t": (1, "id")}), Offsets({"t": (7,)})), [0.0]
+    rounds = Rounds(client, lambda: clock[0])
+    for _ in range(24):
+        rounds.sample({"t"})
+        clock[0] += 5
+    assert client.asked.count("latest") == 24
+    assert client.asked.count("earliest") == client.asked.count("describe") == 2
+
+
+def test_a_failure_of_some_partitions_leaves_the_others_and_is_said() -> None:
+    client = Answering(Described({"t": (2, "")}, refused={"u": "TOPIC_AUTHORIZATION_FAILED"}), Offsets())
+    client.offsets = Offsets({"t": (7, UNKNOWN)}, {"NOT_LEADER_FOR_PARTITION": 1})
+    sample = Rounds(client).sample({"t", "u"})
+    assert (sample.end("t", 0), sample.end("t", 1), sample.end("u", 0)) == (7, UNKNOWN, UNKNOWN)
+    assert "u (TOPIC_AUTHORIZATION_FAILED)" in sample.partial
+    assert "1 NOT_LEADER_FOR_PARTITION" in sample.partial
+    assert missing({}, {}) == ""
+
+
+@given(st.floats(0.5, 60), st.integers(0, 1_000_000))
+def test_rounds_cost_no_more_partitions_a_second_than_at_the_limit(interval_s: float, count: int) -> None:
+    assert count / every_s(interval_s, count) <= MANY / interval_s * (1 + 1e-9)
+    assert every_s(interval_s, count) >= interval_s

@@ -1,0 +1,99 @@
+"""Lag is what waits: never negative, never made up, its age within bounds that hold."""
+
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rebalance_monitor.coordinator.lag.arithmetic import SKEW_MS, Ends, records
+from rebalance_monitor.coordinator.lag.ends import UNKNOWN
+
+offsets = st.integers(0, 2**50)
+times = st.integers(0, 2**42)
+growth = st.lists(st.tuples(st.integers(1, 10**6), st.integers(0, 10**4)), min_size=1, max_size=200)
+
+
+@given(offsets, times, offsets, times)
+def test_a_known_lag_is_what_lies_between_and_never_negative(
+    offset: int, committed_at: int, end: int, asked_at: int
+) -> None:
+    found = records(offset, committed_at, end, asked_at)
+    if offset <= end:
+        assert found == end - offset
+    elif committed_at >= asked_at - SKEW_MS:
+        assert found == 0
+    else:
+        assert found is None
+
+
+@given(times, offsets, times)
+def test_what_nobody_told_is_unknown(at: int, offset: int, asked_at: int) -> None:
+    assert records(offset, at, UNKNOWN, asked_at) is None
+    assert records(-1, at, offset, asked_at) is None
+
+
+def log_of(steps: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Time and end of each sample of a log that grows."""
+    at = end = 0
+    found = [(0, 0)]
+    for after, more in steps:
+        at, end = at + after, end + more
+        found.append((at, end))
+    return found
+
+
+@given(growth, st.data())
+def test_the_age_of_the_oldest_waiting_record_lies_within_its_bounds(
+    steps: list[tuple[int, int]], data: st.DataObject
+) -> None:
+    log = log_of(steps)
+    ends = Ends()
+    for at, end in log:
+        ends.add(at, end)
+    now, newest = log[-1]
+    if newest == 0:
+        return
+    offset = data.draw(st.integers(0, newest - 1))
+    # It was written after the last sample without it and before the first with it.
+    lower, upper = next((before[0], after[0]) for before, after in pairwise(log) if after[1] > offset)
+    found = ends.age(offset, now)
+    assert found is not None
+    assert found.low <= now - upper
+    assert found.high is None or found.high >= now - lower
+    assert found.low <= found.estimate
+    assert found.high is None or found.estimate <= found.high
+
+
+@given(growth)
+def test_nothing_is_late_at_the_end_of_the_log(steps: list[tuple[int, int]]) -> None:
+    ends = Ends()
+    for at, end in log_of(steps):
+        ends.add(at, end)
+    found = ends.age(ends.end[-1], ends.at[-1])
+    assert found is not None
+    assert found.estimate == found.high == 0
+
+
+@given(growth, growth)
+def test_a_log_that_went_back_is_another_one(
+    before: list[tuple[int, int]], after: list[tuple[int, int]]
+) -> None:
+    ends = Ends()
+    log = log_of(before)
+    for at, end in log:
+        ends.add(at, end + 10**9)
+    for at, end in log_of(after):
+        ends.add(at + log[-1][0] + 1, end)
+    assert all(end < 10**9 for end in ends.end)
+    assert ends.end == sorted(ends.end)
+    assert len(ends.at) <= Ends.KEPT
+
+
+def test_samples_reach_back_for_hours_in_a_dozen() -> None:
+    ends = Ends()
+    for second in range(0, 4 * 3_600, 5):
+        ends.add(1_000 * second, second)
+    assert ends.at[-1] - ends.at[0] == 1_000 * (4 * 3_600 - 5)
+    ages = [(ends.at[-1] - at) / 1_000 for at in ends.at]
+    for age in (60, 600, 3_600):
+        assert any(age / 4 <= one <= 4 * age for one in ages), ages

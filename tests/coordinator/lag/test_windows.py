@@ -1,0 +1,129 @@
+"""What a window says: nothing of lag that does not grow, the right thing of lag that does."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rebalance_monitor.coordinator.commits.positions import Position
+from rebalance_monitor.coordinator.lag import windows
+from rebalance_monitor.coordinator.lag.windows import Owner, Track, Verdict, judge
+
+LEAST, BEHIND = 60_000, 600_000
+STEP = 5_000
+Moment = tuple[int, int]
+"""Committed offset and end at one sample."""
+
+
+def play(moments: list[Moment], *, recommits: bool = False, owner_goes_on: bool = False) -> list[Verdict]:
+    """Verdicts of samples every 5 s; `recommits`: the offset is committed again where it did not move."""
+    track, found = Track(), []
+    committed = last = -1
+    for number, (offset, end) in enumerate(moments):
+        at = number * STEP
+        if offset != last or recommits:
+            committed, last = at, offset
+        windows.commit(track, Position(offset, committed))
+        windows.observe(track, max(0, end - offset), at)
+        owner = Owner(at if owner_goes_on else committed, 5_000)
+        found.append(judge(track, at, owner, LEAST, BEHIND))
+    return found
+
+
+def busy(samples: int, *, start: int = 0) -> list[Moment]:
+    """A consumer that keeps up."""
+    return [(start + 10 * n, start + 10 * n + 3) for n in range(samples)]
+
+
+def halted(samples: int, offset: int, rate: int) -> list[Moment]:
+    return [(offset, offset + 3 + rate * n) for n in range(samples)]
+
+
+def test_a_member_that_commits_nothing_while_records_come_has_stopped() -> None:
+    found = play(busy(30) + halted(40, 290, 10))
+    assert set(found[:30]) == {Verdict.FINE}
+    assert found[-1] is Verdict.STOPPED
+    first = found.index(Verdict.STOPPED) - 30
+    assert LEAST <= first * STEP <= LEAST + 3 * STEP
+
+
+def test_a_member_whose_commits_go_on_with_one_offset_is_stalled() -> None:
+    assert play(busy(30) + halted(40, 290, 10), recommits=True)[-1] is Verdict.STALLED
+    assert play(busy(30) + halted(40, 290, 10), owner_goes_on=True)[-1] is Verdict.STALLED
+
+
+def test_lag_that_only_rises_for_the_long_window_is_falling_behind() -> None:
+    found = play([(10 * n, 20 * n) for n in range(200)])
+    assert found[-1] is Verdict.BEHIND
+    assert Verdict.STOPPED not in found
+    assert found.index(Verdict.BEHIND) * STEP >= BEHIND
+
+
+@pytest.mark.parametrize("goes_on", [False, True])
+@pytest.mark.parametrize("recommits", [False, True])
+@given(lag=st.integers(0, 1_000), offset=st.integers(0, 10**6))
+def test_lag_that_has_not_grown_since_the_last_commit_says_nothing(
+    lag: int, offset: int, *, recommits: bool, goes_on: bool
+) -> None:
+    moments = busy(20, start=offset) + [(offset + 200, offset + 200 + lag)] * 400
+    found = play(moments, recommits=recommits, owner_goes_on=goes_on)
+    assert set(found) <= {Verdict.FINE}
+
+
+@given(st.integers(1, 50), st.lists(st.integers(0, 40), min_size=60, max_size=300))
+def test_one_that_keeps_up_within_its_commit_interval_is_fine(chunk: int, arrivals: list[int]) -> None:
+    end, moments, done = 0, [], 0
+    for number, more in enumerate(arrivals):
+        end += more
+        if number % min(chunk, 11) == 0:
+            done = end
+        moments.append((done, end))
+    assert set(play(moments)) == {Verdict.FINE}
+
+
+def test_the_first_record_on_a_topic_that_was_idle_for_hours_is_no_stall() -> None:
+    found = play(busy(20) + [(190, 193)] * 2_000 + [(190, 194)] * 3 + [(194, 194)] * 50)
+    assert set(found) == {Verdict.FINE}
+
+
+def test_a_transaction_s_marker_behind_the_last_commit_is_no_waiting_record() -> None:
+    found = play(busy(20) + [(200, 200)] * 3 + [(200, 201)] * 500, recommits=True)
+    assert set(found) == {Verdict.FINE}
+
+
+def test_the_window_follows_the_commit_interval() -> None:
+    track = Track()
+    for number in range(20):
+        windows.commit(track, Position(number, number * 60_000))
+        windows.observe(track, 0, number * 60_000)
+    last = 19 * 60_000
+    owner = Owner(last, 60_000)
+    said = {}
+    for at in range(last + STEP, last + 1_000_000, STEP):
+        windows.observe(track, (at - last) // 1_000, at)
+        said[at - last] = judge(track, at, owner, LEAST, 10**9)
+    assert min(after for after, verdict in said.items() if verdict is Verdict.STOPPED) >= 600_000
+    assert said[700_000] is Verdict.STOPPED
+
+
+def test_without_any_known_commit_interval_nothing_is_judged() -> None:
+    track = Track()
+    windows.commit(track, Position(5, 0))
+    for at in range(0, 10_000_000, STEP):
+        windows.observe(track, at, at)
+        assert judge(track, at, Owner(), LEAST, BEHIND) is Verdict.FINE
+
+
+def test_a_pause_begins_the_windows_anew_and_an_unknown_lag_changes_nothing() -> None:
+    track = Track()
+    for number in range(20):
+        windows.commit(track, Position(number, number * STEP))
+        windows.observe(track, 0, number * STEP)
+    for number in range(20, 30):
+        windows.observe(track, 5 * number, number * STEP)
+    windows.pause(track)
+    before = (track.grown, track.base)
+    windows.observe(track, None, 30 * STEP)
+    assert (track.grown, track.base) == before
+    windows.observe(track, 150, 30 * STEP)
+    windows.observe(track, 155, 31 * STEP)
+    assert track.grown == 31 * STEP
