@@ -130,8 +130,8 @@ def test_the_pages_in_the_navigation_can_be_read() -> None:
     assert sum(map(words, navigation())) <= MOST_WORDS
 
 
-def test_every_page_is_in_the_navigation_but_measurements_and_decisions() -> None:
-    beside = {"measurements", "adr", "templates"}
+def test_every_page_is_in_the_navigation_but_measurements_samples_and_decisions() -> None:
+    beside = {"measurements", "adr", "templates", "samples"}
     pages = {page for page in ROOT.glob("docs/**/*.md") if page.parent.name not in beside}
     assert pages - TEMPLATES == set(navigation())
 

@@ -31,7 +31,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     "docs/detection.md": detection_markdown,
     "docs/findings.md": findings_markdown,
     "docs/metrics.md": metrics_markdown,
-    "docs/messages.md": messages_markdown,
+    "docs/samples/messages.md": messages_markdown,
     "docs/records.md": records_markdown,
     "docs/runbooks.md": runbooks_markdown,
     "docs/thresholds.md": thresholds_markdown,

@@ -26,6 +26,7 @@ LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 # Every verb that runs on a configuration; `lab` and `demo` have none. What they say of it is in test_main.py.
 RUNS: dict[str, tuple[str, ...]] = {
     "run": (),
+    "watch": (),
     "doctor": (),
     "decode": (),
     "capture": ("copy", "--until-end"),

@@ -28,7 +28,7 @@ def settings_of(part: str, folder: Path) -> Settings:
     """The monitor's configuration in a kustomization, with the secrets of docs/howto/kubernetes.md."""
     (secrets := folder / "secrets").mkdir()
     for name in ("jaas", "ca.pem", "token"):
-        (secrets / name).write_text("ScramLoginModule is a secret;")
+        (secrets / name).write_text('ScramLoginModule required username="u" password="p";')
     text = (KUBERNETES / part / "monitor.yaml").read_text()
     (config := folder / "monitor.yaml").write_text(text.replace(SECRETS, str(secrets)))
     return load(config)

@@ -79,7 +79,9 @@ def test_a_rebalance_among_the_same_members_says_how_many_there_are_of_each(gene
     topic.generation(200_000, generation, THREE)
     found = findings(topic)
     told = why(found, Cause.LEADER_REJOINED)
-    assert told == "same members, topics and partitions: 3, 1 and 3"
+    assert told == (
+        "same members, topics and partitions: 3, 1 and 3; a member asked for it, perhaps the leader"
+    )
     for failed in of(found, Kind.REBALANCE_FAILED):
         assert failed.causes[0].why.startswith("2 generations from 2 on are not on the topic")
 

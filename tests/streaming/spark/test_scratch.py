@@ -89,6 +89,6 @@ def test_workers_that_executors_elsewhere_start_have_a_safe_path_too() -> None:
         assert session_settings({}, [], environment)["spark.executorEnv.PYTHONSAFEPATH"] == "1"
 
 
-@pytest.mark.parametrize("family", [family for family in FAMILIES.values() if not family.is_java])
+@pytest.mark.parametrize("family", [family for family in FAMILIES.values() if family.language == "python"])
 def test_a_worker_of_the_lab_is_started_with_a_safe_path(family: Family) -> None:
     assert command(family, Flags(bootstrap="b:1", topics="t", group="g"))[1] == "-P"
