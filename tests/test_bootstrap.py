@@ -91,7 +91,7 @@ def test_without_a_fitting_java_nothing_is_installed(tmp_path: Path) -> None:
     code = (
         "import sys; sys.path[0] = 'tools'; import setup; setup.link_parts()\n"
         f"sys.path.insert(0, {str(tmp_path / 'build' / 'typed')!r})\n"
-        "from rebalance_monitor.cluster import java; java.USUAL_PLACES = ()\n"
+        "from rebalance_monitor.cluster.jars import java; java.USUAL_PLACES = ()\n"
         "sys.exit(setup.main('demo'))\n"
     )
     environment = {**os.environ, "PATH": str(java.parent), "JAVA_HOME": str(java.parents[1])}
