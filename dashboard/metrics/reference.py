@@ -44,8 +44,8 @@ dashboards in `deploy/grafana/` ([how to use them](grafana.md)).
 
 NAMED = """\
 With `metrics.names` lag by group and topic is given under these names as well, of the groups that have series
-of their own, so that dashboards and alerts made for another exporter go on working. Names by partition are not
-given.
+of their own, so that dashboards and alerts made for another exporter go on working. Names by partition are
+not given.
 
 """
 
