@@ -19,11 +19,23 @@ COLUMNS = (
     "state",
     "members",
     "generation",
+    "lag",
+    "behind",
     "rebalances 1h",
     "last cause",
     "last rebalance",
 )
-SORTS = ("trouble", "group", "state", "members", "generation", "rebalances", "last_rebalance", "cause")
+SORTS = (
+    "trouble",
+    "group",
+    "state",
+    "members",
+    "generation",
+    "rebalances",
+    "last_rebalance",
+    "cause",
+    "lag",
+)
 
 
 @click.command("groups")
@@ -82,10 +94,17 @@ def table_row(row: "Mapping[str, Any]") -> dict[str, object]:
         "state": row["state"],
         "members": row["members"],
         "generation": row["generation"],
+        "lag": unknown(row["lag"]),
+        "behind": unknown(None if row["lag_age_ms"] is None else f"{row['lag_age_ms'] / 1000:.0f} s"),
         "rebalances 1h": row["rebalances"],
         "last cause": cause_text(row["last_cause"], row["last_confidence"]),
         "last rebalance": moment(row["last_rebalance"]),
     }
+
+
+def unknown(value: object) -> object:
+    """Return a value, or a question mark where nobody knows it: it is not zero."""
+    return "?" if value is None else value
 
 
 def cause_text(cause: str, confidence: float) -> str:

@@ -95,6 +95,10 @@ class Board:
     def publish(self, group: str, body: str) -> None:
         """Take the positions of a group, as it published them."""
         places = positions.places_of(positions.read(body))
+        if not places:
+            # All its offsets have expired or were deleted.
+            self.forget(group)
+            return
         consumed = self.groups.setdefault(group, Consumed())
         consumed.places = places
         for topic, partition, place in _each(places):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rebalance_monitor.coordinator.lag.board import Board
+from rebalance_monitor.coordinator.lag.board import LATELY_MS, Board
 from rebalance_monitor.coordinator.lag.costs import Costs
 from rebalance_monitor.coordinator.lag.judging import Judging
 from rebalance_monitor.coordinator.lag.losses import Losses
@@ -81,6 +81,7 @@ class Lag:
         found: list[Finding] = []
         for sample in samples:
             self._missed = self._missed + 1 if sample.partial else 0
+            self._prune(summaries, sample.at)
             unsettled = {
                 group
                 for group in self.board.groups
@@ -91,6 +92,16 @@ class Lag:
             if sample.earliest:
                 self._before = sample
         return found
+
+    def _prune(self, summaries: Mapping[str, Mapping[str, Any]], at: int) -> None:
+        """Forget groups of which only old positions are known: no record says when such a group goes."""
+        stale = [
+            group
+            for group, consumed in self.board.groups.items()
+            if group not in summaries and consumed.last_commit < at - LATELY_MS
+        ]
+        for group in stale:
+            self.board.forget(group)
 
     def missing(self) -> str | None:
         """Return why ends are not known, "" where all are, None where no broker answers, or none was asked.

@@ -7,6 +7,7 @@ behind a count or a bucket.
 from __future__ import annotations
 
 from collections import Counter
+from heapq import nsmallest
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, ProcessCollector
@@ -16,12 +17,14 @@ from prometheus_client.registry import Collector
 from prometheus_client.samples import Exemplar
 
 from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind
+from rebalance_monitor.dashboard.metrics import compatible
 from rebalance_monitor.dashboard.metrics.definitions import METRICS, OTHER
 from rebalance_monitor.dashboard.view.incidents import by_group
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from rebalance_monitor.coordinator.lag.board import GroupLag
     from rebalance_monitor.dashboard.metrics.tallies import GroupTally, Histogram, Mark, Tallies
     from rebalance_monitor.dashboard.view.group_view import GroupView
     from rebalance_monitor.dashboard.view.incidents import Incident
@@ -55,6 +58,9 @@ RECORD_TYPES = {
     23: "streams_group_topology",
     24: "streams_group_target_assignment_resolved_topic_ids",
 }
+TOPICS = 20
+"""So many topics of a group have series of their own: those with most lag."""
+
 _OPEN = {
     Kind.REBALANCE_IN_PROGRESS: "group_rebalance_in_progress",
     Kind.REBALANCE_STUCK: "group_rebalance_stuck",
@@ -109,15 +115,24 @@ def _text(value: str) -> str:
 
 
 class SnapshotCollector(Collector):
-    """Makes every family of the table from the snapshot, at `clock()` seconds since epoch."""
+    """Makes every family of the table from the snapshot, at `clock()` seconds since epoch.
+
+    `names`: other exporters under whose names lag is given as well (compatible.py).
+    """
 
     def __init__(
-        self, snapshot: Snapshot, tallies: Tallies, build: Mapping[str, str], clock: Callable[[], float]
+        self,
+        snapshot: Snapshot,
+        tallies: Tallies,
+        build: Mapping[str, str],
+        clock: Callable[[], float],
+        names: Sequence[str] = (),
     ) -> None:
         self._snapshot = snapshot
         self._tallies = tallies
         self._build = tuple(build.get(label, "") for label in METRICS["build"].labels)
         self._clock = clock
+        self._names = names
 
     def describe(self) -> Iterable[Family]:
         """Name the families without a scrape."""
@@ -136,6 +151,13 @@ class SnapshotCollector(Collector):
         _incidents(page, known)
         _health(page, known.health, self._clock())
         yield from (family for family in page.families.values() if family.samples)
+        if self._names:
+            seated = ((name, one) for name, one in known.lags.items() if self._label(name) == name)
+            yield from compatible.families(self._names, _text(known.cluster), seated)
+
+    def _label(self, group: str) -> str | None:
+        with self._tallies.lock:
+            return self._tallies.places.label(group)
 
 
 def _groups(page: _Page, known: Known, label_of: Callable[[str], str | None]) -> None:
@@ -149,14 +171,27 @@ def _groups(page: _Page, known: Known, label_of: Callable[[str], str | None]) ->
         label = label_of(name)
         if label == name != OTHER:
             _group(page, name, [view], open_incidents)
+            _last_commit(page, known, name, [name])
+            _lag(page, name, known.lags.get(name))
             page.add("group_state", 1, name, *_state_of(view))
             if "generation" in view.summary:
                 page.add("group_generation", view.summary["generation"], name)
         else:
             without += 1
             others += [view] if label == OTHER else []
+    unnamed = [view.name for view in others]
+    # Groups without a record of their own have no summary, and lag all the same.
+    for name in sorted(known.last_commits.keys() - known.groups.keys()):
+        label = label_of(name)
+        if label == name != OTHER:
+            _last_commit(page, known, name, [name])
+            _lag(page, name, known.lags.get(name))
+        elif label == OTHER:
+            unnamed.append(name)
     if others:
         _group(page, OTHER, others, open_incidents)
+    _last_commit(page, known, OTHER, unnamed)
+    _lag_of_others(page, [known.lags[name] for name in unnamed if name in known.lags])
     for state, count in sorted(states.items()):
         page.add("groups", count, *state)
     page.add("groups_without_series", without)
@@ -177,13 +212,43 @@ def _group(
     silent = sum(incident.kind is Kind.MEMBER_SILENT for incident in open_ones)
     page.add("group_silent_members", silent, label)
     page.add("group_assignment_skew_partitions", max(map(_skew, views), default=0), label)
-    for name, key in (
-        ("group_last_rebalance_timestamp_seconds", "last_rebalance"),
-        ("group_last_commit_timestamp_seconds", "last_commit"),
-    ):
-        newest = max((int(view.summary.get(key, -1)) for view in views), default=-1)
-        if newest >= 0:
-            page.add(name, newest / 1000, label)
+    newest = max((int(view.summary.get("last_rebalance", -1)) for view in views), default=-1)
+    if newest >= 0:
+        page.add("group_last_rebalance_timestamp_seconds", newest / 1000, label)
+
+
+def _last_commit(page: _Page, known: Known, label: str, groups: Sequence[str]) -> None:
+    newest = max(map(known.last_commit, groups), default=-1)
+    if newest >= 0:
+        page.add("group_last_commit_timestamp_seconds", newest / 1000, label)
+
+
+def _lag(page: _Page, group: str, told: GroupLag | None) -> None:
+    """Add a group's lag, and by topic for the topics that have most."""
+    if told is None:
+        return
+    _lag_sums(page, group, [told])
+    topics = nsmallest(TOPICS, told.topics.items(), key=lambda item: (-(item[1].records or 0), item[0]))
+    for topic, found in sorted(topics):
+        if found.records is not None:
+            page.add("group_topic_lag_records", found.records, group, topic)
+        if found.age_ms is not None:
+            page.add("group_topic_lag_seconds", found.age_ms / 1000, group, topic)
+
+
+def _lag_of_others(page: _Page, told: Sequence[GroupLag]) -> None:
+    if told:
+        _lag_sums(page, OTHER, told)
+
+
+def _lag_sums(page: _Page, label: str, told: Sequence[GroupLag]) -> None:
+    records = [one.records for one in told if one.records is not None]
+    ages = [one.age_ms for one in told if one.age_ms is not None]
+    if records:
+        page.add("group_lag_records", sum(records), label)
+    if ages:
+        page.add("group_lag_seconds", max(ages) / 1000, label)
+    page.add("group_lag_unknown_partitions", sum(one.unknown for one in told), label)
 
 
 def _skew(view: GroupView) -> int:

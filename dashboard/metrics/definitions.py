@@ -1,7 +1,8 @@
 """The metrics: ONE table of names, types, labels and meanings, which code, rules and docs/metrics.md follow.
 
 Names follow Prometheus' conventions: base units (seconds, bytes), `_total` for counters. No member, client,
-host or partition is ever a label; the only label that grows is `group`, and it is bounded.
+host or partition is ever a label; the only labels that grow are `group` and, for lag, `topic`: both are
+bounded.
 """
 
 from __future__ import annotations
@@ -73,6 +74,17 @@ GROUP_METRICS = (
     _gauge(
         "group_last_commit_timestamp_seconds", "when the group committed last; absent before that", "group"
     ),
+    _gauge(
+        "group_lag_records",
+        "records that wait for the group, of partitions whose lag is known; absent where it is of none",
+        "group",
+    ),
+    _gauge("group_lag_seconds", "age of the oldest record that waits for the group, interpolated", "group"),
+    _gauge(
+        "group_lag_unknown_partitions", "partitions with a committed offset whose lag is not known", "group"
+    ),
+    _gauge("group_topic_lag_records", "records that wait for the group in the topic", "group", "topic"),
+    _gauge("group_topic_lag_seconds", "age of the oldest record that waits in the topic", "group", "topic"),
     _gauge("group_rebalance_in_progress", "1 while the probe sees the group rebalancing", "group"),
     _gauge("group_rebalance_stuck", "1 while one rebalance goes on past the threshold", "group"),
     _gauge("group_storm_active", "1 while the group storms", "group"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rebalance_monitor.dashboard.metrics.collector import TOPICS
+from rebalance_monitor.dashboard.metrics.compatible import NAMES
 from rebalance_monitor.dashboard.metrics.definitions import GROUP_METRICS, MONITOR_METRICS, OTHER, MetricType
 
 if TYPE_CHECKING:
@@ -22,7 +24,8 @@ is the id of the finding behind a count or a bucket. Recording and alerting rule
 dashboards in `deploy/grafana/` ([how to use them](grafana.md)).
 
 - Every series has the label `cluster`: `cluster_name` of the configuration, else the cluster's id.
-- No member, client, host or partition is ever a label. `group` is the only label that grows: at most
+- No member, client, host or partition is ever a label. Labels that grow are `group` and, for lag, `topic`: of
+  a group the {topics} with most lag. At most
   `metrics.max_groups` groups that `metrics.allow` matches have series of their own. A group in trouble takes
   the place of a quiet one. The others are summed up as `group="{other}"`. Groups that `metrics.deny` matches
   have no series at all.
@@ -35,14 +38,31 @@ dashboards in `deploy/grafana/` ([how to use them](grafana.md)).
 - Times since something are queried as `time() - …_timestamp_seconds`.
 """
 
+NAMED = """\
+With `metrics.names` lag by group and topic is given under these names as well, of the groups that have series
+of their own, so that dashboards and alerts made for another exporter go on working. Names by partition are
+not given.
+
+"""
+
 
 def metrics_markdown() -> str:
     """Return the page docs/metrics.md."""
     history = next(metric.sample for metric in MONITOR_METRICS if metric.name == "history_findings")
-    page = PAGE.format(other=OTHER, history=history)
+    page = PAGE.format(other=OTHER, history=history, topics=TOPICS)
     page += "\n## Groups\n\n" + _table(GROUP_METRICS)
+    page += "\n## Lag under other exporters' names\n\n" + NAMED + _named()
     page += "\n## The cluster, and the monitor itself\n\n" + _table(MONITOR_METRICS)
     return page + "\n## Buckets\n\n" + _buckets((*GROUP_METRICS, *MONITOR_METRICS))
+
+
+def _named() -> str:
+    rows = (
+        f"| `{exporter}` | `{series}` | `cluster`, `{names.group}`, `{names.topic}` | {what} |\n"
+        for exporter, names in NAMES.items()
+        for series, what in ((names.lag, "records that wait"), (names.offsets, "sum of committed offsets"))
+    )
+    return "| `metrics.names` | series | labels | what |\n|---|---|---|---|\n" + "".join(rows)
 
 
 def _table(metrics: Iterable[Metric]) -> str:

@@ -101,12 +101,14 @@ class GroupsTable:
         make_folder(self._folder)
         self._take(known.groups)
         meta = {"schema": SCHEMA, "at": at, "open": [_kept(one) for one in known.incidents.open.values()]}
-        count = len(self._rows)
+        count, groups = len(self._rows), self._rows["group"].to_pylist()
         columns = {name: self._rows[name] for name in ROWS_SCHEMA.names} | {
+            # Newer than the summary: a group that goes on committing is not summarised for that.
+            "last_commit": pa.array([known.last_commit(group) for group in groups], _LONG),
             "schema": pa.repeat(pa.scalar(SCHEMA, _INT), count),
             "cluster": pa.repeat(pa.scalar(known.cluster, _TEXT), count),
             "snapshot_at": pa.repeat(pa.scalar(at, _LONG), count),
-            "incidents": _incidents(self._rows["group"].to_pylist(), known.incidents.open.values()),
+            "incidents": _incidents(groups, known.incidents.open.values()),
         }
         schema = GROUPS_SCHEMA.with_metadata({_META: json.dumps(meta).encode()})
         table = pa.table([columns[name] for name in schema.names], schema=schema)

@@ -146,14 +146,14 @@ class Parts:
         """Return the findings with what they cost, and those that lag decides."""
         ended = self._lag.forget(batch.removed, wall)
         self._lag.publish(batch.committed, wall)
-        batch.last_commits = {group: self._board.groups[group].last_commit for group in batch.committed}
+        known = self._board.groups
+        batch.last_commits = {group: known[group].last_commit for group in batch.committed if group in known}
         rebalancing = {one.group for look in sightings for one in look.groups}
         rebalancing |= {one.group for one in told if one.group and one.kind in _REBALANCED}
         samples = self._ends()
         found = self._lag.on_samples(samples, self._summaries, rebalancing)
         if samples:
-            groups = self._board.groups.items()
-            batch.lags = {name: one.lag for name, one in groups if one.lag is not None}
+            batch.lags = {name: one.lag for name, one in known.items() if one.lag is not None}
             missing = self._lag.missing()
             if missing is not None:
                 self._notices.hold(Cause.ENDS_PARTIAL, missing)

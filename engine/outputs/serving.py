@@ -75,7 +75,9 @@ class Serving:
             "python": platform.python_version(),
             "spark": _version("pyspark"),
         }
-        self.metrics = registry_of(SnapshotCollector(self.snapshot, self.tallies, build, time.time))
+        self.metrics = registry_of(
+            SnapshotCollector(self.snapshot, self.tallies, build, time.time, limits.names)
+        )
         self._running = ExitStack()
         self._keep_days = settings.tables.keep_days
         tables = self._chores(settings.tables) if settings.outputs.parquet else []

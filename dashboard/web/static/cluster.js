@@ -9,7 +9,7 @@ const PAGE = 100;
 const FIRST = 30;
 const COLUMNS = [
   ["trouble", "Trouble"], ["group", "Group"], ["state", "State"], ["members", "Members"], ["generation", "Gen"],
-  ["rebalances", "Last hour"], ["cause", "Last cause"], ["last_rebalance", "Rebalanced"],
+  ["lag", "Lag"], ["rebalances", "Last hour"], ["cause", "Last cause"], ["last_rebalance", "Rebalanced"],
 ];
 const TURNED = new Set(["members", "generation", "rebalances", "last_rebalance"]);
 
@@ -231,6 +231,10 @@ function makeRow() {
     if (before?.state !== data.state) put(cell.state, stateChip(data.state));
     write(cell.members, number(data.members));
     write(cell.generation, data.generation < 0 ? "–" : number(data.generation));
+    if (!before || before.lag !== data.lag || before.lag_unknown !== data.lag_unknown) {
+      write(cell.lag, data.lag === null ? "?" : number(data.lag) + (data.lag_unknown ? "+" : ""));
+      cell.lag.setAttribute("title", data.lag === null ? "not known" : `the oldest has waited for ${duration(data.lag_age_ms)}${data.lag_unknown ? `; of ${number(data.lag_unknown)} partitions it is not known` : ""}`);
+    }
     if (!before || String(before.bars) !== String(data.bars))
       put(cell.rebalances, h("span", { class: "hour-cell" }, bars(data.bars, { width: 60, height: 16, label: `${data.rebalances} rebalances in the last hour`, title: (index, count) => `${count} rebalances, ${60 - index * 5} to ${55 - index * 5} minutes ago` }), h("b", { class: "num" }, data.rebalances ? number(data.rebalances) : "")));
     if (before?.last_cause !== data.last_cause || before?.last_confidence !== data.last_confidence)

@@ -32,7 +32,7 @@ export async function group(app, params) {
     }
     counters = [];
     refresh(sides, h("div", { class: "pair" }, members(seen, counters, time_()), deadlines(seen, counters)),
-      generations(seen),
+      lag(seen), generations(seen),
       panel("Findings", {}, seen.findings.length ? h("ol", { class: "feed" }, seen.findings.map((one) => line(one, time_(), { withGroup: false }))) : empty("None yet.")));
     counters.forEach((one) => one(time_()));
   };
@@ -122,6 +122,19 @@ function deadlines(seen, counters) {
   });
   const alive = seen.members.filter((one) => one.session_timeout_ms && one.deadline === null).length;
   return panel("Deadlines", { class: "deadlines" }, rows.length ? h("ul", {}, rows) : empty(alive ? "None near: every member shows life. A countdown starts when a member has been silent for half its session timeout." : "None."));
+}
+
+// How far the group is behind on each topic, the partitions that are furthest first.
+function lag(seen) {
+  if (seen.lag.length === 0) return null;
+  const cell = (value, text = number) => h("td", { class: "num" }, value === null ? "?" : text(value));
+  const rows = seen.lag.flatMap((topic) => [
+    h("tr", {}, h("td", { class: "mono name" }, topic.topic), h("td", { class: "num quiet" }, `${number(topic.partitions)} partitions`),
+      h("td", {}), h("td", {}), cell(topic.lag), cell(topic.age_ms, duration), h("td", { class: "num quiet" }, topic.unknown ? `${number(topic.unknown)} unknown` : "")),
+    ...topic.listed.slice(0, 20).map((one) => h("tr", {}, h("td", {}), h("td", { class: "num" }, one.partition), h("td", { class: "num" }, number(one.committed_offset)),
+      cell(one.end < 0 ? null : one.end), cell(one.lag), cell(one.age_ms, duration), h("td", { class: "num quiet", title: utc(one.committed_at) }, time(one.committed_at))))]);
+  return panel("Lag", {}, h("div", { class: "scroll" }, h("table", { class: "grid compact", id: "lag" },
+    h("thead", {}, h("tr", {}, ["Topic", "Partition", "Committed", "End", "Lag", "Oldest waits", "Committed at"].map((text) => h("th", { scope: "col" }, text)))), h("tbody", {}, rows))));
 }
 
 function generations(seen) {

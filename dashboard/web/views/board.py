@@ -93,8 +93,9 @@ SORTS: Mapping[str, Callable[[Entry], Any]] = {
     "rebalances": lambda entry: (entry.rebalances, _last(entry), entry.name),
     "last_rebalance": lambda entry: (_last(entry), entry.name),
     "cause": lambda entry: (entry.facts.cause, entry.name),
+    "lag": lambda entry: entry.name,
 }
-"""Sort key by name; ascending, and `trouble` ascends from the worst."""
+"""Sort key by name; ascending, and `trouble` and `lag` ascend from the worst."""
 
 
 class Board:
@@ -129,15 +130,23 @@ class Board:
         by_trouble = query.sort == "trouble"
         source = self.worst_first() if by_trouble else self.entries
         found = [entry for entry in source if _matches(entry, query)]
-        if not by_trouble:
+        if query.sort == "lag":
+            found.sort(key=self._most_first, reverse=query.descending)
+        elif not by_trouble:
             found.sort(key=SORTS[query.sort], reverse=query.descending)
         elif query.descending:
             found.reverse()
         return found
 
+    def _most_first(self, entry: Entry) -> tuple[int, str]:
+        lag = self.known.lags.get(entry.name)
+        records = None if lag is None else lag.records
+        return (1 if records is None else -records), entry.name
+
     def row(self, entry: Entry) -> GroupRow:
         """Return the row of one entry."""
         summary, trouble, times = entry.facts.view.summary, entry.trouble, entry.facts.times
+        lag, committed = self.known.lags.get(entry.name), self.known.last_commit(entry.name)
         return {
             "group": entry.name,
             "type": summary.get("group_type") or "",
@@ -156,6 +165,10 @@ class Board:
             "last_cause": entry.facts.cause,
             "last_confidence": entry.facts.confidence,
             "at": summary.get("at", -1),
+            "lag": lag.records if lag else None,
+            "lag_age_ms": lag.age_ms if lag else None,
+            "lag_unknown": lag.unknown if lag else 0,
+            "last_commit": committed if committed >= 0 else None,
         }
 
 
@@ -172,7 +185,7 @@ class Boards:
         with self._lock:
             board = self._board
             if board is not None and _is_same(board.known, known):
-                # Only what Spark measured of the batch has come since.
+                # Only lag, last commits and what Spark measured of the batch have come since.
                 board.known = known
                 return board
             self._board = board = Board(known, known.health.now, board)

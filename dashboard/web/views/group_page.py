@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from heapq import nsmallest
 from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.coordinator.findings.kinds import Kind
+from rebalance_monitor.coordinator.lag.owners import partitions
 from rebalance_monitor.dashboard.web.views.incident_view import dicts, in_order, incident_row
 from rebalance_monitor.dashboard.web.views.timeline import timeline
 
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from rebalance_monitor.coordinator.findings.finding import Finding, MemberEntry
+    from rebalance_monitor.coordinator.lag.board import GroupLag
     from rebalance_monitor.dashboard.web.views.board import Board, Entry
     from rebalance_monitor.dashboard.web.views.shapes import (
         Deadline,
@@ -19,9 +22,11 @@ if TYPE_CHECKING:
         IncidentRow,
         Member,
         Spread,
+        TopicLagRow,
     )
 
 FINDINGS = 100
+PARTITIONS = 200
 
 
 def group_detail(
@@ -29,7 +34,8 @@ def group_detail(
 ) -> GroupDetail:
     """Return the page of one group; `told` are its findings, oldest first."""
     summary = entry.facts.view.summary
-    members = members_of(summary, told)
+    lag = board.known.lags.get(entry.name)
+    members = [_committing(member, lag) for member in members_of(summary, told)]
     return {
         "version": board.known.version,
         "now": board.now,
@@ -45,7 +51,50 @@ def group_detail(
         "timeline": timeline(told),
         "incidents": _incidents(board, entry.name),
         "findings": dicts(reversed(told[-FINDINGS:])),
+        "lag_at": lag.at if lag else None,
+        "lag": lag_rows(lag) if lag else [],
     }
+
+
+def lag_rows(lag: GroupLag) -> list[TopicLagRow]:
+    """Return a group's lag by topic, the most first, with the partitions that have most."""
+    topics = sorted(lag.topics.items(), key=lambda item: (-(item[1].records or 0), item[0]))
+    return [
+        {
+            "topic": topic,
+            "lag": told.records,
+            "age_ms": told.age_ms,
+            "unknown": told.unknown,
+            "partitions": len(told.partitions),
+            "listed": [
+                {
+                    "partition": one.partition,
+                    "committed_offset": one.offset,
+                    "committed_at": one.committed_at,
+                    "end": one.end,
+                    "lag": one.records,
+                    "age_ms": one.age_ms,
+                }
+                for one in nsmallest(PARTITIONS, told.partitions, key=lambda one: -(one.records or 0))
+            ],
+        }
+        for topic, told in topics
+    ]
+
+
+def _committing(member: Member, lag: GroupLag | None) -> Member:
+    """Return a member with its newest commit: the summary has that of the group's last change."""
+    if lag is None:
+        return member
+    committed = [
+        one.committed_at
+        for topic, ranges in member["assigned"].items()
+        if (told := lag.topics.get(topic)) is not None
+        for one in told.partitions
+        if one.partition in set(partitions(ranges))
+    ]
+    newest = max([member["last_commit"] or -1, *committed])
+    return {**member, "last_commit": _known(newest)}
 
 
 def members_of(summary: Mapping[str, Any], told: Sequence[Finding]) -> list[Member]:

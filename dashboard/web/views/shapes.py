@@ -16,7 +16,9 @@ class GroupRow(TypedDict):
     """One group in a list.
 
     trouble: kind of the worst open incident or recent breach, "" without. since: when that began.
-    rebalances: in the last hour. bars: the same hour in twelve pieces, oldest first.
+    rebalances: in the last hour. bars: the same hour in twelve pieces, oldest first. lag: records that wait,
+    lag_age_ms: age of the oldest of them; None where they are not known. lag_unknown: partitions with a
+    committed offset whose lag is not known.
     """
 
     group: str
@@ -36,6 +38,10 @@ class GroupRow(TypedDict):
     last_cause: str
     last_confidence: float
     at: int
+    lag: int | None
+    lag_age_ms: int | None
+    lag_unknown: int
+    last_commit: int | None
 
 
 class GroupsPage(TypedDict):
@@ -202,6 +208,28 @@ class Deadline(TypedDict):
     who: str
 
 
+class PartitionLagRow(TypedDict):
+    """One partition; lag and age_ms None where they are not known, end -1."""
+
+    partition: int
+    committed_offset: int
+    committed_at: int
+    end: int
+    lag: int | None
+    age_ms: int | None
+
+
+class TopicLagRow(TypedDict):
+    """A group's lag on one topic. unknown: partitions whose lag is not known. listed: those with most lag."""
+
+    topic: str
+    lag: int | None
+    age_ms: int | None
+    unknown: int
+    partitions: int
+    listed: list[PartitionLagRow]
+
+
 class GroupDetail(TypedDict):
     """Everything about one group. as_of: the moment asked for, None for now."""
 
@@ -219,6 +247,8 @@ class GroupDetail(TypedDict):
     timeline: Timeline
     incidents: list[IncidentRow]
     findings: list[Finding]
+    lag_at: int | None
+    lag: list[TopicLagRow]
 
 
 class FindingsPage(TypedDict):
