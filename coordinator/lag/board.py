@@ -25,13 +25,19 @@ if TYPE_CHECKING:
 LATELY_MS = 7 * 86_400_000
 """A topic is asked for while a group has committed to it in this time."""
 
+FRESH_MS = 8_000
+"""Newer positions of a group that commits come within this time."""
+
 TOTALS_KEPT = 60
 """Totals of a group that are remembered: with a sample every 5 s those of five minutes."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionLag:
-    """One partition of a group; `records` and `age_ms` None where they are not known. Times in ms."""
+    """One partition of a group; `records` and `age_ms` None where they are not known. Times in ms.
+
+    `end`: the high watermark that lag is measured to, interpolated to the time of the positions.
+    """
 
     partition: int
     offset: int
@@ -68,10 +74,14 @@ class GroupLag:
 
 @dataclass(slots=True)
 class Consumed:
-    """One group: its positions, the windows of its partitions, its newest lag and its last totals."""
+    """One group: its positions, the windows of its partitions, its newest lag and its last totals.
+
+    `published`: the clock (ms) of the positions.
+    """
 
     places: Places = field(default_factory=dict)
     tracks: dict[tuple[str, int], Track] = field(default_factory=dict)
+    published: int = -1
     lag: GroupLag | None = None
     totals: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=TOTALS_KEPT))
 
@@ -92,15 +102,15 @@ class Board:
         self._ends: dict[str, list[Ends]] = {}
         self._ids: dict[str, str] = {}
 
-    def publish(self, group: str, body: str) -> None:
-        """Take the positions of a group, as it published them."""
+    def publish(self, group: str, body: str, now: int) -> None:
+        """Take the positions of a group, as it published them at the clock `now` (ms)."""
         places = positions.places_of(positions.read(body))
         if not places:
             # All its offsets have expired or were deleted.
             self.forget(group)
             return
         consumed = self.groups.setdefault(group, Consumed())
-        consumed.places = places
+        consumed.places, consumed.published = places, now
         for topic, partition, place in _each(places):
             track = consumed.tracks.get((topic, partition))
             if track is None:
@@ -154,7 +164,10 @@ class Board:
             del self._ends[topic]
 
     def _lag(self, consumed: Consumed, sample: EndsSample) -> GroupLag:
-        topics = {topic: self._topic(topic, places, sample) for topic, places in consumed.places.items()}
+        as_of = _as_of(consumed, sample)
+        topics = {
+            topic: self._topic(topic, places, sample, as_of) for topic, places in consumed.places.items()
+        }
         return GroupLag(
             sample.at,
             _sum(topic.records for topic in topics.values()),
@@ -163,8 +176,8 @@ class Board:
             topics,
         )
 
-    def _topic(self, topic: str, places: Mapping[int, Position], sample: EndsSample) -> TopicLag:
-        found = tuple(self._partition(topic, p, place, sample) for p, place in sorted(places.items()))
+    def _topic(self, topic: str, places: Mapping[int, Position], sample: EndsSample, as_of: int) -> TopicLag:
+        found = tuple(self._partition(topic, p, place, sample, as_of) for p, place in sorted(places.items()))
         return TopicLag(
             _sum(one.records for one in found),
             _most(one.age_ms for one in found),
@@ -172,14 +185,30 @@ class Board:
             found,
         )
 
-    def _partition(self, topic: str, partition: int, place: Position, sample: EndsSample) -> PartitionLag:
+    def _partition(
+        self, topic: str, partition: int, place: Position, sample: EndsSample, as_of: int
+    ) -> PartitionLag:
         end = sample.end(topic, partition)
         waiting = records(place.offset, place.at, end, sample.asked_at)
         age = 0 if waiting == 0 else None
         if waiting:
-            told = self._ends[topic][partition].age(place.offset, sample.at)
+            ends = self._ends[topic][partition]
+            end = min(end, max(place.offset, ends.end_at(as_of)))
+            waiting = end - place.offset
+            told = ends.age(place.offset, max(as_of, place.at))
             age = None if told is None else told.estimate
-        return PartitionLag(partition, place.offset, place.at, end, waiting, age)
+        return PartitionLag(partition, place.offset, place.at, end, waiting, 0 if waiting == 0 else age)
+
+
+def _as_of(consumed: Consumed, sample: EndsSample) -> int:
+    """Return the time (ms) of which positions and ends are compared.
+
+    A group that goes on committing publishes its positions every few seconds: to compare old positions with
+    new ends would show records as waiting that were read long ago. One that has published nothing for longer
+    has committed nothing.
+    """
+    is_fresh = sample.asked_at - FRESH_MS <= consumed.published <= sample.asked_at
+    return consumed.published if is_fresh else sample.asked_at
 
 
 def _each(places: Places) -> Iterator[tuple[str, int, Position]]:
