@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rebalance_monitor.coordinator.commits import positions
 from rebalance_monitor.coordinator.lag import windows
 from rebalance_monitor.coordinator.lag.arithmetic import Ends, records
+from rebalance_monitor.coordinator.lag.ends import UNKNOWN
 from rebalance_monitor.coordinator.lag.windows import Track
 
 if TYPE_CHECKING:
@@ -32,8 +33,7 @@ TOTALS_KEPT = 60
 """Totals of a group that are remembered: with a sample every 5 s those of five minutes."""
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionLag:
+class PartitionLag(NamedTuple):
     """One partition of a group; `records` and `age_ms` None where they are not known. Times in ms.
 
     `end`: the high watermark that lag is measured to, interpolated to the time of the positions.
@@ -76,12 +76,13 @@ class GroupLag:
 class Consumed:
     """One group: its positions, the windows of its partitions, its newest lag and its last totals.
 
-    `published`: the clock (ms) of the positions.
+    `published`: the clock (ms) of the positions. `went_back`: some are smaller than before.
     """
 
     places: Places = field(default_factory=dict)
     tracks: dict[tuple[str, int], Track] = field(default_factory=dict)
     published: int = -1
+    went_back: bool = False
     lag: GroupLag | None = None
     totals: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=TOTALS_KEPT))
 
@@ -104,7 +105,8 @@ class Board:
 
     def publish(self, group: str, body: str, now: int) -> None:
         """Take the positions of a group, as it published them at the clock `now` (ms)."""
-        places = positions.places_of(positions.read(body))
+        found = positions.places_of(positions.read(body))
+        places = {topic: dict(sorted(partitions.items())) for topic, partitions in found.items()}
         if not places:
             # All its offsets have expired or were deleted.
             self.forget(group)
@@ -116,6 +118,7 @@ class Board:
             if track is None:
                 track = consumed.tracks[topic, partition] = Track()
             windows.commit(track, place)
+            consumed.went_back |= track.from_offset >= 0
         gone = [key for key in consumed.tracks if key[1] not in places.get(key[0], ())]
         for key in gone:
             del consumed.tracks[key]
@@ -139,15 +142,9 @@ class Board:
         self.sample = sample
         self._learn(sample)
         for name, consumed in self.groups.items():
-            lag = consumed.lag = self._lag(consumed, sample)
+            lag = consumed.lag = self._lag(consumed, sample, paused=name in busy)
             if lag.records is not None:
                 consumed.totals.append((sample.at, lag.records))
-            for topic, found in lag.topics.items():
-                for one in found.partitions:
-                    track = consumed.tracks[topic, one.partition]
-                    if name in busy:
-                        windows.pause(track)
-                    windows.observe(track, one.records, sample.at)
 
     def _learn(self, sample: EndsSample) -> None:
         for topic, ends in sample.latest.items():
@@ -163,41 +160,47 @@ class Board:
         for topic in self._ends.keys() - sample.latest.keys() - self.topics:
             del self._ends[topic]
 
-    def _lag(self, consumed: Consumed, sample: EndsSample) -> GroupLag:
+    def _lag(self, consumed: Consumed, sample: EndsSample, *, paused: bool) -> GroupLag:
         as_of = _as_of(consumed, sample)
         topics = {
-            topic: self._topic(topic, places, sample, as_of) for topic, places in consumed.places.items()
+            topic: self._topic(consumed, topic, sample, as_of, paused=paused) for topic in consumed.places
         }
         return GroupLag(
             sample.at,
-            _sum(topic.records for topic in topics.values()),
-            _most(topic.age_ms for topic in topics.values()),
+            _sum([topic.records for topic in topics.values()]),
+            _most([topic.age_ms for topic in topics.values()]),
             sum(topic.unknown for topic in topics.values()),
             topics,
         )
 
-    def _topic(self, topic: str, places: Mapping[int, Position], sample: EndsSample, as_of: int) -> TopicLag:
-        found = tuple(self._partition(topic, p, place, sample, as_of) for p, place in sorted(places.items()))
-        return TopicLag(
-            _sum(one.records for one in found),
-            _most(one.age_ms for one in found),
-            sum(one.records is None for one in found),
-            found,
-        )
+    def _topic(
+        self, consumed: Consumed, topic: str, sample: EndsSample, as_of: int, *, paused: bool
+    ) -> TopicLag:
+        ends, known, tracks = sample.latest.get(topic, ()), self._ends.get(topic, ()), consumed.tracks
+        asked_at, at, count = sample.asked_at, sample.at, len(ends)
+        found = []
+        for partition, place in consumed.places[topic].items():
+            offset, committed_at = place
+            end = ends[partition] if partition < count else UNKNOWN
+            age = waiting = records(offset, committed_at, end, asked_at)
+            if waiting:
+                end, waiting, age = _behind(known[partition], place, end, as_of)
+            found.append(PartitionLag(partition, offset, committed_at, end, waiting, age))
+            track = tracks[topic, partition]
+            if paused:
+                windows.pause(track)
+            windows.observe(track, waiting, at)
+        waits = [one.records for one in found]
+        return TopicLag(_sum(waits), _most([one.age_ms for one in found]), waits.count(None), tuple(found))
 
-    def _partition(
-        self, topic: str, partition: int, place: Position, sample: EndsSample, as_of: int
-    ) -> PartitionLag:
-        end = sample.end(topic, partition)
-        waiting = records(place.offset, place.at, end, sample.asked_at)
-        age = 0 if waiting == 0 else None
-        if waiting:
-            ends = self._ends[topic][partition]
-            end = min(end, max(place.offset, ends.end_at(as_of)))
-            waiting = end - place.offset
-            told = ends.age(place.offset, max(as_of, place.at))
-            age = None if told is None else told.estimate
-        return PartitionLag(partition, place.offset, place.at, end, waiting, 0 if waiting == 0 else age)
+
+def _behind(ends: Ends, place: Position, end: int, as_of: int) -> tuple[int, int, int | None]:
+    """Return end, lag and age (ms) of a partition that is behind at the newest `end`, all as of `as_of`."""
+    end = min(end, max(place.offset, ends.end_at(as_of)))
+    if end == place.offset:
+        return end, 0, 0
+    told = ends.age(place.offset, max(as_of, place.at))
+    return end, end - place.offset, None if told is None else told.estimate
 
 
 def _as_of(consumed: Consumed, sample: EndsSample) -> int:
@@ -215,10 +218,10 @@ def _each(places: Places) -> Iterator[tuple[str, int, Position]]:
     return ((topic, p, place) for topic, found in places.items() for p, place in found.items())
 
 
-def _sum(values: Iterator[int | None]) -> int | None:
+def _sum(values: list[int | None]) -> int | None:
     known = [value for value in values if value is not None]
     return sum(known) if known else None
 
 
-def _most(values: Iterator[int | None]) -> int | None:
-    return max((value for value in values if value is not None), default=None)
+def _most(values: list[int | None]) -> int | None:
+    return max([value for value in values if value is not None], default=None)
