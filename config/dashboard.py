@@ -18,7 +18,8 @@ class Metrics(Section):
         default=500,
         ge=0,
         description="So many groups have series of their own, up to 40 each and two for each of the 20 "
-        "topics with most lag; the others are summed up as `(other)`. A scrape costs the driver some 0.5 ms of CPU for each.",
+        "topics with most lag; the others are summed up as `(other)`. A scrape costs the driver some "
+        "0.5 ms of CPU for each.",
     )
     names: tuple[Literal["kafka_exporter", "kminion"], ...] = Field(
         default=(),
