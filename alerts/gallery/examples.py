@@ -222,6 +222,9 @@ _OF_A_REBALANCE = {
     Kind.GROUP_EMPTY,
 }
 
+_PRICED = {Kind.REBALANCE, Kind.REBALANCE_STUCK, Kind.STORM, Kind.GROUP_EMPTY}
+_COST = {"waiting_at_stop": 1_900, "waiting_peak": 1_204_000, "caught_up_at": AT + 200_000}
+
 
 def example(kind: Kind, phase: str | None = None) -> Finding:
     """Return the example of a kind; `phase` is opened (the default of a kind with phases) or resolved."""
@@ -248,6 +251,8 @@ def example(kind: Kind, phase: str | None = None) -> Finding:
         made = replace(made, stopped_ms_min=46_200, stopped_ms_max=49_300)
         made = replace(made, members_affected=1, partitions_affected=4)
     made = replace(made, **_MADE[kind])
+    if kind in _PRICED:
+        made = replace(made, details={**made.details, **_COST})
     return replace(made, **_ENDED.get(kind, {})) if phase == "resolved" else made
 
 

@@ -22,16 +22,22 @@ _LOST = (
     ("Silence", "{silence_ms} (session timeout {session_timeout_ms})"),
     ("Commits", "every {cadence_ms}"),
 )
+_COST = (
+    ("Waiting", "{waiting_peak} records at the peak, {waiting_at_stop} when it stopped"),
+    ("Caught up", "at {caught_up_at}"),
+)
 _LAG = (
     ("Waiting", "{waiting} records in {partitions} partition(s), the oldest for {age_ms}"),
     ("Worst", "{topic} partition {partition}, at offset {committed_offset} since {since}"),
 )
 DETAIL_ROWS: dict[Kind, tuple[tuple[str, str], ...]] = {
+    Kind.REBALANCE: _COST,
     Kind.REBALANCE_FAILED: (("Generations lost", "{failed}, without an assignment"),),
     Kind.REBALANCE_IN_PROGRESS: (("Seen rebalancing", "for {duration_ms}; looks: {sightings}"),),
     Kind.REBALANCE_STUCK: (
         ("Seen rebalancing", "for {duration_ms}; looks: {sightings}"),
         ("Stuck from", "{threshold_ms} on"),
+        *_COST,
     ),
     Kind.SESSION_TIMEOUT: _LOST,
     Kind.POLL_INTERVAL_EXCEEDED: (("Silence", "{silence_ms} (rebalance timeout {rebalance_timeout_ms})"),),
@@ -43,6 +49,7 @@ DETAIL_ROWS: dict[Kind, tuple[tuple[str, str], ...]] = {
         ("Since it began", "{total} generations"),
         ("Worst offender", "{worst_client}, in {worst_share} of them"),
         ("Its host", "{worst_host}"),
+        *_COST,
     ),
     Kind.ROLLING_RESTART: (("Restarted", "{restarted} members in {window_ms}"),),
     Kind.STATIC_MEMBER_REPLACED: (
@@ -52,7 +59,7 @@ DETAIL_ROWS: dict[Kind, tuple[tuple[str, str], ...]] = {
     Kind.GROUP_MIGRATED: (("Protocol", "from {from} to {to}"),),
     Kind.GROUP_REMOVED: (("Was empty for", "{empty_ms}"),),
     Kind.COORDINATOR_MOVED: (("Coordinator before", "broker {previous_broker}, epoch {previous_epoch}"),),
-    Kind.GROUP_EMPTY: (("Last member went by", "{ended_by}"), ("Was empty for", "{empty_ms}")),
+    Kind.GROUP_EMPTY: (("Last member went by", "{ended_by}"), ("Was empty for", "{empty_ms}"), *_COST),
     Kind.OFFSETS_EXPIRING: (("Topic", "{topic}"), ("Offsets expire", "{expires_at}")),
     Kind.SLOW_SYNC: (("Slow from", "{threshold_ms} on"),),
     Kind.ASSIGNMENT_SKEWED: (

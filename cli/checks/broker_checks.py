@@ -166,6 +166,36 @@ def member_access(admin: "ClusterAdmin", settings: "Settings") -> Result:
     return Result(name, ok=False, found=found, remedy=remedy, optional=True)
 
 
+def ends(_admin: "ClusterAdmin", settings: "Settings") -> Result:
+    """Check whether the ends of the topics that the job has seen groups consume may be asked for."""
+    from rebalance_monitor.cluster.ends.offsets import OffsetsClient
+
+    if not settings.ends.enabled:
+        return Result("ends", ok=True, found="not checked: switched off (`ends.enabled`); lag is unknown")
+    topics = _consumed(settings)
+    if not topics:
+        return Result("ends", ok=True, found="not checked: the job has seen no group consume a topic yet")
+    with OffsetsClient(settings.kafka.client_properties()) as client:
+        refused = client.describe(topics).refused
+    if not refused:
+        return Result("ends", ok=True, found=f"Describe on {len(topics)} topic(s) that groups consume")
+    topic = min(refused)
+    found = f"of {len(refused)} of {len(topics)} topic(s) the ends are not told, such as {topic!r} "
+    found += f"({refused[topic]}): their lag is unknown"
+    return Result(
+        "ends", ok=False, found=found, remedy="Grant Describe on these topics (or `*`).", optional=True
+    )
+
+
+def _consumed(settings: "Settings") -> frozenset[str]:
+    """Return topics by the job's groups table; epoch-based groups may show ids, which no topic is named."""
+    from rebalance_monitor.dashboard.tables.groups_table import read_groups
+    from rebalance_monitor.engine.storage import storage_at
+
+    known = read_groups(storage_at(settings.storage.path).groups).groups.values()
+    return frozenset(str(topic) for view in known for topic in view.summary.get("topics", ()))
+
+
 def probe(admin: "ClusterAdmin", _settings: "Settings") -> Result:
     """Look once for rebalancing groups at every broker."""
     from rebalance_monitor.cluster.probe.probe import REBALANCING
@@ -222,6 +252,7 @@ REMOTE: dict[str, BrokerCheck] = {
     "source's group": source_group,
     "probe access": cluster_access,
     "members": member_access,
+    "ends": ends,
     "probe": probe,
     "broker values": values,
     "group values": group_values,

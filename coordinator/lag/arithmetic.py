@@ -83,11 +83,14 @@ class Ends:
         written = self.at[after - 1] + share * (self.at[after] - self.at[after - 1])
         return Seconds(min(high, max(low, round(now - written))), low, high)
 
-    def rate(self) -> float:
-        """Return the records that came per second over all samples."""
-        if len(self.at) < 2 or self.at[-1] == self.at[0]:  # noqa: PLR2004 - a slope needs two
-            return 0.0
-        return 1000 * (self.end[-1] - self.end[0]) / (self.at[-1] - self.at[0])
+    def end_at(self, at: int) -> int:
+        """Return the high watermark at `at` (ms), interpolated; outside of the samples the nearest one's."""
+        after = bisect_right(self.at, at)
+        if after in {0, len(self.at)}:
+            return self.end[-1] if after else self.end[0]
+        begin, stop = self.at[after - 1], self.at[after]
+        before, behind = self.end[after - 1], self.end[after]
+        return before + (behind - before) * (at - begin) // (stop - begin)
 
     def _thin(self) -> None:
         """Drop the sample between whose neighbours least is lost: the gap over its age is smallest."""

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rebalance_monitor.coordinator.commits import positions
 from rebalance_monitor.coordinator.lag import windows
 from rebalance_monitor.coordinator.lag.arithmetic import Ends, records
+from rebalance_monitor.coordinator.lag.ends import UNKNOWN
 from rebalance_monitor.coordinator.lag.windows import Track
 
 if TYPE_CHECKING:
@@ -25,13 +26,18 @@ if TYPE_CHECKING:
 LATELY_MS = 7 * 86_400_000
 """A topic is asked for while a group has committed to it in this time."""
 
+FRESH_MS = 8_000
+"""Newer positions of a group that commits come within this time."""
+
 TOTALS_KEPT = 60
 """Totals of a group that are remembered: with a sample every 5 s those of five minutes."""
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionLag:
-    """One partition of a group; `records` and `age_ms` None where they are not known. Times in ms."""
+class PartitionLag(NamedTuple):
+    """One partition of a group; `records` and `age_ms` None where they are not known. Times in ms.
+
+    `end`: the high watermark that lag is measured to, interpolated to the time of the positions.
+    """
 
     partition: int
     offset: int
@@ -68,10 +74,15 @@ class GroupLag:
 
 @dataclass(slots=True)
 class Consumed:
-    """One group: its positions, the windows of its partitions, its newest lag and its last totals."""
+    """One group: its positions, the windows of its partitions, its newest lag and its last totals.
+
+    `published`: the clock (ms) of the positions. `went_back`: some are smaller than before.
+    """
 
     places: Places = field(default_factory=dict)
     tracks: dict[tuple[str, int], Track] = field(default_factory=dict)
+    published: int = -1
+    went_back: bool = False
     lag: GroupLag | None = None
     totals: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=TOTALS_KEPT))
 
@@ -92,20 +103,22 @@ class Board:
         self._ends: dict[str, list[Ends]] = {}
         self._ids: dict[str, str] = {}
 
-    def publish(self, group: str, body: str) -> None:
-        """Take the positions of a group, as it published them."""
-        places = positions.places_of(positions.read(body))
+    def publish(self, group: str, body: str, now: int) -> None:
+        """Take the positions of a group, as it published them at the clock `now` (ms)."""
+        found = positions.places_of(positions.read(body))
+        places = {topic: dict(sorted(partitions.items())) for topic, partitions in found.items()}
         if not places:
             # All its offsets have expired or were deleted.
             self.forget(group)
             return
         consumed = self.groups.setdefault(group, Consumed())
-        consumed.places = places
+        consumed.places, consumed.published = places, now
         for topic, partition, place in _each(places):
             track = consumed.tracks.get((topic, partition))
             if track is None:
                 track = consumed.tracks[topic, partition] = Track()
             windows.commit(track, place)
+            consumed.went_back |= track.from_offset >= 0
         gone = [key for key in consumed.tracks if key[1] not in places.get(key[0], ())]
         for key in gone:
             del consumed.tracks[key]
@@ -129,15 +142,9 @@ class Board:
         self.sample = sample
         self._learn(sample)
         for name, consumed in self.groups.items():
-            lag = consumed.lag = self._lag(consumed, sample)
+            lag = consumed.lag = self._lag(consumed, sample, paused=name in busy)
             if lag.records is not None:
                 consumed.totals.append((sample.at, lag.records))
-            for topic, found in lag.topics.items():
-                for one in found.partitions:
-                    track = consumed.tracks[topic, one.partition]
-                    if name in busy:
-                        windows.pause(track)
-                    windows.observe(track, one.records, sample.at)
 
     def _learn(self, sample: EndsSample) -> None:
         for topic, ends in sample.latest.items():
@@ -153,43 +160,68 @@ class Board:
         for topic in self._ends.keys() - sample.latest.keys() - self.topics:
             del self._ends[topic]
 
-    def _lag(self, consumed: Consumed, sample: EndsSample) -> GroupLag:
-        topics = {topic: self._topic(topic, places, sample) for topic, places in consumed.places.items()}
+    def _lag(self, consumed: Consumed, sample: EndsSample, *, paused: bool) -> GroupLag:
+        as_of = _as_of(consumed, sample)
+        topics = {
+            topic: self._topic(consumed, topic, sample, as_of, paused=paused) for topic in consumed.places
+        }
         return GroupLag(
             sample.at,
-            _sum(topic.records for topic in topics.values()),
-            _most(topic.age_ms for topic in topics.values()),
+            _sum([topic.records for topic in topics.values()]),
+            _most([topic.age_ms for topic in topics.values()]),
             sum(topic.unknown for topic in topics.values()),
             topics,
         )
 
-    def _topic(self, topic: str, places: Mapping[int, Position], sample: EndsSample) -> TopicLag:
-        found = tuple(self._partition(topic, p, place, sample) for p, place in sorted(places.items()))
-        return TopicLag(
-            _sum(one.records for one in found),
-            _most(one.age_ms for one in found),
-            sum(one.records is None for one in found),
-            found,
-        )
+    def _topic(
+        self, consumed: Consumed, topic: str, sample: EndsSample, as_of: int, *, paused: bool
+    ) -> TopicLag:
+        ends, known, tracks = sample.latest.get(topic, ()), self._ends.get(topic, ()), consumed.tracks
+        asked_at, at, count = sample.asked_at, sample.at, len(ends)
+        found = []
+        for partition, place in consumed.places[topic].items():
+            offset, committed_at = place
+            end = ends[partition] if partition < count else UNKNOWN
+            age = waiting = records(offset, committed_at, end, asked_at)
+            if waiting:
+                end, waiting, age = _behind(known[partition], place, end, as_of)
+            found.append(PartitionLag(partition, offset, committed_at, end, waiting, age))
+            track = tracks[topic, partition]
+            if paused:
+                windows.pause(track)
+            windows.observe(track, waiting, at)
+        waits = [one.records for one in found]
+        return TopicLag(_sum(waits), _most([one.age_ms for one in found]), waits.count(None), tuple(found))
 
-    def _partition(self, topic: str, partition: int, place: Position, sample: EndsSample) -> PartitionLag:
-        end = sample.end(topic, partition)
-        waiting = records(place.offset, place.at, end, sample.asked_at)
-        age = 0 if waiting == 0 else None
-        if waiting:
-            told = self._ends[topic][partition].age(place.offset, sample.at)
-            age = None if told is None else told.estimate
-        return PartitionLag(partition, place.offset, place.at, end, waiting, age)
+
+def _behind(ends: Ends, place: Position, end: int, as_of: int) -> tuple[int, int, int | None]:
+    """Return end, lag and age (ms) of a partition that is behind at the newest `end`, all as of `as_of`."""
+    end = min(end, max(place.offset, ends.end_at(as_of)))
+    if end == place.offset:
+        return end, 0, 0
+    told = ends.age(place.offset, max(as_of, place.at))
+    return end, end - place.offset, None if told is None else told.estimate
+
+
+def _as_of(consumed: Consumed, sample: EndsSample) -> int:
+    """Return the time (ms) of which positions and ends are compared.
+
+    A group that goes on committing publishes its positions every few seconds: to compare old positions with
+    new ends would show records as waiting that were read long ago. One that has published nothing for longer
+    has committed nothing.
+    """
+    is_fresh = sample.asked_at - FRESH_MS <= consumed.published <= sample.asked_at
+    return consumed.published if is_fresh else sample.asked_at
 
 
 def _each(places: Places) -> Iterator[tuple[str, int, Position]]:
     return ((topic, p, place) for topic, found in places.items() for p, place in found.items())
 
 
-def _sum(values: Iterator[int | None]) -> int | None:
+def _sum(values: list[int | None]) -> int | None:
     known = [value for value in values if value is not None]
     return sum(known) if known else None
 
 
-def _most(values: Iterator[int | None]) -> int | None:
-    return max((value for value in values if value is not None), default=None)
+def _most(values: list[int | None]) -> int | None:
+    return max([value for value in values if value is not None], default=None)

@@ -55,9 +55,9 @@ class Lag:
         }
 
     def publish(self, committed: Mapping[str, str], now: int) -> None:
-        """Take positions that groups have published."""
+        """Take positions that groups have published at the clock `now` (ms)."""
         for group, body in committed.items():
-            self.board.publish(group, body)
+            self.board.publish(group, body, now)
         if committed:
             self.board.want(now)
 

@@ -19,7 +19,7 @@ from rebalance_monitor.coordinator.findings.finding import (
 )
 from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind, Scope, Severity
 from rebalance_monitor.coordinator.lag import windows
-from rebalance_monitor.coordinator.lag.owners import Reader, readers_of
+from rebalance_monitor.coordinator.lag.owners import Reader, readers_of, unlisted
 from rebalance_monitor.coordinator.lag.windows import Verdict
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class Judging:
                 if track.grown < 0 and track.lag <= track.low:
                     continue
                 readers = readers_of(summary, consumed.tracks) if readers is None else readers
-                reader = readers.get((topic, one.partition))
+                reader = readers.get((topic, one.partition)) or unlisted(summary, topic)
                 if reader is None:
                     # Nobody is assigned it: no member stands still.
                     continue
@@ -238,7 +238,7 @@ def _place(summary: Mapping[str, Any]) -> dict[str, Any]:
 
 def _members(hits: Iterable[Hit]) -> list[MemberEntry]:
     """Return the members behind the hits, each once."""
-    seen = {hit.reader.member["member_id"]: hit.reader for hit in hits}
+    seen = {hit.reader.member["member_id"]: hit.reader for hit in hits if hit.reader.member}
     return [
         MemberEntry(
             member_id=reader.member["member_id"],

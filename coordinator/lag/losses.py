@@ -54,7 +54,8 @@ class Losses:
         self, group: str, consumed: Consumed, sample: EndsSample, before: EndsSample | None
     ) -> list[Finding]:
         """Look at a group; `before`: the sample before this one with earliest offsets, if any."""
-        found = self._rewound(group, consumed, sample.at)
+        found = self._rewound(group, consumed, sample.at) if consumed.went_back else []
+        consumed.went_back = False
         if sample.earliest:
             found += self._lost(group, consumed, sample)
             found += self._expiring(group, consumed, sample, before)

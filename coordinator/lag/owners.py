@@ -41,6 +41,15 @@ def readers_of(summary: Mapping[str, Any], tracks: Mapping[Place, Track]) -> dic
     return found
 
 
+def unlisted(summary: Mapping[str, Any], topic: str) -> Reader | None:
+    """Return a nameless reader for a partition of `topic` that belongs to a member the summary leaves out.
+
+    None where all members are listed: then nobody is assigned it.
+    """
+    is_cut = int(summary.get("members") or 0) > len(summary.get("member_list", ()))
+    return Reader({}, Owner()) if is_cut and topic in summary.get("topics", ()) else None
+
+
 def partitions(ranges: str) -> Iterator[int]:
     """Yield the partitions of `0-3,7`; what was cut off the text is not known."""
     for piece in ranges.split(",") if ranges else ():

@@ -26,6 +26,9 @@ COMMITS = 10
 """A window is so many commit intervals."""
 
 SMOOTHING = 4
+PUBLISHED_MS = 10_000
+"""Two positions of a partition that a group publishes are within this time, however often it commits."""
+
 MARKER = 1
 """A transaction's marker takes an offset that nobody reads, and may come after the last record's commit."""
 
@@ -113,7 +116,9 @@ def pause(track: Track) -> None:
 
 def window(track: Track, owner: Owner, least_ms: int) -> int:
     """Return the partition's own window, ms; -1 where no commit interval is known to make one of."""
-    cadence = max(track.cadence, owner.cadence)
+    # What is published every few seconds shows no shorter interval; the member's own is that of each commit.
+    is_coarse = owner.cadence >= 0 and track.cadence <= PUBLISHED_MS
+    cadence = owner.cadence if is_coarse else max(track.cadence, owner.cadence)
     return -1 if cadence < 0 else max(least_ms, COMMITS * cadence)
 
 

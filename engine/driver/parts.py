@@ -145,7 +145,7 @@ class Parts:
     ) -> list[Finding]:
         """Return the findings with what they cost, and those that lag decides."""
         ended = self._lag.forget(batch.removed, wall)
-        self._lag.publish(batch.committed, wall)
+        self._lag.publish(batch.committed, batch.now if batch.now >= 0 else wall)
         known = self._board.groups
         batch.last_commits = {group: known[group].last_commit for group in batch.committed if group in known}
         rebalancing = {one.group for look in sightings for one in look.groups}

@@ -7,6 +7,7 @@ import { bars, chip, empty, incidentCard, line, panel, stateChip } from "./parts
 const PAGE = 100;
 // Rows that are drawn before the first paint; a screen holds no more.
 const FIRST = 30;
+const LAG_MS = 10_000;
 const COLUMNS = [
   ["trouble", "Trouble"], ["group", "Group"], ["state", "State"], ["members", "Members"], ["generation", "Gen"],
   ["lag", "Lag"], ["rebalances", "Last hour"], ["cause", "Last cause"], ["last_rebalance", "Rebalanced"],
@@ -43,8 +44,10 @@ export async function cluster(app, params) {
   fill(overview);
   let asked = 0;
   let last = overview;
+  let told = Date.now();
   const again = async () => {
     asked = 0;
+    told = Date.now();
     try {
       table.fill(await app.get("groups", query));
       bar(last);
@@ -61,7 +64,8 @@ export async function cluster(app, params) {
       fill(last);
       const settled = event === "change" && table.patch(data.rows, data.removed);
       // Rows that come, go or change their place make the page be asked for again, but not with every batch.
-      if (!settled && !asked) asked = setTimeout(again, 1500);
+      // Lag changes without any change of its group.
+      if ((!settled || Date.now() - told > LAG_MS) && !asked) asked = setTimeout(again, 1500);
     },
   };
 }

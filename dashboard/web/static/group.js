@@ -5,6 +5,8 @@ import { ago, causeTone, duration, moment, number, range, share, time, utc, word
 import { lanes } from "./lanes.js";
 import { chip, empty, incidentCard, line, meter, panel, stateChip } from "./parts.js";
 
+const LAG_MS = 10_000;
+
 export async function group(app, params) {
   const name = params.get("group");
   const ask = () => app.get("group", { group: name });
@@ -46,8 +48,10 @@ export async function group(app, params) {
     draw();
   };
   addEventListener("resize", resize);
+  let told = Date.now();
   const again = async () => {
     waiting = 0;
+    told = Date.now();
     try {
       seen = await ask();
       draw();
@@ -66,7 +70,8 @@ export async function group(app, params) {
     },
     change(event, data) {
       const mine = event === "reset" || data.removed.includes(name) || data.rows.some((row) => row.group === name);
-      if (mine && !waiting) waiting = setTimeout(again, 150);
+      // Lag changes without any change of the group.
+      if ((mine || Date.now() - told > LAG_MS) && !waiting) waiting = setTimeout(again, 150);
     },
   };
 }

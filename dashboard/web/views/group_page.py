@@ -86,12 +86,12 @@ def _committing(member: Member, lag: GroupLag | None) -> Member:
     """Return a member with its newest commit: the summary has that of the group's last change."""
     if lag is None:
         return member
+    owned = {topic: set(partitions(ranges)) for topic, ranges in member["assigned"].items()}
     committed = [
         one.committed_at
-        for topic, ranges in member["assigned"].items()
-        if (told := lag.topics.get(topic)) is not None
-        for one in told.partitions
-        if one.partition in set(partitions(ranges))
+        for topic in owned.keys() & lag.topics.keys()
+        for one in lag.topics[topic].partitions
+        if one.partition in owned[topic]
     ]
     newest = max([member["last_commit"] or -1, *committed])
     return {**member, "last_commit": _known(newest)}

@@ -64,6 +64,17 @@ def test_the_age_of_the_oldest_waiting_record_lies_within_its_bounds(
     assert found.high is None or found.estimate <= found.high
 
 
+@given(growth, st.floats(0, 1))
+def test_an_end_between_two_samples_lies_between_theirs(steps: list[tuple[int, int]], share: float) -> None:
+    ends, log = Ends(), log_of(steps)
+    for at, end in log:
+        ends.add(at, end)
+    at = int(share * log[-1][0])
+    before = max(end for when, end in zip(ends.at, ends.end, strict=True) if when <= at)
+    after = min(end for when, end in zip(ends.at, ends.end, strict=True) if when >= at)
+    assert before <= ends.end_at(at) <= after
+
+
 @given(growth)
 def test_nothing_is_late_at_the_end_of_the_log(steps: list[tuple[int, int]]) -> None:
     ends = Ends()

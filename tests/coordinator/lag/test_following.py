@@ -146,6 +146,21 @@ def test_nothing_is_said_inside_a_rebalance(how: dict[str, Any]) -> None:
     assert not world.found
 
 
+def test_a_member_that_the_summary_leaves_out_is_judged_without_a_name() -> None:
+    cut = summary() | {"members": 120, "topics": ["orders"]}
+    cut["member_list"] = cut["member_list"][:1]
+    world = World()
+    world.run(30, said=cut)
+    world.run(60, reads=(0, 1), said=cut)
+    (opened,) = world.of(Kind.CONSUMPTION_STOPPED)
+    assert (opened.members, opened.details["partitions"]) == ((), 2)
+    # Of a topic that nobody is assigned any more nothing is said.
+    world = World()
+    world.run(30)
+    world.run(60, reads=(0, 1), said=summary(members=1))
+    assert not world.found
+
+
 def test_a_group_that_may_pause_is_not_accused() -> None:
     world = World(DetectionSettings(expected_pause=("g*",)))
     world.run(30)
@@ -189,6 +204,25 @@ def test_lag_that_rises_throughout_is_falling_behind_and_warns_only_where_asked(
         (opened,) = world.of(Kind.FALLING_BEHIND)
         assert opened.severity is severity
         assert not world.of(Kind.CONSUMPTION_STALLED) + world.of(Kind.CONSUMPTION_STOPPED)
+
+
+def test_a_group_that_keeps_up_is_not_shown_behind_because_its_positions_are_published_rarely() -> None:
+    lag, end = Lag(SETTINGS, "c1"), 0
+    worst = 0
+    for second in range(120):
+        at, end = T0 + 1_000 * second, end + 100
+        if second % 6 == 0:
+            held = Positions()
+            for partition in range(4):
+                entry = partition_entry(b"orders", partition)
+                positions.keep(held, at, entry, (end - 3).to_bytes(8, "big"))
+            lag.publish({"g": positions.published(held)}, at)
+        if second % 5 == 0:
+            lag.on_samples([EndsSample(at, at, {"orders": (end,) * 4})], {"g": summary()}, ())
+            told = lag.board.groups["g"].lag
+            assert told is not None
+            worst = max(worst, told.records or 0)
+    assert worst <= 4 * (3 + 1)
 
 
 def test_positions_that_went_back_are_told_once_with_what_is_read_again() -> None:

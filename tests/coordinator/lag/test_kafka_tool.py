@@ -120,7 +120,7 @@ def monitored(broker: LabBroker) -> Described:
     for shard in shards.values():
         for out in shard.on_clock(now):
             if isinstance(out, PositionsOut):
-                board.publish(out.group, out.body)
+                board.publish(out.group, out.body, now)
     board.want(now)
     with OffsetsClient({"bootstrap.servers": broker.bootstrap}) as client:
         board.take(Rounds(client).sample(board.topics), ())
