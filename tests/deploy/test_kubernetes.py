@@ -14,6 +14,7 @@ import yaml
 from rebalance_monitor.cli.main import run
 from rebalance_monitor.config.load import load
 from rebalance_monitor.dashboard.web.http.access import OPEN_PATHS
+from tests.cluster.support.secured import Certificates
 
 if TYPE_CHECKING:
     from rebalance_monitor.config.model import Settings
@@ -27,8 +28,9 @@ SECRETS = "/run/secrets/rebalance-monitor"
 def settings_of(part: str, folder: Path) -> Settings:
     """The monitor's configuration in a kustomization, with the secrets of docs/howto/kubernetes.md."""
     (secrets := folder / "secrets").mkdir()
-    for name in ("jaas", "ca.pem", "token"):
+    for name in ("jaas", "token"):
         (secrets / name).write_text('ScramLoginModule required username="u" password="p";')
+    (secrets / "ca.pem").write_bytes(Certificates(folder / "made").authority.read_bytes())
     text = (KUBERNETES / part / "monitor.yaml").read_text()
     (config := folder / "monitor.yaml").write_text(text.replace(SECRETS, str(secrets)))
     return load(config)
