@@ -6,7 +6,8 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator.findings.outputs import GroupOut, RemovedOut, StatOut
+from rebalance_monitor.coordinator.commits import positions
+from rebalance_monitor.coordinator.findings.outputs import GroupOut, PositionsOut, RemovedOut, StatOut
 from rebalance_monitor.dashboard.view.snapshot import Update
 from rebalance_monitor.engine.outputs.identities import SHOWN, Identities
 from rebalance_monitor.engine.replay.replaying import replay_capture
@@ -80,4 +81,9 @@ def update_of(now: int, outputs: Sequence[Output], findings: Sequence[Finding], 
         wall=now,
         batch=batch,
         rows=sum(int(stat["rows"]) for stat in stats),
+        last_commits={out.group: _last_commit(out) for out in outputs if isinstance(out, PositionsOut)},
     )
+
+
+def _last_commit(out: PositionsOut) -> int:
+    return positions.newest(positions.places_of(positions.read(out.body)))
