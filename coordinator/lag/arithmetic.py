@@ -86,6 +86,8 @@ class Ends:
     def end_at(self, at: int) -> int:
         """Return the high watermark at `at` (ms), interpolated; outside of the samples the nearest one's."""
         after = bisect_right(self.at, at)
+        if not self.at:
+            return UNKNOWN
         if after in {0, len(self.at)}:
             return self.end[-1] if after else self.end[0]
         begin, stop = self.at[after - 1], self.at[after]

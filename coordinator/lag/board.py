@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 LATELY_MS = 7 * 86_400_000
 """A topic is asked for while a group has committed to it in this time."""
 
+WANT_MS = 5_000
 FRESH_MS = 8_000
 """Newer positions of a group that commits come within this time."""
 
@@ -102,6 +103,8 @@ class Board:
         """Topics whose ends matter: replaced as a whole, so any thread may read it."""
         self._ends: dict[str, list[Ends]] = {}
         self._ids: dict[str, str] = {}
+        self._wanted_at = -WANT_MS
+        self._then: dict[tuple[str, int], list[int]] = {}
 
     def publish(self, group: str, body: str, now: int) -> None:
         """Take the positions of a group, as it published them at the clock `now` (ms)."""
@@ -128,7 +131,10 @@ class Board:
         self.groups.pop(group, None)
 
     def want(self, now: int) -> None:
-        """Work out which topics to ask for at `now` (ms)."""
+        """Work out which topics to ask for at `now` (ms), now and then: it looks at every position."""
+        if self._wanted_at <= now < self._wanted_at + WANT_MS:
+            return
+        self._wanted_at = now
         since = now - LATELY_MS
         self.topics = frozenset(
             topic
@@ -139,7 +145,7 @@ class Board:
 
     def take(self, sample: EndsSample, busy: Collection[str]) -> None:
         """Take a sample of ends; `busy`: groups that rebalance, whose windows begin anew."""
-        self.sample = sample
+        self.sample, self._then = sample, {}
         self._learn(sample)
         for name, consumed in self.groups.items():
             lag = consumed.lag = self._lag(consumed, sample, paused=name in busy)
@@ -159,6 +165,15 @@ class Board:
                     one.add(sample.asked_at, end)
         for topic in self._ends.keys() - sample.latest.keys() - self.topics:
             del self._ends[topic]
+            self._ids.pop(topic, None)
+
+    def _ends_at(self, topic: str, as_of: int) -> list[int]:
+        """Return the ends of a topic's partitions at `as_of` (ms): many groups are compared with the same."""
+        found = self._then.get((topic, as_of))
+        if found is None:
+            known = self._ends.get(topic, ())
+            found = self._then[topic, as_of] = [ends.end_at(as_of) for ends in known]
+        return found
 
     def _lag(self, consumed: Consumed, sample: EndsSample, *, paused: bool) -> GroupLag:
         as_of = _as_of(consumed, sample)
@@ -177,14 +192,16 @@ class Board:
         self, consumed: Consumed, topic: str, sample: EndsSample, as_of: int, *, paused: bool
     ) -> TopicLag:
         ends, known, tracks = sample.latest.get(topic, ()), self._ends.get(topic, ()), consumed.tracks
-        asked_at, at, count = sample.asked_at, sample.at, len(ends)
+        asked_at, at, count, then = sample.asked_at, sample.at, len(ends), self._ends_at(topic, as_of)
         found = []
         for partition, place in consumed.places[topic].items():
             offset, committed_at = place
             end = ends[partition] if partition < count else UNKNOWN
             age = waiting = records(offset, committed_at, end, asked_at)
             if waiting:
-                end, waiting, age = _behind(known[partition], place, end, as_of)
+                end = min(end, max(offset, then[partition]))
+                waiting = end - offset
+                age = _age(known[partition], place, as_of) if waiting else 0
             found.append(PartitionLag(partition, offset, committed_at, end, waiting, age))
             track = tracks[topic, partition]
             if paused:
@@ -194,13 +211,9 @@ class Board:
         return TopicLag(_sum(waits), _most([one.age_ms for one in found]), waits.count(None), tuple(found))
 
 
-def _behind(ends: Ends, place: Position, end: int, as_of: int) -> tuple[int, int, int | None]:
-    """Return end, lag and age (ms) of a partition that is behind at the newest `end`, all as of `as_of`."""
-    end = min(end, max(place.offset, ends.end_at(as_of)))
-    if end == place.offset:
-        return end, 0, 0
+def _age(ends: Ends, place: Position, as_of: int) -> int | None:
     told = ends.age(place.offset, max(as_of, place.at))
-    return end, end - place.offset, None if told is None else told.estimate
+    return None if told is None else told.estimate
 
 
 def _as_of(consumed: Consumed, sample: EndsSample) -> int:

@@ -6,6 +6,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from rebalance_monitor.coordinator.commits import positions
 from rebalance_monitor.dashboard.view.snapshot import Update
 from rebalance_monitor.engine.outputs.identities import SHOWN, Identities
 from rebalance_monitor.engine.replay.replaying import replay_capture
@@ -79,4 +80,9 @@ def update_of(batch: Batch, findings: Sequence[Finding], number: int) -> Update:
         wall=batch.now,
         batch=number,
         rows=sum(int(stat["rows"]) for stat in stats),
+        last_commits={group: _last_commit(body) for group, body in batch.committed.items()},
     )
+
+
+def _last_commit(body: str) -> int:
+    return positions.newest(positions.places_of(positions.read(body)))

@@ -158,7 +158,7 @@ def test_groups_that_come_and_go_with_a_timeout_of_their_own_are_not_kept_for_ev
 def test_no_other_key_stops_the_brokers_values_from_being_read(key: str) -> None:
     """As a user writes it: through all layers of the configuration."""
     values = {"group_overrides": [{"pattern": "a-*", "storm_threshold": 9}], "always_on": ["a-*"]}
-    values |= {"storm_threshold": 2, "roll_up_groups": 2}
+    values |= {"storm_threshold": 2, "roll_up_groups": 2, "expected_pause": ["a-*"]}
     section = load(flags={f"detection.{key}": values.get(key, 1)}).detection
     found = detection_settings(section, Brokers(session=6_000))
     assert (found.offsets_retention_ms, found.max_message_bytes) == (1_000, 2_000)

@@ -1,0 +1,94 @@
+"""The lag part among the driver's others: rows in, lag and last commits out, and into the ledger."""
+
+import json
+from dataclasses import asdict
+
+from rebalance_monitor.checkpoints.ledger import Snapshot
+from rebalance_monitor.coordinator.commits import positions
+from rebalance_monitor.coordinator.findings.causes import Cause
+from rebalance_monitor.coordinator.findings.kinds import Kind
+from rebalance_monitor.coordinator.lag.ends import EndsSample
+from rebalance_monitor.coordinator.lag.following import PARTIAL_SAMPLES
+from rebalance_monitor.coordinator.settings import DetectionSettings
+from rebalance_monitor.coordinator.state.positions import Positions
+from rebalance_monitor.dashboard.view.snapshot import Known
+from rebalance_monitor.decoders.rows import partition_entry
+from rebalance_monitor.engine.batch.batches import Batch, BatchKey, read_batch
+from rebalance_monitor.engine.driver.parts import Parts
+from rebalance_monitor.engine.outputs.serving import update_of
+from rebalance_monitor.engine.outputs.sinks import Telling
+
+T0 = 1_795_000_000_000
+
+
+def body(offset: int, at: int) -> str:
+    held = Positions()
+    positions.keep(held, at, partition_entry(b"orders", 0), offset.to_bytes(8, "big"))
+    return positions.published(held)
+
+
+class Ends:
+    """Samples that wait."""
+
+    def __init__(self) -> None:
+        self.waiting: list[EndsSample] = []
+
+    def drain(self) -> list[EndsSample]:
+        found, self.waiting = self.waiting, []
+        return found
+
+
+def parts(ends: Ends, snapshot: Snapshot | None = None) -> Parts:
+    made = Parts(DetectionSettings(), "c1", list, ends=ends.drain)
+    made.restore(snapshot or Snapshot())
+    return made
+
+
+def batch(at: int, offset: int | None) -> Batch:
+    rows = [] if offset is None else [("positions", 7, "g", body(offset, at))]
+    found = read_batch(rows)
+    found.now = at
+    return found
+
+
+def test_rows_of_positions_and_samples_become_lag_and_last_commits_that_the_page_has() -> None:
+    ends, known = Ends(), Known()
+    driver = parts(ends)
+    assert driver.topics() == frozenset()
+    ends.waiting = [EndsSample(T0, T0, {"orders": (130,)})]
+    for number, offset in enumerate((100, None)):
+        one = batch(T0 + 1_000 * number, offset)
+        driver.findings(one, T0 + 1_000 * number)
+        known = known.after(update_of(BatchKey("q", number), Telling([], one, T0)))
+    assert driver.topics() == {"orders"}
+    assert known.lags["g"].records == 30
+    assert known.last_commit("g") == T0
+    removed = Batch(removed=["g"], now=T0 + 9_000)
+    driver.findings(removed, T0 + 9_000)
+    known = known.after(update_of(BatchKey("q", 9), Telling([], removed, T0)))
+    assert (known.lags, known.last_commits) == ({}, {})
+
+
+def test_the_memory_of_lag_is_json_and_comes_back() -> None:
+    ends = Ends()
+    driver = parts(ends)
+    driver.findings(batch(T0, 100), T0)
+    kept = driver.into(Snapshot())
+    assert set(kept.lag) == {"judging", "losses", "costs"}
+    parts(ends, Snapshot(**json.loads(json.dumps(asdict(kept)))))
+
+
+def test_ends_that_stay_unknown_are_told_once_and_resolved() -> None:
+    ends = Ends()
+    driver = parts(ends)
+    told = []
+    for number in range(2 * PARTIAL_SAMPLES):
+        at = T0 + 5_000 * number
+        partial = "1 topic is refused" if number < PARTIAL_SAMPLES + 3 else ""
+        ends.waiting = [EndsSample(at, at, {"orders": (130,)}, partial=partial)]
+        told += driver.findings(batch(at, 100), at)
+    found = [
+        one for one in told if one.kind is Kind.MONITOR_DEGRADED and one.causes[0].cause is Cause.ENDS_PARTIAL
+    ]
+    assert [one.phase for one in found] == ["opened", "resolved"]
+    assert "1 topic is refused" in found[0].causes[0].why
