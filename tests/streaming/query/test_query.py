@@ -25,6 +25,7 @@ from rebalance_monitor.engine.driver.parts import Parts
 from rebalance_monitor.engine.driver.writer import BatchWriter
 from rebalance_monitor.engine.outputs.sinks import JsonLines
 from rebalance_monitor.engine.storage import Storage
+from rebalance_monitor.streaming.query.foreach_batch import collecting
 from rebalance_monitor.streaming.query.query import End, Shape, start_query, watch
 from rebalance_monitor.streaming.rows.lanes import Lanes
 from rebalance_monitor.streaming.source.columns import COLUMNS, COLUMNS_DDL
@@ -142,13 +143,17 @@ def test_the_first_batch_generates_its_projections_and_the_others_interpret_them
 ) -> None:
     put_topics(tmp_path / "in")
     seen: list[str] = []
-    apply = BatchWriter.__call__
 
-    def watched(writer: BatchWriter, frame: DataFrame, batch_id: int) -> None:
-        seen.append(str(frame.sparkSession.conf.get(PROJECTIONS)))
-        apply(writer, frame, batch_id)
+    def watched(writer: BatchWriter, lanes: Lanes) -> Callable[[DataFrame, int], None]:
+        write = collecting(writer, lanes)
 
-    monkeypatch.setattr(BatchWriter, "__call__", watched)
+        def seeing(frame: DataFrame, batch_id: int) -> None:
+            seen.append(str(frame.sparkSession.conf.get(PROJECTIONS)))
+            write(frame, batch_id)
+
+        return seeing
+
+    monkeypatch.setattr("rebalance_monitor.streaming.query.query.collecting", watched)
     before, writer = spark.conf.get(PROJECTIONS), writer_at(tmp_path)
     query = start_query(spark, replace(shape(tmp_path, None), interprets=True), writer)
     assert watch(query, threading.Event(), lambda _: False, lambda: False) == (End.FINISHED, None)
