@@ -146,7 +146,7 @@ class Ends(Section):
     interval_seconds: float = Field(
         default=5.0,
         gt=0,
-        description="Seconds between two rounds of ListOffsets; above 10,000 partitions more, in proportion.",
+        description="Seconds between two rounds of ListOffsets; above 5,000 partitions more, in proportion.",
     )
 
 
