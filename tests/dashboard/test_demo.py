@@ -55,6 +55,7 @@ WELL = {
     ("overview", "Stuck"),
     ("overview", "Failed generations"),
     ("group", "Skew"),
+    ("group", "Partitions of unknown lag"),
     ("monitor", "Broken contracts"),
     ("monitor", "Degraded"),
     ("monitor", "Degraded by"),

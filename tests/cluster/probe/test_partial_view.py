@@ -140,16 +140,15 @@ def test_a_rebalance_is_seen_with_its_members_only_where_the_group_may_be_descri
             broker.allow("read", "group prefix", "cluster", more=[TEAM])
             assert wait_until(lambda: names(glance(admin)) == {OURS, THEIRS}, PATIENCE_S)
             seen = glance(admin)
-    assert {group: state for group, state, *_ in seen.groups} == dict.fromkeys(
-        (OURS, THEIRS), "PreparingRebalance"
-    )
+    states = {one.group: one.state for one in seen.groups}
+    assert states == dict.fromkeys((OURS, THEIRS), "PreparingRebalance")
     assert {client for _, _, client, _ in seen.members[OURS]} == {f"client-of-{OURS}"}
     assert THEIRS not in seen.members
     assert seen.failures == {}
 
 
 def names(sighting: ProbeSample) -> set[str]:
-    return {group for group, *_ in sighting.groups}
+    return {one.group for one in sighting.groups}
 
 
 def test_without_describe_configs_session_timeouts_are_assumed_and_said_to_be(

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 from rebalance_monitor.coordinator.findings.causes import Cause
-from rebalance_monitor.coordinator.rollup import rollup
+from rebalance_monitor.coordinator.findings.degraded import degraded as degraded_finding
 from rebalance_monitor.dashboard.tables.findings_table import write_findings
 from rebalance_monitor.dashboard.view.snapshot import Update
 from rebalance_monitor.dashboard.web.http.access import Access
@@ -69,7 +69,7 @@ def test_an_incident_link_opens_its_page_and_names_the_worst_client(browser: Bro
 def test_the_page_of_an_incident_of_no_single_group_follows_it_to_its_end(browser: Browser) -> None:
     def degraded(at: int, phase: str) -> Finding:
         why = "no broker answers" if phase == "opened" else ""
-        return rollup.degraded("c1", Cause.BLIND, why, opened_at=known.T0, at=at, phase=phase, details={})
+        return degraded_finding("c1", Cause.BLIND, why, opened_at=known.T0, at=at, phase=phase, details={})
 
     snapshot, opened = small("payments"), degraded(known.T0, "opened")
     snapshot.apply(Update(findings=[opened], now=known.T0, wall=known.T0, batch=2))
