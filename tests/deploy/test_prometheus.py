@@ -30,6 +30,7 @@ from rebalance_monitor.dashboard.web.http.app import make_app
 from rebalance_monitor.dashboard.web.http.server import Server
 from rebalance_monitor.dashboard.web.past.past import MemoryPast
 from rebalance_monitor.lab.cluster.node import free_ports
+from tests.dashboard.support.lags import lag
 from tests.dashboard.support.played import all_updates
 from tests.dashboard.view.test_snapshot import about
 from tests.programs import installed
@@ -183,7 +184,9 @@ class Run:
         findings = [replace(f, detected_at=f.at + 700) for f in update.findings]
         kept = [group for group in update.removed if group != GROUP]
         told = replace(update, findings=findings, removed=kept, now=now, wall=now)
-        self.snapshot.apply(replace(told, unreadable={"truncated": 1}))
+        self.snapshot.apply(
+            replace(told, unreadable={"truncated": 1}, lags={GROUP: lag(orders=7, dark=None)})
+        )
         stages = {"addBatch": 0.3, "walCommit": 0.02, "triggerExecution": 0.4}
         self.snapshot.measured(stages=stages, lag_records=3)
         self.tallies.measured(stages)

@@ -2,27 +2,11 @@
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from rebalance_monitor.coordinator.lag.board import GroupLag, PartitionLag, TopicLag
 from rebalance_monitor.dashboard.metrics.collector import TOPICS, SnapshotCollector, exposition, registry_of
 from rebalance_monitor.dashboard.metrics.definitions import OTHER
 from rebalance_monitor.dashboard.metrics.tallies import Limits, Tallies
 from rebalance_monitor.dashboard.view.snapshot import Snapshot, Update
-
-AT = 1_795_000_000_000
-
-
-def topic(records: int | None, offset: int = 100) -> TopicLag:
-    age = None if records is None else 1_000 * records
-    one = PartitionLag(0, offset, AT, -1 if records is None else offset + records, records, age)
-    return TopicLag(records, age, int(records is None), (one,))
-
-
-def lag(**topics: int | None) -> GroupLag:
-    found = {name: topic(records) for name, records in topics.items()}
-    known = [one for one in topics.values() if one is not None]
-    total = sum(known) if known else None
-    age = max((1_000 * one for one in known), default=None)
-    return GroupLag(AT, total, age, sum(one is None for one in topics.values()), found)
+from tests.dashboard.support.lags import AT, lag
 
 
 def scrape(
