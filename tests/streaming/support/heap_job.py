@@ -62,9 +62,10 @@ def main(root: Path, heap: int, sizes: list[int]) -> None:
     writer.serve("heap")
     take = collecting(writer, LANES)
     for size in sizes:
-        frame = session.range(1).coalesce(1).mapInPandas(partial(flood, size=size), HANDOVER_DDL)
         writer.taken, error, peak = -1, "", -1.0
         try:
+            # A JVM that has ended makes no frame either.
+            frame = session.range(1).coalesce(1).mapInPandas(partial(flood, size=size), HANDOVER_DDL)
             take(frame, size)
         except Exception as failed:  # noqa: BLE001 - whatever a JVM without heap does
             error = f"{type(failed).__name__}: {failed}"[:300]
