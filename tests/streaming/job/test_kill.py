@@ -110,7 +110,7 @@ def test_kills_at_any_moment_lose_nothing_double_nothing_and_tell_nothing_twice(
         with ExitStack() as stack:
             members = Members(bootstrap, GROUP, tmp_path / "workers", stack)
             kill_again_and_again(job, kills, loops, members)
-        assert len(settled(bootstrap)) > KILLS
+        assert len(settled(bootstrap)) > KILLS // 2
         with job:
             assert [loop.finish(PATIENCE_S) for loop in loops] == [True] * len(loops)
             names = [name for loop in loops for name in loop.names]
