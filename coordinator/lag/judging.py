@@ -172,20 +172,7 @@ class Judging:
         del kinds[kind.value]
         if not kinds:
             del self._open[group]
-        return self._finding(
-            kind,
-            group,
-            f"{known.incident}/resolved",
-            at,
-            severity=None,
-            phase="resolved",
-            incident=known.incident,
-            opened_at=known.opened_at,
-            resolution=resolution,
-            topics=(known.topic,),
-            topics_total=1,
-            details={"topic": known.topic, "partition": known.partition},
-        )
+        return lag_resolved(self._settings, self._cluster, kind, group, known, at, resolution)
 
     def _finding(
         self,
@@ -222,6 +209,27 @@ def lag_finding(
         group=group,
         at=at,
         **fields,
+    )
+
+
+def lag_resolved(
+    settings: DetectionSettings, cluster: str, kind: Kind, group: str, known: Open, at: int, resolution: str
+) -> Finding:
+    """Make the finding that ends the incident `known`, at `at` (ms)."""
+    return lag_finding(
+        settings,
+        cluster,
+        kind,
+        group,
+        f"{known.incident}/resolved",
+        at,
+        phase="resolved",
+        incident=known.incident,
+        opened_at=known.opened_at,
+        resolution=resolution,
+        topics=(known.topic,),
+        topics_total=1,
+        details={"topic": known.topic, "partition": known.partition},
     )
 
 

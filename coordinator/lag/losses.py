@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from rebalance_monitor.coordinator.findings.kinds import Kind
-from rebalance_monitor.coordinator.lag.judging import Open, lag_finding
+from rebalance_monitor.coordinator.lag.judging import Open, lag_finding, lag_resolved
 from rebalance_monitor.coordinator.state.group_state import NEVER
 from rebalance_monitor.decoders.twins import replace
 
@@ -64,7 +64,15 @@ class Losses:
     def end(self, group: str, at: int, resolution: str) -> list[Finding]:
         """Resolve what is open of a group that is gone."""
         known = self._open.pop(group, None)
-        return [] if known is None else [self._over(group, known, at, resolution)]
+        return (
+            []
+            if known is None
+            else [
+                lag_resolved(
+                    self._settings, self._cluster, Kind.RECORDS_EXPIRING, group, known, at, resolution
+                )
+            ]
+        )
 
     def _rewound(self, group: str, consumed: Consumed, at: int) -> list[Finding]:
         changes = []
@@ -131,7 +139,11 @@ class Losses:
             return [self._opened(group, near, sample.at)]
         if known is not None and not near and self._is_far(known, consumed):
             del self._open[group]
-            return [self._over(group, known, sample.at, "quiet")]
+            return [
+                lag_resolved(
+                    self._settings, self._cluster, Kind.RECORDS_EXPIRING, group, known, sample.at, "quiet"
+                )
+            ]
         return []
 
     def _is_far(self, known: Open, consumed: Consumed) -> bool:
@@ -155,23 +167,6 @@ class Losses:
         )
         self._open[group] = Open(found.id, at, worst.topic, worst.lag.partition, worst.lag.offset)
         return replace(found, incident=found.id)
-
-    def _over(self, group: str, known: Open, at: int, resolution: str) -> Finding:
-        return lag_finding(
-            self._settings,
-            self._cluster,
-            Kind.RECORDS_EXPIRING,
-            group,
-            f"{known.incident}/resolved",
-            at,
-            phase="resolved",
-            incident=known.incident,
-            opened_at=known.opened_at,
-            resolution=resolution,
-            topics=(known.topic,),
-            topics_total=1,
-            details={"topic": known.topic, "partition": known.partition},
-        )
 
     def _tell(
         self,

@@ -6,7 +6,7 @@ decides (poll gap, commit by hand) the plan says so, not the family.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rebalance_monitor.lab.simulator.plan import Mode
 
@@ -57,27 +57,33 @@ class Family:
     modes: tuple[Mode, ...] = _BY_HAND
 
 
+_JAVA = Family(
+    "java",
+    Mode.IN_POLL,
+    commits_idle=True,
+    enforces_poll=True,
+    assign_ms=(9.0, 60.0),
+    client_id="consumer-{group}-{n}",
+    modes=(*_BY_HAND, Mode.TRANSACTION),
+)
+_LIBRDKAFKA = Family(
+    "librdkafka",
+    Mode.BACKGROUND,
+    commits_idle=False,
+    enforces_poll=True,
+    poll_check=500.0,
+    beat_lag=3.0,
+    beat_drift=0.008,
+    close_lag=(5.0, 1.8),
+    timer_with_generation=False,
+    client_id="rdkafka",
+)
+
 FAMILIES: dict[str, Family] = {
     family.name: family
     for family in (
-        Family(
-            "java",
-            Mode.IN_POLL,
-            commits_idle=True,
-            enforces_poll=True,
-            assign_ms=(9.0, 60.0),
-            client_id="consumer-{group}-{n}",
-            modes=(*_BY_HAND, Mode.TRANSACTION),
-        ),
-        Family(
-            "java-cooperative",
-            Mode.IN_POLL,
-            commits_idle=True,
-            enforces_poll=True,
-            assign_ms=(9.0, 60.0),
-            client_id="consumer-{group}-{n}",
-            modes=(*_BY_HAND, Mode.TRANSACTION),
-        ),
+        _JAVA,
+        replace(_JAVA, name="java-cooperative"),
         Family(
             "kafka-python",
             Mode.IN_POLL,
@@ -90,30 +96,8 @@ FAMILIES: dict[str, Family] = {
             close_lag=(22.0, 1.0),
             client_id="kafka-python-3.0.12",
         ),
-        Family(
-            "librdkafka",
-            Mode.BACKGROUND,
-            commits_idle=False,
-            enforces_poll=True,
-            poll_check=500.0,
-            beat_lag=3.0,
-            beat_drift=0.008,
-            close_lag=(5.0, 1.8),
-            timer_with_generation=False,
-            client_id="rdkafka",
-        ),
-        Family(
-            "librdkafka-cooperative",
-            Mode.BACKGROUND,
-            commits_idle=False,
-            enforces_poll=True,
-            poll_check=500.0,
-            beat_lag=3.0,
-            beat_drift=0.008,
-            close_lag=(5.0, 1.8),
-            timer_with_generation=False,
-            client_id="rdkafka",
-        ),
+        _LIBRDKAFKA,
+        replace(_LIBRDKAFKA, name="librdkafka-cooperative"),
         Family(
             "aiokafka",
             Mode.BACKGROUND,
@@ -195,20 +179,7 @@ FAMILIES: dict[str, Family] = {
             keeps_id=True,
             client_id="consumer-{group}-{n}",
         ),
-        Family(
-            "librdkafka-848",
-            Mode.BACKGROUND,
-            commits_idle=False,
-            enforces_poll=True,
-            poll_check=500.0,
-            beat_lag=3.0,
-            beat_drift=0.008,
-            close_lag=(5.0, 1.8),
-            timer_with_generation=False,
-            keeps_id=True,
-            leaves_after_stall=True,
-            client_id="rdkafka",
-        ),
+        replace(_LIBRDKAFKA, name="librdkafka-848", keeps_id=True, leaves_after_stall=True),
     )
 }
 """name -> behaviour."""
