@@ -109,17 +109,27 @@ def require_advertised(properties: Mapping[str, str], host: str, port: int) -> N
 
 @dataclass(slots=True)
 class _Trial:
-    """One client of librdkafka, and what its error events say of each server."""
+    """One client of librdkafka, and what its error events say of each server.
+
+    `named` are the failed servers that metadata gave an id: a cluster advertises them.
+    """
 
     properties: Mapping[str, str]
     causes: dict[str, Cause] = field(default_factory=dict)
+    named: set[str] = field(default_factory=set)
     down: bool = False
 
     def brokers(self) -> list[tuple[str, int]]:
-        """Return the brokers of the metadata. Raises ConfigError, DependencyError."""
+        """Return the brokers of the metadata. Raises ConfigError, DependencyError.
+
+        librdkafka leaves the bootstrap servers once it has metadata. Where a step ends just then and no
+        advertised broker answers, no later step sees the metadata: then the advertised brokers that failed
+        are returned. Only the metadata can have named them, so the bootstrap servers did answer.
+        """
         from confluent_kafka import KafkaException  # noqa: PLC0415 - loads a C library
 
         plain = portable(self.properties)
+        bootstrap = _servers(plain)
         require_usable(plain, self.properties)
         client, started = self.client(), time.monotonic()
         for step in _steps():
@@ -132,7 +142,11 @@ class _Trial:
             spent = time.monotonic() - started
             if self.down and not self.causes:
                 self._look(plain)
-            if spent > TIMEOUT_S or (self.causes and self.down and (spent > PATIENCE_S or self._lasts())):
+            advertised = self.named - set(bootstrap)
+            if spent > TIMEOUT_S and advertised:
+                return [_address(server) for server in sorted(advertised)]
+            failed = self.causes and self.down and not advertised
+            if spent > TIMEOUT_S or (failed and (spent > PATIENCE_S or self._lasts())):
                 break
         raise self._cause(plain).error()
 
@@ -156,6 +170,8 @@ class _Trial:
         match = SERVER.match(error.str())
         if match and (cause := _judged(match["server"], error.str(), self.properties)):
             self.causes.setdefault(match["server"], cause)
+            if match["id"] != BOOTSTRAP:
+                self.named.add(match["server"])
 
     def _look(self, plain: Mapping[str, str]) -> None:
         """Look by ourselves at servers that are down for a reason which librdkafka does not tell."""
@@ -179,8 +195,14 @@ def _servers(plain: Mapping[str, str]) -> list[str]:
     return plain["bootstrap.servers"].split(",")
 
 
+def _address(server: str) -> tuple[str, int]:
+    host, _, port = server.rpartition(":")
+    return host.strip("[]"), int(port)
+
+
 Judge = Callable[[str, re.Match[str], Mapping[str, str]], Cause]
-SERVER = re.compile(r"(?:\w+://)?(?P<server>[^/]+)/(?:bootstrap|\d+): ")
+BOOTSTRAP = "bootstrap"
+SERVER = re.compile(rf"(?:\w+://)?(?P<server>[^/]+)/(?P<id>{BOOTSTRAP}|\d+): ")
 
 
 def _steps() -> Iterator[float]:
@@ -272,10 +294,9 @@ MEANINGS: tuple[tuple[str, Judge], ...] = (
 
 def looked_at(server: str, plain: Mapping[str, str]) -> Cause | None:
     """Connect to a server by ourselves; return what is wrong with name, port, TLS or the missing login."""
-    host, _, port = server.strip().rpartition(":")
-    host = host.strip("[]")
+    host, port = _address(server.strip())
     try:
-        with socket.create_connection((host, int(port)), SNIFF_S) as plain_socket:
+        with socket.create_connection((host, port), SNIFF_S) as plain_socket:
             return _greeted(server, host, plain_socket, plain)
     except socket.gaierror as error:
         return _no_name(server, error.strerror or "unknown")

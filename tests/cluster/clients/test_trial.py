@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("cryptography", reason="cryptography is not installed")
 
 from rebalance_monitor.cluster.clients.admin import ClusterAdmin
-from rebalance_monitor.cluster.clients.trial import cause_of, require_answer
+from rebalance_monitor.cluster.clients.trial import brokers_of, cause_of, require_answer
 from rebalance_monitor.cluster.errors import AccessDeniedError, BrokerUnreachableError
 from rebalance_monitor.config.load import load
 from rebalance_monitor.lab.cluster.broker import LabBroker
@@ -146,6 +146,17 @@ def test_a_server_that_is_no_broker_and_one_that_is_mute(monkeypatch: pytest.Mon
             require_answer({"bootstrap.servers": address})
 
 
+def named(plain: int, wrong: int, controller: int, advertised: str) -> dict[str, str]:
+    """Return the settings of a broker that names itself at `advertised` to those who come by port `wrong`."""
+    listeners = f"PLAINTEXT://127.0.0.1:{plain},WRONG://127.0.0.1:{wrong}"
+    return {
+        "listeners": f"{listeners},CONTROLLER://127.0.0.1:{controller}",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{plain},WRONG://{advertised}",
+        "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,WRONG:PLAINTEXT",
+    }
+
+
 @pytest.mark.parametrize(
     ("advertised", "why"),
     [
@@ -157,13 +168,7 @@ def test_a_listener_that_a_broker_advertises_is_named_where_it_does_not_answer(
     tmp_path: Path, advertised: str, why: str
 ) -> None:
     plain, wrong, controller = free_ports(3)
-    listeners = f"PLAINTEXT://127.0.0.1:{plain},WRONG://127.0.0.1:{wrong}"
-    settings = {
-        "listeners": f"{listeners},CONTROLLER://127.0.0.1:{controller}",
-        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{plain},WRONG://{advertised}",
-        "controller.quorum.voters": f"1@127.0.0.1:{controller}",
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,WRONG:PLAINTEXT",
-    }
+    settings = named(plain, wrong, controller, advertised)
     with LabBroker(folder=tmp_path, port=plain, settings=settings, offsets_partitions=4):
         given = {"bootstrap.servers": f"127.0.0.1:{wrong}"}
         require_answer(given)
@@ -174,3 +179,13 @@ def test_a_listener_that_a_broker_advertises_is_named_where_it_does_not_answer(
             in cause.what
         )
         assert "advertised.listeners" in cause.remedy
+
+
+def test_the_servers_count_as_answering_where_librdkafka_leaves_them_for_a_broker_that_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rebalance_monitor.cluster.clients.trial.STEPS_S", (0.0, 0.001))
+    monkeypatch.setattr("rebalance_monitor.cluster.clients.trial.TIMEOUT_S", 2.0)
+    plain, wrong, controller = free_ports(3)
+    with LabBroker(folder=tmp_path, port=plain, settings=named(plain, wrong, controller, "127.0.0.1:1")):
+        assert brokers_of({"bootstrap.servers": f"127.0.0.1:{wrong}"}) == [("127.0.0.1", 1)]
