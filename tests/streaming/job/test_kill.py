@@ -49,6 +49,7 @@ ENOUGH = 10
 SEED = int(os.environ.get("KILL_SEED", "20"))
 PATIENCE_S = max(SPARK_PATIENCE_S, CHAOS_PATIENCE_S)
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.chaos,
     pytest.mark.timeout(4 * PATIENCE_S + 120 * KILLS),
     pytest.mark.spark,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import replace
 
 import pytest
@@ -9,7 +10,10 @@ import pytest
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CauseEntry, Finding
 from rebalance_monitor.coordinator.findings.kinds import Kind, Scope, Severity
+from rebalance_monitor.coordinator.lag.board import Consumed
+from rebalance_monitor.coordinator.lag.costs import Costs
 from rebalance_monitor.coordinator.refine.departure_evidence import LOOKED
+from rebalance_monitor.coordinator.settings import DetectionSettings
 from tests.streaming.support.undisturbed import both, require_by_looks
 
 GROUPS = {"g"}
@@ -66,3 +70,15 @@ def test_what_looks_say_must_be_told_once(told: list[Finding]) -> None:
 
 def test_what_looks_are_not_sure_of_need_not_be_told() -> None:
     require_by_looks([rebalance(1, looked=True, confidence=0.3)])
+
+
+def test_what_the_ends_add_to_an_open_storm_is_left_out_and_what_records_add_is_not() -> None:
+    opened = replace(gone(1, Kind.STORM), phase="opened", incident="s", opened_at=1_000, details={})
+    costs = Costs(DetectionSettings())
+    costs.price(opened, Consumed(totals=deque(((0, 5), (2_000, 9)))))
+    by_ends = costs.on_sample("g", Consumed(totals=deque(((0, 5), (2_000, 9), (3_000, 5)))))
+    assert [one.phase for one in by_ends] == ["updated"]
+    by_records = replace(opened, id="more", phase="updated")
+    ours, expected = both([opened, *by_ends, by_records], [opened, by_records], GROUPS)
+    assert ours == expected
+    assert [name for _, _, name in ours] == ["more", opened.id]

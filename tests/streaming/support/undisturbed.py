@@ -8,6 +8,7 @@ from rebalance_monitor.cluster.clients.admin import ClusterAdmin
 from rebalance_monitor.cluster.clients.reader import Reading, read_records
 from rebalance_monitor.coordinator import removal
 from rebalance_monitor.coordinator.departure import beside
+from rebalance_monitor.coordinator.findings.finding import finding_id
 from rebalance_monitor.coordinator.findings.kinds import KINDS, DrivenBy, Kind, Scope
 from rebalance_monitor.coordinator.findings.outputs import FindingOut
 from rebalance_monitor.coordinator.refine.departure_evidence import LISTED, LOOKED
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings.finding import CauseEntry, Finding
     from rebalance_monitor.coordinator.findings.outputs import Output
 
+# Of one incident, by the ends.
+MOST_UPDATES = 100
 Decided = tuple[str, str, str]
 """Group, kind and id of a finding."""
 
@@ -45,6 +48,17 @@ def findings_of_topic(bootstrap: str) -> list[Finding]:
         # Whether the last group of a shard was removed or migrated is known once nothing has followed.
         found += _findings(shard.tick(shard.state.last_ts + removal.CLOSES_AFTER_MS))
     return found
+
+
+def _tells_the_cost(finding: Finding) -> bool:
+    """Whether the topics' ends, not records, updated an open incident: its consumers have caught up."""
+    if finding.phase != "updated" or not finding.incident:
+        return False
+    anchor, phase = f"{finding.incident}/cost", finding.phase
+    return finding.id in {
+        finding_id(finding.cluster, finding.kind, finding.group or "", anchor, phase=phase, sequence=number)
+        for number in range(1, MOST_UPDATES)
+    }
 
 
 def _findings(outputs: Iterable[Output]) -> list[Finding]:
@@ -113,5 +127,6 @@ def record_driven(found: Iterable[Finding], groups: set[str], without: Collectio
         and KINDS[finding.kind].driven_by is DrivenBy.RECORD
         # The probe may see a storm that completes no generation: that one is its own.
         and finding.details.get("rule") != "sightings"
+        and not _tells_the_cost(finding)
         and finding.details.get("rebalance") not in without
     )
