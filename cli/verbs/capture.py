@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 )
 @click.option("--until-end", is_flag=True, help="Stop at the ends of the partitions found at the start.")
 @click.option("--duration", type=Duration(), help="Stop after this long, e.g. 90s or 10m.")
-@click.option("--probe", is_flag=True, help="Also record once a second which groups are rebalancing.")
+@click.option("--probe", is_flag=True, help="Also record which groups rebalance, and the ends of the topics.")
 def command(
     *,
     folder: Path,
@@ -64,6 +64,7 @@ def command(
         Extent(start, until_end, duration, stop),
         topic=settings.source.topic,
         probe_interval_s=settings.probe.interval_seconds if probe else None,
+        ends_interval_s=settings.ends.interval_seconds if probe and settings.ends.enabled else None,
         progress=progress,
     )
     told.end()

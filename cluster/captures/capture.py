@@ -1,9 +1,9 @@
 """Captures: the offsets topic in a folder, with the Kafka source's own columns.
 
 `records.parquet` (zstd, sorted by partition and offset, no row group spans two partitions) and, where the
-probe ran, `sightings.jsonl`. What the records come from stands in the Parquet metadata as one JSON object. A
-bare Parquet file is taken too: it has no sightings, and what its metadata lacks has defaults. Reading and
-writing hold a few batches at a time. Refuses, with a CaptureError, what is neither.
+probe ran, `sightings.jsonl` and `ends.jsonl`. What the records come from stands in the Parquet metadata as
+one JSON object. A bare Parquet file is taken too: it has no samples, and what its metadata lacks has
+defaults. Reading and writing hold a few batches at a time. Refuses, with a CaptureError, what is neither.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from rebalance_monitor.cluster.captures.captured import (
     BATCH_ROWS,
+    ENDS,
     FORMAT,
     METADATA_KEY,
     RECORDS,
@@ -45,11 +46,12 @@ NEEDED = ("key", "value", "partition", "offset", "timestamp")
 
 @dataclass(frozen=True, slots=True)
 class Capture:
-    """An opened capture: `records` is the Parquet file, `sightings` the JSON lines or None."""
+    """An opened capture: `records` is the Parquet file, `sightings` and `ends` JSON lines or None."""
 
     path: Path
     records: Path
     sightings: Path | None
+    ends: Path | None
     metadata: Metadata
     rows: int
 
@@ -71,11 +73,11 @@ class Capture:
 
     def sighting_lines(self) -> Iterator[str]:
         """Yield the probe's sightings as JSON lines, in order of `at`; none where it did not run."""
-        if self.sightings is None:
-            return
-        with self.sightings.open(encoding="utf-8") as lines:
-            for number, line in enumerate(lines, 1):
-                yield _sighting(line, f"{self.sightings}, line {number}")
+        return _sampled(self.sightings, "sighting")
+
+    def ends_lines(self) -> Iterator[str]:
+        """Yield the samples of topics' ends as JSON lines, in order of `at`; none where none were taken."""
+        return _sampled(self.ends, "sample of ends")
 
     @contextmanager
     def by_partition(self, batch_rows: int = BATCH_ROWS) -> Iterator[dict[int, Iterator[pa.RecordBatch]]]:
@@ -108,9 +110,10 @@ def read_capture(path: Path) -> Capture:
         raise CaptureError(f"the capture {path} cannot be read as Parquet: {error}") from error
     if lacking := [name for name in NEEDED if name not in schema.names]:
         raise CaptureError(f"the capture {path} lacks the columns {', '.join(lacking)} of the Kafka source")
-    sightings = path / SIGHTINGS
-    seen = sightings if folder and sightings.is_file() else None
-    return Capture(path, records, seen, _metadata(path, schema), rows)
+    sightings, ends = (
+        path / name if folder and (path / name).is_file() else None for name in (SIGHTINGS, ENDS)
+    )
+    return Capture(path, records, sightings, ends, _metadata(path, schema), rows)
 
 
 def conform(batch: pa.RecordBatch, topic: str = OFFSETS_TOPIC) -> pa.RecordBatch:
@@ -186,9 +189,13 @@ def _rising(capture: Capture, partition: int, batches: Iterator[pa.RecordBatch])
         yield batch
 
 
-def _sighting(line: str, place: str) -> str:
-    try:
-        int(json.loads(line)["at"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise CaptureError(f"{place} is no sighting: {error}") from error
-    return line.rstrip("\n")
+def _sampled(path: Path | None, what: str) -> Iterator[str]:
+    if path is None:
+        return
+    with path.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, 1):
+            try:
+                int(json.loads(line)["at"])
+            except (ValueError, KeyError, TypeError) as error:
+                raise CaptureError(f"{path}, line {number} is no {what}: {error}") from error
+            yield line.rstrip("\n")

@@ -1,7 +1,8 @@
 """What a capture is made of: its file names, its metadata, and the error of a damaged one.
 
-A capture is a folder with `records.parquet` and, where the probe ran, `sightings.jsonl`. Where the records
-come from stands in the Parquet metadata under METADATA_KEY, as one JSON object.
+A capture is a folder with `records.parquet` and, where the probe ran, `sightings.jsonl` and `ends.jsonl`:
+what the brokers said of groups, and how far the consumed topics had grown. Where the records come from stands
+in the Parquet metadata under METADATA_KEY, as one JSON object.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from rebalance_monitor.config.errors import ConfigError
 
 FORMAT = 1
 METADATA_KEY = b"rebalance_monitor.capture"
-RECORDS, SIGHTINGS = "records.parquet", "sightings.jsonl"
+RECORDS, SIGHTINGS, ENDS = "records.parquet", "sightings.jsonl", "ends.jsonl"
 BATCH_ROWS = 32_768
 
 

@@ -1,4 +1,4 @@
-"""Copies the offsets topic from a broker into a capture, with the probe's sightings if wanted.
+"""Copies the offsets topic from a broker into a capture, with the probe's sightings and the topics' ends.
 
 What is read is settled at the start: from which offsets, and until the ends found then, for a duration, or
 until told to stop. A topic that does not exist yet is a DependencyError: no group has ever committed there.
@@ -8,22 +8,27 @@ from __future__ import annotations
 
 import json
 import time
-from contextlib import nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.cluster.captures.capture import CaptureWriter, Metadata
+from rebalance_monitor.cluster.captures.consumed import ConsumedTopics
 from rebalance_monitor.cluster.clients.admin import OFFSETS_TOPIC, ClusterAdmin
 from rebalance_monitor.cluster.clients.reader import Reading, read_records
+from rebalance_monitor.cluster.ends.ends import EndsThread
 from rebalance_monitor.cluster.errors import DependencyError
 from rebalance_monitor.cluster.probe.probe import ProbeThread
 from rebalance_monitor.config.errors import ConfigError
-from rebalance_monitor.coordinator.probe.sample import to_json
+from rebalance_monitor.coordinator.lag import ends
+from rebalance_monitor.coordinator.probe import sample
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
     from threading import Event
+
+    import pyarrow as pa
 
     from rebalance_monitor.cluster.clients.topology import Topic
 
@@ -88,25 +93,26 @@ def copy_topic(
     *,
     topic: str = OFFSETS_TOPIC,
     probe_interval_s: float | None = None,
+    ends_interval_s: float | None = None,
     progress: Callable[[Reading], None] | None = None,
 ) -> Metadata:
-    """Write a capture at `path`, with sightings every `probe_interval_s` unless None; give its metadata.
+    """Write a capture at `path`, with samples at these intervals unless None; give its metadata.
 
-    `progress` is called after every batch. Raises DependencyError, ConfigError (CaptureError too): then no
-    capture is left behind.
+    The ends are those of the topics that groups have committed to lately. `progress` is called after every
+    batch. Raises DependencyError, ConfigError (CaptureError too): then no capture is left behind.
     """
     with ClusterAdmin(properties) as admin, CaptureWriter(path) as writer:
         found, reading = open_reading(admin, extent, topic)
         cluster, version, values = admin.cluster_id(), admin.broker_version(), broker_values(admin, topic)
         own = admin.group_session_timeouts()
-        probe = ProbeThread(properties, probe_interval_s) if probe_interval_s else None
-        with probe or nullcontext():
+        with ExitStack() as stack:
+            samples = _Samples(properties, probe_interval_s, ends_interval_s, stack)
             for batch in read_records(properties, reading, topic):
                 writer.add(batch)
-                _drain(probe, writer)
+                samples.take(batch, writer)
                 if progress:
                     progress(reading)
-        _drain(probe, writer)
+        samples.drain(writer)
         metadata = Metadata(
             topic=topic,
             cluster_id=cluster,
@@ -136,6 +142,27 @@ def broker_values(admin: ClusterAdmin, topic: str = OFFSETS_TOPIC) -> dict[str, 
     return {name: value for name, value in told.items() if value is not None}
 
 
-def _drain(probe: ProbeThread | None, writer: CaptureWriter) -> None:
-    if probe:
-        writer.add_sightings(to_json(sighting) for sighting in probe.drain())
+class _Samples:
+    """The threads that ask the brokers while records are read: of groups, and of the ends of topics."""
+
+    def __init__(
+        self, properties: Mapping[str, str], probe_s: float | None, ends_s: float | None, stack: ExitStack
+    ) -> None:
+        self._topics = ConsumedTopics()
+        self._probe = stack.enter_context(ProbeThread(properties, probe_s)) if probe_s else None
+        self._ends = (
+            stack.enter_context(EndsThread(properties, self._topics.lately, ends_s)) if ends_s else None
+        )
+
+    def take(self, batch: pa.RecordBatch, writer: CaptureWriter) -> None:
+        """Learn which topics are consumed, and write what the threads have got."""
+        if self._ends:
+            self._topics.add(batch)
+        self.drain(writer)
+
+    def drain(self, writer: CaptureWriter) -> None:
+        """Write what the threads have got."""
+        if self._probe:
+            writer.add_sightings(map(sample.to_json, self._probe.drain()))
+        if self._ends:
+            writer.add_ends(map(ends.to_json, self._ends.drain()))

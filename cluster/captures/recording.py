@@ -1,4 +1,4 @@
-"""Writes a capture: records sorted through a spool, sightings line by line, the folder whole or not at all.
+"""Writes a capture: records sorted through a spool, samples line by line, the folder whole or not at all.
 
 The folder is built beside its place under a hidden name and renamed when finished.
 """
@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from rebalance_monitor.cluster.captures.captured import (
     BATCH_ROWS,
+    ENDS,
     METADATA_KEY,
     RECORDS,
     SIGHTINGS,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class CaptureWriter:
-    """Collects records and sightings; `finish` makes the capture. Use as a context manager.
+    """Collects records, sightings and samples of ends; `finish` makes the capture. Use as a context manager.
 
     Left without `finish` nothing remains. Raises CaptureError where `path` is taken or cannot be written.
     """
@@ -37,7 +38,7 @@ class CaptureWriter:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._work = path.parent / f".{path.name}.partial"
-        self._sightings: TextIO | None = None
+        self._lines: dict[str, TextIO] = {}
         _check_free(path)
         try:
             shutil.rmtree(self._work, ignore_errors=True)
@@ -50,8 +51,7 @@ class CaptureWriter:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._sightings:
-            self._sightings.close()
+        self._close_lines()
         shutil.rmtree(self._work, ignore_errors=True)
 
     def add(self, batch: pa.RecordBatch) -> None:
@@ -60,9 +60,11 @@ class CaptureWriter:
 
     def add_sightings(self, lines: Iterable[str]) -> None:
         """Take sightings as JSON lines; called even once with none, the capture has a sightings file."""
-        if self._sightings is None:
-            self._sightings = (self._work / SIGHTINGS).open("w", encoding="utf-8")
-        self._sightings.writelines(f"{line}\n" for line in lines)
+        self._add_lines(SIGHTINGS, lines)
+
+    def add_ends(self, lines: Iterable[str]) -> None:
+        """Take samples of the topics' ends as JSON lines; called even once with none, they have a file."""
+        self._add_lines(ENDS, lines)
 
     def finish(self, metadata: Metadata) -> None:
         """Write the records with this metadata and put the folder in its place."""
@@ -70,12 +72,20 @@ class CaptureWriter:
         with pq.ParquetWriter(self._work / RECORDS, schema, compression="zstd") as out:
             for batch in self._sorted():
                 out.write_batch(batch.replace_schema_metadata(schema.metadata), row_group_size=BATCH_ROWS)
-        if self._sightings:
-            self._sightings.close()
+        self._close_lines()
         self._spool.close()
         if self.path.is_dir():
             self.path.rmdir()
         self._work.rename(self.path)
+
+    def _add_lines(self, name: str, lines: Iterable[str]) -> None:
+        if name not in self._lines:
+            self._lines[name] = (self._work / name).open("w", encoding="utf-8")
+        self._lines[name].writelines(f"{line}\n" for line in lines)
+
+    def _close_lines(self) -> None:
+        for file in self._lines.values():
+            file.close()
 
     def _sorted(self) -> Iterator[pa.RecordBatch]:
         for partition in self._spool.partitions():
@@ -87,13 +97,16 @@ def write_capture(
     batches: Iterable[pa.RecordBatch],
     metadata: Metadata,
     sightings: Iterable[str] | None = None,
+    ends: Iterable[str] | None = None,
 ) -> None:
-    """Write a capture folder from batches in RECORD_SCHEMA and, unless None, sightings as JSON lines."""
+    """Write a capture folder from batches in RECORD_SCHEMA and, unless None, samples as JSON lines."""
     with CaptureWriter(path) as writer:
         for batch in batches:
             writer.add(batch)
         if sightings is not None:
             writer.add_sightings(sightings)
+        if ends is not None:
+            writer.add_ends(ends)
         writer.finish(metadata)
 
 

@@ -29,6 +29,9 @@ KEPT = 60
 """Samples that wait at most; the newest say what is so now."""
 
 WAITS_S = 6.0
+NOTHING_S = 0.5
+"""After so long it looks again where no topic is consumed yet."""
+
 LOCAL = "_"
 """Names of errors that are the client's own begin so: it reached nobody."""
 
@@ -160,17 +163,17 @@ class EndsThread:
     def _run(self) -> None:
         rounds: Rounds | None = None
         while not self._stop.is_set():
-            began = time.monotonic()
+            began, wait_s = time.monotonic(), NOTHING_S
             try:
                 rounds = rounds or Rounds(OffsetsClient(self._properties), self._clock)
                 topics = self._wanted()
                 if topics:
                     self._waiting.append(rounds.sample(topics))
+                    wait_s = every_s(self._interval_s, rounds.partitions)
             except Exception as error:  # noqa: BLE001 - a client's bug must not end the asking
                 now = int(self._clock() * 1000)
                 self._waiting.append(
                     EndsSample(now, now, partial=f"{type(error).__name__}: {error}", is_away=True)
                 )
-                rounds = None
-            wait_s = every_s(self._interval_s, rounds.partitions if rounds else 0)
+                rounds, wait_s = None, self._interval_s
             self._stop.wait(max(0.0, wait_s - (time.monotonic() - began)))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rebalance_monitor.coordinator.commits import positions
 from rebalance_monitor.coordinator.lag import windows
 from rebalance_monitor.coordinator.lag.arithmetic import Ends, records
-from rebalance_monitor.coordinator.lag.ends import UNKNOWN
+from rebalance_monitor.coordinator.lag.ends import LATELY_MS, UNKNOWN
 from rebalance_monitor.coordinator.lag.windows import Track
 
 if TYPE_CHECKING:
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 
     from rebalance_monitor.coordinator.commits.positions import Places, Position
     from rebalance_monitor.coordinator.lag.ends import EndsSample
-
-LATELY_MS = 7 * 86_400_000
-"""A topic is asked for while a group has committed to it in this time."""
 
 WANT_MS = 5_000
 FRESH_MS = 8_000

@@ -9,8 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import msgspec
+
 UNKNOWN = -1
 """In place of an offset that nobody told."""
+
+LATELY_MS = 7 * 86_400_000
+"""A topic is asked for while a group has committed to it in this time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +45,19 @@ class EndsSample:
     def begin(self, topic: str, partition: int) -> int:
         """Return the first offset of a partition, UNKNOWN where nobody told it."""
         return _at(self.earliest.get(topic, ()), partition)
+
+
+def to_json(sample: EndsSample) -> str:
+    """Return the sample as one line of JSON."""
+    return msgspec.json.encode(sample).decode()
+
+
+def from_json(text: str) -> EndsSample:
+    """Read `to_json`'s line. Raises ValueError."""
+    try:
+        return msgspec.json.decode(text, type=EndsSample)
+    except msgspec.DecodeError as error:
+        raise ValueError(str(error)) from None
 
 
 def _at(offsets: tuple[int, ...], partition: int) -> int:

@@ -6,23 +6,48 @@ not in it: the coordinators publish all positions to a new process, and windows 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rebalance_monitor.coordinator.lag.board import LATELY_MS, Board
+from rebalance_monitor.coordinator.findings.kinds import Kind
+from rebalance_monitor.coordinator.lag.board import Board
 from rebalance_monitor.coordinator.lag.costs import Costs
+from rebalance_monitor.coordinator.lag.ends import LATELY_MS
 from rebalance_monitor.coordinator.lag.judging import Judging
 from rebalance_monitor.coordinator.lag.losses import Losses
 from rebalance_monitor.coordinator.state.state_machine import Status
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from rebalance_monitor.coordinator.findings.finding import Finding
+    from rebalance_monitor.coordinator.lag.board import GroupLag
     from rebalance_monitor.coordinator.lag.ends import EndsSample
     from rebalance_monitor.coordinator.settings import DetectionSettings
 
 PARTIAL_SAMPLES = 12
 """So many samples in a row must miss ends until that is told: leaders move, and brokers restart."""
+
+
+_REBALANCED = frozenset({Kind.REBALANCE, Kind.REBALANCE_FAILED})
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What one batch brings to lag. now: its clock (ms), -1 without one; wall: the driver's (ms).
+
+    committed: group -> its positions as text. removed: groups that are gone. rebalancing: groups that the
+    probe saw to. samples: of the topics' ends, oldest first. summaries: group -> the newest.
+    """
+
+    committed: Mapping[str, str]
+    removed: Sequence[str]
+    rebalancing: AbstractSet[str]
+    samples: Sequence[EndsSample]
+    summaries: Mapping[str, Mapping[str, Any]]
+    now: int
+    wall: int
 
 
 class Lag:
@@ -53,6 +78,23 @@ class Lag:
             "losses": self._losses.snapshot(),
             "costs": self._costs.snapshot(),
         }
+
+    def on_batch(self, told: list[Finding], news: News) -> list[Finding]:
+        """Return a batch's findings with what they cost, and those that lag decides."""
+        ended = self.forget(news.removed, news.wall)
+        self.publish(news.committed, news.now if news.now >= 0 else news.wall)
+        rebalancing = news.rebalancing | {one.group for one in told if one.group and one.kind in _REBALANCED}
+        found = self.on_samples(news.samples, news.summaries, rebalancing)
+        return [*self.priced(told), *found, *ended]
+
+    def lags(self) -> dict[str, GroupLag]:
+        """Return the newest lag of each group that has one."""
+        return {name: one.lag for name, one in self.board.groups.items() if one.lag is not None}
+
+    def last_commits(self, groups: Iterable[str]) -> dict[str, int]:
+        """Return when (ms) each of these groups, as far as it is known, committed last."""
+        known = self.board.groups
+        return {group: known[group].last_commit for group in groups if group in known}
 
     def publish(self, committed: Mapping[str, str], now: int) -> None:
         """Take positions that groups have published at the clock `now` (ms)."""

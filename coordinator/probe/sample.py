@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,11 @@ class ProbeSample:
     listed: frozenset[str] | None = None
     failures: dict[int, str] = field(default_factory=dict)
     took: int = 0
+
+
+def groups_seen(samples: Iterable[ProbeSample]) -> frozenset[str]:
+    """Return the groups that were seen to rebalance."""
+    return frozenset(one.group for sample in samples for one in sample.groups)
 
 
 def to_json(sighting: ProbeSample) -> str:

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.checkpoints.ledger import LedgerError
 from rebalance_monitor.coordinator.findings.causes import Cause
-from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.findings.outputs import read_until
 from rebalance_monitor.coordinator.lag.board import Board
-from rebalance_monitor.coordinator.lag.following import Lag
+from rebalance_monitor.coordinator.lag.following import Lag, News
 from rebalance_monitor.coordinator.live import Live
 from rebalance_monitor.coordinator.modern.epoch_group import GROUP_TYPES
-from rebalance_monitor.coordinator.probe.sample import ProbeSample
+from rebalance_monitor.coordinator.probe.sample import ProbeSample, groups_seen
 from rebalance_monitor.coordinator.rollup.rebuild import Outcome, Reading, Rebuilt
 from rebalance_monitor.coordinator.rollup.rollup import RollUp
 from rebalance_monitor.engine.health.health import PROBE_MS, USUAL_AGE_MS, Health
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.settings import DetectionSettings
     from rebalance_monitor.engine.batch.batches import Batch
 
-_REBALANCED = frozenset({Kind.REBALANCE, Kind.REBALANCE_FAILED})
 _EPOCHS = frozenset(GROUP_TYPES.values())
 
 
@@ -144,20 +142,17 @@ class Parts:
         self, told: list[Finding], batch: Batch, sightings: Iterable[ProbeSample], wall: int
     ) -> list[Finding]:
         """Return the findings with what they cost, and those that lag decides."""
-        ended = self._lag.forget(batch.removed, wall)
-        self._lag.publish(batch.committed, batch.now if batch.now >= 0 else wall)
-        known = self._board.groups
-        batch.last_commits = {group: known[group].last_commit for group in batch.committed if group in known}
-        rebalancing = {one.group for look in sightings for one in look.groups}
-        rebalancing |= {one.group for one in told if one.group and one.kind in _REBALANCED}
         samples = self._ends()
-        found = self._lag.on_samples(samples, self._summaries, rebalancing)
+        busy = groups_seen(sightings)
+        news = News(batch.committed, batch.removed, busy, samples, self._summaries, batch.now, wall)
+        found = self._lag.on_batch(told, news)
+        batch.last_commits = self._lag.last_commits(batch.committed)
         if samples:
-            batch.lags = {name: one.lag for name, one in known.items() if one.lag is not None}
+            batch.lags = self._lag.lags()
             missing = self._lag.missing()
             if missing is not None:
                 self._notices.hold(Cause.ENDS_PARTIAL, missing)
-        return [*self._lag.priced(told), *found, *ended]
+        return found
 
     def carried(self, told: list[Finding], again: Iterable[Finding], batch: Batch) -> Outcome:
         """Return what becomes of the findings `told`, final but for this, where the state was begun anew.

@@ -81,6 +81,7 @@ def update_of(batch: Batch, findings: Sequence[Finding], number: int) -> Update:
         batch=number,
         rows=sum(int(stat["rows"]) for stat in stats),
         last_commits={group: _last_commit(body) for group, body in batch.committed.items()},
+        lags=batch.lags,
     )
 
 

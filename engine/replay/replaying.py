@@ -1,7 +1,8 @@
 """The job without Spark: a capture through the same coordinator, roll-up and live part, in record time.
 
 Every tick of the timeline is a batch: rows to their shards, the clock to every shard seen, the probe's
-sightings up to it, then the roll-up and what sightings add. The clock stops with the last record or sighting:
+sightings and the samples of ends up to it, then the roll-up and what they add. Lag is followed where the
+capture has samples of ends. The clock stops with the last record or sighting:
 nothing was read after it, so silence means nothing there; only a shard that waits for a removal to close is
 told two seconds more. While a shard reads history the clock does not reach it. A record that breaks a
 coordinator is logged, and costs nothing but itself, as in the job.
@@ -11,15 +12,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import structlog
 
 from rebalance_monitor.cluster.captures.capture import CaptureError, read_capture
 from rebalance_monitor.coordinator.findings.finding import stamp
 from rebalance_monitor.coordinator.findings.outputs import read_until
+from rebalance_monitor.coordinator.lag import ends
+from rebalance_monitor.coordinator.lag.ends import EndsSample
+from rebalance_monitor.coordinator.lag.following import Lag, News
 from rebalance_monitor.coordinator.live import Live
-from rebalance_monitor.coordinator.probe import sample as seen
+from rebalance_monitor.coordinator.probe import sample
+from rebalance_monitor.coordinator.probe.sample import ProbeSample, groups_seen
 from rebalance_monitor.coordinator.removal import CLOSES_AFTER_MS
 from rebalance_monitor.coordinator.rollup.rollup import RollUp
 from rebalance_monitor.decoders import Decoded, Failure, decode_batch, decode_record
@@ -29,15 +34,13 @@ from rebalance_monitor.engine.memory import uncollected
 from rebalance_monitor.engine.replay.timeline import Lane, timeline
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     import pyarrow as pa
 
-    from rebalance_monitor.cluster.captures.capture import Capture
     from rebalance_monitor.coordinator.findings.finding import Finding
-    from rebalance_monitor.coordinator.findings.outputs import Output
-    from rebalance_monitor.coordinator.probe.sample import ProbeSample
+    from rebalance_monitor.coordinator.findings.outputs import Output, StatOut
     from rebalance_monitor.coordinator.settings import DetectionSettings
     from rebalance_monitor.engine.batch.batches import Batch
     from rebalance_monitor.engine.replay.timeline import Tick
@@ -48,6 +51,7 @@ if TYPE_CHECKING:
     Watch = Callable[[int, Batch, list[Finding]], None]
     """Given each batch's clock (ms), what the shards said, and the findings that were made of it."""
 
+Sample = TypeVar("Sample", ProbeSample, EndsSample)
 log = structlog.get_logger()
 # Fifty shards are open at once: small batches keep them in memory.
 BATCH_ROWS = 8_192
@@ -75,16 +79,74 @@ def replay_capture(
     replay = Replay(settings, name, history_until, watch=watch)
     with capture.by_partition(BATCH_ROWS) as streams:
         lanes = [Lane(shard, _decoded(stream, progress)) for shard, stream in streams.items()]
-        yield from replay.run(timeline(lanes), read_sightings(capture))
+        looks = Samples(_read_samples(capture.sighting_lines(), sample.from_json, capture.sightings))
+        asked = Samples(_read_samples(capture.ends_lines(), ends.from_json, capture.ends))
+        yield from replay.run(timeline(lanes), looks, asked)
 
 
-def read_sightings(capture: Capture) -> Iterator[ProbeSample]:
-    """Yield the capture's sightings. Raises CaptureError for a line that is none."""
-    for line in capture.sighting_lines():
+def _read_samples(lines: Iterator[str], read: Callable[[str], Sample], path: Path | None) -> Iterator[Sample]:
+    for line in lines:
         try:
-            yield seen.from_json(line)
+            yield read(line)
         except (ValueError, KeyError, TypeError) as error:
-            raise CaptureError(f"{capture.sightings} has a line that is no sighting: {error}") from error
+            raise CaptureError(f"{path} has a line that is no sample: {error}") from error
+
+
+class Samples(Generic[Sample]):
+    """Samples in order of `at`, taken as the clock reaches them."""
+
+    def __init__(self, samples: Iterator[Sample]) -> None:
+        self._samples: Iterator[Sample] = samples
+        self.next: Sample | None = next(samples, None)
+
+    def before(self, now: int) -> list[Sample]:
+        """Take the samples made before `now` (ms)."""
+        found: list[Sample] = []
+        while self.next is not None and self.next.at < now:
+            found.append(self.next)
+            self.next = next(self._samples, None)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What the probe and the ends thread saw up to a tick."""
+
+    looks: Sequence[ProbeSample] = ()
+    samples: Sequence[EndsSample] = ()
+
+
+@dataclass(slots=True)
+class _Driver:
+    """What the job's driver adds to what shards say. lag: None where the capture has no samples of ends."""
+
+    roll_up: RollUp
+    live: Live
+    lag: Lag | None
+
+    @classmethod
+    def begun(cls, settings: DetectionSettings, cluster: str, *, follows_lag: bool) -> _Driver:
+        """Return one without any memory."""
+        lag = Lag(settings, cluster) if follows_lag else None
+        return cls(RollUp(settings, cluster), Live(settings, cluster), lag)
+
+    def findings(
+        self,
+        batch: Batch,
+        seen: _Seen,
+        summaries: Mapping[str, Mapping[str, Any]],
+        stats: Sequence[StatOut],
+    ) -> list[Finding]:
+        """Return a batch's findings, refined, with those of looks, lag and the roll-up."""
+        told, looks = batch.findings, seen.looks
+        found = self.live.on_sightings(looks, summaries, told, read_until(stats)) if looks else []
+        found += self.live.refine(told)
+        if self.lag is not None:
+            busy = groups_seen(looks)
+            news = News(batch.committed, batch.removed, busy, seen.samples, summaries, batch.now, batch.now)
+            found = self.lag.on_batch(found, news)
+            batch.lags = self.lag.lags() if seen.samples else None
+        return found + self.roll_up.on_batch(found, stats, batch.now)
 
 
 @dataclass(slots=True)
@@ -100,9 +162,11 @@ class Replay:
     summaries: dict[str, dict[str, Any]] = field(default_factory=dict)
     summarise: bool = False
 
-    def run(self, ticks: Iterator[Tick], sightings: Iterator[ProbeSample]) -> Iterator[Finding]:
-        """Yield the findings of all ticks and sightings; sightings in order of time."""
-        batches = self._batches(ticks, sightings)
+    def run(
+        self, ticks: Iterator[Tick], looks: Samples[ProbeSample], asked: Samples[EndsSample]
+    ) -> Iterator[Finding]:
+        """Yield the findings of all ticks, looks of the probe and samples of ends."""
+        batches = self._batches(ticks, looks, asked)
         while True:
             with uncollected():
                 one = next(batches, None)
@@ -114,37 +178,30 @@ class Replay:
             yield from findings
 
     def _batches(
-        self, ticks: Iterator[Tick], sightings: Iterator[ProbeSample]
+        self, ticks: Iterator[Tick], looks: Samples[ProbeSample], asked: Samples[EndsSample]
     ) -> Iterator[tuple[Batch, list[Finding]]]:
-        roll_up, live = RollUp(self.settings, self.cluster), Live(self.settings, self.cluster)
-        waiting = next(sightings, None)
-        self.summarise = self.watch is not None or waiting is not None
+        driver = _Driver.begun(self.settings, self.cluster, follows_lag=asked.next is not None)
+        self.summarise = any((self.watch, looks.next, asked.next))
         for tick in ticks:
-            looks: list[ProbeSample] = []
-            while waiting is not None and waiting.at < tick.now:
-                looks.append(waiting)
-                waiting = next(sightings, None)
-            yield self._told(tick.now, self._step(tick), looks, roll_up, live)
-        while waiting is not None:
-            now = max(self.now, waiting.at)
-            yield self._told(now, self._clock(now), [waiting], roll_up, live)
-            waiting = next(sightings, None)
-        yield self._told(self.now, self._closing(), [], roll_up, live)
+            seen = _Seen(looks.before(tick.now), asked.before(tick.now))
+            yield self._told(tick.now, self._step(tick), seen, driver)
+        while left := [one.next for one in (looks, asked) if one.next is not None]:
+            at = min(one.at for one in left)
+            now = max(self.now, at)
+            yield self._told(now, self._clock(now), _Seen(looks.before(at + 1), asked.before(at + 1)), driver)
+        yield self._told(self.now, self._closing(), _Seen(), driver)
 
     def _told(
-        self, now: int, outputs: Iterable[ShardOutput], looks: list[ProbeSample], roll_up: RollUp, live: Live
+        self, now: int, outputs: Iterable[ShardOutput], seen: _Seen, driver: _Driver
     ) -> tuple[Batch, list[Finding]]:
-        """Make one batch of its outputs and looks, and the findings of both."""
+        """Make one batch of its outputs and of what was seen, and the findings of both."""
         batch = batch_of(outputs)
         batch.now = self.now = now
         stats = [stat for _, stat in batch.stats]
         self._learn(batch)
         for trouble in batch.troubles:
             log.warning("the coordinator failed", **trouble)
-        findings = batch.findings
-        found = live.on_sightings(looks, self.summaries, findings, read_until(stats)) if looks else []
-        found += live.refine(findings)
-        found += roll_up.on_batch(found, stats, now)
+        found = driver.findings(batch, seen, self.summaries, stats)
         return batch, [stamp(finding, now) for finding in found]
 
     def _step(self, tick: Tick) -> Iterator[ShardOutput]:

@@ -6,12 +6,15 @@ import time
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from rebalance_monitor.cli.main import run
 from rebalance_monitor.cluster.captures.capture import read_capture
 from rebalance_monitor.cluster.clients.admin import ClusterAdmin
+from rebalance_monitor.coordinator.settings import DetectionSettings
+from rebalance_monitor.dashboard.view.snapshot import Snapshot
+from rebalance_monitor.engine.replay.feeding import Feed
 from rebalance_monitor.lab.cluster.broker import LabBroker
 
 pytestmark = pytest.mark.broker
@@ -83,6 +86,23 @@ def test_a_capture_for_a_duration_from_the_end_holds_only_what_came_meanwhile(
     keys = [key for batch in read_capture(path).batches() for key in batch.column("key").to_pylist()]
     assert any(b"meanwhile" in key for key in keys)
     assert not any(b"came-and-went" in key for key in keys)
+
+
+def test_a_capture_with_the_probe_is_replayed_with_the_lag_of_its_time(servers: str, tmp_path: Path) -> None:
+    produced, committed = 30, 10
+    producer = Producer({"bootstrap.servers": servers})
+    for number in range(produced):
+        producer.produce(TOPIC, str(number), partition=0)
+    assert producer.flush(30) == 0
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": "behind"})
+    consumer.commit(offsets=[TopicPartition(TOPIC, 0, committed)], asynchronous=False)
+    consumer.close()
+    path = tmp_path / "c"
+    command = ["capture", str(path), "--bootstrap", servers, "--probe", "--duration", "8s"]
+    assert run([*command, "--set", "ends.interval_seconds=1"]) == 0
+    snapshot = Snapshot("lab")
+    Feed(snapshot).run(path, DetectionSettings())
+    assert snapshot.known.lags["behind"].records == produced - committed
 
 
 def test_offsets_of_no_partition_and_a_duration_that_is_none_are_usage_errors(

@@ -10,6 +10,10 @@ from hypothesis import strategies as st
 
 from rebalance_monitor.cluster.captures.capture import CaptureError, Metadata, read_capture, write_capture
 from rebalance_monitor.cluster.clients.reader import RECORD_SCHEMA
+from rebalance_monitor.coordinator.lag import ends
+from rebalance_monitor.coordinator.lag.ends import EndsSample
+from rebalance_monitor.coordinator.settings import DetectionSettings
+from rebalance_monitor.engine.replay.replaying import replay_capture
 
 blobs = st.none() | st.binary(max_size=40)
 stamps = st.integers(min_value=0, max_value=4_000_000_000_000)
@@ -19,11 +23,11 @@ Record = tuple[bytes | None, bytes | None, int, int, int]
 
 def numbered(records: list[Record]) -> list[dict[str, object]]:
     """Give each record the next offset of its partition."""
-    ends: dict[int, int] = {}
+    bounds: dict[int, int] = {}
     rows: list[dict[str, object]] = []
     for key, value, partition, stamp, kind in records:
-        offset = ends.get(partition, 0)
-        ends[partition] = offset + 1
+        offset = bounds.get(partition, 0)
+        bounds[partition] = offset + 1
         rows.append(
             {
                 "key": key,
@@ -87,7 +91,7 @@ def test_partitions_can_be_read_side_by_side_from_a_capture_and_from_an_unsorted
         assert all({row["partition"] for row in part} <= {p} for p, part in found.items())
 
 
-def test_metadata_and_sightings_come_back(tmp_path: Path) -> None:
+def test_metadata_sightings_and_ends_come_back(tmp_path: Path) -> None:
     metadata = Metadata(
         cluster_id="c",
         topic_id="t",
@@ -99,10 +103,13 @@ def test_metadata_and_sightings_come_back(tmp_path: Path) -> None:
         captured_at=17,
     )
     lines = ['{"at":1,"groups":[],"leaders":[],"brokers":[[1,true]]}', '{"at":2}']
-    write_capture(tmp_path / "c", [], metadata, lines)
+    whole = EndsSample(1, 2, {"a": (1, -1)}, {"a": (0, 0)}, {"a": "id"}, frozenset({"b"}), "why")
+    samples = [whole, EndsSample(3, 4)]
+    write_capture(tmp_path / "c", [], metadata, lines, map(ends.to_json, samples))
     found = read_capture(tmp_path / "c")
     assert found.metadata == metadata
     assert list(found.sighting_lines()) == lines
+    assert [ends.from_json(line) for line in found.ends_lines()] == samples
 
 
 def test_spark_reads_the_columns_of_its_own_kafka_source(tmp_path: Path) -> None:
@@ -126,7 +133,7 @@ def test_a_bare_file_with_other_widths_and_without_topic_is_taken(tmp_path: Path
     found = read_capture(tmp_path / "x.parquet")
     (row,) = plain(list(found.batches()))
     assert found.metadata == Metadata()
-    assert list(found.sighting_lines()) == []
+    assert [*found.sighting_lines(), *found.ends_lines()] == []
     assert (row["partition"], row["offset"], row["topic"]) == (3, 8, "__consumer_offsets")
     assert row["timestamp"].timestamp() == 1.5  # type: ignore[attr-defined]
 
@@ -175,6 +182,12 @@ def test_a_damaged_sighting_is_named_by_its_line(tmp_path: Path, line: str) -> N
     write_capture(tmp_path / "c", [], Metadata(), ['{"at":1}', line])
     with pytest.raises(CaptureError, match="line 2"):
         list(read_capture(tmp_path / "c").sighting_lines())
+
+
+def test_a_damaged_sample_of_ends_ends_the_replay_with_a_sentence(tmp_path: Path) -> None:
+    write_capture(tmp_path / "c", [], Metadata(), ends=['{"asked_at":1,"at":2}', '{"at":"3"}'])
+    with pytest.raises(CaptureError, match=r"ends\.jsonl"):
+        list(replay_capture(tmp_path / "c", DetectionSettings()))
 
 
 def test_repeated_offsets_within_a_partition_are_refused(tmp_path: Path) -> None:
