@@ -1,7 +1,8 @@
 """The ends thread: asks every few seconds how far the consumed topics have grown.
 
 A round asks for the latest offsets. Once a minute, and when a topic is new, it first asks which topics exist
-with how many partitions, and then for the earliest offsets too. So topics that were created, deleted, made
+with how many partitions, and then for the earliest and the last stable offsets too; of topics with an open
+transaction the last stable ones in each round. So topics that were created, deleted, made
 anew or given partitions are followed within a minute. Above `MANY` partitions rounds come less often, in
 proportion: what the client costs grows with the partitions of a round. Nothing here raises: what is missing
 is said in the sample.
@@ -15,11 +16,11 @@ from collections import deque
 from typing import TYPE_CHECKING, Protocol, Self
 
 from rebalance_monitor.cluster.clients.properties import reader_settings
-from rebalance_monitor.cluster.ends.offsets import Described, Offsets, OffsetsClient
+from rebalance_monitor.cluster.ends.offsets import Described, Offsets, OffsetsClient, Which
 from rebalance_monitor.coordinator.lag.ends import EndsSample
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
 MANY = 5_000
 """Partitions above which rounds come less often: 20 microseconds of CPU each, so 2 % of a core at most."""
@@ -42,8 +43,8 @@ class Client(Protocol):
     def describe(self, topics: Collection[str]) -> Described:
         """Say which of the topics exist, with how many partitions."""
 
-    def ends(self, topics: Mapping[str, int], *, earliest: bool = False) -> Offsets:
-        """Give the latest, or the earliest, offsets of topics (name -> partitions)."""
+    def ends(self, topics: Mapping[str, int], which: Which = Which.LATEST) -> Offsets:
+        """Give these offsets of topics (name -> partitions)."""
 
 
 def every_s(interval_s: float, partitions: int) -> float:
@@ -59,6 +60,7 @@ class Rounds:
         self._described = Described()
         self._described_at = float("-inf")
         self._asked: frozenset[str] = frozenset()
+        self._in_transaction: frozenset[str] = frozenset()
 
     @property
     def partitions(self) -> int:
@@ -74,7 +76,8 @@ class Rounds:
             self._asked = wanted
         known = {name: told[0] for name, told in self._described.topics.items() if name in wanted}
         latest = self._client.ends(known)
-        earliest = self._client.ends(known, earliest=True) if is_due else Offsets()
+        earliest = self._client.ends(known, Which.EARLIEST) if is_due else Offsets()
+        stable = self._stable(known, latest, everywhere=is_due)
         if latest.errors or earliest.errors:
             # A topic that went, or was made anew with fewer partitions: look again at the next round.
             self._described_at = float("-inf")
@@ -83,6 +86,7 @@ class Rounds:
             at=self._now(),
             latest=latest.offsets,
             earliest=earliest.offsets,
+            stable=stable,
             ids={name: told[1] for name, told in self._described.topics.items() if name in wanted},
             gone=self._described.gone & wanted,
             partial=missing(self._described.refused, latest.errors),
@@ -90,8 +94,26 @@ class Rounds:
             took_cpu_ms=(time.process_time() - cpu) * 1000,
         )
 
+    def _stable(
+        self, topics: Mapping[str, int], latest: Offsets, *, everywhere: bool
+    ) -> dict[str, tuple[int, ...]]:
+        """Return the last stable offsets of the topics that have one below a high watermark.
+
+        They are asked for after the high watermarks, so only an open transaction makes one smaller.
+        """
+        asked = topics if everywhere else {n: c for n, c in topics.items() if n in self._in_transaction}
+        told = self._client.ends(asked, Which.STABLE).offsets if asked else {}
+        found = {name: ends for name, ends in told.items() if _is_below(ends, latest.offsets.get(name, ()))}
+        if everywhere:
+            self._in_transaction = frozenset(found)
+        return found
+
     def _now(self) -> int:
         return int(self._clock() * 1000)
+
+
+def _is_below(stable: Iterable[int], latest: Iterable[int]) -> bool:
+    return any(0 <= low < high for low, high in zip(stable, latest, strict=False))
 
 
 def is_away(described: Described, latest: Offsets) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Self
 
 from rebalance_monitor.cluster.clients.admin import CLIENT_ID
@@ -30,6 +31,18 @@ FIXED = {
 _LOG = logging.getLogger("rebalance_monitor.ends.librdkafka")
 _LOG.addHandler(logging.NullHandler())
 _LOG.propagate = False
+
+
+class Which(StrEnum):
+    """Which offset of a partition is asked for.
+
+    LATEST: the high watermark, as in Kafka's own tool. STABLE: the last stable offset, before which every
+    transaction has ended; a consumer of committed records reads no further.
+    """
+
+    LATEST = "latest"
+    EARLIEST = "earliest"
+    STABLE = "stable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,21 +105,21 @@ class OffsetsClient:
                     found[name] = len(told.partitions), _id_of(told)
         return Described(found, frozenset(gone), refused)
 
-    def ends(self, topics: Mapping[str, int], *, earliest: bool = False) -> Offsets:
-        """Return the latest (or earliest) offsets of all partitions of topics (name -> partitions).
-
-        The latest is the high watermark, as in Kafka's own tool.
-        """
-        from confluent_kafka import TopicPartition  # noqa: PLC0415
+    def ends(self, topics: Mapping[str, int], which: Which = Which.LATEST) -> Offsets:
+        """Return these offsets of all partitions of topics (name -> partitions)."""
+        from confluent_kafka import IsolationLevel, TopicPartition  # noqa: PLC0415
         from confluent_kafka.admin import OffsetSpec  # noqa: PLC0415
 
-        spec = OffsetSpec.earliest() if earliest else OffsetSpec.latest()
+        spec = OffsetSpec.earliest() if which is Which.EARLIEST else OffsetSpec.latest()
+        isolation = (
+            IsolationLevel.READ_COMMITTED if which is Which.STABLE else IsolationLevel.READ_UNCOMMITTED
+        )
         wanted = {TopicPartition(name, p): spec for name, count in topics.items() for p in range(count)}
         if not wanted:
             return Offsets()
         found = {name: [UNKNOWN] * count for name, count in topics.items()}
         errors: dict[str, int] = {}
-        asked = self._admin.list_offsets(wanted, request_timeout=self._timeout_s)
+        asked = self._admin.list_offsets(wanted, isolation_level=isolation, request_timeout=self._timeout_s)
         for place, future in asked.items():
             try:
                 found[place.topic][place.partition] = future.result().offset

@@ -39,6 +39,7 @@ class Cause(StrEnum):
     ASSIGNMENT_NOT_STORED = "assignment_not_stored"
     OFFSETS_RESET = "offsets_reset"
     GROUP_ID_SHARED = "group_id_shared"
+    TRANSACTION_OPEN = "transaction_open"
     UNKNOWN = "unknown"
     BLIND = "blind"
     BEHIND = "behind"
@@ -96,6 +97,7 @@ CAUSE_WHAT: dict[Cause, str] = {
     Cause.ASSIGNMENT_NOT_STORED: "the coordinator could not store an assignment",
     Cause.OFFSETS_RESET: "offsets of its topics were committed while the group had no members: a reset tool",
     Cause.GROUP_ID_SHARED: "another application commits with this group id, for topics that no member reads",
+    Cause.TRANSACTION_OPEN: "a transaction on the topic is open: committed records end before it",
     Cause.UNKNOWN: "the topic holds no evidence for any cause",
     Cause.BLIND: "the broker has records that the monitor does not get",
     Cause.BEHIND: "the monitor reads slower than the topic grows",

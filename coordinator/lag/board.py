@@ -15,7 +15,7 @@ from rebalance_monitor.coordinator.commits import positions
 from rebalance_monitor.coordinator.lag import windows
 from rebalance_monitor.coordinator.lag.arithmetic import Ends, records
 from rebalance_monitor.coordinator.lag.ends import LATELY_MS, UNKNOWN
-from rebalance_monitor.coordinator.lag.windows import Track
+from rebalance_monitor.coordinator.lag.windows import MARKER, Track
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -34,7 +34,8 @@ TOTALS_KEPT = 60
 class PartitionLag(NamedTuple):
     """One partition of a group; `records` and `age_ms` None where they are not known. Times in ms.
 
-    `end`: the high watermark that lag is measured to, interpolated to the time of the positions.
+    `end`: the high watermark that lag is measured to, interpolated to the time of the positions. `stable`:
+    the last stable offset, where an open transaction holds it below that; UNKNOWN elsewhere.
     """
 
     partition: int
@@ -43,6 +44,19 @@ class PartitionLag(NamedTuple):
     end: int
     records: int | None
     age_ms: int | None
+    stable: int = UNKNOWN
+
+    @property
+    def stable_records(self) -> int | None:
+        """Return how many records wait that a reader of committed ones may read; None as `records`."""
+        if self.records is None or self.stable == UNKNOWN:
+            return self.records
+        return max(0, min(self.records, self.stable - self.offset))
+
+    @property
+    def is_held(self) -> bool:
+        """Whether all that a reader of committed records may read is read: it waits for a transaction."""
+        return self.stable != UNKNOWN and 0 <= self.stable - self.offset <= MARKER
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +213,8 @@ class Board:
                 end = min(end, max(offset, then[partition]))
                 waiting = end - offset
                 age = _age(known[partition], place, as_of) if waiting else 0
-            found.append(PartitionLag(partition, offset, committed_at, end, waiting, age))
+            stable = sample.last_stable(topic, partition)
+            found.append(PartitionLag(partition, offset, committed_at, end, waiting, age, stable))
             track = tracks[topic, partition]
             if paused:
                 windows.pause(track)

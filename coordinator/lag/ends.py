@@ -26,6 +26,8 @@ class EndsSample:
     for the first offset that is still there, empty in a sample that did not ask. `ids`: topic -> topic id, ""
     where the broker tells none. `gone`: topics that do not exist. `partial`: why answers are missing, one
     sentence, "" where none is. `is_away`: no broker answered at all. `took_cpu_ms`: CPU time of the client.
+    `stable`: topic -> last stable offset of each partition, only of topics in which an open transaction holds
+    one below the high watermark.
     """
 
     asked_at: int
@@ -37,6 +39,7 @@ class EndsSample:
     partial: str = ""
     is_away: bool = False
     took_cpu_ms: float = 0.0
+    stable: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
     def end(self, topic: str, partition: int) -> int:
         """Return the high watermark of a partition, UNKNOWN where nobody told it."""
@@ -45,6 +48,11 @@ class EndsSample:
     def begin(self, topic: str, partition: int) -> int:
         """Return the first offset of a partition, UNKNOWN where nobody told it."""
         return _at(self.earliest.get(topic, ()), partition)
+
+    def last_stable(self, topic: str, partition: int) -> int:
+        """Return where an open transaction holds up readers of committed records, UNKNOWN where none does."""
+        found = _at(self.stable.get(topic, ()), partition)
+        return found if found < self.end(topic, partition) else UNKNOWN
 
 
 def to_json(sample: EndsSample) -> str:

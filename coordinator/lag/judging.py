@@ -1,9 +1,10 @@
 """Incidents of groups whose partitions stand still or fall behind.
 
 One incident stands for all partitions of a group that one verdict is about; it names the worst. It is over
-when the partition that it was opened for has moved on and no other is like it. A group that rebalances, or
-is empty, or of which no summary is known, is not judged: what it opened stays open. Ids are made of the
-committed offset that stands still, so the same standstill has the same id however it was sampled.
+when the partition that it was opened for has moved on and no other is like it. Where a reader has read up to
+a topic's last stable offset, the open transaction there is the cause, and no member is named. A group that
+rebalances, or is empty, or of which no summary is known, is not judged: what it opened stays open. Ids are
+made of the committed offset that stands still, so the same standstill has the same id however it was sampled.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import (
+    CauseEntry,
     Finding,
     MemberEntry,
     finding_id,
@@ -36,6 +39,9 @@ KINDS_OF = {
     Verdict.BEHIND: Kind.FALLING_BEHIND,
 }
 MAX_MEMBERS = 20
+_HELD = CauseEntry(
+    Cause.TRANSACTION_OPEN, 1.0, "the last stable offset of the topic stands where the group has read to"
+)
 
 
 class Open(msgspec.Struct, array_like=True):
@@ -115,7 +121,8 @@ class Judging:
                 verdict = windows.judge(
                     track, lag.at, reader.owner, settings.lag_window_ms, settings.falling_behind_ms
                 )
-                found[verdict].append(Hit(topic, one, track, reader))
+                if verdict is not Verdict.BEHIND or not one.is_held:
+                    found[verdict].append(Hit(topic, one, track, reader))
         if self._settings.may_pause(group):
             found[Verdict.STALLED] = found[Verdict.STOPPED] = []
         return found
@@ -124,6 +131,7 @@ class Judging:
         self, kind: Kind, group: str, hits: list[Hit], lag: GroupLag, summary: Mapping[str, Any]
     ) -> Finding:
         settings = self._settings.for_group(group)
+        hits = [hit for hit in hits if not hit.lag.is_held] or hits
         worst = max(hits, key=lambda hit: (hit.lag.records or 0, hit.topic, -hit.lag.partition))
         track = worst.track
         anchor = f"lag/{worst.topic}/{worst.lag.partition}/{worst.lag.offset}/{worst.lag.committed_at}"
@@ -160,7 +168,8 @@ class Judging:
             opened_at=since,
             topics=topics,
             topics_total=len(topics),
-            members=tuple(_members(hits)),
+            causes=(_HELD,) if worst.lag.is_held else (),
+            members=() if worst.lag.is_held else tuple(_members(hits)),
             members_total=summary.get("members"),
             partitions_affected=len(hits),
             details=details,

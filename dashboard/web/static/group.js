@@ -133,11 +133,14 @@ function deadlines(seen, counters) {
 function lag(seen) {
   if (seen.lag.length === 0) return null;
   const cell = (value, text = number) => h("td", { class: "num" }, value === null ? "?" : text(value));
+  // A consumer that reads committed records only gets no further than to the first open transaction.
+  const waiting = (one) => one.lag_stable === one.lag ? cell(one.lag)
+    : h("td", { class: "num" }, number(one.lag), h("small", { class: "quiet" }, ` ${number(one.lag_stable)} before an open transaction`));
   const rows = seen.lag.flatMap((topic) => [
     h("tr", {}, h("td", { class: "mono name" }, topic.topic), h("td", { class: "num quiet" }, `${number(topic.partitions)} partitions`),
       h("td", {}), h("td", {}), cell(topic.lag), cell(topic.age_ms, duration), h("td", { class: "num quiet" }, topic.unknown ? `${number(topic.unknown)} unknown` : "")),
     ...topic.listed.slice(0, 20).map((one) => h("tr", {}, h("td", {}), h("td", { class: "num" }, one.partition), h("td", { class: "num" }, number(one.committed_offset)),
-      cell(one.end < 0 ? null : one.end), cell(one.lag), cell(one.age_ms, duration), h("td", { class: "num quiet", title: utc(one.committed_at) }, time(one.committed_at))))]);
+      cell(one.end < 0 ? null : one.end), waiting(one), cell(one.age_ms, duration), h("td", { class: "num quiet", title: utc(one.committed_at) }, time(one.committed_at))))]);
   return panel("Lag", {}, h("div", { class: "scroll" }, h("table", { class: "grid compact", id: "lag" },
     h("thead", {}, h("tr", {}, ["Topic", "Partition", "Committed", "End", "Lag", "Oldest waits", "Committed at"].map((text) => h("th", { scope: "col" }, text)))), h("tbody", {}, rows))));
 }

@@ -73,6 +73,7 @@ def lag_rows(lag: GroupLag) -> list[TopicLagRow]:
                     "committed_at": one.committed_at,
                     "end": one.end,
                     "lag": one.records,
+                    "lag_stable": one.stable_records,
                     "age_ms": one.age_ms,
                 }
                 for one in nsmallest(PARTITIONS, told.partitions, key=lambda one: -(one.records or 0))

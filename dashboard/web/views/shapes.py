@@ -209,13 +209,17 @@ class Deadline(TypedDict):
 
 
 class PartitionLagRow(TypedDict):
-    """One partition; lag and age_ms None where they are not known, end -1."""
+    """One partition; lag and age_ms None where they are not known, end -1.
+
+    lag_stable: of these the records before the first open transaction.
+    """
 
     partition: int
     committed_offset: int
     committed_at: int
     end: int
     lag: int | None
+    lag_stable: int | None
     age_ms: int | None
 
 

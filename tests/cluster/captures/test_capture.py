@@ -103,7 +103,9 @@ def test_metadata_sightings_and_ends_come_back(tmp_path: Path) -> None:
         captured_at=17,
     )
     lines = ['{"at":1,"groups":[],"leaders":[],"brokers":[[1,true]]}', '{"at":2}']
-    whole = EndsSample(1, 2, {"a": (1, -1)}, {"a": (0, 0)}, {"a": "id"}, frozenset({"b"}), "why")
+    whole = EndsSample(
+        1, 2, {"a": (1, -1)}, {"a": (0, 0)}, {"a": "id"}, frozenset({"b"}), "why", stable={"a": (1, 0)}
+    )
     samples = [whole, EndsSample(3, 4)]
     write_capture(tmp_path / "c", [], metadata, lines, map(ends.to_json, samples))
     found = read_capture(tmp_path / "c")

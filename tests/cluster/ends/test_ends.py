@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Future
+from itertools import count
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rebalance_monitor.cluster.ends.ends import MANY, EndsThread, Rounds, every_s, missing
-from rebalance_monitor.cluster.ends.offsets import Described, Offsets, OffsetsClient
+from rebalance_monitor.cluster.ends.offsets import Described, Offsets, OffsetsClient, Which
 from rebalance_monitor.coordinator.lag.ends import UNKNOWN, EndsSample
 from rebalance_monitor.lab.cluster.broker import LabBroker
 
@@ -51,6 +52,12 @@ def fill(broker: LabBroker, topic: str, partition: int, records: int) -> None:
     assert producer.flush(20) == 0
 
 
+def a_minute_a_look() -> Callable[[], float]:
+    """A clock (s) by which each sample asks anew which topics exist: brokers learn it in the background."""
+    minutes = count(start=0, step=61)
+    return lambda: float(next(minutes))
+
+
 def until(rounds: Rounds, topics: Collection[str], holds: Callable[[EndsSample], bool]) -> EndsSample:
     """Take samples until one shows what must come true; leaders are elected in the background."""
     for _ in range(60):
@@ -71,7 +78,7 @@ def test_no_request_for_a_deleted_topic_with_committed_offsets_creates_it(creati
     consumer.close()
     order(creating, lambda client: client.delete_topics(["deleted"]))
     with OffsetsClient({"bootstrap.servers": creating.bootstrap}) as client:
-        rounds = Rounds(client)
+        rounds = Rounds(client, a_minute_a_look())
         gone = until(rounds, {"deleted"}, lambda sample: sample.gone == {"deleted"})
         assert (gone.latest, gone.partial) == ({}, "")
         # Even where it is believed to exist still.
@@ -88,21 +95,40 @@ def test_no_request_for_a_deleted_topic_with_committed_offsets_creates_it(creati
 def test_ends_follow_topics_that_grow_go_and_are_made_anew(creating: LabBroker) -> None:
     make(creating, "moving")
     fill(creating, "moving", 1, 5)
-    clock = [1_000.0]
     with OffsetsClient({"bootstrap.servers": creating.bootstrap}) as client:
-        rounds = Rounds(client, lambda: clock[0])
+        rounds = Rounds(client, a_minute_a_look())
         first = until(rounds, {"moving"}, lambda sample: sample.latest.get("moving") == (0, 5))
         assert first.earliest["moving"] == (0, 0)
         order(creating, lambda client: client.create_partitions([NewPartitions("moving", 3)]))
-        clock[0] += 61
         grown = until(rounds, {"moving"}, lambda sample: sample.latest.get("moving") == (0, 5, 0))
         order(creating, lambda client: client.delete_topics(["moving"]))
-        clock[0] += 61
         until(rounds, {"moving"}, lambda sample: sample.gone == {"moving"})
         make(creating, "moving", 1)
-        clock[0] += 61
         anew = until(rounds, {"moving"}, lambda sample: sample.latest.get("moving") == (0,))
     assert grown.ids["moving"] == first.ids["moving"] != anew.ids["moving"]
+
+
+@BROKER
+def test_a_stable_offset_below_the_end_is_told_while_a_transaction_is_open_and_no_longer(
+    lab_broker: LabBroker,
+) -> None:
+    make(lab_broker, "in-transaction")
+    fill(lab_broker, "in-transaction", 0, 3)
+    producer = Producer(
+        {"bootstrap.servers": lab_broker.bootstrap, "transactional.id": "t", "log_level": "0"}
+    )
+    producer.init_transactions()
+    producer.begin_transaction()
+    for _ in range(2):
+        producer.produce("in-transaction", b"x", partition=0)
+    assert producer.flush(20) == 0
+    with OffsetsClient({"bootstrap.servers": lab_broker.bootstrap}) as client:
+        rounds = Rounds(client, a_minute_a_look())
+        sample = until(rounds, {"in-transaction"}, lambda one: one.end("in-transaction", 0) == 5)
+        assert sample.last_stable("in-transaction", 0) == 3
+        assert sample.last_stable("in-transaction", 1) == UNKNOWN
+        producer.commit_transaction()
+        until(rounds, {"in-transaction"}, lambda one: not one.stable)
 
 
 @BROKER
@@ -138,8 +164,8 @@ class Answering:
         self.asked.append("describe")
         return self.described
 
-    def ends(self, topics: Mapping[str, int], *, earliest: bool = False) -> Offsets:  # noqa: ARG002 - as above
-        self.asked.append("earliest" if earliest else "latest")
+    def ends(self, topics: Mapping[str, int], which: Which = Which.LATEST) -> Offsets:  # noqa: ARG002 - as above
+        self.asked.append(which)
         return self.offsets
 
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rebalance_monitor.coordinator.commits import positions
+from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import Finding
 from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind, Scope, Severity
 from rebalance_monitor.coordinator.lag.ends import UNKNOWN, EndsSample
@@ -54,6 +55,7 @@ class World:
     at: int = T0
     ends: list[int] = field(default_factory=lambda: [100] * 4)
     begins: list[int] = field(default_factory=lambda: [0] * 4)
+    stable: tuple[int, ...] = ()
     held: Positions = field(default_factory=Positions)
     found: list[Finding] = field(default_factory=list)
 
@@ -79,7 +81,8 @@ class World:
             self.lag = Lag(self.settings, "c1", json.loads(json.dumps(self.lag.snapshot())))
         self.lag.publish({"g": positions.published(self.held)}, self.at)
         latest = {"orders": tuple(self.ends)} if known else {}
-        sample = EndsSample(self.at - 10, self.at, latest, {"orders": tuple(self.begins)} if known else {})
+        begins = {"orders": tuple(self.begins)} if known else {}
+        sample = EndsSample(self.at - 10, self.at, latest, begins, stable={"orders": self.stable})
         found = self.lag.on_samples([sample], {"g": said or summary()}, {"g"} if rebalancing else ())
         self.found += found
         return found
@@ -134,6 +137,29 @@ def test_one_partition_that_stands_still_while_its_member_goes_on_is_stalled() -
     (opened,) = world.of(Kind.CONSUMPTION_STALLED)
     assert opened.details["partition"] == 3
     assert not world.of(Kind.CONSUMPTION_STOPPED)
+
+
+@pytest.mark.parametrize("others_stand_still", [False, True])
+def test_an_open_transaction_is_the_cause_and_a_member_only_where_others_stand_still_too(
+    *, others_stand_still: bool
+) -> None:
+    world = World()
+    world.run(30)
+    world.stable = (-1, -1, -1, world.ends[3])
+    world.run(60, reads=(0, 1) if others_stand_still else (0, 1, 2))
+    (opened,) = world.of(Kind.CONSUMPTION_STOPPED if others_stand_still else Kind.CONSUMPTION_STALLED)
+    assert [entry.cause for entry in opened.causes] == [Cause.TRANSACTION_OPEN] * (not others_stand_still)
+    assert [member.member_id for member in opened.members] == ["m1"] * others_stand_still
+    assert opened.details["partition"] == (2 if others_stand_still else 3)
+
+
+def test_a_reader_behind_an_open_transaction_is_accused_as_ever() -> None:
+    world = World()
+    world.run(30)
+    world.stable = (-1, -1, -1, world.ends[3] + 100)
+    world.run(60, reads=(0, 1, 2))
+    (opened,) = world.of(Kind.CONSUMPTION_STALLED)
+    assert (opened.causes, [member.member_id for member in opened.members]) == ((), ["m1"])
 
 
 @pytest.mark.parametrize("how", [{"rebalancing": True}, {"said": summary("PreparingRebalance")}])
