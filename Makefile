@@ -10,7 +10,7 @@ QUICK := not slow and not chaos
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-demo demo test check test-slow chaos soak test-matrix fuzz oracle fit accuracy accuracy-full exam agreement ceiling bench bench-scale sbom pip-audit deps-ci lint typecheck format site docs structure golden lock clean
+.PHONY: help setup setup-demo demo test check test-slow chaos soak test-matrix fuzz oracle fit accuracy accuracy-full exam agreement ceiling bench bench-scale sbom pip-audit deps-ci lint typecheck format site docs chart structure golden lock clean
 
 help: ## Say what there is.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -108,6 +108,9 @@ site: setup ## Build the documentation site into build/site, without network.
 docs: setup ## Write the generated pages again.
 	@$(VENV)/python -m tools.docs
 	@$(VENV)/python tools/dashboards.py
+
+chart: setup ## Write deploy/kubernetes again from the Helm chart (needs helm).
+	@$(VENV)/python -m tools.chart
 
 structure: setup ## Draw the import pictures of docs/architecture.md again, and print the route of a record through coordinator.
 	@$(VENV)/python -m tools.docs

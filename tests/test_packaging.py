@@ -179,7 +179,7 @@ def test_whatever_a_shipped_package_needs_is_pinned_beside_it(name: str, extras:
                 assert one.specifier.contains(version), f"{one}, but {version} is pinned: run make lock"
 
 
-@pytest.mark.parametrize("name", ["Makefile", "deploy/kubernetes/Dockerfile", "deploy/yarn/pack.sh"])
+@pytest.mark.parametrize("name", ["Makefile", "deploy/image/Containerfile", "deploy/yarn/pack.sh"])
 def test_whatever_is_installed_here_is_checked_by_hash_or_our_own(name: str) -> None:
     text = (ROOT / name).read_text(encoding="utf-8").replace("\\\n", " ")
     installs = re.findall(r"pip install ([^&\n]*)", text)
