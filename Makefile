@@ -10,7 +10,7 @@ QUICK := not slow and not chaos
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-demo demo test check test-slow chaos soak test-matrix fuzz oracle fit accuracy accuracy-full exam agreement ceiling bench bench-scale sbom pip-audit deps-ci lint typecheck format site docs structure golden lock clean
+.PHONY: help setup setup-demo demo test check test-slow chaos soak test-matrix fuzz oracle fit accuracy accuracy-full exam agreement ceiling bench bench-scale sbom pip-audit deps-ci lint typecheck format site docs chart structure golden lock clean
 
 help: ## Say what there is.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -109,6 +109,9 @@ docs: setup ## Write the generated pages again.
 	@$(VENV)/python -m tools.docs
 	@$(VENV)/python tools/dashboards.py
 
+chart: setup ## Write deploy/kubernetes again from the Helm chart (needs helm).
+	@$(VENV)/python -m tools.chart
+
 structure: setup ## Draw the import pictures of docs/architecture.md again, and print the route of a record through coordinator.
 	@$(VENV)/python -m tools.docs
 	@$(VENV)/python -m tools.route
@@ -132,6 +135,7 @@ lock: ## Pin the newest fitting requirements again (needs uv).
 	@$(LOCK) --extra quality --group dev -o requirements/test.txt
 	@$(LOCK) -c requirements/test.txt -o requirements/demo.txt
 	@$(LOCK) --extra quality -c requirements/test.txt -o requirements/quality.txt
+	@$(PIN) pyproject.toml requirements/build.in -c requirements/test.txt -o requirements/embedded.txt
 	@$(PIN) requirements/spark35.in -o requirements/spark35.txt
 	@$(PIN) requirements/spark42.in -o requirements/spark42.txt
 

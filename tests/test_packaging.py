@@ -14,6 +14,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tools import release
+
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 EXTRAS = PROJECT["project"]["optional-dependencies"]
@@ -128,7 +130,9 @@ def hashes(name: str) -> dict[str, set[str]]:
     return {pin: set(re.findall(r"--hash=sha256:(\w+)", rest)) for pin, rest in entries}
 
 
-@pytest.mark.parametrize(("part", "whole"), [("build", "demo"), ("demo", "quality"), ("quality", "test")])
+@pytest.mark.parametrize(
+    ("part", "whole"), [("build", "embedded"), ("embedded", "demo"), ("demo", "quality"), ("quality", "test")]
+)
 def test_what_is_shipped_and_what_is_tested_are_the_same_files(part: str, whole: str) -> None:
     assert pins(part).items() <= pins(whole).items()
     assert hashes(part).items() <= hashes(whole).items()
@@ -162,7 +166,8 @@ def needed(declared: list[str]) -> dict[str, list[Requirement]]:
 
 
 @pytest.mark.parametrize(
-    ("name", "extras"), [("demo", ("spark", "lab")), ("quality", ("spark", "lab", "quality"))]
+    ("name", "extras"),
+    [("embedded", ()), ("demo", ("spark", "lab")), ("quality", ("spark", "lab", "quality"))],
 )
 def test_whatever_a_shipped_package_needs_is_pinned_beside_it(name: str, extras: tuple[str, ...]) -> None:
     """`pip --require-hashes` refuses a file that leaves out what something in it needs."""
@@ -174,7 +179,7 @@ def test_whatever_a_shipped_package_needs_is_pinned_beside_it(name: str, extras:
                 assert one.specifier.contains(version), f"{one}, but {version} is pinned: run make lock"
 
 
-@pytest.mark.parametrize("name", ["Makefile", "deploy/kubernetes/Dockerfile", "deploy/yarn/pack.sh"])
+@pytest.mark.parametrize("name", ["Makefile", "deploy/image/Containerfile", "deploy/yarn/pack.sh"])
 def test_whatever_is_installed_here_is_checked_by_hash_or_our_own(name: str) -> None:
     text = (ROOT / name).read_text(encoding="utf-8").replace("\\\n", " ")
     installs = re.findall(r"pip install ([^&\n]*)", text)
@@ -195,6 +200,7 @@ def test_every_requirements_file_is_written_by_the_same_target() -> None:
     ("name", "declared"),
     [
         ("demo", [*PROJECT["project"]["dependencies"], *EXTRAS["spark"], *EXTRAS["lab"]]),
+        ("embedded", PROJECT["project"]["dependencies"]),
         ("quality", [*PROJECT["project"]["dependencies"], *EXTRAS["quality"]]),
         ("test", [*EXTRAS["quality"], *PROJECT["dependency-groups"]["dev"]]),
         ("build", PROJECT["build-system"]["requires"]),
@@ -207,3 +213,30 @@ def test_what_is_declared_is_pinned_within_its_range(name: str, declared: list[s
         wanted = Requirement(text)
         for version in pinned[canonicalize_name(wanted.name)]:
             assert wanted.specifier.contains(version), f"{text} is pinned to {version}: run make lock"
+
+
+def test_an_index_takes_the_metadata_and_renders_the_readme(built: Path) -> None:
+    command = [sys.executable, "-m", "twine", "check", "--strict", *map(str, built.iterdir())]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_release_names_its_repository_and_has_no_link_that_only_a_clone_can_follow() -> None:
+    address, text = "https://git.example/team/monitor", (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    targets = re.findall(r"\]\(([^)]+)\)", release.absolute_links(readme, address, "v1.2.3"))
+    assert targets
+    for target in targets:
+        page = target.removeprefix(f"{address}/blob/v1.2.3/").partition("#")[0]
+        assert target.startswith("#") or page != target, target
+        assert target.startswith("#") or (ROOT / page).exists(), target
+    project = tomllib.loads(release.with_addresses(text, address))["project"]
+    assert set(project) - set(PROJECT["project"]) == {"urls"}
+    assert all(page.startswith(address) for page in project["urls"].values())
+
+
+def test_only_the_tag_of_a_version_with_its_changes_is_released() -> None:
+    text, version = (ROOT / "pyproject.toml").read_text(encoding="utf-8"), PROJECT["project"]["version"]
+    assert release.mismatch(text, f"\n## [{version}] - 2026-11-25", f"v{version}") is None
+    assert "tag" in (release.mismatch(text, f"\n## [{version}]", f"v{version}0") or "")
+    assert "CHANGELOG" in (release.mismatch(text, "\n## [Unreleased]", f"v{version}") or "")

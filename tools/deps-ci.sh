@@ -46,12 +46,24 @@ ensure() {
     exit 3
 }
 
+# ensure_go NAME PROGRAM MODULE: into Go's own folder of programs, where the tests look as well.
+ensure_go() {
+    if have "$2" || [ -x "$(go env GOPATH)/bin/$2" ]; then
+        echo "deps-ci: $1 is installed already"
+    else
+        go install "$3"
+    fi
+}
+
 # The compiler of the Java oracles.
 ensure "a JDK 17 or 21" have_jdk openjdk-17-jdk-headless openjdk-21-jdk-headless
 # Compiles the Go clients of the lab, and runs its Node one.
 ensure "Go 1.23 or later" have_go golang-go
 ensure "Node" "have node" nodejs
 ensure "npm" "have npm" npm
+# What checks the Helm chart and the workflows of .github: by their modules, for Debian has neither.
+ensure_go "Helm" helm helm.sh/helm/v3/cmd/helm@v3.22.0
+ensure_go "actionlint" actionlint github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 # What alerts are compared with and pushed to.
 ensure "Alertmanager" "have prometheus-alertmanager" prometheus-alertmanager
 # The browser that the live page is tried in.

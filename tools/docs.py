@@ -13,6 +13,7 @@ from rebalance_monitor.config.reference import reference_markdown, reference_yam
 from rebalance_monitor.dashboard.metrics.reference import metrics_markdown
 from rebalance_monitor.decoders.reference import records_markdown
 from tools.accuracy_page import RESULTS, accuracy_markdown, measurements_markdown
+from tools.chart import values_schema
 from tools.detection_pages import (
     detection_markdown,
     findings_markdown,
@@ -25,6 +26,7 @@ from tools.structure import architecture_markdown
 ROOT = Path(__file__).resolve().parent.parent
 GENERATED: dict[str, Callable[[], str]] = {
     "config/reference.yaml": reference_yaml,
+    "deploy/helm/rebalance-monitor/values.schema.json": values_schema,
     "docs/architecture.md": architecture_markdown,
     "docs/cli.md": cli_markdown,
     "docs/configuration.md": reference_markdown,

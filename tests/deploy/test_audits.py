@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.deploy.containerfile import runs
+
 ROOT = Path(__file__).resolve().parents[2]
 HOWTO = ROOT / "docs" / "howto"
 SWITCH = "REQUIREMENTS=quality"
@@ -56,14 +58,9 @@ def test_the_yarn_script_packs_what_it_is_told_to(
 
 @CHOICES
 def test_the_image_is_built_with_what_its_argument_says(switched: dict[str, str], name: str) -> None:
-    text = (ROOT / "deploy" / "kubernetes" / "Dockerfile").read_text(encoding="utf-8")
-    _, stage, _ = re.split(r"^FROM ", text, flags=re.MULTILINE)
-    argument, default = re.findall(r"^ARG (\w+)=(\w+)$", stage, re.MULTILINE)[0]
-    # An argument is known from its line on, to the end of its stage.
-    assert stage.index("ARG ") < stage.index("pip install")
-    runs = stage.replace(f"${argument}", {argument: default, **switched}[argument])
-    assert f'-r requirements/build.txt -r "requirements/{name}.txt"' in runs
-    assert f'tools/sbom.py "requirements/{name}.txt"' in runs
+    commands = runs("spark-build", **switched)
+    assert f"-r requirements/build.txt -r requirements/{name}.txt" in commands
+    assert f"tools/sbom.py requirements/{name}.txt" in commands
 
 
 def libraries(text: str) -> list[dict[str, Any]]:

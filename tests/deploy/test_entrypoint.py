@@ -11,9 +11,7 @@ import pytest
 
 from rebalance_monitor.cluster.jars.ivy import spark_jars_folder
 from rebalance_monitor.cluster.jars.java import find_java
-
-ROOT = Path(__file__).resolve().parents[2]
-KUBERNETES = ROOT / "deploy" / "kubernetes"
+from tests.deploy.containerfile import IMAGE
 
 
 def entrypoint(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -22,7 +20,7 @@ def entrypoint(*words: str, **variables: str) -> subprocess.CompletedProcess[str
     path = f"{java.executable.parent}:{Path(sys.executable).parent}:{os.environ['PATH']}"
     environment = {"SPARK_HOME": str(spark_jars_folder().parent), "JAVA_HOME": str(java.home), "PATH": path}
     return subprocess.run(
-        [KUBERNETES / "entrypoint.sh", *words],
+        [IMAGE / "entrypoint.sh", *words],
         env={**os.environ, **environment, **variables},
         capture_output=True,
         text=True,

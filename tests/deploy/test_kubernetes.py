@@ -1,10 +1,11 @@
-"""deploy/kubernetes without a cluster: its parts fit each other and the code; pods may do only their work."""
+"""The chart's manifests without a cluster: they fit each other and the code; pods may do only their work.
+
+`deploy/kubernetes` holds what Helm makes of the chart (tests/deploy/test_chart.py holds one to the other).
+"""
 
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,18 +22,29 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 KUBERNETES = ROOT / "deploy" / "kubernetes"
-PARTS = ("base", "spark-operator")
+PLAIN = ("embedded", "spark")
+PARTS = (*PLAIN, "spark-operator")
 SECRETS = "/run/secrets/rebalance-monitor"
 
 
+def objects(part: str) -> dict[str, dict[str, Any]]:
+    """Kind -> object of one engine's manifests; of two objects of a kind the last."""
+    text = (KUBERNETES / f"{part}.yaml").read_text(encoding="utf-8")
+    return {tree["kind"]: tree for tree in yaml.safe_load_all(text)}
+
+
+def configuration(part: str) -> str:
+    found: str = objects(part)["ConfigMap"]["data"]["monitor.yaml"]
+    return found
+
+
 def settings_of(part: str, folder: Path) -> Settings:
-    """The monitor's configuration in a kustomization, with the secrets of docs/howto/kubernetes.md."""
+    """The monitor's configuration in the manifests, with the secrets of docs/howto/kubernetes.md."""
     (secrets := folder / "secrets").mkdir()
     for name in ("jaas", "token"):
         (secrets / name).write_text('ScramLoginModule required username="u" password="p";')
     (secrets / "ca.pem").write_bytes(Certificates(folder / "made").authority.read_bytes())
-    text = (KUBERNETES / part / "monitor.yaml").read_text()
-    (config := folder / "monitor.yaml").write_text(text.replace(SECRETS, str(secrets)))
+    (config := folder / "monitor.yaml").write_text(configuration(part).replace(SECRETS, str(secrets)))
     return load(config)
 
 
@@ -42,21 +54,13 @@ def test_the_monitors_own_configuration_is_valid_there(part: str, tmp_path: Path
     # Below the volume that is mounted, so that the monitor makes it with a mode of its own.
     assert Path(str(settings.storage.path)).parent == Path("/data")
     assert settings.web.host == "0.0.0.0"  # noqa: S104 - the pod's address, behind a token
+    image = "".join(re.findall(r"image: (\S+)", (KUBERNETES / f"{part}.yaml").read_text()))
+    assert (settings.engine, image.endswith("-spark")) in {("embedded", False), ("spark", True)}
 
 
-def objects(part: str) -> dict[str, dict[str, Any]]:
-    """Kind -> object of the kustomization; as kustomize builds them, where it is at hand."""
-    folder = KUBERNETES / part
-    if shutil.which("kubectl"):
-        done = subprocess.run(["kubectl", "kustomize", folder], capture_output=True, check=True)
-        return {tree["kind"]: tree for tree in yaml.safe_load_all(done.stdout)}
-    names = yaml.safe_load((folder / "kustomization.yaml").read_text())["resources"]
-    trees = (tree for name in names for tree in yaml.safe_load_all((folder / name).read_text()))
-    return {tree["kind"]: tree for tree in trees}
-
-
-def test_the_plain_driver_is_one_pod_that_may_do_nothing_but_its_work() -> None:
-    found = objects("base")
+@pytest.mark.parametrize("part", PLAIN)
+def test_the_plain_monitor_is_one_pod_that_may_do_nothing_but_its_work(part: str) -> None:
+    found = objects(part)
     spec = found["StatefulSet"]["spec"]
     pod, labels = spec["template"]["spec"], spec["template"]["metadata"]["labels"]
     (container,) = pod["containers"]
@@ -77,8 +81,9 @@ def test_the_plain_driver_is_one_pod_that_may_do_nothing_but_its_work() -> None:
     assert {mount["name"] for mount in container["volumeMounts"]} == names
 
 
-def test_probes_and_scrapes_of_the_plain_driver_reach_the_page(tmp_path: Path) -> None:
-    found, settings = objects("base"), settings_of("base", tmp_path)
+@pytest.mark.parametrize("part", PLAIN)
+def test_probes_and_scrapes_of_the_plain_monitor_reach_the_page(part: str, tmp_path: Path) -> None:
+    found, settings = objects(part), settings_of(part, tmp_path)
     ((container,),) = [found["StatefulSet"]["spec"]["template"]["spec"]["containers"]]
     (port,) = container["ports"]
     assert port["containerPort"] == settings.web.port
@@ -114,14 +119,14 @@ def test_what_kubernetes_says_of_the_monitors_own_service_is_no_setting(
     part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings_of(part, tmp_path)
-    for name, value in service_links(objects("base")["Service"]).items():
+    for name, value in service_links(objects("spark")["Service"]).items():
         assert name.startswith("REBALANCE_MONITOR_")
         monkeypatch.setenv(name, value)
     assert run(["config", "check", "--config", str(tmp_path / "monitor.yaml")]) == 0
 
 
 def test_a_pod_that_waits_for_the_offsets_topic_is_given_an_hour() -> None:
-    ((container,),) = [objects("base")["StatefulSet"]["spec"]["template"]["spec"]["containers"]]
+    ((container,),) = [objects("spark")["StatefulSet"]["spec"]["template"]["spec"]["containers"]]
     probe = container["startupProbe"]
     assert probe["periodSeconds"] * probe["failureThreshold"] >= 3_600
 
@@ -142,12 +147,12 @@ def test_executors_get_the_certificate_that_their_clients_ask_for_and_no_other_s
     assert {name: [item["key"] for item in one["items"]] for name, one in secrets.items()} == {
         "certificates": ["ca.pem"]
     }
-    kafka = yaml.safe_load((KUBERNETES / "spark-operator" / "monitor.yaml").read_text())["kafka"]
+    kafka = yaml.safe_load(configuration("spark-operator"))["kafka"]
     assert kafka["ssl.truststore.location"] == mounted["certificates"] + "/ca.pem"
 
 
 def test_the_spark_applications_pods_may_do_no_more_than_the_plain_driver() -> None:
-    plain = objects("base")["StatefulSet"]["spec"]["template"]["spec"]
+    plain = objects("spark")["StatefulSet"]["spec"]["template"]["spec"]
     ((container,),) = [plain["containers"]]
     spec = objects("spark-operator")["SparkApplication"]["spec"]
     # A volume that does not belong to this group is nobody's but root's.
@@ -157,7 +162,7 @@ def test_the_spark_applications_pods_may_do_no_more_than_the_plain_driver() -> N
         assert spec[role]["securityContext"] == container["securityContext"]
         writable = {m["mountPath"] for m in spec[role]["volumeMounts"] if not m.get("readOnly")}
         assert writable == {"/data", "/tmp"}  # noqa: S108 - paths in the pod
-    text = (KUBERNETES / "spark-operator" / "rbac.yaml").read_text()
+    text = (KUBERNETES / "spark-operator.yaml").read_text()
     accounts = [tree for tree in yaml.safe_load_all(text) if tree["kind"] == "ServiceAccount"]
     assert [account["metadata"]["name"] for account in accounts] == [
         spec[role]["serviceAccount"] for role in ("driver", "executor")
@@ -182,16 +187,14 @@ def test_the_spark_application_runs_the_images_spark_and_is_scraped(tmp_path: Pa
     name = found["SparkApplication"]["metadata"]["name"]
     assert monitor["selector"]["matchLabels"]["sparkoperator.k8s.io/app-name"] == name
     main = spec["mainApplicationFile"].removeprefix("local://")
-    folder = KUBERNETES / "spark-operator"
-    ((made,),) = [yaml.safe_load((folder / "kustomization.yaml").read_text())["configMapGenerator"]]
-    assert Path(main).name in made["files"]
+    assert Path(main).name in found["ConfigMap"]["data"]
     assert str(Path(main).parent) in {mount["mountPath"] for mount in spec["driver"]["volumeMounts"]}
     assert spec["driver"]["serviceAccount"] in {who["name"] for who in found["RoleBinding"]["subjects"]}
 
 
 def test_the_spark_applications_driver_is_probed_as_the_plain_one_and_its_executors_go_one_by_one() -> None:
     found = objects("spark-operator")
-    ((plain,),) = [objects("base")["StatefulSet"]["spec"]["template"]["spec"]["containers"]]
+    ((plain,),) = [objects("spark")["StatefulSet"]["spec"]["template"]["spec"]["containers"]]
     spec = found["SparkApplication"]["spec"]
     ((probed,),) = [spec["driver"]["template"]["spec"]["containers"]]
     (port,) = spec["driver"]["ports"]
