@@ -199,7 +199,7 @@ class Tallies:
             self.types.update(update.types)
             self.unreadable.update(update.unreadable)
             self._seat(update.groups)
-            self._seat(update.last_commits)
+            self._seat(update.committing)
             for finding in update.findings:
                 self._count(finding)
             for group in update.removed:

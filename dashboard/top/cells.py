@@ -72,7 +72,7 @@ def group_cells(row: Mapping[str, Any], now: int) -> tuple[Text, ...]:
             style="" if row["state"] == "Stable" else "dim" if row["state"] == "Empty" else "magenta",
         ),
         Text(f"{row['members']:,}", justify="right"),
-        Text(str(row["generation"]), justify="right"),
+        Text("" if row["generation"] is None else str(row["generation"]), justify="right"),
         Text(f"{spark(row['bars'])} {row['rebalances']}", style="cyan"),
         Text(cause),
         Text(ago(row["last_rebalance"], now), justify="right"),

@@ -22,6 +22,7 @@ from rebalance_monitor.coordinator.modern.epoch_group import GROUP_TYPES
 from rebalance_monitor.coordinator.probe.sample import ProbeSample
 from rebalance_monitor.coordinator.rollup.rebuild import Outcome, Reading, Rebuilt
 from rebalance_monitor.coordinator.rollup.rollup import RollUp
+from rebalance_monitor.engine.batch.batches import publish_commits
 from rebalance_monitor.engine.health.health import PROBE_MS, USUAL_AGE_MS, Health
 from rebalance_monitor.engine.health.notices import Notices
 
@@ -147,7 +148,7 @@ class Parts:
         ended = self._lag.forget(batch.removed, wall)
         self._lag.publish(batch.committed, batch.now if batch.now >= 0 else wall)
         known = self._board.groups
-        batch.last_commits = {group: known[group].last_commit for group in batch.committed if group in known}
+        publish_commits(batch, known)
         rebalancing = {one.group for look in sightings for one in look.groups}
         rebalancing |= {one.group for one in told if one.group and one.kind in _REBALANCED}
         samples = self._ends()
