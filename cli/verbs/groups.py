@@ -119,7 +119,9 @@ def unknown(value: object) -> object:
 
 def cause_text(cause: str, confidence: float) -> str:
     """Return a cause with how sure it is."""
-    return f"{cause.replace('_', ' ')} {confidence:.0%}" if cause else ""
+    from rebalance_monitor.coordinator.findings.wording import likely
+
+    return likely(cause, confidence).replace("_", " ") if cause else ""
 
 
 def moment(at: int | None) -> str:

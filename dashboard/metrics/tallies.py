@@ -82,9 +82,9 @@ class GroupTally:
             case Kind.REBALANCE_FAILED:
                 self.failed += int(finding.details.get("failed", 1))
             case Kind.SESSION_TIMEOUT:
-                self.session += 1
+                self.session += finding.members_affected or 1
             case Kind.POLL_INTERVAL_EXCEEDED:
-                self.poll += 1
+                self.poll += finding.members_affected or 1
             case _:
                 pass
 

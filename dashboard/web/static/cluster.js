@@ -243,7 +243,7 @@ function makeRow() {
     if (!before || String(before.bars) !== String(data.bars))
       put(cell.rebalances, h("span", { class: "hour-cell" }, bars(data.bars, { width: 60, height: 16, label: `${data.rebalances} rebalances in the last hour`, title: (index, count) => `${count} rebalances, ${60 - index * 5} to ${55 - index * 5} minutes ago` }), h("b", { class: "num" }, data.rebalances ? number(data.rebalances) : "")));
     if (before?.last_cause !== data.last_cause || before?.last_confidence !== data.last_confidence)
-      put(cell.cause, data.last_cause && [h("span", { class: `cause ${causeTone(data.last_cause)}` }, words(data.last_cause)), h("span", { class: "quiet num" }, ` ${share(data.last_confidence)}`)]);
+      put(cell.cause, data.last_cause && [h("span", { class: `cause ${causeTone(data.last_cause)}` }, words(data.last_cause)), data.last_cause !== "unknown" && h("span", { class: "quiet num" }, ` ${share(data.last_confidence)}`)]);
     if (before?.last_rebalance !== data.last_rebalance) cell.last_rebalance.setAttribute("title", data.last_rebalance ? utc(data.last_rebalance) : "");
     row.tick(app.at ?? app.now());
     if (flash && before && before.generation !== data.generation) {

@@ -157,7 +157,7 @@ function generations(seen) {
   const rows = columns.map((one) => h("tr", {},
     h("td", { class: "num" }, one.generation ?? "–", one.kind !== "rebalance" && h("small", { class: "quiet" }, ` ${words(one.kind)}`)),
     h("td", { class: "num", title: utc(one.at) }, time(one.at)),
-    h("td", {}, h("ul", { class: "inline" }, one.causes.slice(0, 4).map((cause) => h("li", { title: cause.why }, h("span", { class: `cause ${causeTone(cause.cause)}` }, words(cause.cause)), h("span", { class: "quiet num" }, ` ${share(cause.confidence)}`), cause.client_id && h("small", { class: "quiet mono" }, ` ${cause.client_id}`))))),
+    h("td", {}, h("ul", { class: "inline" }, one.causes.slice(0, 4).map((cause) => h("li", { title: cause.why }, h("span", { class: `cause ${causeTone(cause.cause)}` }, words(cause.cause)), cause.cause !== "unknown" && h("span", { class: "quiet num" }, ` ${share(cause.confidence)}`), cause.client_id && h("small", { class: "quiet mono" }, ` ${cause.client_id}`))))),
     h("td", { class: "num" }, one.members ?? "–", h("small", { class: "quiet" }, [one.joined ? ` +${one.joined}` : "", one.left ? ` −${one.left}` : "", one.replaced ? ` ⟳${one.replaced}` : ""])),
     h("td", { class: "num" }, range(one.join_ms_min, one.join_ms_max)), h("td", { class: "num" }, duration(one.sync_ms)), h("td", { class: "num" }, range(one.stopped_ms_min, one.stopped_ms_max)),
     h("td", { class: "quiet" }, one.evidence)));

@@ -90,22 +90,31 @@ class IncidentsPage(TypedDict):
 
 
 class Offender(TypedDict):
-    """A client that a group's losses and returns point to. share: of the counted findings, 0..1."""
+    """A client that an incident's findings name. share: of the counted findings, 0..1.
+
+    role: the weightiest of `waited_for`, `worst` (of a storm), `silent`, `left`, `named` (by a cause),
+    `replaced`, `joined`.
+    """
 
     client_id: str
     host: str
+    role: str
     findings: int
     share: float
 
 
 class IncidentDetail(TypedDict):
-    """One incident with its own findings and what else happened to its group meanwhile, oldest first."""
+    """One incident with its own findings and what else happened to its group meanwhile, oldest first.
+
+    ended_by: the generation that ended it, None while it is open or where none is known.
+    """
 
     now: int
     live: bool
     incident: IncidentRow
     findings: list[Finding]
     around: list[Finding]
+    ended_by: Finding | None
     offenders: list[Offender]
 
 
