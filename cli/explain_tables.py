@@ -95,7 +95,8 @@ def _event(one: Json) -> Json:
 
 def _cause(cause: Json) -> str:
     who = f" of {cause['client_id']}" if cause["client_id"] else ""
-    return f"{cause['cause']}{who} ({cause['confidence']:.2f}): {cause['why']}"
+    sure = "" if cause["cause"] == "unknown" else f" ({cause['confidence']:.2f})"
+    return f"{cause['cause']}{who}{sure}: {cause['why']}"
 
 
 def _advice(one: Json) -> Json:

@@ -17,6 +17,7 @@ import msgspec
 
 from rebalance_monitor.coordinator.deadlines import not_rejoined
 from rebalance_monitor.coordinator.findings.kinds import Kind
+from rebalance_monitor.coordinator.findings.massed import massed
 from rebalance_monitor.coordinator.probe import expected_barriers, group_summaries
 from rebalance_monitor.coordinator.probe.answers import Judged, LastAnswers, Unanswered
 from rebalance_monitor.coordinator.probe.coordinator_moves import Moves
@@ -148,7 +149,8 @@ class Live:
     def refine(self, findings: Iterable[Finding], off: Collection[int] = ()) -> list[Finding]:
         """Add what the looks say; findings that a coordinator move explains away are left out.
 
-        `off`: brokers whose clocks are off: looks time nothing of theirs; -1: those that nobody knows.
+        `off`: brokers whose clocks are off: looks time nothing of theirs; -1: those that nobody knows. Many
+        members that went of one cause are one finding from here on.
         """
         out, self._off = [], off
         for found in timed(list(findings), self._bounded, self._went, self._settings):
@@ -165,7 +167,7 @@ class Live:
                 self._untold.keep(found)
             else:
                 out.append(self._moves.placed(refined))
-        return out
+        return massed(out)
 
     def _refined(self, found: Finding) -> Finding | None:
         group, moved_at = self._groups.get(found.group or ""), self._moves.at(found.shard)

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from rebalance_monitor.alerts.messages.notification import SinkError
     from rebalance_monitor.coordinator.findings.finding import Finding
 
+CATCH_UP_MS = 600_000
+"""How long at most what is late waits for the monitor to catch up, ms."""
 TOGETHER = 200
 """Threads of one way out at most that are told again in one call."""
 _AGAIN = frozenset({Reason.REPEAT, Reason.RESEND})
@@ -47,7 +49,7 @@ class Dispatch:
         self.watchdog = Watchdog(plan.watchdog)
         self._under_way: dict[str, int] = {}
         self._refusals = Refusals()
-        self._looked_at = -1
+        self._looked_at = self._behind_since = -1
         self.broken: dict[str, Exception] = {}
         self._beats: dict[Way, Thread] = {}
         self.orphaned = orphaned(memory, plan.ways)
@@ -72,6 +74,18 @@ class Dispatch:
                 for way in ways:
                     self._thread(way, [alert]).learn(alert.finding)
 
+    def catch_up(self, now: int, *, is_behind: bool) -> None:
+        """Take it that records wait that are long written, or no more; see `Engine.catch_up`.
+
+        A monitor that stays behind tells what it knows all the same.
+        """
+        if not is_behind:
+            self._behind_since = -1
+        elif self._behind_since < 0:
+            self._behind_since = now
+        waits = is_behind and now - self._behind_since < CATCH_UP_MS
+        self.engine.catch_up(now, is_behind=waits)
+
     def hurry(self, now: int) -> None:
         """Let nothing wait that says that the monitor is blind, for it ends; its watchdog stays away."""
         self.watchdog.batch_at = -1
@@ -83,6 +97,8 @@ class Dispatch:
         if not 0 <= self._looked_at <= now:
             self._set_back(now)
         self._looked_at = now
+        if 0 <= self._behind_since <= now - CATCH_UP_MS:
+            self.engine.catch_up(now, is_behind=False)
         for name, since in self._under_way.items():
             if now - since >= self.plan.sink_failing_ms:
                 self._pace(name).hang(since)

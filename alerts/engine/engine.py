@@ -39,6 +39,7 @@ class Engine:
         self._rules = rules
         self._state = state
         self._cached: tuple[int, Hush] | None = None
+        self._catches_up = False
         self._routes = {route.path: route for route in (*rules.root.walk(), *rules.fallback)}
         for key in [key for key in state.groups if key[0] not in self._routes]:
             del state.groups[key]
@@ -81,6 +82,17 @@ class Engine:
         for group in self._state.groups.values():
             if not group.looked and not group.alerts.isdisjoint(names):
                 group.next_look = now
+
+    def catch_up(self, now: int, *, is_behind: bool) -> None:
+        """Decide about what is late only once nothing newer waits to be read: it may be over by then.
+
+        Nobody is told of an incident that began and ended while the monitor was away.
+        """
+        was_behind, self._catches_up = self._catches_up, is_behind
+        if was_behind and not is_behind:
+            for group in self._state.groups.values():
+                if any(self._state.alerts[name].finding.late for name in group.alerts):
+                    group.next_look = now
 
     def next_look(self) -> int | None:
         """Return the earliest time (ms) at which `due` may have something to say."""
@@ -232,7 +244,12 @@ class Engine:
             if not hush.mutes(alert)
             and (
                 alert.fingerprint in known
-                or not (alert.quiet or alert.fingerprint in group.former or hush.swallows(alert))
+                or not (
+                    alert.quiet
+                    or alert.fingerprint in group.former
+                    or (self._catches_up and alert.finding.late)
+                    or hush.swallows(alert)
+                )
             )
         ]
 

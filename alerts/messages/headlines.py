@@ -12,11 +12,15 @@ from rebalance_monitor.coordinator.findings.kinds import Kind
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """`opened` follows the group's name in a title, `resolved` does once it is over; `next_step` acts."""
+    """`opened` follows the group's name in a title, `resolved` does once it is over; `next_step` acts.
+
+    `many`: instead of `opened`, where it is about several members: `{number}`, `{of}` of so many.
+    """
 
     opened: str
     next_step: str
     resolved: str | None = None
+    many: str | None = None
 
 
 HEADLINES: dict[Kind, Headline] = {
@@ -42,11 +46,13 @@ HEADLINES: dict[Kind, Headline] = {
         "lost a member to its session timeout",
         "Check the member's host: killed, out of memory, a long pause, or cut off from the broker.",
         "lost no more members to session timeouts",
+        "lost {number}{of} members to their session timeouts",
     ),
     Kind.POLL_INTERVAL_EXCEEDED: Headline(
         "lost a member that stopped polling",
         "Find what the member was processing; raise max.poll.interval.ms or lower max.poll.records.",
         "lost no more members that stopped polling",
+        "lost {number}{of} members that stopped polling",
     ),
     Kind.MEMBER_SILENT: Headline(
         "has a member that went silent",
@@ -86,6 +92,7 @@ HEADLINES: dict[Kind, Headline] = {
         "has no members left",
         "If it should be running: start its consumers; lag grows and offsets expire after their retention.",
         "has members again",
+        "lost all of its {number} members",
     ),
     Kind.OFFSETS_EXPIRING: Headline(
         "will lose its offsets soon",

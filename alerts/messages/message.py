@@ -24,7 +24,7 @@ from rebalance_monitor.alerts.messages.blocks import (
     link,
     plain,
 )
-from rebalance_monitor.alerts.messages.headlines import HEADLINES
+from rebalance_monitor.alerts.messages.headlines import HEADLINES, Headline
 from rebalance_monitor.alerts.messages.links import Links
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.kinds import Severity
@@ -76,7 +76,16 @@ def what_of(finding: Finding) -> str:
     said = HEADLINES[finding.kind]
     if finding.phase == "resolved":
         return said.resolved or said.opened
-    return f"{said.opened} (suspected)" if finding.evidence == "suspected" else said.opened
+    opened = _opened(said, finding)
+    return f"{opened} (suspected)" if finding.evidence == "suspected" else opened
+
+
+def _opened(said: Headline, finding: Finding) -> str:
+    number = finding.members_affected or 0
+    if said.many is None or number < 2:  # noqa: PLR2004 - the other sentence is about one
+        return said.opened
+    total = finding.details.get("members_before")
+    return said.many.format(number=f"{number:,}", of=f" of {total:,}" if isinstance(total, int) else "")
 
 
 def tone_of(finding: Finding) -> Tone:
@@ -126,10 +135,11 @@ def _when(finding: Finding) -> tuple[str, Line]:
 
 
 def _evidence(finding: Finding) -> Span:
-    percent = f"{finding.confidence:.0%}"
     if finding.evidence == "suspected":
-        return bold(f"suspected, confidence {percent}")
-    return plain(f"{finding.evidence}, confidence {percent}")
+        return bold(f"suspected, confidence {finding.confidence:.0%}")
+    # What was read or derived is certain unless it says otherwise; its cause may be unknown all the same.
+    sure = f", confidence {finding.confidence:.0%}" if finding.confidence < 1 else ""
+    return plain(f"{finding.evidence}{sure}")
 
 
 def _causes(finding: Finding) -> list[Block]:

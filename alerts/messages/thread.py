@@ -33,6 +33,7 @@ from rebalance_monitor.alerts.messages.message import (
     what_of,
 )
 from rebalance_monitor.coordinator.findings.kinds import Severity
+from rebalance_monitor.coordinator.findings.wording import likely
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -124,10 +125,10 @@ def _because(finding: Finding) -> Line:
     if not finding.causes:
         return ()
     first = finding.causes[0]
-    words = first.cause.value.replace("_", " ")
+    words = likely(first.cause.value, first.confidence).replace("_", " ")
     named = first.client_id or first.host
     who: Line = (plain(" of "), code(text.name(named))) if named else ()
-    return (plain(f"; {words} {first.confidence:.0%}"), *who)
+    return (plain(f"; {words}"), *who)
 
 
 def _news(finding: Finding) -> Line:

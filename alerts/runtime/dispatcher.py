@@ -90,7 +90,7 @@ class Dispatcher:
             log.warning(
                 "a way out is gone: what is open there cannot be resolved", way=way, incidents=incidents
             )
-        self._committed: deque[BatchName] = deque()
+        self._committed: deque[tuple[BatchName, bool | None]] = deque()
         self._outcomes: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
         self._bell = threading.Event()
         self._stop = threading.Event()
@@ -106,18 +106,22 @@ class Dispatcher:
 
     def open(self, committed: Mapping[str, int]) -> None:
         """Take what was committed and not yet taken when the process before ended. Blocks for the disk."""
-        self._committed.extend(self._files.inbox.open(committed))
+        # What was told before this process: the next batch may end it.
+        self._committed.extend((name, True) for name in self._files.inbox.open(committed))
         self._bell.set()
 
     def put(self, name: BatchName, findings: Iterable[Finding]) -> None:
         """Keep a batch's findings durably, before the batch is committed. Blocks for the disk; OSError."""
         self._files.inbox.put(name, filter(relevant, findings))
 
-    def committed(self, name: BatchName, *, lives: bool = True) -> None:
-        """Take a batch as final; `lives`: it proves that the job works. Neither blocks nor raises."""
+    def committed(self, name: BatchName, *, lives: bool = True, behind: bool | None = None) -> None:
+        """Take a batch as final; `lives`: it proves that the job works. Neither blocks nor raises.
+
+        `behind`: whether newer records, long written, have yet to be judged; None for a batch without any.
+        """
         if lives:
             self._dispatch.watchdog.batch_at = self._clock()
-        self._committed.append(name)
+        self._committed.append((name, behind))
         self._bell.set()
 
     def failing(self) -> str:
@@ -221,9 +225,11 @@ class Dispatcher:
     def _take(self, now: int) -> None:
         """Take what is committed; files of what was taken may go once the memory is saved."""
         while self._committed:
-            name = self._committed[0]
+            name, behind = self._committed[0]
             if self._take_batch(name, now):
                 self._taken.append(name)
+            if behind is not None:
+                self._dispatch.catch_up(now, is_behind=behind)
             self._committed.popleft()
 
     def _take_batch(self, name: BatchName, now: int) -> bool:

@@ -88,7 +88,7 @@ def _from_capture(group: str, path: Path, settings: "Settings") -> dict[str, Any
         for partition in [shard] if known.partitions > 0 else sorted(streams):
             _read(dossier, streams.get(partition, ()))
     place = Place(shard, shards, leader_epoch=known.leader_epochs.get(shard, -1))
-    if dossier.state is None:
+    if dossier.known is None:
         return None
     return identities_for(settings).explanation(explain(dossier, place, detection) | {"values": origin})
 
@@ -115,7 +115,7 @@ def _from_broker(group: str, settings: "Settings") -> dict[str, Any] | None:
             _read(dossier, [batch])
             progress(reading.rows)
         progress.end()
-        if dossier.state is None:
+        if dossier.known is None:
             return None
         place, partitions = _asked(admin, dossier, shard, topic.partitions, name)
         found = explain(dossier, place, detection, partitions)

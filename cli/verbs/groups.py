@@ -11,7 +11,7 @@ from rebalance_monitor.cli.exit_codes import ExitCode
 from rebalance_monitor.cli.output import Form, output_option, write_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 COLUMNS = (
     "group",
@@ -24,6 +24,7 @@ COLUMNS = (
     "rebalances 1h",
     "last cause",
     "last rebalance",
+    "last commit",
 )
 SORTS = (
     "trouble",
@@ -82,7 +83,7 @@ def command(
         write_rows(rows, output)
         return ExitCode.FINE
     write_rows([table_row(row) for row in rows], output, COLUMNS)
-    click.echo(f"{len(rows):,} groups, from {answers.where}", err=True)
+    click.echo(f"{counted(rows)}, from {answers.where}", err=True)
     return ExitCode.FINE
 
 
@@ -93,13 +94,22 @@ def table_row(row: "Mapping[str, Any]") -> dict[str, object]:
         "trouble": row["trouble"].replace("_", " "),
         "state": row["state"],
         "members": row["members"],
-        "generation": row["generation"],
+        "generation": "" if row["generation"] is None else row["generation"],
         "lag": unknown(row["lag"]),
         "behind": unknown(None if row["lag_age_ms"] is None else f"{row['lag_age_ms'] / 1000:.0f} s"),
         "rebalances 1h": row["rebalances"],
         "last cause": cause_text(row["last_cause"], row["last_confidence"]),
         "last rebalance": moment(row["last_rebalance"]),
+        "last commit": moment(row["last_commit"]),
     }
+
+
+def counted(rows: "Sequence[Mapping[str, Any]]") -> str:
+    """Return how many groups these are, and of which sort: what is counted where."""
+    commits_only = sum(row["type"] == "commits" for row in rows)
+    with_members = sum(row["members"] > 0 for row in rows)
+    sorts = f" ({with_members:,} with members, {commits_only:,} with commits only)" if commits_only else ""
+    return f"{len(rows):,} groups{sorts}"
 
 
 def unknown(value: object) -> object:
@@ -109,7 +119,9 @@ def unknown(value: object) -> object:
 
 def cause_text(cause: str, confidence: float) -> str:
     """Return a cause with how sure it is."""
-    return f"{cause.replace('_', ' ')} {confidence:.0%}" if cause else ""
+    from rebalance_monitor.coordinator.findings.wording import likely
+
+    return likely(cause, confidence).replace("_", " ") if cause else ""
 
 
 def moment(at: int | None) -> str:

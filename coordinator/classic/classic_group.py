@@ -18,7 +18,7 @@ from rebalance_monitor.coordinator.classic import static_returns
 from rebalance_monitor.coordinator.commits import trace
 from rebalance_monitor.coordinator.deadlines import silent_members, stuck_rebalances
 from rebalance_monitor.coordinator.findings.causes import Cause
-from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
+from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.findings.ranking import ranked
 from rebalance_monitor.coordinator.lifecycle import close_incidents, empty_groups
 from rebalance_monitor.coordinator.rebalance import (
@@ -212,13 +212,14 @@ def _emptied(before: GroupState, state: GroupState, scene: Scene) -> list[Findin
     )
     causes = ranked([cause for departure in gone for cause in departure.causes])
     rebalance_causes.remember(state, causes)
-    critical = Severity.CRITICAL if scene.settings.is_always_on(scene.group) else None
+    incident = scene.identify(Kind.GROUP_EMPTY, phase="opened")
+    beside = _beside(before, state, scene, gone, incident)
     empty = scene.find(
         Kind.GROUP_EMPTY,
         state,
         at=state.cst,
         phase="opened",
-        severity=critical,
+        severity=empty_groups.severity(scene, beside),
         protocol=before.protocol or None,
         previous_generation=before.generation,
         previous_leader=before.leader or None,
@@ -226,13 +227,13 @@ def _emptied(before: GroupState, state: GroupState, scene: Scene) -> list[Findin
         partitions_affected=sum(len(member.offsets) for member in before.members),
         causes=causes,
         members=report.member_entries(change, gone),
-        incident=scene.identify(Kind.GROUP_EMPTY, phase="opened"),
+        incident=incident,
         opened_at=state.cst,
         details={"ended_by": report.ended_by(causes)},
     )
     state.empty_id, state.empty_at, state.idle_families = empty.id, state.cst, []
     state.stands_empty = not scene.history
-    found = [empty, *_beside(before, state, scene, gone, empty.id)]
+    found = [empty, *beside]
     found += assignment_skew.close(state, scene) + unassigned_partitions.close(state, scene)
     return found + storm.note_generation(state, scene, change, state.cst, causes)
 

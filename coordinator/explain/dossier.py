@@ -11,11 +11,15 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from rebalance_monitor.coordinator.commits import positions
 from rebalance_monitor.coordinator.commits.trace import commits_when_idle
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.findings.outputs import FindingOut
+from rebalance_monitor.coordinator.lag.committing import COMMITS_ONLY
 from rebalance_monitor.coordinator.removal import CLOSES_AFTER_MS
 from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
+from rebalance_monitor.coordinator.state.group_state import GroupState
+from rebalance_monitor.coordinator.state.state_machine import Status
 from rebalance_monitor.decoders import Decoded, GroupMetadataValue, decode_record, rows
 from rebalance_monitor.decoders.embedded.consumer import decode_subscription
 from rebalance_monitor.decoders.record import Failure
@@ -25,7 +29,6 @@ if TYPE_CHECKING:
 
     from rebalance_monitor.coordinator.findings.finding import Finding
     from rebalance_monitor.coordinator.settings import DetectionSettings
-    from rebalance_monitor.coordinator.state.group_state import GroupState
     from rebalance_monitor.decoders import Row
 
 MAX_TOLD = 200
@@ -66,11 +69,26 @@ class Dossier:
     newest: int = -1
     last_offset: int = -1
     hole: int = -1
+    records: int = 0
 
     @property
     def state(self) -> GroupState | None:
         """The group's state, None where it has no record, or no more."""
         return self.coordinator.state.groups.get(self.group)
+
+    @property
+    def known(self) -> GroupState | None:
+        """The group's state; of one that only commits, or is gone, what there is; None without records."""
+        state = self.state
+        if state is not None or not self.records:
+            return state
+        text = self.coordinator.state.lone.get(self.group)
+        if text is None:
+            return GroupState()
+        held = positions.read(text)
+        if not positions.places_of(held):
+            return GroupState()
+        return GroupState(group_type=COMMITS_ONLY, status=Status.EMPTY, positions=held)
 
     def on_rows(self, read: Iterable[Row]) -> None:
         """Take rows of the group's shard in offset order; those of other groups are passed over."""
@@ -80,6 +98,7 @@ class Dossier:
             self.last_offset = row.last_offset
             self.newest = max(self.newest, row.record_ts)
             if row.group == self.group:
+                self.records += max(row.count, 1)
                 self._on_row(row)
 
     def close(self) -> None:

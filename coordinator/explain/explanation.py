@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 from rebalance_monitor.coordinator.assignors import compare
 from rebalance_monitor.coordinator.assignors.model import Subscriber
 from rebalance_monitor.coordinator.checks import assignment_skew
-from rebalance_monitor.coordinator.commits import topic_names
+from rebalance_monitor.coordinator.commits import positions, topic_names
 from rebalance_monitor.coordinator.explain import advice
 from rebalance_monitor.coordinator.explain.dossier import TOLD
 from rebalance_monitor.coordinator.findings.kinds import Kind
+from rebalance_monitor.coordinator.lag.committing import COMMITS_ONLY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,7 +49,7 @@ def explain(
 
     Raises ValueError where no record of the group was read.
     """
-    state = dossier.state
+    state = dossier.known
     if state is None:
         raise ValueError(f"no record of the group {dossier.group} was read")
     members, counts, assumed = _membership(dossier, state, partitions or {})
@@ -67,8 +68,8 @@ def explain(
         "members": [_member(dossier, topics, member) for member in state.members],
         "rebalances": [_told(finding) for finding in _recent(dossier)],
         "spread": _spread(state, now, options, counts),
-        "advice": [asdict(one) for one in advice.advise(facts)],
-        "notes": [*assumed, *_notes(dossier.group, state, settings, options)],
+        "advice": [asdict(one) for one in advice.advise(facts)] if dossier.state else [],
+        "notes": [*assumed, *_notes(dossier, state, settings, options)],
     }
 
 
@@ -82,18 +83,24 @@ def _coordinator(place: Place) -> Json:
 
 
 def _group(state: GroupState, place: Place) -> Json:
+    places = positions.places_of(state.positions)
     return {
         "state": place.live_state or str(state.status),
         "recorded_state": str(state.status),
         "group_type": state.group_type,
         "protocol_type": state.protocol_type,
         "protocol": state.protocol or None,
-        "generation": state.generation,
+        "generation": known(state.generation),
         "leader": state.leader or None,
-        "since": state.cst,
-        "last_commit": None if state.last_commit < 0 else state.last_commit,
-        "topics": list(state.names or state.topics),
+        "since": known(state.cst),
+        "last_commit": known(max(state.last_commit, positions.newest(places))),
+        "topics": list(state.names or state.topics) or sorted(places),
     }
+
+
+def known(value: int) -> int | None:
+    """Return a number, None for what is not known."""
+    return value if value >= 0 else None
 
 
 def _member(dossier: Dossier, topics: list[str], member: Member) -> Json:
@@ -190,11 +197,19 @@ def _spread(
 
 
 def _notes(
-    group: str, state: GroupState, settings: DetectionSettings, options: Mapping[str, compare.Spread]
+    dossier: Dossier, state: GroupState, settings: DetectionSettings, options: Mapping[str, compare.Spread]
 ) -> list[str]:
     notes = []
-    if state.group_type not in {"classic", ""}:
-        session, assumed = settings.session_timeout(group, state.group_type)
+    if state.group_type == COMMITS_ONLY:
+        notes.append(
+            "the group has no record of its own, only commits: its consumers assign themselves partitions "
+            "(assign()), or an application stores offsets under its name; nothing of it can rebalance"
+        )
+    elif dossier.state is None:
+        read = f"{dossier.records:,} records of the group were read"
+        notes.append(f"{read}; the last of them removed it, or could not be read")
+    elif state.group_type not in {"classic", ""}:
+        session, assumed = settings.session_timeout(dossier.group, state.group_type)
         whose = "is assumed" if assumed else "is the brokers' or configured"
         if assumed and settings.session_timeouts_unread:
             whose += ", for one of the group's own could not be read (DescribeConfigs on groups)"

@@ -27,6 +27,14 @@ class Severity(StrEnum):
     CRITICAL = "critical"
 
 
+_LOUDNESS = tuple(Severity)
+
+
+def louder(one: Severity, other: Severity) -> Severity:
+    """Return the louder of two."""
+    return max(one, other, key=_LOUDNESS.index)
+
+
 class DrivenBy(StrEnum):
     """What decides a finding: `record` ones are equal under any batching, replay and restart."""
 
@@ -80,12 +88,18 @@ class KindSpec:
 
 
 _once, _phased = partial(KindSpec, phases=False), partial(KindSpec, phases=True)
+_UNLISTED = {
+    "unlisted": "members that it is about and does not list: 50 of each role are",
+    "unlisted_digest": "first 16 hex digits of the SHA-256 of their sorted ids",
+}
 _MEMBER_DETAILS = {
-    "silence_ms": "last commit of the member to the end of the join barrier, ms",
+    "silence_ms": "last commit of the member to the end of the join barrier, ms; of many the median",
     "session_timeout_ms": "the member's session timeout, ms",
     "rebalance_timeout_ms": "the member's rebalance timeout (max.poll.interval for most clients), ms",
     "cadence_ms": "the member's usual time between commits, ms",
     "rebalance": "id of the rebalance or group_empty finding whose causes contain this one",
+    "members_before": "members of the group before, where this stands for many (`members_affected`)",
+    **_UNLISTED,
 }
 
 _COST = {
@@ -124,6 +138,7 @@ KINDS: dict[Kind, KindSpec] = {
             "disruptive": "1 where storms count it, a member's fault caused it, or others failed before it",
             "renewed": "1 where others took the places of all members, who had said goodbye",
         }
+        | _UNLISTED
         | _COST,
     ),
     Kind.REBALANCE_FAILED: _once(
@@ -161,14 +176,14 @@ KINDS: dict[Kind, KindSpec] = {
         Scope.GROUP,
         Severity.WARNING,
         DrivenBy.RECORD,
-        "ONE member was expired by the coordinator; stands beside the rebalance that lost it",
+        "ONE member was expired by the coordinator, or 20 and more at once; stands beside the rebalance",
         _MEMBER_DETAILS,
     ),
     Kind.POLL_INTERVAL_EXCEEDED: _once(
         Scope.GROUP,
         Severity.WARNING,
         DrivenBy.RECORD,
-        "ONE member stopped polling for max.poll.interval; stands beside the rebalance that lost it",
+        "ONE member stopped polling for max.poll.interval, or 20 and more; stands beside the rebalance",
         _MEMBER_DETAILS,
     ),
     Kind.MEMBER_SILENT: _phased(
@@ -257,8 +272,9 @@ KINDS: dict[Kind, KindSpec] = {
         Scope.GROUP,
         Severity.INFO,
         DrivenBy.RECORD,
-        "the last member went; critical for groups matched by always_on; resolved by the next generation",
+        "the last member went; as loud as the fault behind it, critical for groups matched by always_on",
         {"ended_by": "leave, session or unknown", "empty_ms": "on resolving: how long it was empty, ms"}
+        | _UNLISTED
         | _COST,
     ),
     Kind.OFFSETS_EXPIRING: _phased(

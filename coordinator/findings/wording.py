@@ -17,6 +17,11 @@ def seconds(ms: int) -> str:
     return f"{ms / 1000:.1f} s"
 
 
+def likely(cause: str, confidence: float) -> str:
+    """Return a cause with how sure it is; how sure it is that none is known is no confidence in a cause."""
+    return cause if cause == Cause.UNKNOWN else f"{cause} {confidence:.0%}"
+
+
 def who(member: Member | MemberEntry) -> tuple[str, str, str, str | None]:
     """Return member id, client id, host and instance id, as a cause names them."""
     return member.member_id, member.client_id, member.host, member.instance_id

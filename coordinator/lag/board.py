@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from rebalance_monitor.coordinator.commits import positions
-from rebalance_monitor.coordinator.lag import windows
+from rebalance_monitor.coordinator.lag import committing, windows
 from rebalance_monitor.coordinator.lag.arithmetic import Ends, records
 from rebalance_monitor.coordinator.lag.ends import LATELY_MS, UNKNOWN
 from rebalance_monitor.coordinator.lag.windows import MARKER, Track
@@ -88,7 +88,9 @@ class GroupLag:
 class Consumed:
     """One group: its positions, the windows of its partitions, its newest lag and its last totals.
 
-    `published`: the clock (ms) of the positions. `went_back`: some are smaller than before.
+    `published`: the clock (ms) of the positions. `went_back`: some are smaller than before. `lone`: it has no
+    record of its own. `counts`: offsets committed until which clock. `topics_changed`: other topics than
+    before.
     """
 
     places: Places = field(default_factory=dict)
@@ -97,6 +99,9 @@ class Consumed:
     went_back: bool = False
     lag: GroupLag | None = None
     totals: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=TOTALS_KEPT))
+    lone: bool = False
+    counts: deque[tuple[int, int]] = field(default_factory=deque)
+    topics_changed: bool = False
 
     @property
     def last_commit(self) -> int:
@@ -119,13 +124,17 @@ class Board:
 
     def publish(self, group: str, body: str, now: int) -> None:
         """Take the positions of a group, as it published them at the clock `now` (ms)."""
-        found = positions.places_of(positions.read(body))
+        held = positions.read(body)
+        found = positions.places_of(held)
         places = {topic: dict(sorted(partitions.items())) for topic, partitions in found.items()}
         if not places:
             # All its offsets have expired or were deleted.
             self.forget(group)
             return
         consumed = self.groups.setdefault(group, Consumed())
+        consumed.topics_changed = consumed.lone != held.lone or consumed.places.keys() != places.keys()
+        consumed.lone = held.lone
+        committing.count(consumed.counts, now, held.commits)
         consumed.places, consumed.published = places, now
         for topic, partition, place in _each(places):
             track = consumed.tracks.get((topic, partition))

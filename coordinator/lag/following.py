@@ -91,11 +91,6 @@ class Lag:
         """Return the newest lag of each group that has one."""
         return {name: one.lag for name, one in self.board.groups.items() if one.lag is not None}
 
-    def last_commits(self, groups: Iterable[str]) -> dict[str, int]:
-        """Return when (ms) each of these groups, as far as it is known, committed last."""
-        known = self.board.groups
-        return {group: known[group].last_commit for group in groups if group in known}
-
     def publish(self, committed: Mapping[str, str], now: int) -> None:
         """Take positions that groups have published at the clock `now` (ms)."""
         for group, body in committed.items():

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rebalance_monitor.coordinator.findings import massed
 from rebalance_monitor.coordinator.findings.finding import deadline_anchor
-from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
+from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind, Severity
 from rebalance_monitor.coordinator.rebalance import baselines, visits
 from rebalance_monitor.coordinator.state.group_state import NEVER
 from rebalance_monitor.coordinator.state.state_machine import Status
@@ -123,6 +124,12 @@ def stands_empty(state: GroupState, scene: Scene) -> list[Finding]:
             details={"empty_ms": max(0, scene.ts - state.empty_at)},
         )
     ]
+
+
+def severity(scene: Scene, beside: Iterable[Finding]) -> Severity:
+    """Return how loud it is that a group became empty: as the faults that took its last members."""
+    is_wanted = scene.settings.is_always_on(scene.group)
+    return massed.loudest(beside, Severity.CRITICAL if is_wanted else KINDS[Kind.GROUP_EMPTY].severity)
 
 
 def settle(state: GroupState, scene: Scene) -> list[Finding]:

@@ -14,7 +14,7 @@ from rebalance_monitor.coordinator.deadlines.member_deadlines import AWAY
 from rebalance_monitor.coordinator.departure.measured import Silence
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CauseEntry
-from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
+from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.findings.ranking import ranked
 from rebalance_monitor.coordinator.findings.wording import joined, replaced, who
 from rebalance_monitor.coordinator.lifecycle import empty_groups
@@ -238,8 +238,8 @@ def _emptied(state: GroupState, scene: Scene) -> list[Finding]:
     change = Change((), tuple(state.departed), (), ())
     causes = ranked([cause for departure in gone for cause in departure.causes])
     remember(state, causes)
-    critical = Severity.CRITICAL if scene.settings.is_always_on(scene.group) else None
     identity = scene.identify(Kind.GROUP_EMPTY, phase="opened")
+    beside = report.departed(state, scene, gone, identity, state)
     # Members may come to an empty group and go before they have acknowledged anything.
     again = report.refilled(state, scene, state.bumped_at) if state.empty_id else []
     empty = scene.find(
@@ -247,7 +247,7 @@ def _emptied(state: GroupState, scene: Scene) -> list[Finding]:
         state,
         at=scene.ts,
         phase="opened",
-        severity=critical,
+        severity=empty_groups.severity(scene, beside),
         previous_generation=state.stable_epoch if state.stable_epoch >= 0 else None,
         members_affected=len(gone) + state.uncounted,
         causes=causes,
@@ -261,7 +261,7 @@ def _emptied(state: GroupState, scene: Scene) -> list[Finding]:
     found = [
         *again,
         empty,
-        *report.departed(state, scene, gone, empty.id, state),
+        *beside,
         *assignment_skew.close(state, scene),
     ]
     return found + storm.note_generation(state, scene, change, scene.ts, causes)

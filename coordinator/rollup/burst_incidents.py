@@ -14,17 +14,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rebalance_monitor.coordinator.findings.finding import MAX_GROUPS, Finding, finding_id
-from rebalance_monitor.coordinator.findings.kinds import Kind, Scope, Severity
+from rebalance_monitor.coordinator.findings.kinds import Kind, Scope, Severity, louder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-_LOUDNESS = tuple(Severity)
-
-
-def louder(one: Severity, other: Severity) -> Severity:
-    """Return the louder of two."""
-    return max(one, other, key=_LOUDNESS.index)
 
 
 class Open(msgspec.Struct):

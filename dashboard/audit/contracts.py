@@ -10,11 +10,12 @@ from typing import Any
 
 from rebalance_monitor.coordinator.findings.finding import SCHEMA
 from rebalance_monitor.coordinator.findings.kinds import Kind, Scope, Severity
+from rebalance_monitor.coordinator.lag.committing import COMMITS_ONLY
 from rebalance_monitor.dashboard.tables.groups_table import SCHEMA as GROUPS_SCHEMA
 
 RECORDS, FINDINGS, GROUPS = "records", "findings", "groups"
 EVIDENCE = ("read", "derived", "suspected")
-GROUP_TYPES = ("", "classic", "consumer", "share", "streams")
+GROUP_TYPES = ("", "classic", "consumer", "share", "streams", COMMITS_ONLY)
 STATES = (
     "",
     "Empty",
@@ -111,7 +112,7 @@ CONTRACTS = (
     _is(GROUPS, "schema", [GROUPS_SCHEMA], "the table has the schema version of this release"),
     _is(GROUPS, "group_type", GROUP_TYPES, "group types are from the list"),
     _is(GROUPS, "state", STATES, "states are from the list"),
-    _between(GROUPS, "generation", -1, None, "generations are never below -1"),
+    _between(GROUPS, "generation", 0, None, "generations are never below zero"),
     _between(GROUPS, "members", 0, None, "members are never below zero"),
     Contract(
         GROUPS,

@@ -174,20 +174,13 @@ def _groups(page: _Page, known: Known, label_of: Callable[[str], str | None]) ->
             _last_commit(page, known, name, [name])
             _lag(page, name, known.lags.get(name))
             page.add("group_state", 1, name, *_state_of(view))
-            if "generation" in view.summary:
-                page.add("group_generation", view.summary["generation"], name)
+            generation = view.summary.get("generation")
+            if generation is not None:
+                page.add("group_generation", generation, name)
         else:
             without += 1
             others += [view] if label == OTHER else []
     unnamed = [view.name for view in others]
-    # Groups without a record of their own have no summary, and lag all the same.
-    for name in sorted(known.last_commits.keys() - known.groups.keys()):
-        label = label_of(name)
-        if label == name != OTHER:
-            _last_commit(page, known, name, [name])
-            _lag(page, name, known.lags.get(name))
-        elif label == OTHER:
-            unnamed.append(name)
     if others:
         _group(page, OTHER, others, open_incidents)
     _last_commit(page, known, OTHER, unnamed)

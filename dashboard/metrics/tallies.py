@@ -82,9 +82,9 @@ class GroupTally:
             case Kind.REBALANCE_FAILED:
                 self.failed += int(finding.details.get("failed", 1))
             case Kind.SESSION_TIMEOUT:
-                self.session += 1
+                self.session += finding.members_affected or 1
             case Kind.POLL_INTERVAL_EXCEEDED:
-                self.poll += 1
+                self.poll += finding.members_affected or 1
             case _:
                 pass
 
@@ -199,7 +199,7 @@ class Tallies:
             self.types.update(update.types)
             self.unreadable.update(update.unreadable)
             self._seat(update.groups)
-            self._seat(update.last_commits)
+            self._seat(update.committing)
             for finding in update.findings:
                 self._count(finding)
             for group in update.removed:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
+from rebalance_monitor.coordinator.findings.wording import likely
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -63,7 +65,7 @@ def spark(counts: Sequence[int]) -> str:
 def group_cells(row: Mapping[str, Any], now: int) -> tuple[Text, ...]:
     """Return the cells of one group, in the order of `GROUP_COLUMNS`."""
     tone = TONES[row["severity"]]
-    cause = f"{row['last_cause'].replace('_', ' ')} {row['last_confidence']:.0%}" if row["last_cause"] else ""
+    cause = likely(row["last_cause"], row["last_confidence"]).replace("_", " ") if row["last_cause"] else ""
     return (
         Text(row["trouble"].replace("_", " "), style=tone),
         plain(row["group"], tone if row["severity"] == "critical" else ""),
@@ -72,7 +74,7 @@ def group_cells(row: Mapping[str, Any], now: int) -> tuple[Text, ...]:
             style="" if row["state"] == "Stable" else "dim" if row["state"] == "Empty" else "magenta",
         ),
         Text(f"{row['members']:,}", justify="right"),
-        Text(str(row["generation"]), justify="right"),
+        Text("" if row["generation"] is None else str(row["generation"]), justify="right"),
         Text(f"{spark(row['bars'])} {row['rebalances']}", style="cyan"),
         Text(cause),
         Text(ago(row["last_rebalance"], now), justify="right"),
@@ -98,7 +100,7 @@ def member_cells(member: Mapping[str, Any], now: int) -> tuple[Text, ...]:
 def generation_cells(column: Mapping[str, Any], now: int) -> tuple[Text, ...]:
     """Return the cells of one generation, in the order of `GENERATION_COLUMNS`."""
     causes = ", ".join(
-        f"{cause['cause'].replace('_', ' ')} {cause['confidence']:.0%}"
+        likely(cause["cause"], cause["confidence"]).replace("_", " ")
         + (f" ({cause['client_id']})" if cause["client_id"] else "")
         for cause in column["causes"][:3]
     )

@@ -12,6 +12,7 @@ import threading
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from rebalance_monitor.coordinator.lag.committing import COMMITS_ONLY
 from rebalance_monitor.dashboard.view.group_view import GroupView
 from rebalance_monitor.dashboard.view.incidents import Incidents
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from rebalance_monitor.coordinator.findings.finding import Finding
     from rebalance_monitor.coordinator.lag.board import GroupLag
+    from rebalance_monitor.coordinator.lag.committing import Committing
 
 T = TypeVar("T")
 FINDINGS_KEPT = 20_000
@@ -33,8 +35,8 @@ class Update:
 
     groups: group -> summary (coordinator/summary.py). shards: counters of each shard (stat `shard`).
     unreadable: reason -> records. types: record type -> records read. now: the batch's timestamp, wall: the
-    driver's clock at writing it (both ms). last_commits: group -> when it committed last (ms), of those that
-    have said so. lags: of all groups, None where nothing new is known.
+    driver's clock at writing it (both ms). committing: how groups commit, of those that have said so. lags:
+    of all groups, None where nothing new is known.
     """
 
     findings: Sequence[Finding] = ()
@@ -48,7 +50,7 @@ class Update:
     batch: int = -1
     rows: int = 0
     state_bytes: int = 0
-    last_commits: Mapping[str, int] = field(default_factory=dict)
+    committing: Mapping[str, Committing] = field(default_factory=dict)
     lags: Mapping[str, GroupLag] | None = None
 
 
@@ -87,8 +89,9 @@ class Known:
     """One moment. version: grows with every change. others: newest findings about no single group.
 
     findings_held: findings of groups that are held. trim_at: up to so many, the oldest need not go. kept_at:
-    when (ms) what an earlier process knew was kept, -1 where there was none. last_commits: group -> ms. lags:
-    of groups whose positions and ends are known. Both are kept beside the groups: they change all the time.
+    when (ms) what an earlier process knew was kept, -1 where there was none. committing: group -> how it
+    commits. lags: of groups whose positions and ends are known. Both are kept beside the groups: they change
+    all the time.
     """
 
     cluster: str = ""
@@ -100,14 +103,27 @@ class Known:
     findings_held: int = 0
     trim_at: int = 0
     kept_at: int = -1
-    last_commits: Mapping[str, int] = field(default_factory=dict)
+    committing: Mapping[str, Committing] = field(default_factory=dict)
     lags: Mapping[str, GroupLag] = field(default_factory=dict)
 
     def last_commit(self, group: str) -> int:
         """Return when (ms) a group committed last, -1 where nobody knows: a summary is of its last change."""
         view = self.groups.get(group)
         summarised = -1 if view is None else int(view.summary.get("last_commit", -1))
-        return max(self.last_commits.get(group, -1), summarised)
+        newest = self.committing.get(group)
+        return summarised if newest is None else max(newest.at, summarised)
+
+    def commits_per_minute(self, group: str) -> float | None:
+        """Return how many offsets a minute a group committed until its last commit, None where unknown."""
+        newest = self.committing.get(group)
+        return None if newest is None else newest.per_minute
+
+    @property
+    def recorded(self) -> Mapping[str, GroupView]:
+        """The groups that have a record of their own, without those that only commit."""
+        return {
+            name: view for name, view in self.groups.items() if view.summary.get("group_type") != COMMITS_ONLY
+        }
 
     def after(self, update: Update) -> Known:
         """Return what is known once `update` has been applied."""
@@ -135,7 +151,7 @@ class Known:
             others=tuple(others[-GroupView.KEPT :]),
             health=_health(self.health, update),
             findings_held=self.findings_held + len(update.findings),
-            last_commits=_without({**self.last_commits, **update.last_commits}, update.removed),
+            committing=_without({**self.committing, **update.committing}, update.removed),
             lags=_without(self.lags if update.lags is None else update.lags, update.removed),
         )
         return known.trimmed() if known.findings_held > max(known.trim_at, 1.25 * FINDINGS_KEPT) else known

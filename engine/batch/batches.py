@@ -10,6 +10,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rebalance_monitor.coordinator.commits import positions
 from rebalance_monitor.coordinator.findings.bodies import data_of
 from rebalance_monitor.coordinator.findings.finding import from_json
 from rebalance_monitor.coordinator.findings.outputs import (
@@ -19,14 +20,16 @@ from rebalance_monitor.coordinator.findings.outputs import (
     RemovedOut,
     StatOut,
 )
+from rebalance_monitor.coordinator.lag import committing
 from rebalance_monitor.dashboard.tables.quarantine_table import Unreadable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from rebalance_monitor.coordinator.findings.finding import Finding
     from rebalance_monitor.coordinator.findings.outputs import Output
-    from rebalance_monitor.coordinator.lag.board import GroupLag
+    from rebalance_monitor.coordinator.lag.board import Consumed, GroupLag
+    from rebalance_monitor.coordinator.lag.committing import Committing
     from rebalance_monitor.engine.batch.step import OutRow
 
 # The query id of batches that no query made.
@@ -45,12 +48,12 @@ class Batch:
     """One micro-batch. now: its timestamp (ms), -1 where no key had rows or a clock.
 
     groups: group -> summary. removed: groups that are gone at its end. stats: (shard, counters) of the
-    coordinator. positions: shard -> last offset.
-    newest: shard -> time (ms) of its newest record that was read live.
-    types: record type -> readable records. rows, state_bytes: totals.
-    troubles: what went wrong inside the operator. committed: group -> its positions as text.
-    last_commits: group -> when it committed last (ms), of these. lags: of all groups, where the ends of
-    topics are newer than at the batch before. The driver's parts fill both in.
+    coordinator. positions: shard -> last offset. newest: shard -> time (ms) of its newest record that was
+    read live. types: record type -> readable records. rows, state_bytes: totals. troubles: what went wrong
+    inside the operator. committed: group -> its positions as text. committing: how these commit.
+    commits_only: summaries of those of them without a record of their own, on change. forgotten: such whose
+    last offset is gone. lags: of all groups, where the ends of topics are newer than at the batch before. The
+    driver's parts fill these in.
     """
 
     findings: list[Finding] = field(default_factory=list)
@@ -66,7 +69,9 @@ class Batch:
     rows: int = 0
     state_bytes: int = 0
     committed: dict[str, str] = field(default_factory=dict)
-    last_commits: dict[str, int] = field(default_factory=dict)
+    committing: dict[str, Committing] = field(default_factory=dict)
+    commits_only: dict[str, dict[str, Any]] = field(default_factory=dict)
+    forgotten: list[str] = field(default_factory=list)
     lags: dict[str, GroupLag] | None = None
 
 
@@ -94,6 +99,22 @@ def batch_of(outputs: Iterable[tuple[int, Output]]) -> Batch:
                 _take_stat(batch, shard, output)
     batch.removed += removed
     return batch
+
+
+def publish_commits(batch: Batch, known: Mapping[str, Consumed]) -> None:
+    """Say in `batch` how the groups commit whose positions it has, and list those that do nothing else.
+
+    A group all of whose offsets have gone, and that has no record, is gone itself.
+    """
+    for group in batch.committed:
+        consumed = known.get(group)
+        if consumed is None:
+            if positions.read(batch.committed[group]).lone:
+                batch.forgotten.append(group)
+            continue
+        batch.committing[group] = committing.committing(consumed)
+        if consumed.lone and consumed.topics_changed:
+            batch.commits_only[group] = committing.summarise(group, consumed)
 
 
 def read_batch(rows: list[OutRow]) -> Batch:

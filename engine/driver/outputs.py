@@ -102,7 +102,7 @@ class Outputs:
 
     def recall(self) -> None:
         """Let the parts know of the groups what the tables say: for a start that goes on with its state."""
-        known = self.serving.snapshot.known.groups
+        known = self.serving.snapshot.known.recorded
         # Members whose names were hashed or hidden on the way out are none that the brokers know.
         hidden = {"member_list"} if self._settings.outputs.identities != "shown" else set()
         self._parts.recall(
@@ -118,7 +118,7 @@ class Outputs:
 
     def begin_anew(self, *, complete: bool) -> bool:
         """Hold what is open over a rebuild; true if there is anything. `complete`: all history is read."""
-        return self._parts.begin_anew(self.serving.snapshot.known.groups if complete else ())
+        return self._parts.begin_anew(self.serving.snapshot.known.recorded if complete else ())
 
     def _looks(self) -> list[ProbeSample]:
         if self._probe is None:

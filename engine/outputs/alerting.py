@@ -13,7 +13,9 @@ from rebalance_monitor.alerts.incidents.alert import NEVER
 from rebalance_monitor.alerts.setup.setup import checked
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.coordinator.findings.causes import Cause
+from rebalance_monitor.coordinator.findings.finding import LATE_AFTER_MS
 from rebalance_monitor.coordinator.findings.kinds import Kind
+from rebalance_monitor.coordinator.findings.outputs import read_until
 from rebalance_monitor.engine.batch.batches import MONITOR
 
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.checkpoints.ledger import Snapshot
     from rebalance_monitor.config.model import Settings
     from rebalance_monitor.coordinator.findings.finding import Finding
-    from rebalance_monitor.engine.batch.batches import BatchKey
+    from rebalance_monitor.engine.batch.batches import Batch, BatchKey
     from rebalance_monitor.engine.outputs.sinks import Telling
     from rebalance_monitor.engine.storage import Storage
 
@@ -50,6 +52,7 @@ class Alerting:
         self.dispatcher: Dispatcher | None = None
         self._running: AbstractContextManager[object] = nullcontext()
         self._failing = failing
+        self._behind: bool | None = None
         if settings.alerts.is_on:
             # Slow to import: whoever has no receivers, `watch` above all, need not wait for it.
             from rebalance_monitor.alerts.runtime.dispatcher import Dispatcher  # noqa: PLC0415
@@ -85,13 +88,20 @@ class Alerting:
     def write(self, key: BatchKey, telling: Telling) -> None:
         """Keep the batch's findings for the dispatcher."""
         if self.dispatcher is not None:
+            self._behind = is_behind(telling.batch)
             self.dispatcher.put(key, [finding for finding in telling.findings if not _is_own(finding)])
 
     def committed(self, key: BatchKey) -> None:
         """Hand the batch over, and say which receivers fail."""
         if self.dispatcher is not None:
-            self.dispatcher.committed(key, lives=key.query_id != MONITOR)
+            self.dispatcher.committed(key, lives=key.query_id != MONITOR, behind=self._behind)
             self._failing(self.dispatcher.failing())
+
+
+def is_behind(batch: Batch) -> bool | None:
+    """Whether the batch's shards have judged less than was written long before it; None without shards."""
+    read = read_until(stat for _, stat in batch.stats)
+    return batch.now - min(read.values()) > LATE_AFTER_MS if read else None
 
 
 def _is_own(finding: Finding) -> bool:

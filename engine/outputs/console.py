@@ -14,6 +14,7 @@ import click
 
 from rebalance_monitor.coordinator.findings.finding import to_json
 from rebalance_monitor.coordinator.findings.kinds import Severity
+from rebalance_monitor.coordinator.findings.wording import likely
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,7 +94,7 @@ def _generation(finding: Finding) -> str:
 
 
 def _causes(finding: Finding) -> str:
-    shown = [f"{cause.cause.value} {cause.confidence:.0%}" for cause in finding.causes[:CAUSES_SHOWN]]
+    shown = [likely(cause.cause.value, cause.confidence) for cause in finding.causes[:CAUSES_SHOWN]]
     shown[:1] = [one + _who(finding.causes[0]) for one in shown[:1]]
     why = f": {finding.causes[0].why}" if finding.causes and finding.causes[0].why else ""
     return plain(", ".join(shown) + why)

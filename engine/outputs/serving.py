@@ -178,8 +178,8 @@ def update_of(key: BatchKey, telling: Telling) -> Update:
             unreadable[str(stat.data["reason"])] += int(stat.data["count"])
     return Update(
         findings=telling.findings,
-        groups=batch.groups,
-        removed=batch.removed,
+        groups={**batch.commits_only, **batch.groups},
+        removed=[*batch.removed, *batch.forgotten],
         shards=[stat.data for _shard, stat in batch.stats if stat.kind == "shard"],
         unreadable=unreadable,
         types=batch.types,
@@ -188,6 +188,6 @@ def update_of(key: BatchKey, telling: Telling) -> Update:
         batch=key.batch_id,
         rows=batch.rows,
         state_bytes=batch.state_bytes,
-        last_commits=batch.last_commits,
+        committing=batch.committing,
         lags=batch.lags,
     )

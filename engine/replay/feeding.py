@@ -6,8 +6,9 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator.commits import positions
+from rebalance_monitor.coordinator.lag.board import Board
 from rebalance_monitor.dashboard.view.snapshot import Update
+from rebalance_monitor.engine.batch.batches import publish_commits
 from rebalance_monitor.engine.outputs.identities import SHOWN, Identities
 from rebalance_monitor.engine.replay.replaying import replay_capture
 
@@ -40,6 +41,7 @@ class Feed:
         self._stop = stop or (lambda: False)
         self._identities = identities
         self._batch = 0
+        self._board = Board()
         self._began: tuple[float, int] | None = None
 
     def run(self, path: Path, settings: DetectionSettings, until: int | None = None) -> int:
@@ -53,6 +55,9 @@ class Feed:
 
     def _take(self, now: int, batch: Batch, findings: list[Finding]) -> None:
         self._wait(now)
+        for group, body in batch.committed.items():
+            self._board.publish(group, body, now)
+        publish_commits(batch, self._board.groups)
         update = update_of(batch, findings, self._batch)
         told = [self._identities.finding(finding) for finding in update.findings]
         groups = {name: self._identities.summary(group) for name, group in update.groups.items()}
@@ -73,17 +78,13 @@ def update_of(batch: Batch, findings: Sequence[Finding], number: int) -> Update:
     stats = [stat.data for _, stat in batch.stats if stat.kind == "shard"]
     return Update(
         findings=findings,
-        groups=batch.groups,
-        removed=batch.removed,
+        groups={**batch.commits_only, **batch.groups},
+        removed=[*batch.removed, *batch.forgotten],
         shards=stats,
         now=batch.now,
         wall=batch.now,
         batch=number,
         rows=sum(int(stat["rows"]) for stat in stats),
-        last_commits={group: _last_commit(body) for group, body in batch.committed.items()},
+        committing=batch.committing,
         lags=batch.lags,
     )
-
-
-def _last_commit(body: str) -> int:
-    return positions.newest(positions.places_of(positions.read(body)))

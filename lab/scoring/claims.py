@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from rebalance_monitor.coordinator.findings import massed
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.lab.scoring import silences
-from rebalance_monitor.lab.scoring.matching import BY_MEMBER, LOSSES, Claim
+from rebalance_monitor.lab.scoring.matching import BY_MEMBER, LOSSES, UNLISTED, Claim
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -79,15 +80,17 @@ def _claims(finding: Finding) -> list[Claim]:
     made = []
     if finding.kind in JUDGED_KINDS and finding.phase in {None, "opened"}:
         members = _subjects(finding) if finding.kind in BY_MEMBER else [""]
+        members += [UNLISTED] * int(finding.details.get(massed.UNLISTED, 0)) * (finding.kind in BY_MEMBER)
         made += [_claim(finding, finding.kind.value, member, finding.confidence) for member in members]
         # A convergence tells of every epoch since the one before.
         made += [replace(made[0], generation=epoch) for epoch in _earlier_epochs(finding)]
         made = [replace(one, count=_failed(finding)) for one in made]
     if finding.kind in WITH_CAUSES and finding.phase in {None, "opened"}:
         made += [
-            _claim(finding, f"cause:{cause.cause.value}", _member(cause), cause.confidence)
+            _claim(finding, f"cause:{cause.cause.value}", member, cause.confidence)
             for cause in finding.causes
             if cause.cause in JUDGED_CAUSES
+            for member in _members(cause, finding)
         ]
     if finding.kind == Kind.MEMBER_SILENT and finding.phase == "opened":
         made += [
@@ -110,8 +113,15 @@ def _failed(finding: Finding) -> int:
     return int(finding.details.get("failed", 1)) if finding.kind == Kind.REBALANCE_FAILED else 1
 
 
-def _member(cause: CauseEntry) -> str:
-    return "" if cause.cause in OF_GROUPS else cause.member_id or ""
+def _members(cause: CauseEntry, finding: Finding) -> list[str]:
+    """Give whom a cause is about: nobody in particular, one member, or all of a role that no cause names."""
+    role = massed.ROLE_OF.get(cause.cause)
+    if cause.member_id or role is None or int(finding.details.get(role, 0)) < massed.MANY:
+        return ["" if cause.cause in OF_GROUPS else cause.member_id or ""]
+    named = {entry.member_id for entry in finding.causes}
+    listed = [member.member_id for member in finding.members if member.role == role]
+    rest = int(finding.details[role]) - len(listed)
+    return [member for member in listed if member not in named] + [UNLISTED] * rest
 
 
 def _subjects(finding: Finding) -> list[str]:

@@ -44,6 +44,9 @@ BY_GROUP = frozenset(
 _LOST = frozenset(
     {*(f"cause:{cause}" for cause in LOSSES), Kind.SESSION_TIMEOUT.value, Kind.POLL_INTERVAL_EXCEEDED.value}
 )
+UNLISTED = "*"
+"""Member of a claim about one of many that a finding counts and does not list: it is scored by totals."""
+
 # The log tells of one departure in several lines; a finding's time may be a little before the log's.
 _SAME_MS, _EARLY_MS = 1_000, 2_000
 

@@ -12,7 +12,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator.findings.kinds import Kind
-from rebalance_monitor.lab.scoring.matching import Claim, key_of
+from rebalance_monitor.lab.scoring.matching import UNLISTED, Claim, key_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.lab.truth.fold import Fact
 
 _EARLY_MS = 2_000
+_SAME_MASS_MS = 60_000
 
 
 def pair(
@@ -44,7 +45,24 @@ def pair(
         for fact, claim in pairs:
             told[fact] = told[fact] or claims[claim]
             right[claim] = True
+    _by_totals(facts, claims, told, right)
     return told, right
+
+
+def _by_totals(
+    facts: Sequence[Fact], claims: Sequence[Claim], told: list[Claim | None], right: list[bool]
+) -> None:
+    """Let each claim about an unlisted member tell of a fact of the same moment that nothing has told of."""
+    untold = defaultdict(list)
+    for place, fact in enumerate(facts):
+        if told[place] is None and fact.member:
+            untold[fact.label, fact.group].append(place)
+    for number, claim in enumerate(claims):
+        places = untold.get((claim.label, claim.group), []) if claim.member == UNLISTED else []
+        near = next((place for place in places if abs(facts[place].at - claim.at) <= _SAME_MASS_MS), None)
+        if near is not None:
+            places.remove(near)
+            told[near], right[number] = claim, True
 
 
 def _by_key(keys: Iterable[Key]) -> dict[Key, list[int]]:

@@ -98,6 +98,7 @@ function states(app, params, seen) {
   const chosen = params.get("state");
   return panel(null, { class: "stat", "aria-label": "Groups by state" },
     h("div", { class: "figure" }, h("b", {}, number(seen.groups)), h("span", {}, "groups")),
+    seen.commits_only > 0 && h("p", { class: "quiet" }, `${number(seen.with_members)} with members, ${number(seen.commits_only)} with commits only`),
     h("div", { class: "stack" }, seen.states.map((one) =>
       h("i", { class: tone(one.name), vars: { "--share": one.count / Math.max(1, seen.groups) }, title: `${state(one.name)}: ${number(one.count)}` }))),
     h("ul", { class: "legend" }, seen.states.map((one) =>
@@ -234,7 +235,7 @@ function makeRow() {
     if (!before || before.trouble !== data.trouble || before.incident !== data.incident) put(cell.trouble, data.trouble ? trouble(data) : "");
     if (before?.state !== data.state) put(cell.state, stateChip(data.state));
     write(cell.members, number(data.members));
-    write(cell.generation, data.generation < 0 ? "–" : number(data.generation));
+    write(cell.generation, data.generation === null ? "–" : number(data.generation));
     if (!before || before.lag !== data.lag || before.lag_unknown !== data.lag_unknown) {
       write(cell.lag, data.lag === null ? "?" : number(data.lag) + (data.lag_unknown ? "+" : ""));
       cell.lag.setAttribute("title", data.lag === null ? "not known" : `the oldest has waited for ${duration(data.lag_age_ms)}${data.lag_unknown ? `; of ${number(data.lag_unknown)} partitions it is not known` : ""}`);
@@ -242,7 +243,7 @@ function makeRow() {
     if (!before || String(before.bars) !== String(data.bars))
       put(cell.rebalances, h("span", { class: "hour-cell" }, bars(data.bars, { width: 60, height: 16, label: `${data.rebalances} rebalances in the last hour`, title: (index, count) => `${count} rebalances, ${60 - index * 5} to ${55 - index * 5} minutes ago` }), h("b", { class: "num" }, data.rebalances ? number(data.rebalances) : "")));
     if (before?.last_cause !== data.last_cause || before?.last_confidence !== data.last_confidence)
-      put(cell.cause, data.last_cause && [h("span", { class: `cause ${causeTone(data.last_cause)}` }, words(data.last_cause)), h("span", { class: "quiet num" }, ` ${share(data.last_confidence)}`)]);
+      put(cell.cause, data.last_cause && [h("span", { class: `cause ${causeTone(data.last_cause)}` }, words(data.last_cause)), data.last_cause !== "unknown" && h("span", { class: "quiet num" }, ` ${share(data.last_confidence)}`)]);
     if (before?.last_rebalance !== data.last_rebalance) cell.last_rebalance.setAttribute("title", data.last_rebalance ? utc(data.last_rebalance) : "");
     row.tick(app.at ?? app.now());
     if (flash && before && before.generation !== data.generation) {

@@ -22,7 +22,8 @@ export async function group(app, params) {
   let counters = [];
   const time_ = () => app.at ?? app.now();
   const draw = () => {
-    refresh(head, heading(seen));
+    counters = [];
+    refresh(head, heading(seen, counters));
     const open = seen.incidents.filter((one) => one.closed_at === null);
     refresh(banner, open.length > 0 && h("ul", { class: "strip" }, open.slice(0, 4).map((one) => incidentCard(one, time_()))));
     // The timeline is drawn anew only when something happened on it: the chosen generation stays chosen.
@@ -32,7 +33,6 @@ export async function group(app, params) {
       chart = lanes(seen.timeline, (root.clientWidth || innerWidth - 40) - 190);
       put(line_, chart.root);
     }
-    counters = [];
     refresh(sides, h("div", { class: "pair" }, members(seen, counters, time_()), deadlines(seen, counters)),
       lag(seen), generations(seen),
       panel("Findings", {}, seen.findings.length ? h("ol", { class: "feed" }, seen.findings.map((one) => line(one, time_(), { withGroup: false }))) : empty("None yet.")));
@@ -76,14 +76,23 @@ export async function group(app, params) {
   };
 }
 
-function heading(seen) {
+function heading(seen, counters) {
   const row = seen.row;
   return h("div", { class: "title" },
     h("p", { class: "crumb" }, link({}, {}, "Groups"), " / ", row.type || "group"),
     h("h1", { class: "mono name" }, row.group),
-    h("p", { class: "chips" }, stateChip(row.state), chip(`generation ${row.generation < 0 ? "?" : number(row.generation)}`), chip(`${number(row.members)} member${row.members === 1 ? "" : "s"}`),
+    h("p", { class: "chips" }, stateChip(row.state), row.generation !== null && chip(`generation ${number(row.generation)}`), chip(row.type === "commits" ? "commits only, no members" : `${number(row.members)} member${row.members === 1 ? "" : "s"}`), committed(row, counters),
       row.protocol && chip(row.protocol), seen.topics.slice(0, 4).map((topic) => chip(topic, "topic")), seen.topics.length > 4 && chip(`+${seen.topics.length - 4} topics`),
       link({ view: "findings", group: row.group }, { class: "chip go" }, "all findings →")));
+}
+
+// When the group committed last, and how fast: the same figures as the API's and the metric's.
+function committed(row, counters) {
+  if (row.last_commit === null) return "";
+  const rate = row.commits_per_minute === null ? "" : `, ${number(Math.round(row.commits_per_minute))} offsets a minute`;
+  const shown = chip("", "", utc(row.last_commit));
+  counters.push((at) => write(shown, `last commit ${ago(row.last_commit, at)}${rate}`));
+  return shown;
 }
 
 function members(seen, counters, now) {
@@ -151,7 +160,7 @@ function generations(seen) {
   const rows = columns.map((one) => h("tr", {},
     h("td", { class: "num" }, one.generation ?? "–", one.kind !== "rebalance" && h("small", { class: "quiet" }, ` ${words(one.kind)}`)),
     h("td", { class: "num", title: utc(one.at) }, time(one.at)),
-    h("td", {}, h("ul", { class: "inline" }, one.causes.slice(0, 4).map((cause) => h("li", { title: cause.why }, h("span", { class: `cause ${causeTone(cause.cause)}` }, words(cause.cause)), h("span", { class: "quiet num" }, ` ${share(cause.confidence)}`), cause.client_id && h("small", { class: "quiet mono" }, ` ${cause.client_id}`))))),
+    h("td", {}, h("ul", { class: "inline" }, one.causes.slice(0, 4).map((cause) => h("li", { title: cause.why }, h("span", { class: `cause ${causeTone(cause.cause)}` }, words(cause.cause)), cause.cause !== "unknown" && h("span", { class: "quiet num" }, ` ${share(cause.confidence)}`), cause.client_id && h("small", { class: "quiet mono" }, ` ${cause.client_id}`))))),
     h("td", { class: "num" }, one.members ?? "–", h("small", { class: "quiet" }, [one.joined ? ` +${one.joined}` : "", one.left ? ` −${one.left}` : "", one.replaced ? ` ⟳${one.replaced}` : ""])),
     h("td", { class: "num" }, range(one.join_ms_min, one.join_ms_max)), h("td", { class: "num" }, duration(one.sync_ms)), h("td", { class: "num" }, range(one.stopped_ms_min, one.stopped_ms_max)),
     h("td", { class: "quiet" }, one.evidence)));

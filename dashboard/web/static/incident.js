@@ -101,7 +101,7 @@ function reasons(findings) {
       meter(count / told.length, causeTone(name), share(count / told.length)),
       h("span", { class: "num" }, `${count} of ${told.length} generations`),
       (example.client_id || example.member_id) && h("span", { class: "who mono" }, example.instance_id || example.client_id || example.member_id, example.host ? ` ${example.host}` : ""),
-      example.why && h("p", { class: "why" }, `${share(example.confidence)} sure: ${example.why}`))));
+      example.why && h("p", { class: "why" }, name === "unknown" ? example.why : `${share(example.confidence)} sure: ${example.why}`))));
 }
 
 function page(seen, app, chart) {
@@ -109,7 +109,9 @@ function page(seen, app, chart) {
   const open = one.closed_at === null;
   const now = app.now();
   const fact = (name, value, title) => h("div", { title }, h("dt", {}, name), h("dd", { class: "num" }, value));
-  const first = seen.findings.find((finding) => finding.causes.length > 0);
+  // What opened it may not have known why; the generation that ended it does.
+  const why = [...seen.findings, ...(seen.ended_by ? [seen.ended_by] : [])].filter((finding) => finding.causes.length > 0);
+  const first = why.find((finding) => finding.causes[0].cause !== "unknown") ?? why[0];
   const own = seen.findings.slice().reverse();
   const around = seen.around.slice().reverse();
   return [
@@ -117,13 +119,13 @@ function page(seen, app, chart) {
       h("p", { class: "crumb" }, link({ view: "incidents" }, {}, "Incidents"), " / ", h("span", { class: "mono" }, one.id)),
       h("h1", {}, words(one.kind), " ", one.group === null ? h("span", { class: "quiet" }, one.groups_total ? `of ${one.groups_total} groups` : one.scope) : link({ group: one.group }, { class: "mono name" }, one.group)),
       h("p", { class: "say" }, told(one)),
-      h("p", { class: "chips" }, open ? chip("open", tone(one.severity)) : chip(one.resolution ?? "closed", "good"), chip(one.severity, tone(one.severity)), chip(`${one.evidence}, ${share(one.confidence)} sure`),
+      h("p", { class: "chips" }, open ? chip("open", tone(one.severity)) : chip(one.resolution ?? "closed", "good"), chip(one.severity, tone(one.severity)), chip(one.confidence < 1 ? `${one.evidence}, ${share(one.confidence)} sure` : one.evidence),
         h("button", { class: "chip go", type: "button", onclick: (event) => copy(event.target, app) }, "copy link"))),
     h("div", { class: "pair" },
       h("div", { class: "column" },
         panel("Why", {}, reasons([...seen.findings, ...seen.around]) ?? causes(first?.causes ?? [], { full: true })),
         panel("Who", {}, seen.offenders.length ? h("ul", { class: "causes" }, seen.offenders.map((who) =>
-          h("li", {}, h("span", { class: "mono name" }, who.client_id), meter(who.share, "warn", share(who.share)), h("span", { class: "num" }, share(who.share)), h("span", { class: "who quiet mono" }, who.host, ` · in ${who.findings} findings`)))) : empty("No member stands out."))),
+          h("li", {}, h("span", { class: "mono name" }, who.client_id), meter(who.share, "warn", share(who.share)), h("span", { class: "num" }, share(who.share)), h("span", { class: "who quiet mono" }, `${words(who.role)} · `, who.host, ` · in ${who.findings} findings`)))) : empty("No member stands out."))),
       h("div", { class: "column" },
         panel("What", {}, h("p", { class: "quiet" }, one.what),
           h("dl", { class: "facts many" }, fact("opened", moment(one.opened_at), utc(one.opened_at)),
@@ -131,7 +133,8 @@ function page(seen, app, chart) {
             !open && fact("closed", `${moment(one.closed_at)}`, utc(one.closed_at)),
             // Who it is stands beside it.
             Object.entries(one.details).filter(([name]) => !name.startsWith("worst_")).map(([name, value]) => fact(words(name.replace(/_ms$/, "")), detail(name, value))))),
-        panel("Told", {}, own.length ? h("ol", { class: "feed" }, own.map((finding) => line(finding, now, { withGroup: false }))) : empty("Its findings are no longer retained.")))),
+        panel("Told", {}, seen.ended_by && h("ol", { class: "feed", "aria-label": "The generation that ended it" }, line(seen.ended_by, now, { withGroup: false })),
+          own.length ? h("ol", { class: "feed" }, own.map((finding) => line(finding, now, { withGroup: false }))) : empty("Its findings are no longer retained.")))),
     chart,
     panel("Around it", {}, around.length ? h("ol", { class: "feed" }, around.map((finding) => line(finding, now, { withGroup: one.group === null }))) : empty("Nothing else happened near it."),
       one.groups.length > 0 && h("p", {}, one.groups.map((name) => [link({ group: name }, { class: "mono name" }, name), " "]))),

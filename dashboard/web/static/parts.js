@@ -33,8 +33,8 @@ export function causes(list, { full = false } = {}) {
   return h("ul", { class: "causes" }, list.map((one) =>
     h("li", {},
       h("span", { class: `cause ${causeTone(one.cause)}` }, words(one.cause)),
-      meter(one.confidence, causeTone(one.cause), `confidence ${share(one.confidence)}`),
-      h("span", { class: "num" }, share(one.confidence)),
+      // How sure it is that nothing is known is no confidence in a cause.
+      one.cause !== "unknown" && [meter(one.confidence, causeTone(one.cause), `confidence ${share(one.confidence)}`), h("span", { class: "num" }, share(one.confidence))],
       full && (one.client_id || one.member_id) && h("span", { class: "who mono" }, one.instance_id || one.client_id || one.member_id, one.host ? ` ${one.host}` : ""),
       full && one.why && h("p", { class: "why" }, one.why))));
 }
@@ -58,7 +58,7 @@ export function line(one, now, { withGroup = true } = {}) {
       one.phase && h("span", { class: "quiet" }, ` ${one.phase}`),
       one.generation !== null && h("span", { class: "quiet" }, ` g${one.generation}`),
       withGroup && [" ", subject(one)],
-      cause && h("span", { class: `cause small ${causeTone(cause)}` }, words(cause), confidence < 1 && ` ${share(confidence)}`)));
+      cause && h("span", { class: `cause small ${causeTone(cause)}` }, words(cause), cause !== "unknown" && confidence < 1 && ` ${share(confidence)}`)));
 }
 
 export function empty(text) {

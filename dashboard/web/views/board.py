@@ -13,6 +13,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
+from rebalance_monitor.coordinator.lag.committing import COMMITS_ONLY
 from rebalance_monitor.dashboard.view.incidents import by_group
 from rebalance_monitor.dashboard.web.views.trouble import NO_TROUBLE, Trouble, breaches, of_incident, worst
 
@@ -58,6 +59,16 @@ class Entry:
         return self.facts.view.name
 
     @property
+    def members(self) -> int:
+        """How many members it has."""
+        return _count(self.facts.view.summary)
+
+    @property
+    def is_commits_only(self) -> bool:
+        """Whether it has no record of its own: nothing but commits is known of it."""
+        return self.facts.view.summary.get("group_type") == COMMITS_ONLY
+
+    @property
     def is_troubled(self) -> bool:
         """Whether something is wrong that somebody should look at."""
         return self.trouble is not None and self.trouble.severity is not Severity.INFO
@@ -80,6 +91,11 @@ def _worst_first(entry: Entry) -> tuple[Any, ...]:
     return (*order, -entry.rebalances, -_last(entry), entry.name)
 
 
+def _generation(entry: Entry) -> int:
+    generation = entry.facts.view.summary.get("generation")
+    return -1 if generation is None else int(generation)
+
+
 def _last(entry: Entry) -> int:
     return entry.facts.times[-1] if entry.facts.times else -1
 
@@ -88,8 +104,8 @@ SORTS: Mapping[str, Callable[[Entry], Any]] = {
     "trouble": _worst_first,
     "group": lambda entry: entry.name,
     "state": lambda entry: (entry.state, entry.name),
-    "members": lambda entry: (_count(entry.facts.view.summary), entry.name),
-    "generation": lambda entry: (entry.facts.view.summary.get("generation", -1), entry.name),
+    "members": lambda entry: (entry.members, entry.name),
+    "generation": lambda entry: (_generation(entry), entry.name),
     "rebalances": lambda entry: (entry.rebalances, _last(entry), entry.name),
     "last_rebalance": lambda entry: (_last(entry), entry.name),
     "cause": lambda entry: (entry.facts.cause, entry.name),
@@ -151,9 +167,9 @@ class Board:
             "group": entry.name,
             "type": summary.get("group_type") or "",
             "state": entry.state,
-            "generation": summary.get("generation", -1),
+            "generation": summary.get("generation"),
             "protocol": summary.get("protocol") or "",
-            "members": _count(summary),
+            "members": entry.members,
             "trouble": trouble.kind.value if trouble else "",
             "severity": trouble.severity.value if trouble else "",
             "incident": trouble.incident if trouble else None,
@@ -169,6 +185,7 @@ class Board:
             "lag_age_ms": lag.age_ms if lag else None,
             "lag_unknown": lag.unknown if lag else 0,
             "last_commit": committed if committed >= 0 else None,
+            "commits_per_minute": self.known.commits_per_minute(entry.name),
         }
 
 

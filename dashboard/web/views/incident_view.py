@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import to_dict
-from rebalance_monitor.coordinator.findings.kinds import KINDS, Severity
+from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -20,7 +22,28 @@ AROUND_MS = 60_000
 MAX_FINDINGS = 200
 MAX_OFFENDERS = 8
 LOUDNESS = {Severity.CRITICAL: 0, Severity.WARNING: 1, Severity.INFO: 2}
-_GONE = frozenset({"left", "replaced"})
+SETTLED_MS = 5_000
+"""A rebalance's record may be a little later than the sample that no longer saw it."""
+
+
+class Part(StrEnum):
+    """What a client has to do with an incident."""
+
+    WAITED_FOR = "waited_for"
+    WORST = "worst"
+    SILENT = "silent"
+    LEFT = "left"
+    NAMED = "named"
+    REPLACED = "replaced"
+    JOINED = "joined"
+
+
+_RANK = tuple(Part)
+_PART_OF_ROLE = {"left": Part.LEFT, "replaced": Part.REPLACED, "joined": Part.JOINED}
+_WAITING = frozenset({Kind.REBALANCE_STUCK, Kind.REBALANCE_IN_PROGRESS})
+_PART_OF_KIND = {**dict.fromkeys(_WAITING, Part.WAITED_FOR), Kind.MEMBER_SILENT: Part.SILENT}
+_GENERATIONS = frozenset({Kind.REBALANCE, Kind.GROUP_EMPTY})
+_ENDED_BY_GENERATION = _WAITING | {Kind.MEMBER_SILENT, Kind.GROUP_EMPTY}
 
 
 def incident_row(incident: Incident) -> IncidentRow:
@@ -65,31 +88,76 @@ def incident_detail(incident: Incident, told: Sequence[Finding], now: int, *, li
     end = max(now, last) if incident.closed_at is None else incident.closed_at
     near = range(incident.opened_at - AROUND_MS, end + AROUND_MS + 1)
     around = [finding for finding in told if finding.at in near and finding not in own]
+    ended_by = ending(incident, told)
     return {
         "now": now,
         "live": live,
         "incident": incident_row(incident),
         "findings": dicts(own[-MAX_FINDINGS:]),
         "around": dicts(around[-MAX_FINDINGS:]),
+        "ended_by": None if ended_by is None else dicts([ended_by])[0],
         "offenders": offenders([*own, *around]),
     }
 
 
 def offenders(findings: Iterable[Finding]) -> list[Offender]:
-    """Return the clients that losses, timeouts and returns point to, the worst first."""
-    told = [_suspects(finding) for finding in findings]
-    counts = Counter(client for suspects in told for client in suspects)
-    total = sum(1 for suspects in told if suspects)
+    """Return the clients that the findings name, each as what it is: those waited for or gone first."""
+    told = [parts for finding in findings if (parts := _parts(finding))]
+    counts = Counter(client for parts in told for client in parts)
+    roles: dict[tuple[str, str], Part] = {}
+    for client, part in (one for parts in told for one in parts.items()):
+        roles[client] = min(part, roles.get(client, part), key=_RANK.index)
+    ranked = sorted(counts, key=lambda client: (_RANK.index(roles[client]), -counts[client], client))
     return [
-        {"client_id": client, "host": host, "findings": count, "share": round(count / total, 3)}
-        for (client, host), count in counts.most_common(MAX_OFFENDERS)
+        {
+            "client_id": client[0],
+            "host": client[1],
+            "role": roles[client].value,
+            "findings": counts[client],
+            "share": round(counts[client] / len(told), 3),
+        }
+        for client in ranked[:MAX_OFFENDERS]
     ]
 
 
-def _suspects(finding: Finding) -> set[tuple[str, str]]:
-    named = {(cause.client_id, cause.host or "") for cause in finding.causes if cause.client_id}
-    gone = {(member.client_id, member.host) for member in finding.members if member.role in _GONE}
-    return named | gone
+def _parts(finding: Finding) -> dict[tuple[str, str], Part]:
+    """Return what each client that a finding names has to do with it; who only stayed has nothing."""
+    found: dict[tuple[str, str], Part] = {}
+
+    def take(client: tuple[str, str], part: Part) -> None:
+        found[client] = min(part, found.get(client, part), key=_RANK.index)
+
+    held_by = finding.details.get("held_by")
+    for member in finding.members:
+        role = _PART_OF_KIND.get(finding.kind) or _PART_OF_ROLE.get(member.role)
+        role = Part.WAITED_FOR if member.member_id == held_by else role
+        if role is not None:
+            take((member.client_id, member.host), role)
+    for cause in finding.causes:
+        if cause.client_id and cause.cause is not Cause.FIRST_START:
+            came = cause.cause is Cause.MEMBER_JOINED
+            take((cause.client_id, cause.host or ""), Part.JOINED if came else Part.NAMED)
+    worst = finding.details.get("worst_client")
+    if worst:
+        take((str(worst), str(finding.details.get("worst_host", ""))), Part.WORST)
+    return found
+
+
+def ending(incident: Incident, told: Iterable[Finding]) -> Finding | None:
+    """Return the generation that ended an incident of a group: the last one until it was found to be over.
+
+    A probe sample sees the end after the record; a group that is empty has members again with the generation.
+    """
+    if incident.closed_at is None or incident.group is None or incident.kind not in _ENDED_BY_GENERATION:
+        return None
+    near = [
+        one
+        for one in told
+        if one.kind in _GENERATIONS
+        and one.phase in {None, "opened"}
+        and incident.opened_at < one.at <= incident.closed_at + SETTLED_MS
+    ]
+    return max(near, key=lambda one: one.at, default=None)
 
 
 def dicts(findings: Iterable[Finding]) -> list[Any]:

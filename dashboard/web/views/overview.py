@@ -43,6 +43,8 @@ def overview(board: Board, wall: int, *, live: bool) -> Overview:
         "now": now,
         "live": live,
         "groups": len(board.entries),
+        "with_members": sum(entry.members > 0 for entry in board.entries),
+        "commits_only": sum(entry.is_commits_only for entry in board.entries),
         "troubled": sum(entry.is_troubled for entry in board.entries),
         "states": counts(entry.state for entry in board.entries),
         "types": counts(entry.facts.view.summary.get("group_type") or "unknown" for entry in board.entries),

@@ -18,13 +18,15 @@ class GroupRow(TypedDict):
     trouble: kind of the worst open incident or recent breach, "" without. since: when that began.
     rebalances: in the last hour. bars: the same hour in twelve pieces, oldest first. lag: records that wait,
     lag_age_ms: age of the oldest of them; None where they are not known. lag_unknown: partitions with a
-    committed offset whose lag is not known.
+    committed offset whose lag is not known. type: `commits` for a group without a record of its own, whose
+    consumers assign themselves partitions; generation: None for it. commits_per_minute: offsets committed a
+    minute until the last commit, None before that is known.
     """
 
     group: str
     type: str
     state: str
-    generation: int
+    generation: int | None
     protocol: str
     members: int
     trouble: str
@@ -42,6 +44,7 @@ class GroupRow(TypedDict):
     lag_age_ms: int | None
     lag_unknown: int
     last_commit: int | None
+    commits_per_minute: float | None
 
 
 class GroupsPage(TypedDict):
@@ -87,22 +90,31 @@ class IncidentsPage(TypedDict):
 
 
 class Offender(TypedDict):
-    """A client that a group's losses and returns point to. share: of the counted findings, 0..1."""
+    """A client that an incident's findings name. share: of the counted findings, 0..1.
+
+    role: the weightiest of `waited_for`, `worst` (of a storm), `silent`, `left`, `named` (by a cause),
+    `replaced`, `joined`.
+    """
 
     client_id: str
     host: str
+    role: str
     findings: int
     share: float
 
 
 class IncidentDetail(TypedDict):
-    """One incident with its own findings and what else happened to its group meanwhile, oldest first."""
+    """One incident with its own findings and what else happened to its group meanwhile, oldest first.
+
+    ended_by: the generation that ended it, None while it is open or where none is known.
+    """
 
     now: int
     live: bool
     incident: IncidentRow
     findings: list[Finding]
     around: list[Finding]
+    ended_by: Finding | None
     offenders: list[Offender]
 
 
@@ -149,7 +161,8 @@ class Headline(TypedDict):
 class Overview(TypedDict):
     """The cluster at a glance. minutes: rebalances of the last hour by minute, oldest first.
 
-    causes: of the last hour, by likeliest cause. offenders: groups that rebalanced most in it.
+    groups: all of them; with_members, commits_only: those that have members, and those without a record of
+    their own. causes: of the last hour, by likeliest cause. offenders: groups that rebalanced most in it.
     """
 
     cluster: str
@@ -157,6 +170,8 @@ class Overview(TypedDict):
     now: int
     live: bool
     groups: int
+    with_members: int
+    commits_only: int
     troubled: int
     states: list[Count]
     types: list[Count]

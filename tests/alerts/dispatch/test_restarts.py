@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rebalance_monitor.alerts.engine.decision import Reason
 from rebalance_monitor.alerts.messages.notification import Phase
 from rebalance_monitor.alerts.runtime.memory_file import MemoryFile, MemoryFileError
 from rebalance_monitor.coordinator.findings.kinds import Kind
-from tests.alerts.support.findings import finding
+from tests.alerts.support.findings import AT, finding
 from tests.alerts.support.play import MINUTE, PAGER, SECOND, Play, storm
 
 if TYPE_CHECKING:
@@ -83,3 +87,41 @@ def test_a_way_out_that_is_taken_away_is_counted_with_what_stays_open_there() ->
     assert play.dispatch.orphaned == {"sre/slack": 2}
     play.start()
     assert play.dispatch.orphaned == {}
+
+
+@given(
+    cuts=st.lists(st.integers(0, 5), min_size=1, max_size=4),
+    ended=st.booleans(),
+    batch_ms=st.integers(1, 200) | st.integers(10 * SECOND, 60 * SECOND),
+)
+def test_what_a_monitor_reads_after_it_was_away_is_decided_as_a_whole(
+    *, cuts: list[int], ended: bool, batch_ms: int
+) -> None:
+    """However its batches are cut: a storm that is over by then is told nobody, one that goes on once."""
+    play = Play()
+    events = [storm(at=AT - 40 * MINUTE), storm("updated", at=AT - 30 * MINUTE)]
+    events += [storm("resolved", at=AT - 20 * MINUTE)] * ended
+    bounds = [0, *sorted(cuts), len(events)]
+    told = []
+    for number, (first, last) in enumerate(pairwise(bounds)):
+        known = [replace(one, detected_at=play.now, late=True) for one in events[first:last]]
+        play.dispatch.take(known, play.now)
+        play.dispatch.catch_up(play.now, is_behind=number < len(bounds) - 2)
+        told += play.run(batch_ms)
+    told += play.run(2 * MINUTE)
+    assert [phase for _, phase, _ in told] == ([] if ended else [Phase.OPENED])
+
+
+def test_a_monitor_that_stays_behind_tells_what_it_knows() -> None:
+    play = Play()
+    play.dispatch.catch_up(play.now, is_behind=True)
+    play.dispatch.take([replace(storm(at=AT - 40 * MINUTE), detected_at=play.now, late=True)], play.now)
+    assert play.run(5 * MINUTE) == []
+    assert [phase for _, phase, _ in play.run(6 * MINUTE)] == [Phase.OPENED]
+
+
+def test_what_is_no_news_of_the_past_waits_for_nothing() -> None:
+    play = Play()
+    play.dispatch.catch_up(play.now, is_behind=True)
+    play.happens(storm())
+    assert [phase for _, phase, _ in play.run(MINUTE)] == [Phase.OPENED]

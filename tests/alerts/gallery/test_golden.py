@@ -52,7 +52,8 @@ def test_a_message_answers_in_the_order_in_which_people_ask(kind: Kind, phase: s
         asked += ["Consumption stopped", "46.2 s to 49.3 s"]
     if finding.members_total is not None:
         asked += ["\n  Members", "in the group"]
-    asked += ["Evidence", f"{finding.evidence}, confidence {finding.confidence:.0%}"]
+    sure = f", confidence {finding.confidence:.0%}" if finding.confidence < 1 else "\n"
+    asked += ["Evidence", f"{finding.evidence}{sure}"]
     for cause in finding.causes:
         named = "not known" if cause.cause is Cause.UNKNOWN else cause.cause.value.replace("_", " ")
         asked += [named, cause.why]

@@ -3,6 +3,7 @@
 import json
 import time
 from pathlib import Path
+from struct import pack
 
 import pytest
 from confluent_kafka import Consumer
@@ -13,7 +14,7 @@ from rebalance_monitor.cluster.captures.capture import Metadata, write_capture
 from rebalance_monitor.decoders import coordinator_partition
 from rebalance_monitor.lab.cluster.broker import LabBroker
 from tests.cli.support.records import Records
-from tests.coordinator.support.timeline import Client
+from tests.coordinator.support.timeline import T0, Client, text
 
 SHARDS = 10
 SHARD = coordinator_partition("billing", SHARDS)
@@ -118,6 +119,35 @@ def test_a_group_without_records_is_a_problem_and_says_so(
 ) -> None:
     assert run(["explain", "nobody", "--capture", str(capture)]) == 1
     assert "No record of the group 'nobody'" in capsys.readouterr().err
+
+
+def test_whatever_decode_prints_of_a_group_explain_has_something_to_say_of(
+    capture: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    records = Records()
+    for group in ("", "batch", "gone"):
+        shard = coordinator_partition(group, SHARDS)
+        for at in (0, 1_000):
+            records.commit(shard, at, group, at)
+    gone = coordinator_partition("gone", SHARDS)
+    for number in range(2):
+        records.add(gone, 2_000, b"\0\1" + text("gone") + text("orders") + pack(">i", number), None)
+    records.add(coordinator_partition("cut", SHARDS), 0, b"\0\2" + text("cut"), b"\0\3\0")
+    for group in ("", "batch"):
+        records.commit(coordinator_partition(group, SHARDS), 12_000, group, 12)
+    path = capture.parent / "lone"
+    write_capture(path, [records.batch()], Metadata(partitions=SHARDS, cluster_id="c1"))
+    for group in ("", "batch"):
+        found = explained(path, capsys, group)
+        assert (found["group_type"], found["state"], found["topics"]) == ("commits", "Empty", ["orders"])
+        assert (found["last_commit"], found["generation"]) == (T0 + 12_000, None)
+        assert "assign()" in str(found["notes"])
+    for group, read in (("gone", 6), ("cut", 1)):
+        found = explained(path, capsys, group)
+        assert (found["state"], found["members"]) == ("Dead", [])
+        assert f"{read} records of the group were read" in str(found["notes"])
+    assert run(["groups", "--capture", str(path)]) == 0
+    assert "(0 with members, 2 with commits only)" in capsys.readouterr().err
 
 
 @pytest.mark.broker

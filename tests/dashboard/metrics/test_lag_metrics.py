@@ -2,6 +2,7 @@
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from rebalance_monitor.coordinator.lag.committing import Committing
 from rebalance_monitor.dashboard.metrics.collector import TOPICS, SnapshotCollector, exposition, registry_of
 from rebalance_monitor.dashboard.metrics.definitions import OTHER
 from rebalance_monitor.dashboard.metrics.tallies import Limits, Tallies
@@ -38,10 +39,13 @@ def test_lag_is_given_by_group_and_topic_and_is_absent_where_unknown() -> None:
 
 
 def test_a_group_that_only_commits_has_lag_and_a_last_commit_that_stays_new() -> None:
-    found = scrape(Update(last_commits={"lone": AT}, lags={"lone": lag(orders=3)}))
+    only = {"group_type": "commits", "state": "Empty", "members": 0, "generation": None}
+    how = Committing(AT, 12.0)
+    found = scrape(Update(groups={"lone": only}, committing={"lone": how}, lags={"lone": lag(orders=3)}))
+    assert ("rebalance_monitor_group_generation", "lone") not in found
     assert found["rebalance_monitor_group_lag_records", "lone"] == 3
     assert found["rebalance_monitor_group_last_commit_timestamp_seconds", "lone"] == AT / 1000
-    newer = scrape(Update(groups={"g": {"members": 1, "last_commit": 5}}, last_commits={"g": AT}))
+    newer = scrape(Update(groups={"g": {"members": 1, "last_commit": 5}}, committing={"g": how}))
     assert newer["rebalance_monitor_group_last_commit_timestamp_seconds", "g"] == AT / 1000
 
 

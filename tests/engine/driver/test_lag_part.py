@@ -12,6 +12,7 @@ from rebalance_monitor.coordinator.lag.following import PARTIAL_SAMPLES
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.state.positions import Positions
 from rebalance_monitor.dashboard.view.snapshot import Known
+from rebalance_monitor.dashboard.web.views.board import Board
 from rebalance_monitor.decoders.rows import partition_entry
 from rebalance_monitor.engine.batch.batches import Batch, BatchKey, read_batch
 from rebalance_monitor.engine.driver.parts import Parts
@@ -21,8 +22,8 @@ from rebalance_monitor.engine.outputs.sinks import Telling
 T0 = 1_795_000_000_000
 
 
-def body(offset: int, at: int) -> str:
-    held = Positions()
+def body(offset: int, at: int, *, lone: bool = False, commits: int = 0) -> str:
+    held = Positions(lone=lone, commits=commits)
     positions.keep(held, at, partition_entry(b"orders", 0), offset.to_bytes(8, "big"))
     return positions.published(held)
 
@@ -66,7 +67,26 @@ def test_rows_of_positions_and_samples_become_lag_and_last_commits_that_the_page
     removed = Batch(removed=["g"], now=T0 + 9_000)
     driver.findings(removed, T0 + 9_000)
     known = known.after(update_of(BatchKey("q", 9), Telling([], removed, T0)))
-    assert (known.lags, known.last_commits) == ({}, {})
+    assert (known.lags, known.committing) == ({}, {})
+
+
+def test_a_group_that_only_commits_is_listed_until_its_last_offset_is_gone() -> None:
+    driver, known = parts(Ends()), Known()
+    for number in range(40):
+        rows = [("positions", 7, "", body(100 + number, T0 + 2_000 * number, lone=True, commits=3 * number))]
+        one = read_batch(rows)
+        one.now = T0 + 2_000 * number
+        driver.findings(one, one.now)
+        known = known.after(update_of(BatchKey("q", number), Telling([], one, T0)))
+        assert len(one.commits_only) == int(number == 0)
+    board = Board(known, one.now)
+    row = board.row(board.entries[0])
+    assert (row["type"], row["state"], row["members"], row["generation"]) == ("commits", "Empty", 0, None)
+    assert (row["last_commit"], row["commits_per_minute"]) == (T0 + 78_000, 90)
+    assert not known.recorded
+    gone = read_batch([("positions", 7, "", positions.published(Positions(lone=True)))])
+    driver.findings(gone, T0 + 99_000)
+    assert not known.after(update_of(BatchKey("q", 99), Telling([], gone, T0))).groups
 
 
 def test_the_memory_of_lag_is_json_and_comes_back() -> None:

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from prometheus_client import generate_latest
 
 from rebalance_monitor.cli.verbs.demo import _alerts
@@ -20,6 +21,7 @@ from rebalance_monitor.coordinator.findings.outputs import StatOut
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.engine.batch.batches import Batch, BatchKey
 from rebalance_monitor.engine.driver.outputs import Outputs
+from rebalance_monitor.engine.outputs.alerting import is_behind
 from rebalance_monitor.engine.storage import Storage
 from rebalance_monitor.engine.topic.facts import TopicFacts
 from rebalance_monitor.lab.suite.job import Job
@@ -128,3 +130,16 @@ def test_what_the_demo_configures_reaches_the_webhook_and_keeps_its_address_secr
             outputs.writer.apply(BatchKey(QUERY, 0), Batch(findings=[storm("opened")], now=now()))
             assert eventually(lambda: len(slack.messages) == 1)
         assert "[lab] orders is in a rebalance storm" in slack.messages[0].content["text"]
+
+
+@pytest.mark.parametrize(("judged", "behind"), [((0, 0), False), ((-30_000, 0), False), ((-70_000, 0), True)])
+def test_a_job_is_behind_where_a_shard_has_yet_to_judge_what_was_written_a_minute_ago(
+    judged: tuple[int, int], *, behind: bool
+) -> None:
+    at = now()
+    stats = [
+        (shard, StatOut("shard", {"shard": shard, "read_until": at + ago}))
+        for shard, ago in enumerate(judged)
+    ]
+    assert is_behind(Batch(now=at, stats=stats)) is behind
+    assert is_behind(Batch()) is None

@@ -1,0 +1,71 @@
+"""How a group commits, from the positions that it publishes; the summary of one that does nothing else.
+
+Consumers that assign themselves partitions, and applications that store offsets under a name, have no member
+and no record of the group's own. Whatever lists groups lists them too, as `COMMITS_ONLY`; the brokers call
+them Empty.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rebalance_monitor.coordinator.state.state_machine import Status
+
+if TYPE_CHECKING:
+    from collections import deque
+
+    from rebalance_monitor.coordinator.lag.board import Consumed
+
+COMMITS_ONLY = "commits"
+"""Group type of a group without a record of its own."""
+
+MINUTE_MS = 60_000
+MAX_TOPICS = 20
+
+
+class Committing(NamedTuple):
+    """When (ms) a group committed last, and how many offsets a minute until then, None where unknown."""
+
+    at: int
+    per_minute: float | None = None
+
+
+def count(counts: deque[tuple[int, int]], at: int, commits: int) -> None:
+    """Note that a group had committed `commits` offsets at the clock `at` (ms): so many as a minute needs."""
+    if counts and commits < counts[-1][1]:
+        # The state was rebuilt and counts from nothing.
+        counts.clear()
+    counts.append((at, commits))
+    # The oldest is at least a minute old, where so much is known.
+    while len(counts) > 2 and counts[1][0] <= at - MINUTE_MS:  # noqa: PLR2004 - a rate needs two
+        counts.popleft()
+
+
+def committing(consumed: Consumed) -> Committing:
+    """Return when and how fast a group committed."""
+    (first, before), (last, now) = consumed.counts[0], consumed.counts[-1]
+    rate = (now - before) * MINUTE_MS / (last - first) if last > first else None
+    return Committing(consumed.last_commit, rate)
+
+
+def summarise(group: str, consumed: Consumed) -> dict[str, Any]:
+    """Return the summary of a group that only commits, with the keys of `coordinator/summary.py`."""
+    return {
+        "group": group,
+        "as_of": consumed.published,
+        "group_type": COMMITS_ONLY,
+        "state": str(Status.EMPTY),
+        "generation": None,
+        "leader": "",
+        "protocol": "",
+        "protocol_type": "",
+        "at": consumed.last_commit,
+        "topics": sorted(consumed.places)[:MAX_TOPICS],
+        "members": 0,
+        "away": 0,
+        "member_list": [],
+        "last_rebalance": -1,
+        "last_causes": [],
+        "storm": False,
+        "last_commit": consumed.last_commit,
+    }
