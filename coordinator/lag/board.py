@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.commits.positions import Places, Position
     from rebalance_monitor.coordinator.lag.ends import EndsSample
 
+MAX_TOPIC = 249
+"""Characters of a topic's name that Kafka allows."""
+
 LATELY_MS = 7 * 86_400_000
 """A topic is asked for while a group has committed to it in this time."""
 
@@ -109,7 +112,10 @@ class Board:
     def publish(self, group: str, body: str, now: int) -> None:
         """Take the positions of a group, as it published them at the clock `now` (ms)."""
         found = positions.places_of(positions.read(body))
-        places = {topic: dict(sorted(partitions.items())) for topic, partitions in found.items()}
+        # A topic of a longer name is none that Kafka makes: whoever committed to it forged the record.
+        places = {
+            t: dict(sorted(partitions.items())) for t, partitions in found.items() if len(t) <= MAX_TOPIC
+        }
         if not places:
             # All its offsets have expired or were deleted.
             self.forget(group)
