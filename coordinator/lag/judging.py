@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from rebalance_monitor.coordinator.findings.finding import (
+    MAX_TOPICS,
     Finding,
     MemberEntry,
     finding_id,
@@ -158,7 +159,7 @@ class Judging:
             phase="opened",
             incident=incident,
             opened_at=since,
-            topics=topics,
+            topics=topics[:MAX_TOPICS],
             topics_total=len(topics),
             members=tuple(_members(hits)),
             members_total=summary.get("members"),

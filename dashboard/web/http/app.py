@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from starlette.requests import Request
+    from starlette.types import Receive, Scope, Send
 
     from rebalance_monitor.dashboard.web.api.api import Api
     from rebalance_monitor.dashboard.web.http.access import Access
@@ -130,15 +131,29 @@ def _answered(api: Api, path: openapi.Path, given: Mapping[str, str]) -> Respons
         return Json({"error": "the history cannot be read just now"}, 503)
 
 
-def _events(stream: Stream) -> Any:  # noqa: ANN401 - a coroutine function, of which Starlette knows
+class _Seated(Response):
+    """The events, for whom there is a seat when the answer begins: a burst of readers finds no gap."""
+
+    def __init__(self, stream: Stream, since: int) -> None:
+        self._stream = stream
+        self._since = since
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        with self._stream.seat() as is_free:
+            events = self._stream.events(self._since)
+            full = Json({"error": "too many readers"}, 503)
+            answer = EventSourceResponse(events, ping=int(PING_S)) if is_free else full
+            await answer(scope, receive, send)
+
+
+def _events(stream: Stream) -> Waited:
     async def events(request: Request) -> Response:
         try:
             values = parameters.read(parameters.EVENTS, request.query_params)
         except BadRequest as error:
             return Json({"error": str(error)}, 400)
-        if stream.is_full:
-            return Json({"error": "too many readers"}, 503)
-        return EventSourceResponse(stream.events(values["since"]), ping=int(PING_S))
+        return _Seated(stream, values["since"])
 
     return events
 
