@@ -55,11 +55,15 @@ class Json(JSONResponse):
 
 
 def make_app(
-    api: Api, access: Access, expose: Callable[[str], Exposition] | None = None
+    api: Api,
+    access: Access,
+    expose: Callable[[str], Exposition] | None = None,
+    held_up: Callable[[], str] = str,
 ) -> tuple[Any, Stream]:
     """Return the ASGI application and the stream that is to be closed before it.
 
-    `expose` gives the metrics and their content type for an Accept header.
+    `expose` gives the metrics and their content type for an Accept header. `held_up` says what else keeps the
+    monitor from being ready, "" where nothing does.
     """
     stream = Stream(api.snapshot, api.board_of, api.overview)
     files = load_files()
@@ -68,7 +72,7 @@ def make_app(
     routes = [
         Route("/", shell.serve),
         Route("/healthz", _healthz),
-        Route("/readyz", _readyz(api)),
+        Route("/readyz", _readyz(api, held_up)),
         Route(f"{openapi.PREFIX}/openapi.json", _document),
         Route(f"{openapi.PREFIX}{openapi.EVENTS}", _events(stream)),
         *(Route(openapi.PREFIX + path.path, _answer(api, path, history)) for path in openapi.PATHS),
@@ -88,9 +92,11 @@ async def _healthz(_request: Request) -> Response:
     return PlainTextResponse("ok\n")
 
 
-def _readyz(api: Api) -> Waited:
+def _readyz(api: Api, held_up: Callable[[], str]) -> Waited:
     async def readyz(_request: Request) -> Response:
         health = api.snapshot.known.health
+        if why := held_up():
+            return PlainTextResponse(f"not ready: {why}\n", 503)
         if health.is_ready:
             return PlainTextResponse("ready\n")
         left = f"{len(health.catching_up)} of {len(health.shards)} partitions still read history"

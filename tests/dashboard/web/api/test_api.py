@@ -74,6 +74,17 @@ def test_ready_only_once_history_is_read() -> None:
         assert client.get("/metrics").text == "# EOF\n"
 
 
+def test_not_ready_while_no_alert_can_be_told() -> None:
+    snapshot, held_up = Snapshot("lab"), "no alert can be told"
+    snapshot.apply(Update(shards=[known.shard()], now=2, wall=2))
+    with served(snapshot, held_up=lambda: held_up) as client:
+        answer = client.get("/readyz")
+        assert (answer.status_code, answer.text) == (503, "not ready: no alert can be told\n")
+        assert client.get("/healthz").status_code == 200
+        held_up = ""
+        assert client.get("/readyz").status_code == 200
+
+
 def test_an_incident_about_no_group_has_its_page() -> None:
     identity = "feedfacefeedface"
     told = replace(
