@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rebalance_monitor.coordinator.commits import topic_names
 from rebalance_monitor.coordinator.commits.trace import commits_when_idle
 from rebalance_monitor.coordinator.deadlines.member_deadlines import AWAY
+from rebalance_monitor.coordinator.findings.names import short
 from rebalance_monitor.coordinator.storms.storm import is_open
 
 if TYPE_CHECKING:
@@ -26,18 +27,19 @@ def summarise(group: str, state: GroupState, limit: int, deadlines: Mapping[str,
     `as_of` the clock that asked for it.
     """
     # Records of epoch-based groups name ids; those whose names commits have told go by them.
-    topics = [name or topic for name, topic in zip(topic_names.named(state), state.topics, strict=True)]
+    named = zip(topic_names.named(state), state.topics, strict=True)
+    topics = [short(name or topic) for name, topic in named]
     return {
-        "group": group,
+        "group": short(group),
         "as_of": state.last_summary,
         "group_type": state.group_type,
         "state": state.status,
         "generation": state.generation if state.generation >= 0 else None,
-        "leader": state.leader,
-        "protocol": state.protocol,
-        "protocol_type": state.protocol_type,
+        "leader": short(state.leader),
+        "protocol": short(state.protocol),
+        "protocol_type": short(state.protocol_type),
         "at": state.ts,
-        "topics": (state.names or state.topics)[:MAX_TOPICS],
+        "topics": list(map(short, (state.names or state.topics)[:MAX_TOPICS])),
         "members": len(state.members),
         "away": sum(member.epoch == AWAY for member in state.members),
         "member_list": [
@@ -70,10 +72,10 @@ def _listed(members: Sequence[Member], limit: int) -> list[Member]:
 
 def _member(state: GroupState, member: Member, topics: Sequence[str], deadline: int) -> dict[str, Any]:
     return {
-        "member_id": member.member_id,
-        "client_id": member.client_id,
-        "host": member.host,
-        "instance_id": member.instance_id,
+        "member_id": short(member.member_id),
+        "client_id": short(member.client_id),
+        "host": short(member.host),
+        "instance_id": None if member.instance_id is None else short(member.instance_id),
         "family": member.family,
         "partitions": len(member.offsets),
         "session_timeout_ms": member.session_timeout,

@@ -171,7 +171,9 @@ def _who(finding: Finding) -> list[Block]:
     shown = moved[:MAX_MEMBERS]
     if not shown:
         return []
-    listed = Bullets(tuple(_member(member) for member in shown), len(moved) - len(shown))
+    # A finding lists at most some of them.
+    total = max(finding.members_affected or 0, len(moved))
+    listed = Bullets(tuple(_member(member) for member in shown), total - len(shown))
     return [Paragraph((bold("Members"),)), listed]
 
 

@@ -124,13 +124,16 @@ class Dispatcher:
         self._committed.append((name, behind))
         self._bell.set()
 
+    def held_up(self) -> str:
+        """Say in one sentence that no alert is told, "" where the dispatcher makes its rounds."""
+        return HELD_UP if time.monotonic() - self._rounded_at > HELD_UP_S else ""
+
     def failing(self) -> str:
         """Say in one sentence why alerts are not told, or which receivers fail; "" where all is well."""
-        if time.monotonic() - self._rounded_at > HELD_UP_S:
-            return HELD_UP
-        return "; ".join(filter(None, (self._aside, self.status.failing())))
+        return self.held_up() or "; ".join(filter(None, (self._aside, self.status.failing())))
 
     def __enter__(self) -> Self:
+        self._rounded_at = time.monotonic()
         self._thread.start()
         return self
 

@@ -3,19 +3,18 @@
 The writer leaves a file before the ledger commits the batch and says afterwards that the batch is final; only
 then may the dispatcher take it. A batch that runs again replaces its file. At a start the ledger tells which
 files are final; the others are forgotten, since their batches run again.
-Texts longer than any name that means something to people are cut on the way in: each would be written again
-with every incident that names it.
+Long texts are cut on the way in: each would be written again with every incident that names it.
 """
 
 from __future__ import annotations
 
 import re
-from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rebalance_monitor.checkpoints.files import replace_file, sync_folder
 from rebalance_monitor.checkpoints.owned import make_folder
-from rebalance_monitor.coordinator.findings.finding import from_dict, from_json, to_dict, to_json
+from rebalance_monitor.coordinator.findings.finding import from_json, to_json
+from rebalance_monitor.coordinator.findings.names import bounded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings.finding import Finding
 
 BatchName = tuple[str, int]
-MAX_TEXT = 500
-DIGEST = 12
 _NAME = re.compile(r"(?P<query>.+)-(?P<batch>\d{1,18})\.jsonl")
 
 
@@ -104,22 +101,6 @@ def _in_order(found: list[tuple[BatchName, int]]) -> list[BatchName]:
         times[name[0]] = max(written, times.get(name[0], 0))
         keys[name] = (times[name[0]], name)
     return sorted(keys, key=keys.__getitem__)
-
-
-def bounded(finding: Finding) -> Finding:
-    """Return the finding with its long texts cut; what was different stays different, by a digest."""
-    told = to_dict(finding)
-    cut = _cut(told)
-    return finding if cut == told else from_dict(cut)
-
-
-def _cut(told: Any) -> Any:  # noqa: ANN401 - JSON
-    if isinstance(told, str) and len(told) > MAX_TEXT:
-        digest = sha256(told.encode(errors="surrogatepass")).hexdigest()[:DIGEST]
-        return f"{told[: MAX_TEXT - DIGEST - 1]}…{digest}"
-    if isinstance(told, dict):
-        return {name: _cut(value) for name, value in told.items()}
-    return [_cut(value) for value in told] if isinstance(told, list | tuple) else told
 
 
 def relevant(finding: Finding) -> bool:

@@ -3,10 +3,14 @@
 Clients bound each read of a socket. Headers that come byte by byte, `100 Continue` without end, or a greeting
 of a mail server in a thousand lines keep every read short and the call going for ever. When the deadline
 passes the connection is shut down from another thread, and the read that waits on it ends with an error.
+
+A connection is watched from its first moment on, by a descriptor of our own: a TLS handshake or a proxy's
+answer to CONNECT can be dripped as well, and TLS takes the first socket's descriptor away.
 """
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 from contextlib import contextmanager, suppress
@@ -28,13 +32,14 @@ class Deadline:
         self.has_passed = False
 
     def watch(self, connection: object) -> None:
-        """Let the deadline end this connection; what is no socket is passed over."""
-        if not isinstance(connection, socket.socket):
+        """Let the deadline end this connection; what is no socket, or a closed one, is passed over."""
+        if not isinstance(connection, socket.socket) or connection.fileno() < 0:
             return
+        own = socket.socket(fileno=os.dup(connection.fileno()))
         with self._lock:
-            self._sockets.append(connection)
+            self._sockets.append(own)
             if self.has_passed:
-                _shut(connection)
+                _shut(own)
 
     def end(self) -> None:
         """Let the deadline pass now."""
@@ -42,6 +47,13 @@ class Deadline:
             self.has_passed = True
             for connection in self._sockets:
                 _shut(connection)
+
+    def close(self) -> None:
+        """Forget the connections; they stay as they are."""
+        with self._lock:
+            for connection in self._sockets:
+                connection.close()
+            self._sockets = []
 
 
 @contextmanager
@@ -55,9 +67,10 @@ def deadline(step_s: float) -> Iterator[Deadline]:
         yield found
     finally:
         timer.cancel()
+        found.close()
 
 
 def _shut(connection: socket.socket) -> None:
-    # It may be closed, or wrapped by TLS, which is watched too.
-    with suppress(OSError, ValueError):
+    # The other side may have ended it.
+    with suppress(OSError):
         connection.shutdown(socket.SHUT_RDWR)

@@ -24,6 +24,7 @@ from rebalance_monitor.alerts.sinks.http import Net, unreached
 from rebalance_monitor.alerts.sinks.quiet import short
 
 if TYPE_CHECKING:
+    from io import BufferedReader
     from socket import socket
 
     from pydantic import SecretStr
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from rebalance_monitor.alerts.messages.notification import Notification
 
 log = structlog.get_logger()
+MAX_ANSWERS = 256 * 1024
+"""Bytes of all that a mail server says in one connection, before TLS and again after it."""
 
 
 class Security(StrEnum):
@@ -117,7 +120,6 @@ class EmailSink:
         try:
             if where.security is Security.STARTTLS:
                 server.starttls(context=net.tls())
-                whole.watch(server.sock)
             if where.user and where.password is not None:
                 server.login(where.user, where.password.get_secret_value())
         except BaseException:
@@ -126,30 +128,53 @@ class EmailSink:
         return server
 
 
-class _Plain(smtplib.SMTP):
-    """A connection that a deadline ends, from its greeting on."""
+class _Watched(smtplib.SMTP):
+    """A connection that a deadline ends, from before its greeting or handshake on, with bounded answers."""
 
-    def __init__(self, whole: Deadline, *given: Any, **named: Any) -> None:  # noqa: ANN401 - as smtplib has it
-        self._whole = whole
-        super().__init__(*given, **named)
+    whole: Deadline
 
     def _get_socket(self, host: str, port: int, timeout: float) -> socket:
         found: socket = super()._get_socket(host, port, timeout)  # type: ignore[misc] # not in the stubs
-        self._whole.watch(found)
+        self.whole.watch(found)
         return found
 
+    def getreply(self) -> tuple[int, bytes]:
+        """Return an answer; its lines are read from a file that ends after `MAX_ANSWERS` bytes."""
+        if self.file is None and self.sock is not None:
+            self.file = _Bounded(self.sock.makefile("rb"))
+        return super().getreply()
 
-class _Tls(smtplib.SMTP_SSL):
-    """The same over TLS."""
 
+class _Plain(_Watched):
     def __init__(self, whole: Deadline, *given: Any, **named: Any) -> None:  # noqa: ANN401 - as smtplib has it
-        self._whole = whole
+        self.whole = whole
         super().__init__(*given, **named)
 
-    def _get_socket(self, host: str, port: int, timeout: float) -> socket:
-        found: socket = super()._get_socket(host, port, timeout)  # type: ignore[misc] # not in the stubs
-        self._whole.watch(found)
-        return found
+
+class _Tls(smtplib.SMTP_SSL, _Watched):
+    def __init__(self, whole: Deadline, *given: Any, **named: Any) -> None:  # noqa: ANN401 - as smtplib has it
+        self.whole = whole
+        super().__init__(*given, **named)
+
+
+class _Bounded:
+    """The lines of a mail server, up to `MAX_ANSWERS` bytes; OSError for one that says more."""
+
+    def __init__(self, file: BufferedReader) -> None:
+        self._file = file
+        self._left = MAX_ANSWERS
+
+    def readline(self, limit: int) -> bytes:
+        """Return the next line, at most `limit` bytes of it."""
+        line = self._file.readline(limit)
+        self._left -= len(line)
+        if self._left < 0:
+            raise OSError("the mail server says too much")
+        return line
+
+    def close(self) -> None:
+        """Close it."""
+        self._file.close()
 
 
 def mail_of(

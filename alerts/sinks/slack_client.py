@@ -7,6 +7,7 @@ like any other that is no success: its status is told, its address is not gone t
 
 from __future__ import annotations
 
+import socket
 from functools import partial
 from http.client import HTTPConnection, HTTPSConnection
 from typing import TYPE_CHECKING, Any
@@ -57,23 +58,20 @@ class _Https(HTTPSHandler):
 class _Connection(HTTPConnection):
     def __init__(self, whole: Deadline, *given: Any, **named: Any) -> None:  # noqa: ANN401 - as urllib gives it
         super().__init__(*given, **named)
-        self._whole = whole
-
-    def connect(self) -> None:
-        """Connect, and have the deadline watch the socket."""
-        super().connect()
-        self._whole.watch(self.sock)
+        self._create_connection = partial(_watched, whole)
 
 
 class _TlsConnection(HTTPSConnection):
     def __init__(self, whole: Deadline, *given: Any, **named: Any) -> None:  # noqa: ANN401 - as urllib gives it
         super().__init__(*given, **named)
-        self._whole = whole
+        self._create_connection = partial(_watched, whole)
 
-    def connect(self) -> None:
-        """Connect, and have the deadline watch the socket."""
-        super().connect()
-        self._whole.watch(self.sock)
+
+def _watched(whole: Deadline, *given: Any) -> socket.socket:  # noqa: ANN401 - as http.client gives it
+    """Connect, and have the deadline watch the socket before a proxy or TLS says anything on it."""
+    found = socket.create_connection(*given)
+    whole.watch(found)
+    return found
 
 
 class SlackClient(WebClient):

@@ -55,9 +55,18 @@ class Coordinate:
 
 
 def cache_folder() -> Path:
-    """Give the folder for downloaded jars: $XDG_CACHE_HOME/rebalance-monitor, ~/.cache by default."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "rebalance-monitor"
+    """Give the folder for downloaded jars: $XDG_CACHE_HOME/rebalance-monitor, ~/.cache by default.
+
+    Raises DependencyError.
+    """
+    base = os.environ.get("XDG_CACHE_HOME")
+    try:
+        return (Path(base) if base else Path.home() / ".cache") / "rebalance-monitor"
+    except RuntimeError as error:
+        raise DependencyError(
+            "There is no place for jars: this user has no home folder.",
+            "Set XDG_CACHE_HOME to a folder that it may write to.",
+        ) from error
 
 
 def spark_jars_folder() -> Path:
@@ -86,7 +95,7 @@ def resolve(
     Raises DownloadError naming the artifact; `say` is told what happens when it takes longer than 2 s.
     """
     if not target.is_dir():
-        target.parent.mkdir(parents=True, exist_ok=True)
+        _make(target.parent)
         with _lock(cache_folder() / "ivy.lock"):
             if not target.is_dir():
                 _fetch(wanted, target, excluded, say or _to_stderr)
@@ -160,9 +169,19 @@ def _ivy_jar() -> Path:
     return found[-1]
 
 
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DependencyError(
+            f"The folder for jars, {folder}, cannot be made: {error.strerror}.",
+            "Set XDG_CACHE_HOME to a folder that this user may write to.",
+        ) from error
+
+
 @contextmanager
 def _lock(path: Path) -> Iterator[None]:
-    path.parent.mkdir(parents=True, exist_ok=True)
+    _make(path.parent)
     with path.open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield

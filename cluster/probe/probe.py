@@ -21,7 +21,7 @@ from rebalance_monitor.cluster.clients.admin import OFFSETS_TOPIC, ClusterAdmin
 from rebalance_monitor.cluster.clients.properties import admin_arguments
 from rebalance_monitor.cluster.errors import AccessDeniedError, DependencyError
 from rebalance_monitor.cluster.probe.backlog import Backlog
-from rebalance_monitor.coordinator.probe.sample import ProbeSample, RebalancingGroup
+from rebalance_monitor.coordinator.probe.sample import ProbeSample, RebalancingGroup, with_short_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -96,7 +96,7 @@ def look(
     if METADATA in failures:
         # Nobody knows which brokers there are: not seeing a group must not pass for its recovery.
         answered.append((METADATA, False))
-    return ProbeSample(
+    sample = ProbeSample(
         at=at,
         groups=tuple(group for answer in answers for group in answer.groups),
         leaders=leaders,
@@ -106,6 +106,7 @@ def look(
         listed=_listed(answers) if listing and METADATA not in failures else None,
         took=round((time.monotonic() - began) * 1000),
     )
+    return with_short_names(sample)
 
 
 def _leaders(admin: Admin) -> tuple[tuple[int, int, int], ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from rebalance_monitor.coordinator.findings.names import bounded, short
 from rebalance_monitor.decoders.twins import quickly_made
 
 if TYPE_CHECKING:
@@ -58,6 +59,22 @@ class StatOut:
 
 
 Output = FindingOut | GroupOut | PositionsOut | RemovedOut | StatOut
+
+
+def with_short_names(output: Output) -> Output:
+    """Return the output with its long names cut; those of a summary are cut where it is made."""
+    match output:
+        case FindingOut(finding):
+            cut = bounded(finding)
+            return output if cut is finding else FindingOut(cut)
+        case GroupOut(group, summary):
+            return output if (name := short(group)) is group else GroupOut(name, summary)
+        case PositionsOut(group, body):
+            return output if (name := short(group)) is group else PositionsOut(name, body)
+        case RemovedOut(group):
+            return RemovedOut(short(group))
+        case StatOut():
+            return output
 
 
 def read_until(stats: Iterable[StatOut]) -> dict[int, int]:

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.commits.positions import Places, Position
     from rebalance_monitor.coordinator.lag.ends import EndsSample
 
+MAX_TOPIC = 249
+"""Characters of a topic's name that Kafka allows."""
+
 WANT_MS = 5_000
 FRESH_MS = 8_000
 """Newer positions of a group that commits come within this time."""
@@ -126,7 +129,10 @@ class Board:
         """Take the positions of a group, as it published them at the clock `now` (ms)."""
         held = positions.read(body)
         found = positions.places_of(held)
-        places = {topic: dict(sorted(partitions.items())) for topic, partitions in found.items()}
+        # A topic of a longer name is none that Kafka makes: whoever committed to it forged the record.
+        places = {
+            t: dict(sorted(partitions.items())) for t, partitions in found.items() if len(t) <= MAX_TOPIC
+        }
         if not places:
             # All its offsets have expired or were deleted.
             self.forget(group)

@@ -15,6 +15,7 @@ import msgspec
 
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import (
+    MAX_TOPICS,
     CauseEntry,
     Finding,
     MemberEntry,
@@ -166,7 +167,7 @@ class Judging:
             phase="opened",
             incident=incident,
             opened_at=since,
-            topics=topics,
+            topics=topics[:MAX_TOPICS],
             topics_total=len(topics),
             causes=(_HELD,) if worst.lag.is_held else (),
             members=() if worst.lag.is_held else tuple(_members(hits)),

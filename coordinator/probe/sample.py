@@ -9,8 +9,10 @@ data, so the probe makes it, captures keep it, and the coordinator reads it. A s
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
+
+from rebalance_monitor.coordinator.findings.names import short
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -52,6 +54,22 @@ def groups_seen(samples: Iterable[ProbeSample]) -> frozenset[str]:
     return frozenset(one.group for sample in samples for one in sample.groups)
 
 
+def with_short_names(sample: ProbeSample) -> ProbeSample:
+    """Return the sample with its names cut as a coordinator's outputs are, by which they are matched."""
+    return replace(
+        sample,
+        groups=tuple(
+            RebalancingGroup(short(one.group), one.state, one.group_type, short(one.protocol_type))
+            for one in sample.groups
+        ),
+        members={
+            short(group): tuple((short(m), short(i), short(c), short(h)) for m, i, c, h in seen)
+            for group, seen in sample.members.items()
+        },
+        listed=None if sample.listed is None else frozenset(map(short, sample.listed)),
+    )
+
+
 def to_json(sighting: ProbeSample) -> str:
     """One JSON line without a line break."""
     body: dict[str, Any] = {
@@ -74,7 +92,7 @@ def to_json(sighting: ProbeSample) -> str:
 def from_json(text: str) -> ProbeSample:
     """Inverse of `to_json`; raises ValueError, KeyError or TypeError on what is no sighting."""
     body: dict[str, Any] = json.loads(text)
-    return ProbeSample(
+    sample = ProbeSample(
         at=int(body["at"]),
         groups=tuple(RebalancingGroup(*seen) for seen in body["groups"]),
         leaders=tuple((int(p), int(broker), int(epoch)) for p, broker, epoch in body["leaders"]),
@@ -87,3 +105,4 @@ def from_json(text: str) -> ProbeSample:
         failures={int(broker): str(why) for broker, why in body.get("failures", {}).items()},
         took=int(body.get("took", 0)),
     )
+    return with_short_names(sample)

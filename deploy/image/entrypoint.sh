@@ -3,13 +3,22 @@
 # arguments for spark-submit, and `executor` with everything in the environment.
 set -eu
 
+# A user id without a name (OpenShift): Spark's JVMs that the monitor does not start itself (streaming/spark/user.py).
+name_user() {
+    id -un >/dev/null 2>&1 && return
+    options=$(python -c 'from rebalance_monitor.streaming.spark.user import user_option as o; print(o("/tmp"))')
+    export JDK_JAVA_OPTIONS="${JDK_JAVA_OPTIONS:-} $options"
+}
+
 case "${1:-}" in
 driver)
     shift
+    name_user
     exec "$SPARK_HOME/bin/spark-submit" --deploy-mode client \
         --conf "spark.driver.bindAddress=$SPARK_DRIVER_BIND_ADDRESS" "$@"
     ;;
 executor)
+    name_user
     set --
     while option=$(printenv "SPARK_JAVA_OPT_$#"); do
         set -- "$@" "$option"

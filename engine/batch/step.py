@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rebalance_monitor.checkpoints.codec import StateVersionError, Stored, decode_state, encode_state
 from rebalance_monitor.coordinator.findings.bodies import body_of
 from rebalance_monitor.coordinator.findings.finding import to_json
+from rebalance_monitor.coordinator.findings.names import short
 from rebalance_monitor.coordinator.findings.outputs import (
     FindingOut,
     GroupOut,
@@ -34,6 +35,7 @@ from rebalance_monitor.coordinator.findings.outputs import (
     PositionsOut,
     RemovedOut,
     StatOut,
+    with_short_names,
 )
 from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
 from rebalance_monitor.decoders import decode_record
@@ -158,7 +160,7 @@ class OpenShard:
             self._clock(now if extent is Extent.PROVEN else self._sure(now, before, newest, extent))
         self.now = max(now, before)
         found, self._outputs, self._errors = self._outputs, [], 0
-        return found
+        return list(map(with_short_names, found))
 
     def close(self) -> tuple[Stored, list[Output]]:
         """Return what is to be kept, and a stat where the state cannot be written; it stays usable."""
@@ -222,7 +224,7 @@ class OpenShard:
         self._errors += 1
         if self._errors <= MAX_ERRORS:
             self._outputs.append(
-                StatOut("operator_error", {"what": what, "group": group, "error": _said(error)})
+                StatOut("operator_error", {"what": what, "group": short(group), "error": _said(error)})
             )
 
 
@@ -288,7 +290,7 @@ def _quarantine(records: Sequence[Row]) -> Iterator[StatOut]:
         if budget < 0:
             return
         content: dict[str, Any] = json.loads(bytes(row.body[1:]))
-        place = {"offset": row.first_offset, "timestamp": row.record_ts, "group": row.group}
+        place = {"offset": row.first_offset, "timestamp": row.record_ts, "group": short(row.group)}
         yield StatOut("quarantine", {**content, **place})
 
 

@@ -68,7 +68,9 @@ class Outputs:
         self._probe = _probe(settings)
         self._dropped = 0
         self.notices = Notices()
-        self.serving = Serving(settings, storage, facts.cluster_id, self.notices, store)
+        self.serving = Serving(
+            settings, storage, facts.cluster_id, self.notices, store, held_up=self._held_up
+        )
         ledger = ledger or Ledger(storage.ledger)
         self.alerting = Alerting(
             settings,
@@ -119,6 +121,9 @@ class Outputs:
     def begin_anew(self, *, complete: bool) -> bool:
         """Hold what is open over a rebuild; true if there is anything. `complete`: all history is read."""
         return self._parts.begin_anew(self.serving.snapshot.known.recorded if complete else ())
+
+    def _held_up(self) -> str:
+        return self.alerting.held_up()
 
     def _looks(self) -> list[ProbeSample]:
         if self._probe is None:

@@ -9,6 +9,8 @@ from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
+import structlog
+
 from rebalance_monitor.alerts.incidents.alert import NEVER
 from rebalance_monitor.alerts.setup.setup import checked
 from rebalance_monitor.config.errors import ConfigError
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from rebalance_monitor.engine.batch.batches import Batch, BatchKey
     from rebalance_monitor.engine.outputs.sinks import Telling
     from rebalance_monitor.engine.storage import Storage
+
+log = structlog.get_logger()
 
 
 class Alerting:
@@ -53,6 +57,7 @@ class Alerting:
         self._running: AbstractContextManager[object] = nullcontext()
         self._failing = failing
         self._behind: bool | None = None
+        self._held_up = ""
         if settings.alerts.is_on:
             # Slow to import: whoever has no receivers, `watch` above all, need not wait for it.
             from rebalance_monitor.alerts.runtime.dispatcher import Dispatcher  # noqa: PLC0415
@@ -75,6 +80,10 @@ class Alerting:
     def __exit__(self, *_: object) -> None:
         self._running.__exit__(None, None, None)
 
+    def held_up(self) -> str:
+        """Say in one sentence that no alert is told, "" where they are; any thread may ask."""
+        return self.dispatcher.held_up() if self.dispatcher else ""
+
     def opened(self) -> list[Finding]:
         """Return the newest finding of every incident that still fires."""
         alerts = list(self.dispatcher.alerts.values()) if self.dispatcher else []
@@ -96,6 +105,15 @@ class Alerting:
         if self.dispatcher is not None:
             self.dispatcher.committed(key, lives=key.query_id != MONITOR, behind=self._behind)
             self._failing(self.dispatcher.failing())
+            self._say_held_up()
+
+    def _say_held_up(self) -> None:
+        """Log what the dispatcher itself would have to tell, once as it begins and once as it ends."""
+        before, self._held_up = self._held_up, self.held_up()
+        if self._held_up and not before:
+            log.error("alerts are held up", why=self._held_up)
+        elif before and not self._held_up:
+            log.info("alerts are told again")
 
 
 def is_behind(batch: Batch) -> bool | None:

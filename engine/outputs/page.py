@@ -23,7 +23,11 @@ log = structlog.get_logger()
 
 
 def page_of(
-    settings: Settings, storage: Storage, snapshot: Snapshot, registry: CollectorRegistry
+    settings: Settings,
+    storage: Storage,
+    snapshot: Snapshot,
+    registry: CollectorRegistry,
+    held_up: Callable[[], str] = str,
 ) -> Callable[[], Server | None]:
     """Return what takes the port and gives the server, None where there is none. Raises ConfigError."""
     web = settings.web
@@ -40,7 +44,7 @@ def page_of(
 
     access = access_of(web)
     past = TablePast(storage.findings) if settings.outputs.parquet else MemoryPast(snapshot)
-    app, stream = make_app(Api(snapshot, past), access, lambda accept: exposition(registry, accept))
+    app, stream = make_app(Api(snapshot, past), access, lambda accept: exposition(registry, accept), held_up)
 
     def take_port() -> Server | None:
         try:

@@ -31,6 +31,8 @@ from rebalance_monitor.engine.memory import give_back, use_system_pool
 from rebalance_monitor.engine.outputs.page import page_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rebalance_monitor.checkpoints.ledger import Snapshot as Committed
     from rebalance_monitor.config.dashboard import Tables
     from rebalance_monitor.config.model import Settings
@@ -49,7 +51,8 @@ GIVE_BACK_S = 60
 class Serving:
     """A sink and a context manager; inside it pages and metrics are served and tables are kept.
 
-    url: where this machine reaches the page, None while it is not served.
+    url: where this machine reaches the page, None while it is not served. held_up: says what else keeps the
+    monitor from being ready, "" where nothing does.
     """
 
     def __init__(
@@ -59,6 +62,7 @@ class Serving:
         cluster: str,
         notices: Notices,
         store: FindingsStore,
+        held_up: Callable[[], str] = str,
     ) -> None:
         self._storage = storage
         self._store = store
@@ -83,7 +87,7 @@ class Serving:
         tables = self._chores(settings.tables) if settings.outputs.parquet else []
         self._keeper = Keeper([*tables, Chore("memory", GIVE_BACK_S, give_back)])
         self._auditor = Auditor(settings, storage, self.tallies, notices)
-        self._page = page_of(settings, storage, self.snapshot, self.metrics)
+        self._page = page_of(settings, storage, self.snapshot, self.metrics, held_up)
         self.url: str | None = None
 
     def __enter__(self) -> Self:

@@ -23,6 +23,7 @@ from rebalance_monitor.cluster.jars.java import find_java
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.config.secrets import is_secret
 from rebalance_monitor.streaming.spark.scratch import WORKERS, import_from_the_path_alone, scratch_option
+from rebalance_monitor.streaming.spark.user import user_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -143,7 +144,7 @@ def session_settings(
         settings["spark.jars"] = ",".join(str(jar) for jar in jars)
     settings |= overrides
     if not is_platform(environment):
-        options = (_log_layout(), scratch_option(), settings.get(JAVA_OPTIONS, ""))
+        options = (_log_layout(), scratch_option(), user_option(), settings.get(JAVA_OPTIONS, ""))
         settings[JAVA_OPTIONS] = " ".join(filter(None, options))
         # Set once the session stands: Spark would say so in a line of its own.
         settings.pop(LOG_LEVEL, None)

@@ -6,6 +6,7 @@ import time
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from rebalance_monitor.coordinator.findings.finding import to_dict
 from rebalance_monitor.dashboard.view.snapshot import Known, Update
 from rebalance_monitor.dashboard.web.api.parameters import BadRequest
 from rebalance_monitor.dashboard.web.past.past import (
@@ -17,8 +18,9 @@ from rebalance_monitor.dashboard.web.past.past import (
     parse_cursor,
 )
 from rebalance_monitor.dashboard.web.views.board import Board, Boards, Query
+from rebalance_monitor.dashboard.web.views.budget import within
 from rebalance_monitor.dashboard.web.views.group_page import group_detail
-from rebalance_monitor.dashboard.web.views.incident_view import dicts, in_order, incident_detail, incident_row
+from rebalance_monitor.dashboard.web.views.incident_view import in_order, incident_detail, incident_row
 from rebalance_monitor.dashboard.web.views.overview import health_of, overview
 
 if TYPE_CHECKING:
@@ -131,7 +133,7 @@ class Api:
             "version": board.known.version,
             "now": board.now,
             "open": len(board.known.incidents.open),
-            "rows": [incident_row(one) for one in found[: values["limit"]]],
+            "rows": within(incident_row(one) for one in found[: values["limit"]]),
         }
 
     def incident(self, values: Values) -> IncidentDetail:
@@ -152,12 +154,13 @@ class Api:
         """Answer `/findings`."""
         limit = values["limit"]
         found = self._past.find(_wanted(values, limit + 1))
-        more = len(found) > limit
+        rows: list[Any] = within(map(to_dict, found[:limit]))
+        more = len(found) > len(rows)
         return {
             "now": self.snapshot.known.health.now,
             "source": self._past.source,
-            "rows": dicts(found[:limit]),
-            "next": cursor(found[limit - 1]) if more else None,
+            "rows": rows,
+            "next": cursor(found[len(rows) - 1]) if more else None,
         }
 
     def board_of(self, known: Known) -> Board:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from starlette.requests import Request
+    from starlette.types import Receive, Scope, Send
 
     from rebalance_monitor.dashboard.web.api.api import Api
     from rebalance_monitor.dashboard.web.http.access import Access
@@ -54,11 +55,15 @@ class Json(JSONResponse):
 
 
 def make_app(
-    api: Api, access: Access, expose: Callable[[str], Exposition] | None = None
+    api: Api,
+    access: Access,
+    expose: Callable[[str], Exposition] | None = None,
+    held_up: Callable[[], str] = str,
 ) -> tuple[Any, Stream]:
     """Return the ASGI application and the stream that is to be closed before it.
 
-    `expose` gives the metrics and their content type for an Accept header.
+    `expose` gives the metrics and their content type for an Accept header. `held_up` says what else keeps the
+    monitor from being ready, "" where nothing does.
     """
     stream = Stream(api.snapshot, api.board_of, api.overview)
     files = load_files()
@@ -67,7 +72,7 @@ def make_app(
     routes = [
         Route("/", shell.serve),
         Route("/healthz", _healthz),
-        Route("/readyz", _readyz(api)),
+        Route("/readyz", _readyz(api, held_up)),
         Route(f"{openapi.PREFIX}/openapi.json", _document),
         Route(f"{openapi.PREFIX}{openapi.EVENTS}", _events(stream)),
         *(Route(openapi.PREFIX + path.path, _answer(api, path, history)) for path in openapi.PATHS),
@@ -87,9 +92,11 @@ async def _healthz(_request: Request) -> Response:
     return PlainTextResponse("ok\n")
 
 
-def _readyz(api: Api) -> Waited:
+def _readyz(api: Api, held_up: Callable[[], str]) -> Waited:
     async def readyz(_request: Request) -> Response:
         health = api.snapshot.known.health
+        if why := held_up():
+            return PlainTextResponse(f"not ready: {why}\n", 503)
         if health.is_ready:
             return PlainTextResponse("ready\n")
         left = f"{len(health.catching_up)} of {len(health.shards)} partitions still read history"
@@ -130,15 +137,29 @@ def _answered(api: Api, path: openapi.Path, given: Mapping[str, str]) -> Respons
         return Json({"error": "the history cannot be read just now"}, 503)
 
 
-def _events(stream: Stream) -> Any:  # noqa: ANN401 - a coroutine function, of which Starlette knows
+class _Seated(Response):
+    """The events, for whom there is a seat when the answer begins: a burst of readers finds no gap."""
+
+    def __init__(self, stream: Stream, since: int) -> None:
+        self._stream = stream
+        self._since = since
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        with self._stream.seat() as is_free:
+            events = self._stream.events(self._since)
+            full = Json({"error": "too many readers"}, 503)
+            answer = EventSourceResponse(events, ping=int(PING_S)) if is_free else full
+            await answer(scope, receive, send)
+
+
+def _events(stream: Stream) -> Waited:
     async def events(request: Request) -> Response:
         try:
             values = parameters.read(parameters.EVENTS, request.query_params)
         except BadRequest as error:
             return Json({"error": str(error)}, 400)
-        if stream.is_full:
-            return Json({"error": "too many readers"}, 503)
-        return EventSourceResponse(stream.events(values["since"]), ping=int(PING_S))
+        return _Seated(stream, values["since"])
 
     return events
 

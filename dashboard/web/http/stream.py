@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Iterator
 
     from rebalance_monitor.dashboard.view.snapshot import Known, Snapshot, Update
     from rebalance_monitor.dashboard.web.views.board import Board
@@ -35,14 +36,23 @@ class Stream:
         self._overview = overview
         self._loop: asyncio.AbstractEventLoop | None = None
         self._flags: set[asyncio.Event] = set()
+        self._seated = 0
         self._made: tuple[int, int, Event] = (-1, -1, {})
         self._is_open = True
         snapshot.listen(self._on_change)
 
-    @property
-    def is_full(self) -> bool:
-        """Whether no further reader can be served."""
-        return len(self._flags) >= MAX_READERS
+    @contextmanager
+    def seat(self) -> Iterator[bool]:
+        """Count a reader in from the moment it asks; False where there are too many.
+
+        To be entered on the event loop: nothing comes between the look and the count.
+        """
+        is_free = self._seated < MAX_READERS
+        self._seated += is_free
+        try:
+            yield is_free
+        finally:
+            self._seated -= is_free
 
     def close(self) -> None:
         """End the streams of all readers; callable from any thread."""

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.lag.owners import partitions
-from rebalance_monitor.dashboard.web.views.incident_view import dicts, in_order, incident_row
+from rebalance_monitor.dashboard.web.views.budget import within
+from rebalance_monitor.dashboard.web.views.incident_view import in_order, incident_row, newest
 from rebalance_monitor.dashboard.web.views.timeline import timeline
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from rebalance_monitor.coordinator.findings.finding import Finding, MemberEntry
     from rebalance_monitor.coordinator.lag.board import GroupLag
@@ -50,17 +51,18 @@ def group_detail(
         "deadlines": deadlines(summary, members),
         "timeline": timeline(told),
         "incidents": _incidents(board, entry.name),
-        "findings": dicts(reversed(told[-FINDINGS:])),
+        "findings": newest(told, FINDINGS),
         "lag_at": lag.at if lag else None,
-        "lag": lag_rows(lag) if lag else [],
+        "lag": within(lag_rows(lag)) if lag else [],
+        "lag_topics": len(lag.topics) if lag else 0,
     }
 
 
-def lag_rows(lag: GroupLag) -> list[TopicLagRow]:
-    """Return a group's lag by topic, the most first, with the partitions that have most."""
+def lag_rows(lag: GroupLag) -> Iterator[TopicLagRow]:
+    """Yield a group's lag by topic, the most first, with the partitions that have most."""
     topics = sorted(lag.topics.items(), key=lambda item: (-(item[1].records or 0), item[0]))
-    return [
-        {
+    for topic, told in topics:
+        yield {
             "topic": topic,
             "lag": told.records,
             "age_ms": told.age_ms,
@@ -79,8 +81,6 @@ def lag_rows(lag: GroupLag) -> list[TopicLagRow]:
                 for one in nsmallest(PARTITIONS, told.partitions, key=lambda one: -(one.records or 0))
             ],
         }
-        for topic, told in topics
-    ]
 
 
 def _committing(member: Member, lag: GroupLag | None) -> Member:
@@ -181,4 +181,4 @@ def _topics(told: Sequence[Finding]) -> tuple[str, ...]:
 
 
 def _incidents(board: Board, group: str) -> list[IncidentRow]:
-    return [incident_row(one) for one in in_order(board.known) if one.group == group]
+    return within(incident_row(one) for one in in_order(board.known) if one.group == group)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import to_dict
 from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind, Severity
+from rebalance_monitor.dashboard.web.views.budget import within
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -93,9 +94,9 @@ def incident_detail(incident: Incident, told: Sequence[Finding], now: int, *, li
         "now": now,
         "live": live,
         "incident": incident_row(incident),
-        "findings": dicts(own[-MAX_FINDINGS:]),
-        "around": dicts(around[-MAX_FINDINGS:]),
-        "ended_by": None if ended_by is None else dicts([ended_by])[0],
+        "findings": newest(own, MAX_FINDINGS)[::-1],
+        "around": newest(around, MAX_FINDINGS)[::-1],
+        "ended_by": None if ended_by is None else newest([ended_by], 1)[0],
         "offenders": offenders([*own, *around]),
     }
 
@@ -160,6 +161,9 @@ def ending(incident: Incident, told: Iterable[Finding]) -> Finding | None:
     return max(near, key=lambda one: one.at, default=None)
 
 
-def dicts(findings: Iterable[Finding]) -> list[Any]:
-    """Return findings as the JSON that docs/findings.md describes."""
-    return [to_dict(finding) for finding in findings]
+def newest(told: Sequence[Finding], limit: int) -> list[Any]:
+    """Return the newest of the findings, oldest first in `told`, as the JSON that docs/findings.md describes.
+
+    The newest comes first; fewer than `limit` where they are large.
+    """
+    return within(map(to_dict, reversed(told[-limit:])))

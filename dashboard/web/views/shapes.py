@@ -250,7 +250,7 @@ class TopicLagRow(TypedDict):
 
 
 class GroupDetail(TypedDict):
-    """Everything about one group. as_of: the moment asked for, None for now."""
+    """Everything about one group. as_of: the moment asked for, None for now. lag_topics: listed or not."""
 
     version: int
     now: int
@@ -268,6 +268,7 @@ class GroupDetail(TypedDict):
     findings: list[Finding]
     lag_at: int | None
     lag: list[TopicLagRow]
+    lag_topics: int
 
 
 class FindingsPage(TypedDict):

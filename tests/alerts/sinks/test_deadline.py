@@ -29,6 +29,9 @@ DRIPPED_BODY = (OK + b"Content-Length: 9999999\r\n\r\n", b"{", 0.05)
 ENDLESS_BODY = (OK + b"\r\n", b" " * 65_536, 0.0)
 ENDLESS_CONTINUE = (b"", b"HTTP/1.1 100 Continue\r\n\r\n", 0.05)
 ENDLESS_BANNER = (b"", b"220-welcome\r\n", 0.05)
+LOUD_BANNER = (b"", b"220-welcome\r\n" * 5_000, 0.0)
+# The head of a TLS record of 16 KB with a ServerHello that fills it.
+DRIPPED_HANDSHAKE = (b"\x16\x03\x03\x40\x00\x02\x00\x3f\xfc", b"\0", 0.05)
 
 
 @contextmanager
@@ -61,14 +64,42 @@ def test_a_web_service_that_never_comes_to_its_answer_is_given_up(said: tuple[by
     assert not given_up.value.permanent
 
 
-def slack(port: int) -> Sink:
+@pytest.mark.parametrize(("way", "said"), [("tls", DRIPPED_HANDSHAKE), ("proxy", DRIPPED_HEADERS)])
+def test_tls_and_a_proxy_that_never_come_to_an_end_are_given_up(
+    way: str, said: tuple[bytes, bytes, float]
+) -> None:
+    with saying(*said) as port:
+        net = through(port) if way == "proxy" else NET
+        with Poster("the webhook", net) as poster, pytest.raises(SinkError) as given_up:
+            poster.post(f"https://127.0.0.1:{port}/", b"{}", {}, NOW)
+    assert "answer" in str(given_up.value)
+    assert not given_up.value.permanent
+
+
+def through(port: int) -> Net:
+    return Net(timeout_s=0.5, proxy=SecretStr(f"http://127.0.0.1:{port}"))
+
+
+def slack(port: int, scheme: str = "http", net: Net = NET) -> Sink:
     token = SecretStr("xoxb-1")
-    return SlackSink("chat", token, "C0123ABCD", base_url=f"http://127.0.0.1:{port}/api/", net=NET)
+    return SlackSink("chat", token, "C0123ABCD", base_url=f"{scheme}://127.0.0.1:{port}/api/", net=net)
 
 
-def mail(port: int) -> Sink:
-    server = Server("127.0.0.1", port, Security.NONE)
+def slack_by_tls(port: int) -> Sink:
+    return slack(port, "https")
+
+
+def slack_by_proxy(port: int) -> Sink:
+    return slack(port, "https", through(port))
+
+
+def mail(port: int, security: Security = Security.NONE) -> Sink:
+    server = Server("127.0.0.1", port, security)
     return EmailSink("mail", server, "a@example.com", ("b@example.com",), net=NET)
+
+
+def mail_by_tls(port: int) -> Sink:
+    return mail(port, Security.TLS)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +109,11 @@ def mail(port: int) -> Sink:
         (slack, DRIPPED_BODY),
         (slack, ENDLESS_BODY),
         (slack, ENDLESS_CONTINUE),
+        (slack_by_tls, DRIPPED_HANDSHAKE),
+        (slack_by_proxy, DRIPPED_HEADERS),
         (mail, ENDLESS_BANNER),
+        (mail, LOUD_BANNER),
+        (mail_by_tls, DRIPPED_HANDSHAKE),
     ],
 )
 def test_slack_and_a_mail_server_that_never_end_are_given_up(

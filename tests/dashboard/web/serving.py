@@ -15,7 +15,7 @@ from rebalance_monitor.dashboard.web.past.past import MemoryPast
 from tests.dashboard.web.known import T0
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from rebalance_monitor.dashboard.view.snapshot import Snapshot
     from rebalance_monitor.dashboard.web.past.past import Past
@@ -29,11 +29,12 @@ def served(
     live: bool = True,
     access: Access | None = None,
     port: int = 0,
+    held_up: Callable[[], str] = str,
 ) -> Iterator[httpx.Client]:
     """Serve `snapshot`; the client's `base_url` is where."""
     api = Api(snapshot, past or MemoryPast(snapshot), live=live, wall_ms=lambda: T0 + 1_000)
     app, stream = make_app(
-        api, access or Access(), lambda _accept: (b"# EOF\n", "application/openmetrics-text")
+        api, access or Access(), lambda _accept: (b"# EOF\n", "application/openmetrics-text"), held_up
     )
     with (
         Server(app, stream, "127.0.0.1", port) as server,

@@ -5,8 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from rebalance_monitor.coordinator.findings.finding import MAX_MOVED, MemberEntry
 from rebalance_monitor.coordinator.findings.kinds import Kind, Scope
+from rebalance_monitor.coordinator.findings.names import MAX_BYTES
 from rebalance_monitor.dashboard.view.snapshot import Known, Snapshot, Update
+from rebalance_monitor.dashboard.web.past.past import MemoryPast, Wanted
+from rebalance_monitor.dashboard.web.views.budget import BYTES
 from tests.dashboard.web import known
 from tests.dashboard.web.asking import ask, replay_client  # noqa: F401 - the fixture `real`
 from tests.dashboard.web.serving import served
@@ -70,6 +74,17 @@ def test_ready_only_once_history_is_read() -> None:
         assert client.get("/metrics").text == "# EOF\n"
 
 
+def test_not_ready_while_no_alert_can_be_told() -> None:
+    snapshot, held_up = Snapshot("lab"), "no alert can be told"
+    snapshot.apply(Update(shards=[known.shard()], now=2, wall=2))
+    with served(snapshot, held_up=lambda: held_up) as client:
+        answer = client.get("/readyz")
+        assert (answer.status_code, answer.text) == (503, "not ready: no alert can be told\n")
+        assert client.get("/healthz").status_code == 200
+        held_up = ""
+        assert client.get("/readyz").status_code == 200
+
+
 def test_an_incident_about_no_group_has_its_page() -> None:
     identity = "feedfacefeedface"
     told = replace(
@@ -101,3 +116,30 @@ def test_a_crowd_of_groups_is_paged() -> None:
         assert ask(client, "/groups", trouble="storm")["matched"] == 20
         page = ask(client, "/groups", limit=500)
     assert (page["total"], len(page["rows"])) == (2_000, 500)
+
+
+def test_answers_are_bounded_in_bytes_and_findings_go_on_at_the_next_page() -> None:
+    snapshot = Snapshot("lab")
+    long = "x" * MAX_BYTES
+    crowd = tuple(
+        MemberEntry(f"{long}{n}", long, long, long, host_is_stale=False, role="left")
+        for n in range(MAX_MOVED)
+    )
+    told = [known.rebalance("g", n, known.T0 + n, members=crowd) for n in range(100)]
+    storms = [f"{number:016x}" for number in range(60)]
+    told += [replace(known.storm("g", known.T0), id=one, incident=one, members=crowd) for one in storms]
+    snapshot.apply(Update(findings=told, now=known.T0, wall=known.T0))
+    with served(snapshot) as client:
+        for path in (
+            "/group?group=g",
+            "/findings?limit=500",
+            "/incidents?limit=500",
+            "/incident?id=" + "0" * 16,
+        ):
+            assert len(client.get(f"/api/v1{path}").content) < 4 * BYTES, path
+        seen, before = [], None
+        while before is not None or not seen:
+            page = ask(client, "/findings", limit=500, **({"before": before} if before else {}))
+            seen += [row["id"] for row in page["rows"]]
+            before = page["next"]
+        assert len(seen) == len(set(seen)) == len(MemoryPast(snapshot).find(Wanted(limit=1_000)))

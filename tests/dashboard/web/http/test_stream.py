@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,8 @@ import httpx
 import pytest
 
 from rebalance_monitor.dashboard.view.snapshot import Snapshot, Update
-from rebalance_monitor.dashboard.web.http.stream import MAX_ROWS
+from rebalance_monitor.dashboard.web.http.stream import MAX_READERS, MAX_ROWS
+from rebalance_monitor.lab.cluster.node import wait_until
 from tests.dashboard.web import known
 from tests.dashboard.web.serving import served
 
@@ -118,3 +120,27 @@ def test_a_name_that_is_no_text_of_unicode_ends_no_stream() -> None:
         snapshot.apply(Update(groups={"a\ud800b": known.summary("a\ud800b")}, now=known.T0, wall=known.T0))
         event, data = next(told)
         assert (event, [row["group"] for row in data["rows"]]) == ("change", ["a\ud800b"])
+
+
+def test_a_burst_of_readers_gets_no_more_seats_than_there_are() -> None:
+    """All ask before any is answered; whoever goes makes room for another."""
+    with served(Snapshot("lab")) as client:
+        asked = [_ask(client) for _ in range(MAX_READERS + 20)]
+        statuses = [one.recv(12) for one in asked]
+        assert statuses.count(b"HTTP/1.1 200") == MAX_READERS
+        assert statuses.count(b"HTTP/1.1 503") == 20
+        for one in asked:
+            one.close()
+        assert wait_until(lambda: client.get("/healthz").is_success and _status(client) == 200, 20)
+
+
+def _ask(client: httpx.Client) -> socket.socket:
+    url = client.base_url
+    asked = socket.create_connection((url.host, url.port or 0), timeout=20)
+    asked.sendall(f"GET /api/v1/events HTTP/1.1\r\nHost: {url.host}\r\n\r\n".encode())
+    return asked
+
+
+def _status(client: httpx.Client) -> int:
+    with client.stream("GET", "/api/v1/events") as answer:
+        return answer.status_code

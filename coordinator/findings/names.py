@@ -1,0 +1,79 @@
+"""Names of a bounded length: what a record names is as long as whoever writes it likes (32 KB of each).
+
+State holds names as they are, for records are matched by them. Outputs of a coordinator and probe samples
+hold short ones, cut by the same rule: everything behind them (ledger, tables, metrics, alerts, page) matches
+by these, and nothing there grows with a name.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from rebalance_monitor.coordinator.findings.finding import from_dict, to_dict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rebalance_monitor.coordinator.findings.finding import CauseEntry, Finding, MemberEntry
+
+MAX_BYTES = 500
+"""UTF-8 bytes of a name: longer than any that means something to people."""
+
+MAX_SENTENCE_BYTES = 2_000
+"""Those of a sentence, or of a detail, which may list names."""
+
+DIGEST = 12
+_UTF8_BYTES = 4
+
+
+def short(text: str, limit: int = MAX_BYTES) -> str:
+    """Return the text, cut to `limit` bytes where it is long; a digest keeps apart what was different."""
+    if _fits(text, limit):
+        return text
+    encoded = text.encode(errors="surrogatepass")
+    if len(encoded) <= limit:
+        return text
+    head = encoded[: limit - DIGEST - len("…".encode())].decode(errors="ignore")
+    return f"{head}…{sha256(encoded).hexdigest()[:DIGEST]}"
+
+
+def bounded(finding: Finding) -> Finding:
+    """Return the finding with its long texts cut."""
+    if all(map(_fits, _names(finding))) and all(
+        _fits(text, MAX_SENTENCE_BYTES) for text in _sentences(finding)
+    ):
+        return finding
+    return from_dict(_cut(to_dict(finding)))
+
+
+def _fits(text: str, limit: int = MAX_BYTES) -> bool:
+    """Whether the text is short however many bytes its characters take; one that does not may be, too."""
+    return len(text) * _UTF8_BYTES <= limit or (len(text) <= limit and text.isascii())
+
+
+def _names(finding: Finding) -> Iterator[str]:
+    """Yield every name of a finding that a record, a client or an administrator chose."""
+    yield from filter(None, (finding.group, finding.protocol_type, finding.protocol, finding.state))
+    yield from filter(None, (finding.leader, finding.previous_leader))
+    yield from finding.groups
+    yield from finding.topics
+    entries: tuple[CauseEntry | MemberEntry, ...] = (*finding.causes, *finding.members)
+    for entry in entries:
+        yield from filter(None, (entry.member_id, entry.client_id, entry.host, entry.instance_id))
+
+
+def _sentences(finding: Finding) -> Iterator[str]:
+    yield from (cause.why for cause in finding.causes)
+    yield from (value for value in finding.details.values() if isinstance(value, str))
+
+
+def _cut(told: Any, limit: int = MAX_BYTES) -> Any:  # noqa: ANN401 - JSON
+    if isinstance(told, str):
+        return short(told, limit)
+    if isinstance(told, dict):
+        return {name: _cut(value, _LIMITS.get(name, limit)) for name, value in told.items()}
+    return [_cut(value) for value in told] if isinstance(told, list | tuple) else told
+
+
+_LIMITS = {"details": MAX_SENTENCE_BYTES, "why": MAX_SENTENCE_BYTES}
