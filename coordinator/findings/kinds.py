@@ -176,7 +176,7 @@ KINDS: dict[Kind, KindSpec] = {
         Scope.GROUP,
         Severity.WARNING,
         DrivenBy.RECORD,
-        "ONE member was expired by the coordinator, or 20 and more at once; stands beside the rebalance",
+        "ONE member was expired by the coordinator, or 20 and more at once",
         _MEMBER_DETAILS,
     ),
     Kind.POLL_INTERVAL_EXCEEDED: _once(
@@ -272,7 +272,7 @@ KINDS: dict[Kind, KindSpec] = {
         Scope.GROUP,
         Severity.INFO,
         DrivenBy.RECORD,
-        "the last member went; as loud as the fault behind it, critical for groups matched by always_on",
+        "the last member went: as loud as the fault, critical for always_on",
         {"ended_by": "leave, session or unknown", "empty_ms": "on resolving: how long it was empty, ms"}
         | _UNLISTED
         | _COST,

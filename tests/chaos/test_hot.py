@@ -1,6 +1,6 @@
 """One group makes half of all commits, and goes on: no other is hidden by it, and the job keeps up.
 
-What counts is what is told, not how fast: docs/benchmarks.md has the times of a hot shard.
+What counts is what is told, not how fast: docs/measurements/benchmarks.md has the times of a hot shard.
 """
 
 from __future__ import annotations
