@@ -11,7 +11,7 @@ most memory since the start. Prints one line and writes it to build/bench/steady
     python bench/steady.py --groups 50 --per-s 0 --rebalances 0     nothing but empty batches
     python bench/steady.py --hot 0.5 --buckets 4             half of the traffic in one shard
     python bench/steady.py --away 2                          brokers a round trip of 2 ms away
-    python bench/steady.py --set source.fetch_max_wait_ms=0  with another setting of the job's
+    python bench/steady.py --set source.fetch_max_wait=0  with another setting of the job's
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def run_child(options: argparse.Namespace) -> dict[str, Any]:
         "kafka.bootstrap.servers": options.bootstrap,
         "storage.path": options.folder,
         "outputs.console": False,
-        "trigger_seconds": options.trigger,
+        "trigger": f"{round(options.trigger * 1000)}ms",
         "buckets": options.buckets,
         "spark": {"spark.sql.streaming.numRecentProgressUpdates": str(BATCHES_KEPT), **dict(options.conf)},
         **dict(options.set),

@@ -117,11 +117,10 @@ class Watchdog(Section):
     to: tuple[str, ...] = Field(
         default=(), description="Names of receivers; no route, silence or interval keeps it from them."
     )
-    interval: Lasting = Field(default="1m", description="How often it is sent.")
+    interval: Lasting = Field(default=Duration("1m"), description="How often it is sent.")
     silent_after: Lasting = Field(
-        default="2m",
-        description="It stays away when no batch has been finished for this long; at least twice "
-        "`trigger_seconds`.",
+        default=Duration("2m"),
+        description="It stays away when no batch has been finished for this long; at least twice `trigger`.",
     )
 
 
@@ -143,7 +142,7 @@ class Alerts(Section):
         default=0.6, description="Suspected findings below this confidence open no incident."
     )
     hold: Duration = Field(
-        default="5m",
+        default=Duration("5m"),
         description="How long a finding without an end of its own counts as an open incident; "
         "longer than any `group_wait`.",
     )
@@ -156,7 +155,7 @@ class Alerts(Section):
     links: Links = Field(default=Links(), description="Where messages lead to.")
     watchdog: Watchdog = Field(default=Watchdog(), description="An alert whose absence pages.")
     sink_failing_after: Duration = Field(
-        default="5m", description="A receiver that fails for this long is an alert to the others."
+        default=Duration("5m"), description="A receiver that fails for this long is an alert to the others."
     )
 
     @property

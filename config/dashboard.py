@@ -5,6 +5,9 @@ from typing import Literal
 from pydantic import Field
 
 from rebalance_monitor.config.detection import Section
+from rebalance_monitor.config.durations import Duration, Lasting
+
+DAY_MS = 86_400_000
 
 
 class Metrics(Section):
@@ -37,18 +40,23 @@ class Tables(Section):
         "its own version. The other tables are Parquet.",
     )
 
-    groups_seconds: float = Field(
-        default=10.0,
-        gt=0,
+    groups_interval: Lasting = Field(
+        default=Duration("10s"),
         description="The `groups` table is written at most so often, more rarely where that takes over a "
         "tenth of it, and at the end.",
     )
-    keep_days: int | None = Field(
-        default=None, ge=1, description="Findings older than so many days are deleted; empty keeps all."
+    keep: Lasting | None = Field(
+        default=None, description="Findings older than this are deleted, by whole days; empty keeps all."
     )
-    optimize_minutes: float = Field(
-        default=15.0, ge=0, description="How often small files of the findings table are merged; 0: never."
+    optimize_interval: Duration = Field(
+        default=Duration("15m"),
+        description="How often small files of the findings table are merged; 0: never.",
     )
+
+    @property
+    def keep_days(self) -> int | None:
+        """Days (UTC, today counts) that the findings table keeps; None for all."""
+        return None if self.keep is None else -(-self.keep.ms // DAY_MS)
 
 
 class Audit(Section):

@@ -1,6 +1,6 @@
-"""The thresholds of detection, under the names and with the defaults that the coordinator itself uses.
+"""The thresholds of detection, with the coordinator's own defaults and its own names, without `_ms`.
 
-Times are milliseconds, sizes bytes, shares fractions of one. Patterns are shell patterns over group names
+Sizes are bytes, shares fractions of one. Patterns are shell patterns over group names
 (`orders-*`): one team's noisy group does not need another monitor.
 """
 
@@ -8,8 +8,9 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from rebalance_monitor.config.durations import Duration, Lasting
+
 Severity = Literal["info", "warning", "critical"]
-Milliseconds = Annotated[int, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
@@ -24,14 +25,14 @@ class GroupOverride(Section):
 
     pattern: str = Field(min_length=1, description="Which groups.")
     storm_threshold: int | None = Field(default=None, ge=2)
-    storm_window_ms: int | None = Field(default=None, ge=1)
-    storm_quiet_ms: int | None = Field(default=None, ge=1)
+    storm_window: Lasting | None = None
+    storm_quiet: Lasting | None = None
     storm_sightings_share: Share | None = None
-    storm_sightings_window_ms: int | None = Field(default=None, ge=1)
-    stuck_after_ms: int | None = Field(default=None, ge=1)
-    slow_sync_ms: int | None = Field(default=None, ge=1)
-    session_timeout_ms: int | None = Field(default=None, ge=1)
-    max_poll_interval_ms: int | None = Field(default=None, ge=1)
+    storm_sightings_window: Lasting | None = None
+    stuck_after: Lasting | None = None
+    slow_sync: Lasting | None = None
+    session_timeout: Lasting | None = None
+    max_poll_interval: Lasting | None = None
 
 
 def _listed(section: type[Section]) -> str:
@@ -49,8 +50,8 @@ class SeverityOverride(Section):
 class Detection(Section):
     """When silence, repetition and size become findings."""
 
-    grace_ms: Milliseconds = Field(
-        default=1_500, description="Time from a deadline until it counts as passed."
+    grace: Duration = Field(
+        default=Duration("1s500ms"), description="Time from a deadline until it counts as passed."
     )
     attribution_confidence: Share = Field(
         default=0.6, description="Confidence from which one member gets a finding of its own."
@@ -58,36 +59,39 @@ class Detection(Section):
     storm_threshold: int = Field(
         default=5, ge=2, description="Disruptive generations in the window that make a storm."
     )
-    storm_window_ms: int = Field(default=300_000, ge=1, description="The storm rule's sliding window.")
-    storm_quiet_ms: int = Field(
-        default=300_000,
-        ge=1,
+    storm_window: Lasting = Field(default=Duration("5m"), description="The storm rule's sliding window.")
+    storm_quiet: Lasting = Field(
+        default=Duration("5m"),
         description="Quiet time after which a storm is over, or what many groups suffer at once.",
     )
     storm_sightings_share: Share = Field(
         default=0.5,
         description="Share of the probe's looks that find a rebalance: a storm from here on.",
     )
-    storm_sightings_window_ms: int = Field(default=120_000, ge=1, description="The window of that share.")
-    stuck_after_ms: int = Field(
-        default=60_000, ge=1, description="How long one unbroken rebalance may last until it is stuck."
+    storm_sightings_window: Lasting = Field(default=Duration("2m"), description="The window of that share.")
+    stuck_after: Lasting = Field(
+        default=Duration("1m"), description="How long one unbroken rebalance may last until it is stuck."
     )
-    slow_sync_ms: int = Field(default=5_000, ge=1, description="A longer wait for the assignment is slow.")
+    slow_sync: Lasting = Field(
+        default=Duration("5s"), description="A longer wait for the assignment is slow."
+    )
     failed_repeated: int = Field(
         default=2, ge=1, description="Failed rebalances within the storm window that warn."
     )
     roll_up_groups: int = Field(default=5, ge=2, description="Groups hit at once that become one finding.")
-    roll_up_window_ms: Milliseconds = Field(default=10_000, description="What counts as at once.")
+    roll_up_window: Duration = Field(default=Duration("10s"), description="What counts as at once.")
     unreadable_threshold: int = Field(
         default=10, ge=1, description="Unreadable records within the window that raise an alarm."
     )
-    unreadable_window_ms: int = Field(default=60_000, ge=1, description="The window of unreadable records.")
-    behind_after_ms: int = Field(default=60_000, ge=1, description="A longer lag of the job is reported.")
-    offsets_retention_ms: Milliseconds = Field(
-        default=604_800_000, description="The brokers' offsets.retention.minutes, in milliseconds."
+    unreadable_window: Lasting = Field(
+        default=Duration("1m"), description="The window of unreadable records."
     )
-    offsets_expiring_ms: Milliseconds = Field(
-        default=86_400_000, description="Time before that retention from which expiry is announced."
+    behind_after: Lasting = Field(default=Duration("1m"), description="A longer lag of the job is reported.")
+    offsets_retention: Duration = Field(
+        default=Duration("7d"), description="The brokers' offsets.retention.minutes."
+    )
+    offsets_expiring: Duration = Field(
+        default=Duration("1d"), description="Time before that retention from which expiry is announced."
     )
     max_message_bytes: int = Field(
         default=1_048_588, ge=1, description="The offsets topic's max.message.bytes; large groups outgrow it."
@@ -95,37 +99,36 @@ class Detection(Section):
     group_too_large_share: Share = Field(
         default=0.8, description="Share of max_message_bytes from which a group's record is too large."
     )
-    session_timeout_848_ms: int = Field(
-        default=45_000, ge=1, description="group.consumer.session.timeout.ms; no record holds it (KIP-848)."
+    session_timeout_848: Lasting = Field(
+        default=Duration("45s"),
+        description="group.consumer.session.timeout.ms; no record holds it (KIP-848).",
     )
-    session_timeout_share_ms: int | None = Field(
-        default=None, ge=1, description="group.share.session.timeout.ms; else as of KIP-848 groups."
+    session_timeout_share: Lasting | None = Field(
+        default=None, description="group.share.session.timeout.ms; else as of KIP-848 groups."
     )
-    session_timeout_streams_ms: int | None = Field(
-        default=None, ge=1, description="group.streams.session.timeout.ms; else as of KIP-848 groups."
+    session_timeout_streams: Lasting | None = Field(
+        default=None, description="group.streams.session.timeout.ms; else as of KIP-848 groups."
     )
-    max_poll_interval_ms: int | None = Field(
+    max_poll_interval: Lasting | None = Field(
         default=None,
-        ge=1,
         description="The max.poll.interval of members whose clients tell it to nobody (aiokafka). Without it "
         "no breach is claimed of those that commit by hand before their client's default of 300 s.",
     )
-    lag_window_ms: int = Field(
-        default=60_000,
-        ge=1,
+    lag_window: Lasting = Field(
+        default=Duration("1m"),
         description="How long at least records must wait ever more until consumption has stalled or stopped; "
         "ten of a member's commit intervals, where that is longer.",
     )
-    falling_behind_ms: int = Field(
-        default=600_000, ge=1, description="How long lag must rise without going down once."
+    falling_behind: Lasting = Field(
+        default=Duration("10m"), description="How long lag must rise without going down once."
     )
-    falling_behind_warning_ms: int | None = Field(
+    falling_behind_warning: Lasting | None = Field(
         default=None,
-        ge=1,
         description="Age of the oldest waiting record from which `falling_behind` warns. Empty: never.",
     )
-    records_expiring_ms: Milliseconds = Field(
-        default=14_400_000, description="Time before records are lost to retention from which that is told."
+    records_expiring: Duration = Field(
+        default=Duration("4h"),
+        description="Time before records are lost to retention from which that is told.",
     )
     expected_pause: tuple[str, ...] = Field(
         default=(),
@@ -143,11 +146,11 @@ class Detection(Section):
     group_overrides: tuple[GroupOverride, ...] = Field(
         default=(),
         description="Other thresholds for the groups of a `pattern`: a list with any of "
-        f"{_listed(GroupOverride)} (milliseconds where the name says so; `session_timeout_ms` is that of "
-        "epoch-based groups, in whose records it does not stand, `max_poll_interval_ms` as above). The first "
+        f"{_listed(GroupOverride)} (`session_timeout` is that of epoch-based groups, in whose "
+        "records it does not stand, `max_poll_interval` as above). The first "
         "match wins.",
     )
-    summary_interval_ms: Milliseconds = Field(
-        default=5_000, description="A group's summary is written at most once in this time."
+    summary_interval: Duration = Field(
+        default=Duration("5s"), description="A group's summary is written at most once in this time."
     )
     summary_members: int = Field(default=50, ge=0, description="Members that a summary names.")

@@ -1,12 +1,14 @@
 """Durations and times of day as Prometheus and Alertmanager write them: `30s`, `1h30m`, `250ms`; `09:00`.
 
-Refuses a bare number but 0, units out of order, and fractions, as they do.
+Every duration of the configuration is a `Duration`. Refuses a bare number but 0, units out of order, and
+fractions, as Prometheus does.
 """
 
 import re
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import AfterValidator, BeforeValidator
+from pydantic import AfterValidator, BeforeValidator, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic_core import CoreSchema, core_schema
 
 _UNITS_MS = {
     "y": 31_536_000_000,
@@ -36,6 +38,56 @@ def milliseconds(text: str) -> int:
     )
 
 
+def written(ms: int) -> str:
+    """Return the duration as a person writes it: `5m`, `1h30m`, `7d`, `0`."""
+    parts, rest = [], ms
+    for unit in ("d", "h", "m", "s", "ms"):
+        count, rest = divmod(rest, _UNITS_MS[unit])
+        parts += [f"{count}{unit}"] if count else []
+    return "".join(parts) or "0"
+
+
+class Duration(str):
+    """A duration as it was written; `ms` and `seconds` say how long it is. `5` has no unit: refused."""
+
+    __slots__ = ()
+
+    @property
+    def ms(self) -> int:
+        """The duration in ms."""
+        return milliseconds(self)
+
+    @property
+    def seconds(self) -> float:
+        """The duration in s."""
+        return self.ms / 1_000
+
+    @classmethod
+    def read(cls, value: object) -> Self:
+        """Return what a file, a flag or a variable says. Raises ValueError for what is no duration."""
+        if isinstance(value, int | float) and not isinstance(value, bool) and value:
+            raise ValueError(f"{value} has no unit; write 30s, 5m, 4h or 1h30m")
+        if not isinstance(value, str | int) or isinstance(value, bool):
+            raise ValueError("must be a duration, such as 30s, 5m, 4h or 1h30m")  # noqa: TRY004 - pydantic's own
+        text = str(value)
+        milliseconds(text)
+        return cls(text)
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, _source: object, _handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(
+            cls.read, serialization=core_schema.plain_serializer_function_ser_schema(str)
+        )
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, _core: CoreSchema, _handler: GetJsonSchemaHandler
+    ) -> dict[str, object]:
+        pattern = f"^({_DURATION.pattern}|0)$".replace("?:", "")
+        # A bare 0 is the one number.
+        return {"type": ["string", "integer"], "pattern": pattern, "minimum": 0, "maximum": 0}
+
+
 def minute_of_day(text: str) -> int:
     """Return minutes since midnight of `HH:MM`, `24:00` being the day's end; raises ValueError."""
     found = _TIME.fullmatch(text)
@@ -59,20 +111,13 @@ def ranged(value: object) -> object:
     return value
 
 
-def _lasting(text: str) -> str:
-    if milliseconds(text) == 0:
+def _lasting(given: Duration) -> Duration:
+    if given.ms == 0:
         raise ValueError("must be longer than 0")
-    return text
+    return given
 
 
-def _checked(text: str) -> str:
-    milliseconds(text)
-    return text
-
-
-Duration = Annotated[str, AfterValidator(_checked)]
-"""A field that holds a duration as it was written."""
-Lasting = Annotated[str, AfterValidator(_lasting)]
-"""The same, but for 0."""
+Lasting = Annotated[Duration, AfterValidator(_lasting)]
+"""A duration longer than 0."""
 TimeOfDay = Annotated[str, BeforeValidator(sexagesimal)]
 """A field that holds `HH:MM`."""

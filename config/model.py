@@ -17,7 +17,7 @@ from rebalance_monitor.config.alerts import Alerts
 from rebalance_monitor.config.clients import Kafka, Spark
 from rebalance_monitor.config.dashboard import Audit, Metrics, Tables
 from rebalance_monitor.config.detection import Detection, Section
-from rebalance_monitor.config.durations import milliseconds
+from rebalance_monitor.config.durations import Duration, Lasting
 from rebalance_monitor.config.web import Web
 
 ENVIRONMENT_PREFIX = "REBALANCE_MONITOR_"
@@ -46,14 +46,14 @@ class Source(Section):
         description="Partition: offset of a record that no heap holds, such as `{3: 1207}`. An entry that is "
         "new begins a new state, once, which reads that partition from behind the record on.",
     )
-    fetch_max_wait_ms: int = Field(
-        default=0,
-        ge=0,
+    fetch_max_wait: Duration = Field(
+        default=Duration("0"),
         description="Kafka's fetch.max.wait.ms; paid once a batch for each partition with records.",
     )
     max_poll_records: int = Field(default=50_000, ge=1, description="Kafka's max.poll.records.")
-    refresh_seconds: float = Field(
-        default=30.0, gt=0, description="How often the topic is asked for new partitions and lost records, s."
+    refresh: Lasting = Field(
+        default=Duration("30s"),
+        description="How often the topic is asked for new partitions and lost records.",
     )
 
     @model_validator(mode="after")
@@ -131,9 +131,7 @@ class Probe(Section):
     """The thread that asks the brokers what no record says."""
 
     enabled: bool = Field(default=True, description="Without it only what the records prove is claimed.")
-    interval_seconds: float = Field(
-        default=1.0, gt=0, description="Seconds between two looks at the brokers."
-    )
+    interval: Lasting = Field(default=Duration("1s"), description="Time between two looks at the brokers.")
 
 
 class Ends(Section):
@@ -143,10 +141,9 @@ class Ends(Section):
         default=True,
         description="Without it lag is unknown everywhere. Needs Describe on the consumed topics.",
     )
-    interval_seconds: float = Field(
-        default=5.0,
-        gt=0,
-        description="Seconds between two rounds of ListOffsets; above 5,000 partitions more, in proportion.",
+    interval: Lasting = Field(
+        default=Duration("5s"),
+        description="Time between two rounds of ListOffsets; above 5,000 partitions more, in proportion.",
     )
 
 
@@ -176,8 +173,8 @@ class Settings(BaseSettings):
     storage: Storage = Field(
         default=Storage(), description="Where the job keeps its state, ledger and tables."
     )
-    trigger_seconds: float = Field(
-        default=1.0, ge=0, description="Seconds from the start of a batch to the next."
+    trigger: Duration = Field(
+        default=Duration("1s"), description="Time from the start of a batch to the next."
     )
     buckets: int = Field(
         default=1,
@@ -212,9 +209,9 @@ class Settings(BaseSettings):
     @model_validator(mode="after")
     def _watched(self) -> Self:
         watchdog = self.alerts.watchdog
-        if watchdog.to and milliseconds(watchdog.silent_after) < 2_000 * self.trigger_seconds:
+        if watchdog.to and watchdog.silent_after.ms < 2 * self.trigger.ms:
             raise ValueError(
-                "`alerts.watchdog.silent_after` must be at least twice `trigger_seconds`: "
+                "`alerts.watchdog.silent_after` must be at least twice `trigger`: "
                 "the watchdog would stay away between two batches"
             )
         return self

@@ -14,7 +14,7 @@ from pydantic import ConfigDict, Field, SecretStr, model_validator
 
 from rebalance_monitor.config.clients import FreeForm
 from rebalance_monitor.config.detection import Section
-from rebalance_monitor.config.durations import Lasting
+from rebalance_monitor.config.durations import Duration, Lasting
 from rebalance_monitor.config.secrets import read_secret
 
 PROXIES = ("http://", "https://", "socks5://", "socks5h://")
@@ -54,7 +54,7 @@ class WayOut(Section):
         " takes them without a new page (Slack threads do, incoming webhooks do not).",
     )
     per_minute: int = Field(default=30, ge=1, description="Notifications a minute at most; the rest waits.")
-    timeout: Lasting = Field(default="10s", description="How long one call may take.")
+    timeout: Lasting = Field(default=Duration("10s"), description="How long one call may take.")
     proxy: SecretStr | None = Field(default=None, description="HTTP proxy; its address may hold a password.")
     ca_file: Path | None = Field(
         default=None, description="PEM bundle of the authorities to trust; empty: the system's."
@@ -150,7 +150,7 @@ class Alertmanager(WayOut):
         description="Pushes a minute at most; what fires and cannot be pushed again in time ends there.",
     )
     resend_interval: Lasting = Field(
-        default="1m",
+        default=Duration("1m"),
         description="How often firing alerts are pushed again; it forgets after four times this.",
     )
     username: str = Field(default="", description="User of basic authentication.")

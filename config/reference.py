@@ -15,6 +15,7 @@ from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
 from rebalance_monitor.config.clients import OWNED, FreeForm
+from rebalance_monitor.config.durations import Duration
 from rebalance_monitor.config.model import ENVIRONMENT_PREFIX, Settings
 from rebalance_monitor.config.receivers import WayOut
 
@@ -72,8 +73,10 @@ passes it to Spark and to the monitor's own clients alike. In the environment `_
 (`{prefix}KAFKA__SECURITY_PROTOCOL`). Not allowed, because the monitor sets them itself:
 {owned}.
 
-**Durations** of `alerts` are written as in Prometheus: `30s`, `5m`, `1h30m`. How to use the section:
-[Alerts](alerts.md), [Tune one team's thresholds and route](howto/tune-a-team.md).
+**Durations** are written as in Prometheus: `250ms`, `30s`, `5m`, `1h30m`, `30d`. A number without a unit is
+refused, but for 0.
+
+How to use `alerts`: [Alerts](alerts.md), [Tune one team's thresholds and route](howto/tune-a-team.md).
 """
 
 
@@ -209,7 +212,9 @@ def _comment(text: str, indent: str) -> str:
 def _scalar(value: object) -> str:
     if value is None:
         return ""
-    plain = list(value) if isinstance(value, tuple) else str(value) if isinstance(value, Path) else value
+    plain = (
+        list(value) if isinstance(value, tuple) else str(value) if isinstance(value, Path | str) else value
+    )
     return yaml.safe_dump(plain, default_flow_style=True, width=1000).removesuffix("...\n").strip()
 
 
@@ -220,6 +225,7 @@ NAMES = {
     bool: "true or false",
     Path: "path",
     SecretStr: "secret",
+    Duration: "duration",
 }
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
+from rebalance_monitor.config.durations import Duration, written
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
 from rebalance_monitor.coordinator.settings import (
@@ -68,12 +69,10 @@ def detection_settings(
 ) -> DetectionSettings:
     """Return the coordinator's settings; asks `brokers` for what is not configured. Raises ConfigError."""
     names = [field.name for field in fields(DetectionSettings) if field.name not in UNCONFIGURED]
-    values = {name: getattr(section, name) for name in names}
-    values["known"] = tuple(sorted(section.model_fields_set & set(BROKER_VALUES)))
+    values = {name: _value(section, name) for name in names}
+    values["known"] = tuple(sorted(name for name in BROKER_VALUES if is_configured(section, name)))
     values["severity_overrides"] = tuple(map(_severity, section.severity_overrides))
-    values["group_overrides"] = tuple(
-        GroupOverride(**override.model_dump()) for override in section.group_overrides
-    )
+    values["group_overrides"] = tuple(map(_override, section.group_overrides))
     settings = DetectionSettings(**values)
     if brokers is None:
         return settings
@@ -112,7 +111,7 @@ def origins(settings: DetectionSettings, section: detection.Detection) -> dict[s
     found: dict[str, dict[str, int | None]] = {"configured": {}, "read": {}, "assumed": {}}
     for name in BROKER_VALUES:
         read = "read" if name in settings.known else "assumed"
-        origin = "configured" if name in section.model_fields_set else read
+        origin = "configured" if is_configured(section, name) else read
         found[origin][name] = getattr(settings, name)
     return found
 
@@ -120,7 +119,7 @@ def origins(settings: DetectionSettings, section: detection.Detection) -> dict[s
 def origins_line(settings: DetectionSettings, section: detection.Detection) -> str:
     """Return `origins` as one line."""
     parts = [
-        f"{origin} " + ", ".join(f"{name} {_given(settings, name)}" for name in values)
+        f"{origin} " + ", ".join(f"{key_of(name)} {_given(settings, name)}" for name in values)
         for origin, values in origins(settings, section).items()
         if values
     ]
@@ -129,7 +128,27 @@ def origins_line(settings: DetectionSettings, section: detection.Detection) -> s
 
 def _given(settings: DetectionSettings, name: str) -> str:
     value = getattr(settings, name)
-    return str(settings.session_timeout_848_ms if value is None else value)
+    value = settings.session_timeout_848_ms if value is None else value
+    return written(value) if name.endswith("_ms") else str(value)
+
+
+def key_of(name: str) -> str:
+    """Return the key in the configuration of a field of the coordinator's settings."""
+    return name.removesuffix("_ms")
+
+
+def is_configured(section: detection.Detection, name: str) -> bool:
+    """Whether a field of the coordinator's settings was given in the configuration."""
+    return key_of(name) in section.model_fields_set
+
+
+def _value(section: detection.Section, name: str) -> Any:  # noqa: ANN401 - whatever the field holds
+    value = getattr(section, key_of(name))
+    return value.ms if isinstance(value, Duration) else value
+
+
+def _override(override: detection.GroupOverride) -> GroupOverride:
+    return GroupOverride(**{field.name: _value(override, field.name) for field in fields(GroupOverride)})
 
 
 def _severity(override: detection.SeverityOverride) -> SeverityOverride:
@@ -144,7 +163,7 @@ def _severity(override: detection.SeverityOverride) -> SeverityOverride:
 
 
 def _told(section: detection.Detection, brokers: KnowsBrokers) -> dict[str, Any]:
-    asked = [name for name in BROKER_VALUES if name not in section.model_fields_set]
+    asked = [name for name in BROKER_VALUES if not is_configured(section, name)]
     told: dict[str, Any] = {name: getattr(brokers, name)() for name in asked}
     told = {name: value for name, value in told.items() if value is not None}
     known = set(BROKER_VALUES) - set(asked) | set(told)

@@ -80,7 +80,7 @@ def loosened(schema: Tree) -> Tree:
     kept = {
         name: loosened_part(name, part) for name, part in schema.items() if name not in {"title", "default"}
     }
-    if kept.get("type") in {"string", "integer", "number"}:
+    if kept.get("type") in ("string", "integer", "number"):
         for name in ("type", "pattern", "format", "writeOnly"):
             kept.pop(name, None)
     if {} in kept.get("anyOf", ()):

@@ -9,13 +9,13 @@ import re
 from dataclasses import fields
 from functools import partial
 
+from rebalance_monitor.config.detection import Detection
 from rebalance_monitor.coordinator.commits.client_families import FAMILIES, Family
 from rebalance_monitor.coordinator.explain.advice import RULES as ADVICE
 from rebalance_monitor.coordinator.findings.causes import CAUSE_WHAT
 from rebalance_monitor.coordinator.findings.finding import SCHEMA, CauseEntry, Finding, MemberEntry
 from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind, KindSpec
 from rebalance_monitor.coordinator.rollup.bursts import ROLLED_UP
-from rebalance_monitor.coordinator.settings import UNCONFIGURED, DetectionSettings
 from rebalance_monitor.coordinator.state.state_machine import TRANSITIONS, Status
 from tools.templates import fill, table, template
 
@@ -88,9 +88,8 @@ def advice_list() -> str:
 
 def settings_table() -> str:
     """Return every threshold with its default."""
-    defaults = DetectionSettings()
-    names = [item.name for item in fields(DetectionSettings) if item.name not in UNCONFIGURED]
-    return table(("threshold", "default"), [(f"`{name}`", _shown(getattr(defaults, name))) for name in names])
+    rows = [(f"`{name}`", _shown(field.default)) for name, field in Detection.model_fields.items()]
+    return table(("threshold", "default"), rows)
 
 
 def _shown(value: object) -> str:

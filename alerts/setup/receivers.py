@@ -18,7 +18,6 @@ from rebalance_monitor.alerts.messages.links import Links
 from rebalance_monitor.alerts.routing.routes import ALL_LABELS, Route
 from rebalance_monitor.alerts.setup.setup import names_of, policy_of, rules_of, takes_updates, ways_of
 from rebalance_monitor.alerts.sinks.http import Net
-from rebalance_monitor.config.durations import milliseconds
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.config.kafka_values import REACH, for_librdkafka
 from rebalance_monitor.config.secrets import is_secret
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.alerts.messages.notification import Sink
     from rebalance_monitor.alerts.routing.labels import Labels
     from rebalance_monitor.config import receivers as options
+    from rebalance_monitor.config.durations import Duration
     from rebalance_monitor.config.model import Settings
 
 GROUP_PAGE = "/?group={group}"
@@ -51,10 +51,10 @@ def plan_of(settings: Settings, cluster: str, silenced: Callable[[Labels, int], 
         links=links_of(settings),
         watchdog=WatchdogRule(
             ways=tuple(way for name in section.watchdog.to for way in names[name]),
-            interval_ms=milliseconds(section.watchdog.interval),
-            silent_after_ms=milliseconds(section.watchdog.silent_after),
+            interval_ms=section.watchdog.interval.ms,
+            silent_after_ms=section.watchdog.silent_after.ms,
         ),
-        sink_failing_ms=milliseconds(section.sink_failing_after),
+        sink_failing_ms=section.sink_failing_after.ms,
         cluster=cluster,
     )
 
@@ -88,9 +88,9 @@ def _said(error: Exception, way: options.WayOut) -> str:
     return words
 
 
-def _facts(name: str, kind: str, way: options.WayOut, beat: str) -> WayOut:
+def _facts(name: str, kind: str, way: options.WayOut, beat: Duration) -> WayOut:
     resend = getattr(way, "resend_interval", None)
-    resend_ms = min(milliseconds(resend), milliseconds(beat)) if resend else None
+    resend_ms = min(resend.ms, beat.ms) if resend else None
     edits = takes_updates(kind, way) or kind in {"pagerduty", "alertmanager"}
     return WayOut(name, kind, way.per_minute, resend_ms, closes=edits and way.send_resolved)
 
@@ -107,7 +107,7 @@ def _fallback(receiver: str) -> Route:
 
 def _net(way: options.WayOut) -> Net:
     ca_file = None if way.ca_file is None else str(way.ca_file)
-    return Net(milliseconds(way.timeout) / 1_000, way.proxy, ca_file)
+    return Net(way.timeout.seconds, way.proxy, ca_file)
 
 
 def _slack(name: str, way: options.WayOut, _: Settings) -> Sink:
@@ -133,13 +133,13 @@ def _alertmanager(name: str, way: options.WayOut, settings: Settings) -> Sink:
     from rebalance_monitor.alerts.sinks.alertmanager import AlertmanagerSink  # noqa: PLC0415
 
     manager = cast("options.Alertmanager", way)
-    resend_ms = milliseconds(manager.resend_interval)
+    resend_ms = manager.resend_interval.ms
     return AlertmanagerSink(
         name,
         manager.urls,
         headers=_authorization(manager),
         resend_ms=resend_ms,
-        beat_ms=milliseconds(settings.alerts.watchdog.interval),
+        beat_ms=settings.alerts.watchdog.interval.ms,
         links=links_of(settings),
         net=_net(way),
     )
@@ -187,7 +187,7 @@ def _kafka(name: str, way: options.WayOut, settings: Settings) -> Sink:
     given = for_librdkafka(own if "bootstrap.servers" in own else {**reach, **own})
     plain = {key: value for key, value in given.items() if not is_secret(key)}
     hidden = {key: SecretStr(value) for key, value in given.items() if is_secret(key)}
-    timeout_s = milliseconds(way.timeout) / 1_000
+    timeout_s = way.timeout.seconds
     return KafkaSink(name, topic.topic, plain, secrets=hidden, timeout_s=timeout_s)
 
 

@@ -16,7 +16,6 @@ from rebalance_monitor.alerts.routing.labels import KNOWN
 from rebalance_monitor.alerts.routing.matchers import Matcher, parse
 from rebalance_monitor.alerts.routing.routes import ALL_LABELS, InhibitRule, Route
 from rebalance_monitor.alerts.setup.periods import interval_of
-from rebalance_monitor.config.durations import milliseconds
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.coordinator.findings.kinds import Severity
 
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
 
     from rebalance_monitor.alerts.routing.intervals import Interval
     from rebalance_monitor.config import alerts as config
+    from rebalance_monitor.config.durations import Duration
     from rebalance_monitor.config.receivers import WayOut
 
 TOP = Route(
@@ -65,7 +65,7 @@ def rules_of(section: config.Alerts) -> Rules:
 def policy_of(section: config.Alerts) -> Policy:
     """Return the mapping of findings to alerts."""
     return Policy(
-        hold_ms=milliseconds(section.hold),
+        hold_ms=section.hold.ms,
         min_confidence=section.min_confidence,
         minimum_severity=Severity(section.minimum_severity),
         teams=section.teams,
@@ -140,7 +140,7 @@ def _problems(section: config.Alerts) -> Iterator[str]:
 
 
 def _hold_problems(section: config.Alerts) -> Iterator[str]:
-    hold = milliseconds(section.hold)
+    hold = section.hold.ms
     for where, wait in _waits(section.route, "alerts.route", TOP.group_wait):
         if wait >= hold:
             yield (
@@ -151,7 +151,7 @@ def _hold_problems(section: config.Alerts) -> Iterator[str]:
 
 def _waits(route: config.Route, where: str, above: int | None = None) -> Iterator[tuple[str, int]]:
     """Yield each `group_wait` (ms) with its place in the tree; where none is set, `above`."""
-    wait = above if route.group_wait is None else milliseconds(route.group_wait)
+    wait = above if route.group_wait is None else route.group_wait.ms
     if wait is not None:
         yield where, wait
     for number, child in enumerate(route.routes):
@@ -179,7 +179,7 @@ def _route_problems(
         yield f"`{where}.group_by`: `...` stands alone"
     for field in ("group_interval", "repeat_interval"):
         value = getattr(route, field)
-        if value is not None and milliseconds(value) == 0:
+        if value is not None and value.ms == 0:
             yield f"`{where}.{field}` must be longer than 0"
     for name in (*route.mute_time_intervals, *route.active_time_intervals):
         if name not in intervals:
@@ -266,8 +266,8 @@ def _matchers(texts: tuple[str, ...]) -> tuple[Matcher, ...]:
     return tuple(matcher for text in texts for matcher in parse(text))
 
 
-def _duration(text: str | None, above: int) -> int:
-    return above if text is None else milliseconds(text)
+def _duration(own: Duration | None, above: int) -> int:
+    return above if own is None else own.ms
 
 
 def _inhibit(rule: config.InhibitRule) -> InhibitRule:

@@ -238,7 +238,7 @@ def group_values(admin: "ClusterAdmin", _settings: "Settings") -> Result:
             f"no DescribeConfigs on {len(missing)} of {len(groups)} group(s) asked, such as {missing[0]}: "
         )
         found += "a session timeout of their own is not known, the brokers' is assumed"
-    remedy = "Grant DescribeConfigs on the groups (`*`), or set `session_timeout_ms` in "
+    remedy = "Grant DescribeConfigs on the groups (`*`), or set `session_timeout` in "
     return Result(name, not missing, found, f"{remedy}`detection.group_overrides`.", optional=True)
 
 

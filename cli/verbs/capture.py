@@ -63,8 +63,8 @@ def command(
         folder,
         Extent(start, until_end, duration, stop),
         topic=settings.source.topic,
-        probe_interval_s=settings.probe.interval_seconds if probe else None,
-        ends_interval_s=settings.ends.interval_seconds if probe and settings.ends.enabled else None,
+        probe_interval_s=settings.probe.interval.seconds if probe else None,
+        ends_interval_s=settings.ends.interval.seconds if probe and settings.ends.enabled else None,
         progress=progress,
     )
     told.end()

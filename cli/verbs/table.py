@@ -27,16 +27,14 @@ def command() -> None:
 @command.command("optimize")
 @config_options
 @click.option(
-    "--keep-days",
-    type=click.IntRange(min=1),
-    help="Delete findings older than so many days (default: tables.keep_days, else none).",
+    "--keep",
+    metavar="DURATION",
+    help="Delete findings older than this, such as 30d (default: tables.keep, else none).",
 )
 @output_option(Form.TABLE)
-def optimize(
-    *, config: Path | None, assignments: tuple[str, ...], keep_days: int | None, output: Form
-) -> int:
+def optimize(*, config: Path | None, assignments: tuple[str, ...], keep: str | None, output: Form) -> int:
     """Merge the small files of the findings table, and delete old days."""
-    settings = load_settings(config, assignments, {"tables.keep_days": keep_days})
+    settings = load_settings(config, assignments, {"tables.keep": keep})
     done = _kept(settings, datetime.now(UTC))
     row = {
         "files merged": done.merged,

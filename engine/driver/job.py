@@ -198,7 +198,7 @@ class Job:
     speaking: Speaking = field(init=False)
 
     def __post_init__(self) -> None:
-        patience_ms = self.settings.detection.behind_after_ms
+        patience_ms = self.settings.detection.behind_after.ms
         self.speaking = Speaking(self.outputs.notices, self.outputs.writer, patience_ms)
 
     def run(self, facts: TopicFacts) -> None:
@@ -223,7 +223,7 @@ class Job:
         properties = self.settings.kafka.client_properties()
         asked: TopicFacts | None = facts
         values = BrokerValues(properties, self.settings.detection, self.plan.settings)
-        watching = TopicWatch(properties, source.topic, source.refresh_seconds, self.leaders)
+        watching = TopicWatch(properties, source.topic, source.refresh.seconds, self.leaders)
         with watching, values:
             while asked is not None:
                 watching.begin(asked)

@@ -79,8 +79,8 @@ class Outputs:
             told=self.serving.tallies.sent,
             failing=lambda why: self.notices.hold(Cause.SINK_FAILING, why),
         )
-        usual_age_ms = round(settings.trigger_seconds * 1000) + BATCH_MS
-        probe_ms = round(settings.probe.interval_seconds * 1000) if self._probe else None
+        usual_age_ms = settings.trigger.ms + BATCH_MS
+        probe_ms = settings.probe.interval.ms if self._probe else None
         self._parts = Parts(
             detection,
             facts.cluster_id,
@@ -177,10 +177,10 @@ def storage_sinks(settings: Settings, storage: Storage, store: FindingsStore) ->
 def _probe(settings: Settings) -> ProbeThread | None:
     if not settings.probe.enabled:
         return None
-    return ProbeThread(settings.kafka.client_properties(), settings.probe.interval_seconds)
+    return ProbeThread(settings.kafka.client_properties(), settings.probe.interval.seconds)
 
 
 def _ends(settings: Settings, topics: Callable[[], Collection[str]]) -> EndsThread | None:
     if not settings.ends.enabled:
         return None
-    return EndsThread(settings.kafka.client_properties(), topics, settings.ends.interval_seconds)
+    return EndsThread(settings.kafka.client_properties(), topics, settings.ends.interval.seconds)

@@ -130,7 +130,7 @@ class EmbeddedEngine:
         log.info("watching", topic=topic, partitions=query.facts.partitions, query=kept.query)
         with RecordReader(properties, Reading(start), topic, FETCHING) as reader:
             ends = LogEnds(properties, topic)
-            feed = Feed(reader, ends, self._stop, every_s=self._settings.trigger_seconds)
+            feed = Feed(reader, ends, self._stop, every_s=self._settings.trigger.seconds)
             turns = _Turns(kept, core, feed, self._writer)
             return self._follow(turns, query, on_progress, on_turn)
 

@@ -104,7 +104,7 @@ class Watch:
     def _follow(self, plan: Plan, facts: TopicFacts, outputs: Outputs) -> None:
         """Read the topic to its end, and on."""
         properties, topic = self.settings.kafka.client_properties(), facts.name
-        core, is_live, every_s = Core(plan, facts.ends), False, self.settings.trigger_seconds
+        core, is_live, every_s = Core(plan, facts.ends), False, self.settings.trigger.seconds
         reading = Reading(facts.begins)
         with RecordReader(properties, reading, topic, FETCHING) as reader:
             feed = Feed(reader, LogEnds(properties, topic), self.stop, every_s=every_s, most=self.most)
@@ -120,7 +120,7 @@ class Watch:
     def _probe(self, plan: Plan, outputs: Outputs) -> None:
         """Go on with what the probe sees: groups that rebalance, for how long, and brokers that are away."""
         core = Core(plan, ())
-        while not self.stop.wait(self.settings.trigger_seconds):
+        while not self.stop.wait(self.settings.trigger.seconds):
             self._turn(core, lambda: Fed((), wall_ms(), Extent.LIMITED), outputs)
 
     def _turn(self, core: Core, fed: Callable[[], Fed], outputs: Outputs) -> None:

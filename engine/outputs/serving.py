@@ -145,8 +145,8 @@ class Serving:
 
     def _chores(self, tables: Tables) -> list[Chore]:
         return [
-            Chore("groups table", tables.groups_seconds, self._keep_groups, at_end=True),
-            Chore("findings table", tables.optimize_minutes * 60, self._keep_findings),
+            Chore("groups table", tables.groups_interval.seconds, self._keep_groups, at_end=True),
+            Chore("findings table", tables.optimize_interval.seconds, self._keep_findings),
         ]
 
     def _keep_findings(self) -> None:

@@ -39,9 +39,9 @@ def limits_in(flags: Flags) -> dict[str, list[int]]:
     return {one.group: [one.session_ms if drawn else _session(one), one.poll_ms] for one in flags.each()}
 
 
-def overrides(intervals: Mapping[str, int]) -> list[dict[str, str | int]]:
+def overrides(intervals: Mapping[str, int]) -> list[dict[str, str]]:
     """Give `detection.group_overrides` that tell the monitor the max.poll.interval (ms) of these groups."""
-    return [{"pattern": group, "max_poll_interval_ms": poll} for group, poll in intervals.items()]
+    return [{"pattern": group, "max_poll_interval": f"{poll}ms"} for group, poll in intervals.items()]
 
 
 def _session(flags: Flags) -> int:

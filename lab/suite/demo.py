@@ -33,7 +33,7 @@ CAST = (
     ("static-restart", "confluent"),
 )
 # A storm within a minute, so that nobody waits five; quiet counts after a quarter of one.
-DETECTION = {"storm_threshold": 6, "storm_window_ms": 60_000, "storm_quiet_ms": 15_000}
+DETECTION = {"storm_threshold": 6, "storm_window": "1m", "storm_quiet": "15s"}
 # Far enough from the session timeout of 6 s that one silence cannot be both, however busy the machine is.
 POLL_MS = 11_000
 FOR_EVER_S = 86_400.0

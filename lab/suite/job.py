@@ -63,7 +63,7 @@ class Job:
             "detection": self._detection,
             "alerts": self._alerts,
             "outputs": {"console": False},
-            "probe": {"interval_seconds": 1.0},
+            "probe": {"interval": "1s"},
         }
 
     def __enter__(self) -> Self:

@@ -62,7 +62,7 @@ class Suite:
     spoilt: dict[str, str] = field(default_factory=dict)
     migrated: frozenset[str] = frozenset()
     shards: dict[int, list[str]] = field(default_factory=dict)
-    settings: Mapping[str, int] = field(default_factory=dict)
+    settings: Mapping[str, int | str] = field(default_factory=dict)
     limits: Mapping[str, str] = field(default_factory=dict)
     intervals: Mapping[str, int] = field(default_factory=dict)
     timings: Mapping[str, Timing] = field(default_factory=dict)
@@ -149,11 +149,13 @@ def _storms(runs: Sequence[Played]) -> list[Fact]:
     ]
 
 
-def _settings(run: Played) -> dict[str, int]:
+def _settings(run: Played) -> dict[str, int | str]:
     """Give what a monitor would read from this run's brokers: a capture holds no settings."""
-    found = {"offsets_retention_ms": _retention(run)} if _retention(run) else {}
+    found: dict[str, int | str] = {}
+    if retention := _retention(run):
+        found["offsets_retention"] = f"{retention}ms"
     if session := run.raw.get("broker", {}).get(SESSION_848):
-        found["session_timeout_848_ms"] = int(session)
+        found["session_timeout_848"] = f"{session}ms"
     for step in run.raw["steps"]:
         if step["verb"] == "limit_record":
             found["max_message_bytes"] = int(step["who"][0])

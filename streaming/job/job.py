@@ -173,6 +173,6 @@ class SparkEngine:
             plan=query.plan,
             lanes=Lanes(partitions, settings.buckets, shuffle_partitions(spark)),
             checkpoint=self.checkpoint,
-            trigger_s=None if self.options.available_now else settings.trigger_seconds,
+            trigger_s=None if self.options.available_now else settings.trigger.seconds,
             interprets=query.limit is None and interprets(spark),
         )

@@ -49,7 +49,7 @@ def kafka_options(
         "kafka.isolation.level": "read_uncommitted",
         # After each read the connector asks a partition's ends over the same connection, where the consumer
         # has just asked for more: the broker answers in turn, and holds a fetch without records this long.
-        "kafka.fetch.max.wait.ms": str(source.fetch_max_wait_ms),
+        "kafka.fetch.max.wait.ms": str(source.fetch_max_wait.ms),
         "kafka.max.poll.records": str(source.max_poll_records),
     }
     if limit is not None:

@@ -167,7 +167,7 @@ class ChaosJob(Job):
     def __init__(self, bootstrap: str, folder: Path, settings: Mapping[str, object]) -> None:
         self._more = dict(settings)
         self._bootstrap = bootstrap
-        super().__init__(bootstrap, folder, {"behind_after_ms": 10_000})
+        super().__init__(bootstrap, folder, {"behind_after": "10s"})
 
     def _settings(self, bootstrap: str) -> dict[str, object]:
         return {**super()._settings(bootstrap), **self._more}

@@ -191,7 +191,7 @@ def burst(rig: Rig) -> int:
 
 
 def test_a_job_that_falls_behind_a_burst_says_by_how_much_keeps_order_and_catches_up(tmp_path: Path) -> None:
-    settings = {"detection": {"behind_after_ms": BURST_AFTER_MS}}
+    settings = {"detection": {"behind_after": f"{BURST_AFTER_MS}ms"}}
     with LabBroker(offsets_partitions=PARTITIONS) as broker:
         rig = Rig(broker.bootstrap, tmp_path, settings)
         rig.pulse("before")

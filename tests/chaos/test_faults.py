@@ -188,7 +188,7 @@ def test_a_hanging_transaction_hides_no_other_group(rig: Rig, broker: LabBroker)
 
 def test_a_topic_recreated_under_the_job_ends_it_with_what_to_do(tmp_path: Path) -> None:
     with LabBroker(offsets_partitions=PARTITIONS, folder=tmp_path / "broker") as broker:
-        rig = Rig(broker.bootstrap, tmp_path / "job", {"source": {"refresh_seconds": 2.0}})
+        rig = Rig(broker.bootstrap, tmp_path / "job", {"source": {"refresh": "2s"}})
         rig.pulse("recreated")
         with rig.job:
             rig.job.wait_ready()

@@ -25,7 +25,7 @@ def test_partitions_added_under_the_job_are_read_from_their_first_record(tmp_pat
     names = [f"grown-{number}" for number in range(40)]
     moved = [name for name in names if coordinator_partition(name, AFTER) >= BEFORE][:3]
     with LabBroker(offsets_partitions=BEFORE, folder=tmp_path / "broker") as broker:
-        rig = Rig(broker.bootstrap, tmp_path / "job", {"source": {"refresh_seconds": 2.0}})
+        rig = Rig(broker.bootstrap, tmp_path / "job", {"source": {"refresh": "2s"}})
         rig.pulse("before")
         with rig.job:
             rig.job.wait_ready()

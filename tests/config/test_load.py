@@ -1,6 +1,5 @@
 """The layers of the configuration, and the sentences about what is wrong with it."""
 
-import math
 import os
 from pathlib import Path
 
@@ -37,16 +36,16 @@ def test_flags_win_over_environment_over_file_over_defaults(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = written(
-        tmp_path, "detection: {storm_threshold: 6, grace_ms: 7, slow_sync_ms: 8}\ncluster_name: from-file\n"
+        tmp_path, "detection: {storm_threshold: 6, grace: 7ms, slow_sync: 8ms}\ncluster_name: from-file\n"
     )
-    monkeypatch.setenv("REBALANCE_MONITOR_DETECTION__GRACE_MS", "70")
-    monkeypatch.setenv("REBALANCE_MONITOR_DETECTION__SLOW_SYNC_MS", "80")
+    monkeypatch.setenv("REBALANCE_MONITOR_DETECTION__GRACE", "70ms")
+    monkeypatch.setenv("REBALANCE_MONITOR_DETECTION__SLOW_SYNC", "80ms")
 
-    settings = load(path, {"detection.slow_sync_ms": 800})
+    settings = load(path, {"detection.slow_sync": "800ms"})
 
     chosen = settings.detection
-    assert (chosen.storm_threshold, chosen.grace_ms, chosen.slow_sync_ms) == (6, 70, 800)
-    assert chosen.stuck_after_ms == Settings().detection.stuck_after_ms
+    assert (chosen.storm_threshold, chosen.grace, chosen.slow_sync) == (6, "70ms", "800ms")
+    assert chosen.stuck_after == Settings().detection.stuck_after
     assert settings.cluster_name == "from-file"
 
 
@@ -91,14 +90,14 @@ def test_property_names_keep_their_dots() -> None:
             {"buckets": 0},
             "`buckets` on the command line: input should be greater than or equal to 1, found 0",
         ),
+        ({"trigger": 5}, "`trigger` on the command line: 5 has no unit; write 30s, 5m, 4h or 1h30m"),
+        ({"detection.grace": 1.5}, "`detection.grace` on the command line: 1.5 has no unit; write 30s"),
+        ({"tables.keep": "30"}, "`tables.keep` on the command line: '30' is no duration; write 30s"),
         (
-            {"trigger_seconds": math.inf},
-            "`trigger_seconds` on the command line: input should be a finite number",
+            {"tables.groups_interval": 0},
+            "`tables.groups_interval` on the command line: must be longer than 0",
         ),
-        (
-            {"tables.groups_seconds": math.inf},
-            "`tables.groups_seconds` on the command line: input should be a finite number",
-        ),
+        ({"alerts.hold": True}, "`alerts.hold` on the command line: must be a duration, such as 30s"),
         ({"detection": 3}, "`detection` on the command line: must hold `key: value` lines, found 3"),
         ({"kafka.group.id": "g"}, "`group.id` may not be set: the monitor never joins a consumer group"),
         (
@@ -194,7 +193,7 @@ def test_a_key_that_stands_twice_is_refused_with_its_line(tmp_path: Path) -> Non
 
 
 def test_what_yaml_merges_is_not_twice(tmp_path: Path) -> None:
-    text = "detection: &usual {grace_ms: 7, slow_sync_ms: 8}\nsource: {}\n"
+    text = "detection: &usual {grace: 7ms, slow_sync: 8ms}\nsource: {}\n"
     assert load(written(tmp_path, text + "buckets: 3\n")).buckets == 3
     merged = "a: &a {x: 1}\nb: {<<: *a, x: 2}\n"
     assert "unknown key" in problems(written(tmp_path, merged))

@@ -7,6 +7,7 @@ from pathlib import Path
 import yaml
 
 from rebalance_monitor.config.detection import Detection, GroupOverride, SeverityOverride
+from rebalance_monitor.config.durations import Duration
 from rebalance_monitor.config.load import load
 from rebalance_monitor.config.model import Settings
 from rebalance_monitor.config.reference import reference_markdown, reference_yaml
@@ -54,9 +55,14 @@ def test_every_key_is_described() -> None:
 
 
 def test_detection_has_the_names_and_defaults_of_the_coordinator() -> None:
-    every = fields(coordinator.DetectionSettings)
-    theirs = {field.name: field.default for field in every if field.name not in coordinator.UNCONFIGURED}
-    assert dict(Detection()) == theirs
+    every = [
+        field for field in fields(coordinator.DetectionSettings) if field.name not in coordinator.UNCONFIGURED
+    ]
+    theirs = {field.name.removesuffix("_ms"): field.default for field in every}
+    ours = {key: one.ms if isinstance(one, Duration) else one for key, one in Detection()}
+    assert ours == theirs
+    durations = {key for key, one in Detection.model_fields.items() if "Duration" in str(one.annotation)}
+    assert durations == {field.name.removesuffix("_ms") for field in every if field.name.endswith("_ms")}
 
 
 def test_overrides_have_the_names_of_the_coordinator() -> None:
@@ -64,4 +70,4 @@ def test_overrides_have_the_names_of_the_coordinator() -> None:
         (GroupOverride, coordinator.GroupOverride),
         (SeverityOverride, coordinator.SeverityOverride),
     ):
-        assert set(ours.model_fields) == {field.name for field in fields(theirs)}
+        assert set(ours.model_fields) == {field.name.removesuffix("_ms") for field in fields(theirs)}

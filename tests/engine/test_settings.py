@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 import pytest
 
 from rebalance_monitor.config.detection import Detection
+from rebalance_monitor.config.durations import Duration
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.config.load import load
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
@@ -22,6 +23,7 @@ from rebalance_monitor.engine.settings import (
     GROUPS_OWN,
     assumed,
     detection_settings,
+    key_of,
     origins,
     origins_line,
     told_again,
@@ -59,8 +61,8 @@ class Brokers:
 
 def test_the_configuration_has_the_coordinators_fields_and_defaults() -> None:
     assert detection_settings(Detection()) == DetectionSettings()
-    names = {field.name for field in fields(DetectionSettings)}
-    assert set(Detection.model_fields) == names - UNCONFIGURED
+    names = {field.name for field in fields(DetectionSettings)} - UNCONFIGURED
+    assert set(Detection.model_fields) == set(map(key_of, names))
 
 
 def test_overrides_become_the_coordinators() -> None:
@@ -89,9 +91,7 @@ def test_what_the_brokers_tell_wins_over_defaults_but_not_over_the_configuration
 
 
 def test_a_session_timeout_is_the_groups_own_or_its_types_and_assumed_where_nobody_told_it() -> None:
-    section = Detection.model_validate(
-        {"group_overrides": [{"pattern": "slow-*", "session_timeout_ms": 9_000}]}
-    )
+    section = Detection.model_validate({"group_overrides": [{"pattern": "slow-*", "session_timeout": "9s"}]})
     brokers = Brokers(share=50_000, own={"own": 60_000, "slow-own": 60_000})
     found = detection_settings(section, brokers)
 
@@ -130,7 +130,7 @@ def test_without_brokers_only_values_that_are_not_configured_are_assumed() -> No
 
 
 def test_what_the_brokers_say_anew_is_taken_and_what_they_do_not_say_stays() -> None:
-    section = Detection(offsets_retention_ms=7)
+    section = Detection(offsets_retention=Duration("7ms"))
     settings = detection_settings(section, Brokers(session=30_000, own={"g": 9_000}))
     again = told_again(settings, section, Brokers(session=40_000))
     assert again == replace(settings, session_timeout_848_ms=40_000)
@@ -152,14 +152,23 @@ def test_groups_that_come_and_go_with_a_timeout_of_their_own_are_not_kept_for_ev
     assert more.session_timeouts == (("now", 9_000),)
 
 
+def is_duration(key: str) -> bool:
+    return "Duration" in str(Detection.model_fields[key].annotation)
+
+
 @pytest.mark.parametrize(
-    "key", [name for name in Detection.model_fields if name not in {*BROKER_VALUES, "severity_overrides"}]
+    "key",
+    [
+        name
+        for name in Detection.model_fields
+        if name not in {*map(key_of, BROKER_VALUES), "severity_overrides"}
+    ],
 )
 def test_no_other_key_stops_the_brokers_values_from_being_read(key: str) -> None:
     """As a user writes it: through all layers of the configuration."""
     values = {"group_overrides": [{"pattern": "a-*", "storm_threshold": 9}], "always_on": ["a-*"]}
     values |= {"storm_threshold": 2, "roll_up_groups": 2, "expected_pause": ["a-*"]}
-    section = load(flags={f"detection.{key}": values.get(key, 1)}).detection
+    section = load(flags={f"detection.{key}": values.get(key, "1s" if is_duration(key) else 1)}).detection
     found = detection_settings(section, Brokers(session=6_000))
     assert (found.offsets_retention_ms, found.max_message_bytes) == (1_000, 2_000)
     assert found.session_timeout("g", "consumer") == (6_000, False)
@@ -167,9 +176,9 @@ def test_no_other_key_stops_the_brokers_values_from_being_read(key: str) -> None
 
 
 def test_each_value_of_the_cluster_has_one_origin_in_one_line() -> None:
-    section = load(flags={"detection.offsets_retention_ms": 5}).detection
+    section = load(flags={"detection.offsets_retention": "5ms"}).detection
     found = detection_settings(section, Brokers(session=6_000))
     assert origins_line(found, section) == (
-        "configured offsets_retention_ms 5; read max_message_bytes 2000, session_timeout_848_ms 6000; "
-        "assumed session_timeout_share_ms 6000, session_timeout_streams_ms 6000"
+        "configured offsets_retention 5ms; read max_message_bytes 2000, session_timeout_848 6s; "
+        "assumed session_timeout_share 6s, session_timeout_streams 6s"
     )

@@ -13,6 +13,7 @@ from rebalance_monitor.alerts.runtime.dispatcher import Dispatcher
 from rebalance_monitor.alerts.setup.receivers import plan_of, sinks_of
 from rebalance_monitor.alerts.sinks.alertmanager import AlertmanagerSink
 from rebalance_monitor.config.alerts import Alerts
+from rebalance_monitor.config.durations import Duration
 from rebalance_monitor.config.model import Settings
 from tests.alerts.support.memo import SECTION, Memo
 from tests.alerts.support.play import BASE, MINUTE, Play, storm
@@ -58,7 +59,7 @@ def test_an_alertmanager_does_not_forget_the_watchdog_between_two_beats() -> Non
 
 def test_the_watchdog_beats_on_a_real_clock_while_batches_end_and_stays_away_after(tmp_path: Path) -> None:
     dog = {**SECTION, "watchdog": {"to": ["sre"], "interval": "400ms", "silent_after": "1s"}}
-    sink, plan = Memo(), partial(plan_of, Settings(alerts=dog, trigger_seconds=0.1), "prod")
+    sink, plan = Memo(), partial(plan_of, Settings(alerts=dog, trigger=Duration("100ms")), "prod")
     with Dispatcher(tmp_path, plan, {"sre/slack": sink}) as dispatcher:
         dispatcher.open({})
         time.sleep(0.6)

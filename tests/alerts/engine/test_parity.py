@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 STEP_S = 1.0
-"""One evaluation step of the job (`trigger_seconds`); a busy machine needs most of it."""
+"""One evaluation step of the job (`trigger`); a busy machine needs most of it."""
 TICK_MS = 50
 OFFSET_MS = 1_795_218_556_000
 STARTED_WITHIN_S = (-0.2, -0.1, 0.0, 0.1, 0.2)

@@ -137,10 +137,10 @@ def test_receivers_and_routes_that_nothing_reaches_are_warned_of() -> None:
 def test_a_watchdog_that_would_stay_away_between_two_batches_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "c.yaml"
     dog = {"receivers": [{"name": "a", "console": {}}], "route": {"receiver": "a"}, "watchdog": {"to": ["a"]}}
-    path.write_text(yaml.safe_dump({"trigger_seconds": 90, "alerts": dog}))
+    path.write_text(yaml.safe_dump({"trigger": "90s", "alerts": dog}))
     with pytest.raises(ConfigError, match=r"`alerts.watchdog.silent_after` must be at least twice"):
         load(path, {})
-    path.write_text(yaml.safe_dump({"trigger_seconds": 60, "alerts": dog}))
+    path.write_text(yaml.safe_dump({"trigger": "1m", "alerts": dog}))
     assert load(path, {}).alerts.is_on
 
 

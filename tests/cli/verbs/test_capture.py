@@ -99,7 +99,7 @@ def test_a_capture_with_the_probe_is_replayed_with_the_lag_of_its_time(servers: 
     consumer.close()
     path = tmp_path / "c"
     command = ["capture", str(path), "--bootstrap", servers, "--probe", "--duration", "8s"]
-    assert run([*command, "--set", "ends.interval_seconds=1"]) == 0
+    assert run([*command, "--set", "ends.interval=1s"]) == 0
     snapshot = Snapshot("lab")
     Feed(snapshot).run(path, DetectionSettings())
     assert snapshot.known.lags["behind"].records == produced - committed

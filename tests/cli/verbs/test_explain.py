@@ -62,10 +62,10 @@ def test_members_come_with_timeouts_partitions_and_their_longest_gap(
 def test_the_values_of_the_cluster_come_with_their_origin(
     capture: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert "assumed offsets_retention_ms 604800000" in str(explained(capture, capsys)["values"])
-    told = ["explain", "billing", "--capture", str(capture), "--set", "detection.offsets_retention_ms=7"]
+    assert "assumed offsets_retention 7d" in str(explained(capture, capsys)["values"])
+    told = ["explain", "billing", "--capture", str(capture), "--set", "detection.offsets_retention=7s"]
     assert run(told) == 0
-    assert "Values of the cluster: configured offsets_retention_ms 7; assumed" in capsys.readouterr().out
+    assert "Values of the cluster: configured offsets_retention 7s; assumed" in capsys.readouterr().out
 
 
 def test_the_table_names_partitions_by_ranges(capture: Path, capsys: pytest.CaptureFixture[str]) -> None:

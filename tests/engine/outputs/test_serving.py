@@ -11,6 +11,7 @@ import structlog
 
 from rebalance_monitor.checkpoints.ledger import Ledger
 from rebalance_monitor.config.dashboard import Audit, Tables
+from rebalance_monitor.config.durations import Duration
 from rebalance_monitor.config.model import Settings
 from rebalance_monitor.config.web import Web
 from rebalance_monitor.coordinator.findings.causes import Cause
@@ -34,7 +35,9 @@ from tests.streaming.support.batches import BATCHES, QUERY, SETTINGS, DiedError,
 if TYPE_CHECKING:
     from pathlib import Path
 
-QUIET = Settings(web=Web(enabled=False), audit=Audit(every_batches=0), tables=Tables(groups_seconds=999.0))
+QUIET = Settings(
+    web=Web(enabled=False), audit=Audit(every_batches=0), tables=Tables(groups_interval=Duration("999s"))
+)
 
 
 def serving_at(storage: Storage) -> Serving:

@@ -182,4 +182,4 @@ def test_intervals_that_no_record_holds_are_told_to_the_monitor_as_they_are_reco
     found = untold_intervals(jobs, 82)
     assert sorted(found) == [f"many-slow-manual.aiokafka.{number:03d}" for number in range(15)]
     assert (found["many-slow-manual.aiokafka.000"], found["many-slow-manual.aiokafka.002"]) == (8_144, 8_554)
-    assert overrides({"g": 8_144}) == [{"pattern": "g", "max_poll_interval_ms": 8_144}]
+    assert overrides({"g": 8_144}) == [{"pattern": "g", "max_poll_interval": "8144ms"}]

@@ -51,7 +51,7 @@ def settings(bootstrap: str, path: str, checkpoint: str, slack: str) -> dict[str
         "spark": {"spark.master": "local[2]", "spark.driver.memory": "1g"},
         "storage": {"path": path, "checkpoint": checkpoint},
         "outputs": {"console": False},
-        "tables": {"groups_seconds": 2},
+        "tables": {"groups_interval": "2s"},
         "web": {"enabled": False},
         "alerts": {"receivers": [{"name": "sre", "slack": options}], "route": route},
     }
