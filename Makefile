@@ -127,7 +127,7 @@ setup-demo:
 
 PIN := uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-emit-find-links \
 	--no-header --no-annotate --python-version 3.11
-LOCK := $(PIN) pyproject.toml requirements/build.in requirements/demo.in --extra spark --extra lab
+LOCK := $(PIN) pyproject.toml requirements/build.in requirements/demo.in --extra spark --extra lab --extra objects
 
 lock: ## Pin the newest fitting requirements again (needs uv).
 	@$(PIN) requirements/build.in -o requirements/build.txt
