@@ -127,7 +127,7 @@ setup-demo:
 
 PIN := uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-emit-find-links \
 	--no-header --no-annotate --python-version 3.11
-LOCK := $(PIN) pyproject.toml requirements/build.in requirements/demo.in --extra spark --extra lab
+LOCK := $(PIN) pyproject.toml requirements/build.in requirements/demo.in --extra spark --extra lab --extra objects
 
 lock: ## Pin the newest fitting requirements again (needs uv).
 	@$(PIN) requirements/build.in -o requirements/build.txt
@@ -135,7 +135,7 @@ lock: ## Pin the newest fitting requirements again (needs uv).
 	@$(LOCK) --extra quality --group dev -o requirements/test.txt
 	@$(LOCK) -c requirements/test.txt -o requirements/demo.txt
 	@$(LOCK) --extra quality -c requirements/test.txt -o requirements/quality.txt
-	@$(PIN) pyproject.toml requirements/build.in -c requirements/test.txt -o requirements/embedded.txt
+	@$(PIN) pyproject.toml requirements/build.in --extra objects -c requirements/test.txt -o requirements/embedded.txt
 	@$(PIN) requirements/spark35.in -o requirements/spark35.txt
 	@$(PIN) requirements/spark42.in -o requirements/spark42.txt
 

@@ -2,12 +2,13 @@
 
 Theory: the owner writes `owner.json` every third of `TERM_S`. Whoever finds one watches it, by its own clock,
 for one and a half terms: written meanwhile means alive, and the newcomer is refused; else the owner is dead
-and its place is taken, announced by a file that is read back after a pause, so of two newcomers one stays. An
-owner whose last success is a term old does not write until it has seen that the file is still its own; one
-that finds another's name there never writes again. So two never write at a time, but for a request that
-hangs in the network: for more than half a term, or for more than that pause where two newcomers meet, until
-the next renewal. Object stores offer no fence against that through pyarrow. An owner that
-ends gives the folder up at once, and one that was killed is known to be dead on its own machine.
+and its place is taken. On an object store the put has the condition that the version seen is still there, so
+of two newcomers, or a newcomer and an owner that wakes up, the store refuses one; elsewhere a claim is read
+back after a pause (owner_file.py). An owner whose last success is a term old does not write until it has seen
+that the file is still its own; one that finds another's name there never writes again. So two never write at
+a time, but for a request to another file that hangs in the network for more than half a term: no store
+fences that. An owner that ends gives the folder up at once, and one that was killed is known to be dead on
+its own machine.
 """
 
 from __future__ import annotations
@@ -24,10 +25,12 @@ from typing import TYPE_CHECKING, Any, Self
 import structlog
 
 from rebalance_monitor.checkpoints.errors import FolderError, FolderInUseError, first_line
+from rebalance_monitor.checkpoints.owner_file import TakenError, owner_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from rebalance_monitor.checkpoints.owner_file import Version
     from rebalance_monitor.checkpoints.remote_place import RemotePlace
 
 log = structlog.get_logger()
@@ -59,7 +62,8 @@ class Lease:
         wait: Callable[[float], None] = time.sleep,
     ) -> None:
         self._folder = folder
-        self._file = folder / NAME
+        self._file = owner_file(folder / NAME)
+        self._version: Version = None
         self._term_s = TERM_S if term_s is None else term_s
         self._now = now
         self._wait = wait
@@ -92,10 +96,9 @@ class Lease:
         if self._fences:
             self._folder.remote.fences.remove(self.require)
         try:
-            owner = self._owner()
-            if owner is not None and owner["token"] == self._token:
-                self._file.unlink(missing_ok=True)
-        except (OSError, ValueError, KeyError) as error:
+            if self._is_own():
+                (self._folder / NAME).unlink(missing_ok=True)
+        except OSError as error:
             log.warning("the storage could not be given up: the next start waits", why=str(error))
 
     def require(self) -> None:
@@ -109,23 +112,24 @@ class Lease:
         """Say that the owner lives, unless another has taken its place."""
         began = self._now()
         owner = self._owner()
-        if owner is not None and owner.get("token") != self._token:
-            self._lost = _in_use(self._folder, owner)
-            log.error("another monitor has taken the storage: nothing more is written", owner=_named(owner))
-            return
-        self._write()
-        self._renewed_at = began
+        if owner is None or owner.get("token") == self._token:
+            if self._write():
+                self._renewed_at = began
+                return
+            owner = self._owner() or {}
+        self._lost = _in_use(self._folder, owner)
+        log.error("another monitor has taken the storage: nothing more is written", owner=_named(owner))
 
     def _take(self) -> None:
         owner = self._owner()
         if owner is not None and not _is_dead(owner):
             self._watch(owner)
         began = self._now()
-        self._write()
-        self._wait(min(SETTLE_S, self._term_s / 3))
-        found = self._owner()
-        if found is None or found.get("token") != self._token:
-            raise FolderInUseError(_in_use(self._folder, found or {}))
+        is_written = self._write()
+        if self._file.settles:
+            self._wait(min(SETTLE_S, self._term_s / 3))
+        if not is_written or (self._file.settles and not self._is_own()):
+            raise FolderInUseError(_in_use(self._folder, self._owner() or {}))
         self._renewed_at = began
 
     def _watch(self, owner: Owner) -> None:
@@ -148,20 +152,33 @@ class Lease:
             except OSError as error:
                 log.warning("the storage could not be reached", why=first_line(error))
 
+    def _is_own(self) -> bool:
+        owner = self._owner()
+        return owner is not None and owner.get("token") == self._token
+
     def _owner(self) -> Owner | None:
-        try:
-            found = json.loads(self._file.read_bytes())
-        except FileNotFoundError:
+        """Read whom the file names, and remember which version of it that is."""
+        read = self._file.read()
+        if read is None:
+            self._version = None
             return None
+        content, self._version = read
+        try:
+            found = json.loads(content)
         except ValueError:
             found = None
         return found if isinstance(found, dict) else {"token": "", "host": "unknown"}
 
-    def _write(self) -> None:
+    def _write(self) -> bool:
+        """Replace the version that was read last; false where another has."""
         self._renewals += 1
         body = {"token": self._token, "renewals": self._renewals, "term_s": self._term_s, **_self()}
-        # Around the fences: they ask whether this very file is fresh.
-        self._folder.remote.put_unfenced(self._file.key, json.dumps(body).encode())
+        try:
+            self._version = self._file.write(json.dumps(body).encode(), self._version)
+        except TakenError:
+            # Perhaps by ourselves: a put that had arrived is made again where its answer is lost.
+            return self._is_own()
+        return True
 
 
 def _self() -> Owner:

@@ -167,7 +167,11 @@ def needed(declared: list[str]) -> dict[str, list[Requirement]]:
 
 @pytest.mark.parametrize(
     ("name", "extras"),
-    [("embedded", ()), ("demo", ("spark", "lab")), ("quality", ("spark", "lab", "quality"))],
+    [
+        ("embedded", ("objects",)),
+        ("demo", ("spark", "lab", "objects")),
+        ("quality", ("spark", "lab", "objects", "quality")),
+    ],
 )
 def test_whatever_a_shipped_package_needs_is_pinned_beside_it(name: str, extras: tuple[str, ...]) -> None:
     """`pip --require-hashes` refuses a file that leaves out what something in it needs."""

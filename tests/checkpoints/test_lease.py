@@ -17,7 +17,7 @@ from rebalance_monitor.checkpoints import lease
 from rebalance_monitor.checkpoints.errors import FolderError, FolderInUseError
 from rebalance_monitor.checkpoints.files import locked, replace_file
 from rebalance_monitor.checkpoints.lease import NAME, PATIENCE, Lease
-from tests.checkpoints.stores import faulty_place
+from tests.checkpoints.stores import faulty_place, s3_place
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -240,3 +240,54 @@ def test_losing_a_part_stops_nobody_who_owns_the_whole(
         threading.Event().wait(1.0)
         replace_file(root / "ledger", b"still mine")
     assert (tmp_path / "tables" / NAME).exists()
+
+
+def test_of_many_newcomers_at_a_bucket_the_store_lets_one_in(s3: str) -> None:
+    """They all have read that nobody is there before any of them writes, and none waits or reads back."""
+    places = [s3_place(s3, "crowded") for _ in range(8)]
+    leases = [Lease(place, TERM, wait=no_wait) for place in places]
+    together = threading.Barrier(len(leases))
+    got: list[Lease] = []
+
+    def claim(one: Lease) -> None:
+        found = one._owner()
+        together.wait()
+        assert found is None
+        if one._write():
+            got.append(one)
+
+    threads = [threading.Thread(target=claim, args=(one,)) for one in leases]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(got) == 1
+    for one in leases:
+        one.renew()
+        assert bool(one._lost) == (one not in got)
+
+
+def test_a_renewal_that_arrives_after_another_has_taken_the_bucket_changes_nothing(s3: str) -> None:
+    first, second = (Lease(s3_place(s3, "late"), TERM, wait=no_wait) for _ in range(2))
+    first._take()
+    first._owner()
+    # The first one hangs between its look and its put; the second one finds its file given up.
+    (first._folder / NAME).unlink()
+    second._take()
+    assert not first._write()
+    assert json.loads((second._folder / NAME).read_bytes())["token"] == second._token
+
+
+def test_a_put_whose_answer_is_lost_is_known_as_ones_own(s3: str) -> None:
+    owner = Lease(s3_place(s3, "answer-lost"), TERM, wait=no_wait)
+    owner._take()
+    before = owner._version
+    owner._write()
+    owner._version = before
+    assert owner._write()
+    owner.renew()
+    assert not owner._lost
+
+
+def no_wait(_seconds: float) -> None:
+    raise AssertionError("a store that takes conditions needs no pause")
