@@ -69,8 +69,11 @@ class Detection(Section):
         description="Share of the probe's looks that find a rebalance: a storm from here on.",
     )
     storm_sightings_window_ms: int = Field(default=120_000, ge=1, description="The window of that share.")
-    stuck_after_ms: int = Field(
-        default=60_000, ge=1, description="How long one unbroken rebalance may last until it is stuck."
+    stuck_after_ms: int | None = Field(
+        default=None,
+        ge=1,
+        description="How long one unbroken rebalance may last until it is stuck. Empty: half of the "
+        "group's own rebalance timeout, 20 to 60 s.",
     )
     slow_sync_ms: int = Field(default=5_000, ge=1, description="A longer wait for the assignment is slow.")
     failed_repeated: int = Field(
