@@ -69,8 +69,10 @@ class Detection(Section):
         description="Share of the probe's looks that find a rebalance: a storm from here on.",
     )
     storm_sightings_window: Lasting = Field(default=Duration("2m"), description="The window of that share.")
-    stuck_after: Lasting = Field(
-        default=Duration("1m"), description="How long one unbroken rebalance may last until it is stuck."
+    stuck_after: Lasting | None = Field(
+        default=None,
+        description="How long one unbroken rebalance may last until it is stuck. Empty: half of the "
+        "group's own rebalance timeout, 20 s to 1 min.",
     )
     slow_sync: Lasting = Field(
         default=Duration("5s"), description="A longer wait for the assignment is slow."

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rebalance_monitor.coordinator.deadlines import not_rejoined
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.findings.massed import massed
 from rebalance_monitor.coordinator.probe import expected_barriers, group_summaries
@@ -270,19 +269,7 @@ class Live:
             group.counted.append(at)
             group.runs += [at] * begun
         group.take(self._looks, listed or ())
-        limit = self._settings.for_group(name).stuck_after_ms
-        if group.stuck and group.since > group.stuck_since and not group.again:
-            found.append(self._probed.stuck(name, group, at, "resolved", seen.state))
-            group.stuck = ""
-        if (
-            not group.stuck
-            and at - group.since >= limit
-            and not group_summaries.knows_who(summary, group, at)
-        ):
-            group.stuck_since = group.since
-            stuck = self._probed.stuck(name, group, at, "opened", seen.state)
-            found.append(not_rejoined.named(stuck, group_summaries.waits(summary, group, limit, listed)))
-        return found
+        return found + self._probed.barrier(name, group, at, seen.state, summary, listed)
 
     def _not_seen(self, name: str, at: int, since: int, summary: _Summary) -> list[Finding]:
         group = self._groups[name]

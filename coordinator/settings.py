@@ -58,7 +58,7 @@ class DetectionSettings:
     storm_quiet_ms: int = 300_000
     storm_sightings_share: float = 0.5
     storm_sightings_window_ms: int = 120_000
-    stuck_after_ms: int = 60_000
+    stuck_after_ms: int | None = None
     slow_sync_ms: int = 5_000
     failed_repeated: int = 2
     roll_up_groups: int = 5

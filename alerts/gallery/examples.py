@@ -95,9 +95,18 @@ _MADE: dict[Kind, dict[str, Any]] = {
     Kind.REBALANCE_IN_PROGRESS: {"details": {"sightings": 4, "duration_ms": 8_000}},
     Kind.REBALANCE_STUCK: {
         "causes": (
-            _cause(Cause.UNKNOWN, 1.0, "seen rebalancing without a completed generation for 122.0 s", None),
+            _cause(
+                Cause.MEMBER_NOT_REJOINED,
+                0.6,
+                "the join phase has waited for it for 122.0 s; its last commit was 130.4 s ago",
+            ),
         ),
-        "details": {"sightings": 61, "duration_ms": 122_000, "threshold_ms": 120_000},
+        "details": {
+            "sightings": 61,
+            "duration_ms": 122_000,
+            "threshold_ms": 60_000,
+            "waits_for": LOST.client_id,
+        },
     },
     Kind.SESSION_TIMEOUT: {
         "evidence": "suspected",

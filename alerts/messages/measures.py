@@ -36,6 +36,7 @@ DETAIL_ROWS: dict[Kind, tuple[tuple[str, str], ...]] = {
     Kind.REBALANCE_IN_PROGRESS: (("Seen rebalancing", "for {duration_ms}; looks: {sightings}"),),
     Kind.REBALANCE_STUCK: (
         ("Seen rebalancing", "for {duration_ms}; looks: {sightings}"),
+        ("Waits for", "{waits_for}"),
         ("Stuck from", "{threshold_ms} on"),
         *_COST,
     ),

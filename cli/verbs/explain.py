@@ -74,6 +74,7 @@ def _from_capture(group: str, path: Path, settings: "Settings") -> dict[str, Any
     from rebalance_monitor.coordinator.explain.dossier import open_dossier
     from rebalance_monitor.coordinator.explain.explanation import Place, explain
     from rebalance_monitor.decoders import coordinator_partition
+    from rebalance_monitor.engine.replay.replaying import replay_capture
     from rebalance_monitor.engine.settings import detection_settings, origins_line
 
     capture = read_capture(path)
@@ -87,6 +88,9 @@ def _from_capture(group: str, path: Path, settings: "Settings") -> dict[str, Any
         # Without metadata the number of partitions is a guess: the group is looked for everywhere.
         for partition in [shard] if known.partitions > 0 else sorted(streams):
             _read(dossier, streams.get(partition, ()))
+    if any(capture.sighting_lines()):
+        # Samples say more of a departure, and of a join phase, than the group's own partition does.
+        dossier.replace(replay_capture(path, detection))
     place = Place(shard, shards, leader_epoch=known.leader_epochs.get(shard, -1))
     if dossier.known is None:
         return None

@@ -7,7 +7,7 @@ silence of any other may mean that there was nothing to commit. Where all are al
 cooperative groups of clients that go on committing while they wait. It is suspected, never known.
 
 A summary tells this of a barrier that was held for a while before it was made; so one is made, once, of a
-group in which a member that commits when idle has stopped for half of `stuck_after_ms`.
+group in which a member that commits when idle has stopped for half of the time from which it is stuck.
 """
 
 from __future__ import annotations
@@ -16,12 +16,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.coordinator.commits.trace import commits_when_idle
-from rebalance_monitor.coordinator.findings.finding import MAX_KEPT, MemberEntry
+from rebalance_monitor.coordinator.deadlines.member_deadlines import under_traffic
+from rebalance_monitor.coordinator.deadlines.stuck_limits import Limits, limits
+from rebalance_monitor.coordinator.findings.causes import Cause
+from rebalance_monitor.coordinator.findings.finding import MAX_KEPT, CauseEntry, MemberEntry
+from rebalance_monitor.coordinator.findings.wording import seconds
 from rebalance_monitor.coordinator.state.group_state import NEVER
 from rebalance_monitor.coordinator.state.membership import COOPERATIVE
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from rebalance_monitor.coordinator.findings.finding import Details, Finding
     from rebalance_monitor.coordinator.settings import DetectionSettings
@@ -44,7 +48,8 @@ _SILENT_COOPERATIVE = frozenset({"java"})
 class Seen:
     """One member of the last generation: when it last committed (ms, -1 never), and how often (ms).
 
-    idle: whether it commits when there is nothing new, so that its silence means something.
+    idle: whether it commits when there is nothing new, so that its silence means something. silent: it was
+    found to be, as `member_silent` is: by its traffic too. session: its session timeout, ms.
     """
 
     member_id: str
@@ -54,6 +59,8 @@ class Seen:
     last_commit: int
     cadence: int
     idle: bool
+    silent: bool = False
+    session: int = -1
 
     @property
     def margin(self) -> int:
@@ -74,7 +81,7 @@ def missing(members: Iterable[Seen], since: int, now: int) -> list[Seen]:
     ]
     rest = [member for member in known if member not in working]
     newest = max((member.last_commit for member in rest), default=-1)
-    stalled = [m for m in rest if m.idle and m.last_commit < min(newest, since) - m.margin]
+    stalled = [m for m in rest if (m.idle or m.silent) and m.last_commit < min(newest, since) - m.margin]
     return [*stalled, *working]
 
 
@@ -100,6 +107,8 @@ def by_summary(
             int(one["last_commit"]),
             int(one["cadence_ms"]),
             bool(one["commits_idle"]),
+            bool(one.get("silent")),
+            int(one.get("session_timeout_ms", -1)),
         )
         for one in members
         if listed is None or one["member_id"] in listed
@@ -117,29 +126,56 @@ def seen(state: GroupState, member: Member) -> Seen:
         member.last_commit,
         member.cadence,
         commits_when_idle(state, member),
+        bool(member.silent_id),
+        member.session_timeout,
     )
 
 
 def is_untold(state: GroupState, settings: DetectionSettings, now: int) -> bool:
     """Whether a member has stopped committing by `now` (ms), but had not when the last summary was made."""
-    quiet = settings.stuck_after_ms // 2
+    quiet = limits_of(state, settings).warns // 2
     return any(state.last_summary < member.last_commit + quiet <= now for member in _telling(state))
 
 
 def due(state: GroupState, settings: DetectionSettings, now: int) -> int:
     """Earliest clock (ms) after `now` at which a member that commits may be found to have stopped."""
-    ahead = (member.last_commit + settings.stuck_after_ms // 2 for member in _telling(state))
+    quiet = limits_of(state, settings).warns // 2
+    ahead = (member.last_commit + quiet for member in _telling(state))
     return min((at for at in ahead if at > now), default=NEVER)
+
+
+def held(rebalance: Finding) -> list[Seen]:
+    """Return the departed member that a stuck barrier waited for, by the generation that ended it.
+
+    Had the only one that is gone left, or been dead, the barrier would have ended sooner: nobody else was
+    missing.
+    """
+    gone = [member for member in rebalance.members if member.role == "left"]
+    named = [member for member in gone if member.member_id == rebalance.details.get("held_by")]
+    one = named or (gone if len(gone) == 1 else [])
+    return [
+        Seen(m.member_id, m.client_id, m.host, m.instance_id, m.last_seen or -1, -1, idle=False) for m in one
+    ]
+
+
+def limits_of(state: GroupState, settings: DetectionSettings) -> Limits:
+    """Return from when on a join phase of the group is stuck."""
+    sessions = [member.session_timeout for member in state.members]
+    return limits(settings, sessions, [member.rebalance_timeout for member in state.members])
 
 
 def _telling(state: GroupState) -> Iterable[Member]:
     if state.group_type != "classic" or len(state.members) < _TOGETHER:
         return ()
-    return (member for member in state.members if member.commits and commits_when_idle(state, member))
+    return (
+        member
+        for member in state.members
+        if member.commits and (commits_when_idle(state, member) or under_traffic(member))
+    )
 
 
-def named(finding: Finding, waits: list[Seen]) -> Finding:
-    """Return the finding with the members that the barrier most likely waits for."""
+def named(finding: Finding, waits: Sequence[Seen], lasted: int) -> Finding:
+    """Return the finding with the members that the join phase waits for, so far for `lasted` ms."""
     if not waits:
         return finding
     names = ", ".join(dict.fromkeys(member.client_id for member in waits[:_NAMED]))
@@ -147,5 +183,17 @@ def named(finding: Finding, waits: list[Seen]) -> Finding:
         MemberEntry(m.member_id, m.instance_id, m.client_id, m.host, False, "kept", last_seen=m.last_commit)  # noqa: FBT003 - the host is the member's own
         for m in waits[:MAX_KEPT]
     )
+    causes = tuple(
+        _cause(member, finding.at, lasted, is_over=finding.phase == "resolved") for member in waits[:_NAMED]
+    )
     details: Details = {**finding.details, "waits_for": names, "waits_for_confidence": CONFIDENCE}
-    return replace(finding, members=members, details=details)
+    return replace(finding, members=members, causes=causes, details=details)
+
+
+def _cause(member: Seen, at: int, lasted: int, *, is_over: bool) -> CauseEntry:
+    """Name a member that has not rejoined, with the numbers to check."""
+    why = f"the join phase {'waited' if is_over else 'has waited'} for it for {seconds(lasted)}"
+    if member.last_commit >= 0:
+        why += f"; its last commit was {seconds(max(0, at - member.last_commit))} ago"
+    named = (member.member_id, member.client_id, member.host, member.instance_id)
+    return CauseEntry(Cause.MEMBER_NOT_REJOINED, CONFIDENCE, why, *named)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from rebalance_monitor.coordinator.commits.trace import commits_when_idle
 from rebalance_monitor.coordinator.deadlines import not_rejoined
 from rebalance_monitor.coordinator.deadlines.member_deadlines import AWAY, owes
+from rebalance_monitor.coordinator.deadlines.stuck_limits import MOST_MS, Limits, limits
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import MAX_KEPT, CauseEntry, deadline_anchor
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
@@ -47,12 +48,14 @@ UNSETTLED = frozenset({Status.ASSIGNING, Status.RECONCILING})
 
 def due(state: GroupState, settings: DetectionSettings, live_since: int) -> int:
     """Earliest clock (ms) at which `on_clock` may have something to say; 2**63 - 1 if none."""
+    unsettled = state.status in UNSETTLED and baselines.knows_epochs(state)
     if state.stuck_id:
+        louder = unsettled and state.group_type != "classic" and not state.stuck_loudly
+        return state.held_at + _limits(state, settings).pages + settings.grace_ms if louder else NEVER
+    if state.held_id or unsettled:
+        return _since(state, live_since) + _limits(state, settings).warns + settings.grace_ms
+    if state.status in UNSETTLED:
         return NEVER
-    if state.status in UNSETTLED and not baselines.knows_epochs(state):
-        return NEVER
-    if state.held_id or state.status in UNSETTLED:
-        return _since(state, live_since) + settings.stuck_after_ms + settings.grace_ms
     stopped = _stopped(state, live_since)
     return _newest(stopped) + _wait(stopped) + settings.grace_ms if stopped else NEVER
 
@@ -80,7 +83,8 @@ def settle(state: GroupState, scene: Scene, resolution: str) -> list[Finding]:
             found.append(_resolved(state, scene, kind, incident, resolution))
     # An epoch-based group may fall behind again without another bump: that is another incident.
     state.held_at = scene.ts if state.stuck_id and state.group_type != "classic" else -1
-    state.held_id = state.stuck_id = ""
+    state.held_id = state.stuck_id = state.waits_for = ""
+    state.stuck_loudly = False
     return found
 
 
@@ -141,8 +145,22 @@ def _waited(member: Member) -> int:
 
 def _overdue(state: GroupState, scene: Scene) -> list[Member]:
     """Return those that are behind for longer than until their next heartbeat, longest first."""
-    late = scene.ts - min(_LONGEST_BEAT_MS, scene.settings.stuck_after_ms)
+    late = scene.ts - min(_LONGEST_BEAT_MS, _limits(state, scene.settings).warns)
     return sorted((member for member in _behind(state) if _waited(member) <= late), key=_waited)
+
+
+def _limits(state: GroupState, settings: DetectionSettings) -> Limits:
+    """Return from when on a group is stuck, by those that it waits for.
+
+    Not earlier than a minute unless that is configured: commits only suggest it, and an epoch-based group may
+    have to wait for one member after the other.
+    """
+    behind = state.members if state.group_type == "classic" else _behind(state)
+    found = limits(
+        settings, [one.session_timeout for one in behind], [one.rebalance_timeout for one in behind]
+    )
+    warns = settings.stuck_after_ms or MOST_MS
+    return Limits(warns, max(warns, found.pages))
 
 
 def _behind(state: GroupState) -> list[Member]:
@@ -166,21 +184,25 @@ def _held(state: GroupState, scene: Scene, stopped: list[Member]) -> Finding:
 
 
 def _stuck(state: GroupState, scene: Scene, since: int) -> Finding:
-    limit = scene.settings.stuck_after_ms
-    details: Details = {"duration_ms": scene.ts - since, "threshold_ms": limit}
+    epochs, lasts = state.group_type != "classic", scene.ts - since
+    ahead = _limits(state, scene.settings)
+    details: Details = {"duration_ms": lasts, "threshold_ms": ahead.warns}
     if state.held_id:
         why = f"no generation for {seconds(scene.ts - since)} since members stopped committing together"
     else:
         why = f"not at epoch {state.target_epoch}; nothing acknowledged for {seconds(scene.ts - since)}"
         state.held_at = since
+    state.stuck_loudly = epochs and lasts >= ahead.pages
     found = _suspected(state, scene, Kind.REBALANCE_STUCK, since, why, details)
-    state.stuck_id = found.id
+    state.stuck_id = found.incident or ""
+    state.waits_for = str(found.details.get("waits_for", ""))
     return found
 
 
 def _suspected(
     state: GroupState, scene: Scene, kind: Kind, since: int, why: str, details: Details
 ) -> Finding:
+    """Make the finding that opens an incident, or tells of a stuck one that it is critical now."""
     epochs = state.group_type != "classic"
     missing = _overdue(state, scene) if epochs else _missing(state, since, scene.ts)
     waits_for = ", ".join(dict.fromkeys(member.client_id or member.member_id for member in missing[:5]))
@@ -191,9 +213,9 @@ def _suspected(
         at=scene.ts,
         evidence="read" if epochs else "suspected",
         confidence=1.0 if epochs else _CONFIDENCE,
-        severity=Severity.WARNING if kind is Kind.REBALANCE_STUCK and not epochs else None,
+        severity=Severity.WARNING if kind is Kind.REBALANCE_STUCK and not state.stuck_loudly else None,
         anchor=anchor,
-        phase="opened",
+        phase="updated" if state.stuck_id else "opened",
         incident=scene.identify(kind, anchor, phase="opened"),
         opened_at=since,
         started_at_min=since,
@@ -213,6 +235,8 @@ def _missing(state: GroupState, since: int, now: int) -> list[Member]:
 
 def _resolved(state: GroupState, scene: Scene, kind: Kind, incident: str, resolution: str) -> Finding:
     opened = state.held_at if state.held_at >= 0 else state.bumped_at
+    stuck = kind is Kind.REBALANCE_STUCK and state.waits_for
+    waits_for: Details = {"waits_for": state.waits_for} if stuck else {}
     return scene.find(
         kind,
         state,
@@ -223,5 +247,5 @@ def _resolved(state: GroupState, scene: Scene, kind: Kind, incident: str, resolu
         incident=incident,
         opened_at=opened,
         resolution=resolution,
-        details={"duration_ms": max(0, scene.ts - opened)},
+        details={"duration_ms": max(0, scene.ts - opened)} | waits_for,
     )

@@ -32,7 +32,15 @@ if TYPE_CHECKING:
     from rebalance_monitor.decoders import Row
 
 MAX_TOLD = 200
-TOLD = frozenset({Kind.REBALANCE, Kind.GROUP_EMPTY, Kind.REBALANCE_FAILED, Kind.STATIC_MEMBER_REPLACED})
+TOLD = frozenset(
+    {
+        Kind.REBALANCE,
+        Kind.REBALANCE_STUCK,
+        Kind.GROUP_EMPTY,
+        Kind.REBALANCE_FAILED,
+        Kind.STATIC_MEMBER_REPLACED,
+    }
+)
 """Kinds that `explain` lists as what happened."""
 
 _METADATA_848 = b"\0\5"
@@ -100,6 +108,11 @@ class Dossier:
             if row.group == self.group:
                 self.records += max(row.count, 1)
                 self._on_row(row)
+
+    def replace(self, findings: Iterable[Finding]) -> None:
+        """Take the group's findings as probe samples complete them."""
+        self.findings.clear()
+        self.findings += [one for one in findings if one.group == self.group]
 
     def close(self) -> None:
         """Nothing follows: a tombstone that was the last word is a removal."""

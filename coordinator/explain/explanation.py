@@ -19,7 +19,7 @@ from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.lag.committing import COMMITS_ONLY
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from rebalance_monitor.coordinator.explain.dossier import Dossier
     from rebalance_monitor.coordinator.findings.finding import Finding
@@ -126,8 +126,16 @@ def _member(dossier: Dossier, topics: list[str], member: Member) -> Json:
 
 
 def _recent(dossier: Dossier) -> list[Finding]:
-    kept = [f for f in dossier.findings if f.kind in TOLD and f.phase in {None, "opened"}]
+    over = {f.incident for f in dossier.findings if f.kind is Kind.REBALANCE_STUCK and f.phase == "resolved"}
+    kept = [f for f in dossier.findings if f.kind in TOLD and _is_told(f, over)]
     return kept[-MAX_REBALANCES:][::-1]
+
+
+def _is_told(finding: Finding, over: Collection[str | None]) -> bool:
+    """Whether it is the one finding that tells it: the first, of a stuck rebalance that is over the last."""
+    if finding.kind is Kind.REBALANCE_STUCK and finding.incident in over:
+        return finding.phase == "resolved"
+    return finding.phase in {None, "opened"}
 
 
 def _told(finding: Finding) -> Json:

@@ -19,6 +19,7 @@ class Cause(StrEnum):
     POLL_INTERVAL_EXCEEDED = "poll_interval_exceeded"
     JOIN_DEADLINE_MISSED = "join_deadline_missed"
     SYNC_DEADLINE_MISSED = "sync_deadline_missed"
+    MEMBER_NOT_REJOINED = "member_not_rejoined"
     STATIC_MEMBER_REPLACED = "static_member_replaced"
     STATIC_MEMBER_EXPIRED = "static_member_expired"
     SUBSCRIPTION_CHANGED = "subscription_changed"
@@ -77,6 +78,7 @@ CAUSE_WHAT: dict[Cause, str] = {
     Cause.POLL_INTERVAL_EXCEEDED: "a member was silent for max.poll.interval: the app stopped polling",
     Cause.JOIN_DEADLINE_MISSED: "a member did not rejoin before the rebalance timeout and was dropped",
     Cause.SYNC_DEADLINE_MISSED: "a member joined but did not sync within the rebalance timeout",
+    Cause.MEMBER_NOT_REJOINED: "the join phase waits for a member that, by its commits, has not rejoined",
     Cause.STATIC_MEMBER_REPLACED: "a static member came back with a new member id under its instance id",
     Cause.STATIC_MEMBER_EXPIRED: "a static member stayed away for its session timeout",
     Cause.SUBSCRIPTION_CHANGED: "a kept member subscribes to other topics than before",

@@ -5,16 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.coordinator.deadlines import not_rejoined
+from rebalance_monitor.coordinator.deadlines.stuck_limits import Limits, limits
 from rebalance_monitor.coordinator.deadlines.stuck_rebalances import UNSETTLED
 from rebalance_monitor.coordinator.modern.epoch_group import GROUP_TYPES
 from rebalance_monitor.coordinator.state.state_machine import Status
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from rebalance_monitor.coordinator.deadlines.not_rejoined import Seen
     from rebalance_monitor.coordinator.probe.observed_group import Watched
     from rebalance_monitor.coordinator.probe.sample import RebalancingGroup
+    from rebalance_monitor.coordinator.settings import DetectionSettings
 
 _BY_RECORDS = frozenset(GROUP_TYPES.values())
 
@@ -49,3 +51,16 @@ def waits(
     """
     who = None if listed is None else {one[0] for one in listed}
     return [] if group.again else not_rejoined.by_summary(summary, group.since, limit, who)
+
+
+def limits_of(
+    settings: DetectionSettings, summary: Mapping[str, Any], waits_for: Collection[Seen] = ()
+) -> Limits:
+    """Return from when on a barrier of the group is stuck; `waits_for`: its missing members, if known."""
+    members = summary.get("member_list", ())
+    sessions = [one.session for one in waits_for] or _each(members, "session_timeout_ms")
+    return limits(settings, sessions, _each(members, "rebalance_timeout_ms"))
+
+
+def _each(members: Iterable[Mapping[str, Any]], name: str) -> list[int]:
+    return [int(one.get(name, -1)) for one in members]

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from rebalance_monitor.coordinator.deadlines import not_rejoined
+from rebalance_monitor.coordinator.deadlines.not_rejoined import Seen  # noqa: TC001 - msgspec reads the annotation
 from rebalance_monitor.coordinator.probe.answers import after
 from rebalance_monitor.coordinator.probe.newcomers import Newcomer, noted
 
@@ -31,7 +33,9 @@ class Watched(msgspec.Struct):
     `storm_at` when what they tell began. `listed`: member id -> the last look that listed it; `lists`: the
     looks that listed any; `forgotten`: the last that listed one who is not remembered. `unseen`: the look
     before it was first seen. `newcomers`: see `newcomers.py`; `worst`: whom an open storm was told to be by,
-    at `worst_at`; `updates`: how often it was told again.
+    at `worst_at`; `updates`: how often it was told again. `waits`: whom its stuck barrier waits for, as far
+    as that is known; `loudness`: how loud that was told, `threshold`: from which duration on,
+    `stuck_updates`: how often again.
     """
 
     opened: int
@@ -58,6 +62,10 @@ class Watched(msgspec.Struct):
     worst: str = ""
     worst_at: int = -1
     updates: int = 0
+    waits: list[Seen] = msgspec.field(default_factory=list)
+    loudness: str = ""
+    threshold: int = -1
+    stuck_updates: int = 0
 
     def is_another(self, at: int, fresh_ms: int) -> bool:
         """Whether a generation completed while nobody looked, so that `at` sees another barrier."""
@@ -166,6 +174,8 @@ def end_barrier(groups: Mapping[str, Watched], finding: Finding) -> None:
     """Take it that a generation of one of the groups completed: what is seen later is another barrier."""
     group = groups.get(finding.group or "")
     if group is not None and finding.at >= group.since:
+        if group.stuck and not group.waits:
+            group.waits = not_rejoined.held(finding)
         group.since, group.again = finding.at, False
 
 

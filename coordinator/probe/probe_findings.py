@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from rebalance_monitor.coordinator.deadlines import not_rejoined
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CauseEntry, Finding, finding_id, probe_anchor
-from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind, Scope
+from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind, Scope, Severity
 from rebalance_monitor.coordinator.findings.wording import seconds
+from rebalance_monitor.coordinator.probe import group_summaries
 from rebalance_monitor.coordinator.probe.answers import after
 from rebalance_monitor.coordinator.probe.newcomers import worst
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from rebalance_monitor.coordinator.findings.finding import Details
     from rebalance_monitor.coordinator.probe.observed_group import Watched
@@ -33,8 +35,43 @@ class Probed:
         group.open = found.incident or ""
         return replace(found, details={"sightings": group.count, "duration_ms": at - group.opened})
 
+    def barrier(
+        self,
+        name: str,
+        group: Watched,
+        at: int,
+        state: str,
+        summary: Mapping[str, Any],
+        listed: Iterable[tuple[str, str, str, str]] | None,
+    ) -> list[Finding]:
+        """Tell that one barrier lasts for too long, again once it is worse or is known to wait for somebody.
+
+        `listed`: the members that the look listed, None where it did not.
+        """
+        settings, told = self.settings.for_group(name), []
+        if group.stuck and group.since > group.stuck_since and not group.again:
+            told.append(self.stuck(name, group, at, "resolved", state))
+            group.stuck = ""
+        lasts = at - group.since
+        warns = group_summaries.limits_of(settings, summary).warns
+        if lasts < warns or (not group.stuck and group_summaries.knows_who(summary, group, at)):
+            return told
+        known = bool(group.stuck and group.waits)
+        waits = group.waits if known else group_summaries.waits(summary, group, warns, listed)
+        pages = lasts >= group_summaries.limits_of(settings, summary, waits).pages
+        loud = (Severity.CRITICAL if pages else Severity.WARNING).value
+        if not group.stuck:
+            group.stuck_since, group.stuck_updates, phase = group.since, 0, "opened"
+            group.threshold = warns
+        elif len(waits) == len(group.waits) and loud in {group.loudness, Severity.WARNING.value}:
+            return told
+        else:
+            group.stuck_updates, phase = group.stuck_updates + 1, "updated"
+        group.waits, group.loudness = list(waits), loud
+        return [*told, self.stuck(name, group, at, phase, state)]
+
     def stuck(self, name: str, group: Watched, at: int, phase: str, state: str) -> Finding:
-        """Tell that one barrier lasts for too long, or is over."""
+        """Tell that one barrier lasts for too long, or is over, and whom it waits for."""
         found = self._find(Kind.REBALANCE_STUCK, name, group, at, phase, group.stuck, state)
         group.stuck = found.incident or ""
         duration = group.stuck_for(at)
@@ -42,10 +79,13 @@ class Probed:
         details: Details = {
             "sightings": group.count,
             "duration_ms": duration,
-            "threshold_ms": self.settings.for_group(name).stuck_after_ms,
+            "threshold_ms": group.threshold,
         }
         causes = (CauseEntry(Cause.UNKNOWN, 1.0, why),)
-        return replace(found, details=details, causes=causes, opened_at=group.stuck_since)
+        usual = Severity(group.loudness) if group.loudness else KINDS[Kind.REBALANCE_STUCK].severity
+        severity = self.settings.severity_of(Kind.REBALANCE_STUCK, name, usual)
+        found = replace(found, details=details, causes=causes, opened_at=group.stuck_since, severity=severity)
+        return not_rejoined.named(found, group.waits, duration)
 
     def storm(self, name: str, group: Watched, at: int, phase: str) -> Finding:
         """Tell that the group is seen rebalancing too often, by whom, or that it is no longer."""
@@ -117,7 +157,7 @@ class Probed:
                 name,
                 anchor,
                 phase=phase,
-                sequence=group.updates if phase == "updated" else 0,
+                sequence=_sequence(kind, group) if phase == "updated" else 0,
             ),
             kind=kind,
             scope=Scope.GROUP,
@@ -136,3 +176,7 @@ class Probed:
             resolution=("quiet" if kind is Kind.STORM else "completed") if resolved else None,
             details={},
         )
+
+
+def _sequence(kind: Kind, group: Watched) -> int:
+    return group.stuck_updates if kind is Kind.REBALANCE_STUCK else group.updates

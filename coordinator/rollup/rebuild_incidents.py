@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Self
 
 import msgspec
 
+from rebalance_monitor.coordinator.deadlines.stuck_limits import MOST_MS
 from rebalance_monitor.coordinator.findings.finding import Finding, part_of
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
 
@@ -60,7 +61,7 @@ def _patience(finding: Finding, settings: DetectionSettings) -> int:
     if finding.kind is Kind.STORM:
         longest = settings.storm_quiet_ms
     elif finding.kind in {Kind.REBALANCE_IN_PROGRESS, Kind.REBALANCE_STUCK}:
-        longest = settings.stuck_after_ms
+        longest = settings.stuck_after_ms or MOST_MS
     elif finding.kind is Kind.MEMBER_SILENT:
         longest = int(finding.details.get("silence_ms", 0))
     return max(0, min(longest, _LONGEST_MS)) + SETTLED_MS

@@ -103,27 +103,27 @@ class StormState(msgspec.Struct, array_like=True, gc=False):
 class GroupState(msgspec.Struct, array_like=True, gc=False):
     """One group. `live` says that the last record was read live, not rebuilt from history.
 
-    `connect` is [config offset, scheduled delay in ms, tasks were revoked] of a Connect group.
-    The fields from `target_epoch` on belong to epoch-based groups: `departed`, their `verdicts`, `silences`
-    [silence, session, rebalance timeout, cadence, when it went] and `newcomers` collect what came since
-    `stable_epoch`; `uncounted`: how many more departed than are kept.
-    `topics` are topic ids in hex there, `names` the subscribed names, `aliases` the ids that a name may have,
-    `asked` the partitions committed at `asked_at`, from which these are learned. In streams groups `topics`
-    are names and `aliases` the topics that each subtopology reads.
-    `rehashed` and `resubscribed` (member ids) say what else changed since then. `held_id`, `held_at` and
-    `stuck_id` belong to a barrier that commits suggest, or a convergence that takes too long.
+    `connect` is [config offset, scheduled delay in ms, tasks were revoked] of a Connect group. The fields
+    from `target_epoch` on belong to epoch-based groups: `departed`, their `verdicts`, `silences` [silence,
+    session, rebalance timeout, cadence, when it went] and `newcomers` collect what came since `stable_epoch`;
+    `uncounted`: how many more departed than are kept. `topics` are topic ids in hex there, `names` the
+    subscribed names, `aliases` the ids that a name may have, `asked` the partitions committed at `asked_at`,
+    from which these are learned. In streams groups `topics` are names and `aliases` the topics that each
+    subtopology reads. `rehashed` and `resubscribed` (member ids) say what else changed since then. `held_id`,
+    `held_at` and `stuck_id` belong to a barrier that commits suggest, or a convergence that takes too long.
     `unsubscribed`: topic that nobody subscribes to any more -> [last commit, what was told of its offsets].
     `holes`: how many generations it has become Empty by since it last had members, without completing them.
     `migrated`: how many members the group had when it came from the other protocol, until that is reported.
     `subscriptions`: digest of a subscription that members have, or of a pattern -> topics, for `names`.
     `resumed_at`: when a member committed after the whole group had been silent for longer than any of its
-    deadlines. `stands_empty`: that it is empty was told live. `takeovers`: instance id -> when others
-    lately took its place. `unread_at`: from when on records of it may have been cleaned away unread.
-    `dropped_at`: when an offset of it was last removed while it had no members. `counted_at`: from when on
-    all members of an epoch-based group are known, -1 before an epoch was read (`baselines.py`). `visits`:
-    topic -> [last commit while there was no member, how many, whether members had it before] (`visits.py`).
-    `beats`, `ways`: what its rebalances taught of its heartbeat interval and of how its members depart.
-    `positions`: its committed offsets.
+    deadlines. `stands_empty`: that it is empty was told live. `takeovers`: instance id -> when others lately
+    took its place. `unread_at`: from when on records of it may have been cleaned away unread. `dropped_at`:
+    when an offset of it was last removed while it had no members. `counted_at`: from when on all members of
+    an epoch-based group are known, -1 before an epoch was read (`baselines.py`). `visits`: topic -> [last
+    commit while there was no member, how many, whether members had it before] (`visits.py`). `beats`, `ways`:
+    what its rebalances taught of its heartbeat interval and of how its members depart. `positions`: its
+    committed offsets. `stuck_loudly`: that it is stuck was told as critical; `waits_for`: the client ids of
+    those that it was said to wait for.
     """
 
     group_type: str = ""
@@ -191,6 +191,8 @@ class GroupState(msgspec.Struct, array_like=True, gc=False):
     beats: list[float] = msgspec.field(default_factory=list)
     ways: list[float] = msgspec.field(default_factory=list)
     positions: Positions = msgspec.field(default_factory=Positions)
+    stuck_loudly: bool = False
+    waits_for: str = ""
 
 
 def forget(state: GroupState, group_type: str) -> None:

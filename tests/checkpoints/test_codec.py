@@ -48,7 +48,7 @@ def test_a_group_comes_back_as_it_was(group: GroupState) -> None:
 @given(st.integers(1, len(GroupState.__struct_fields__)))
 def test_fields_that_came_after_a_group_was_written_take_their_defaults(later: int) -> None:
     whole = GroupState("classic", leader="m", stuck_id="x", wake=7)
-    older = msgspec.msgpack.encode(msgspec.to_builtins(whole)[:-later])
+    older = msgspec.msgpack.encode(msgspec.to_builtins(whole, builtin_types=(bytes,))[:-later])
     kept = {name: getattr(whole, name) for name in GroupState.__struct_fields__[:-later]}
     assert decode_group(older) == GroupState(**kept)
 

@@ -76,7 +76,7 @@ export function told(one) {
     const worst = d.worst_client ? ` · most involve ${d.worst_client}${d.worst_host ? ` on ${d.worst_host.replace("/", "")}` : ""} (${share(d.worst_share)})` : "";
     return how + worst;
   }
-  if (one.kind === "rebalance_stuck") return `one rebalance for ${duration(d.duration_ms)} (threshold ${duration(d.threshold_ms)})`;
+  if (one.kind === "rebalance_stuck") return `one rebalance for ${duration(d.duration_ms)} (threshold ${duration(d.threshold_ms)})${d.waits_for ? `, waiting for ${d.waits_for}` : ""}`;
   if (one.kind === "group_empty") return d.ended_by === "leave" ? "its last member left" : d.ended_by === "session" ? "its last member timed out" : "no members left";
   if (one.kind === "member_silent") return `silent past its ${d.deadline ?? "session"} deadline`;
   if (one.kind === "offsets_expiring") return `offsets expire ${moment(d.expires_at)}`;

@@ -13,6 +13,10 @@ from rebalance_monitor.cluster.captures.capture import read_capture
 from rebalance_monitor.config.detection import Detection
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.settings import DetectionSettings
+from rebalance_monitor.dashboard.view.snapshot import Snapshot
+from rebalance_monitor.dashboard.web.api.api import Api
+from rebalance_monitor.dashboard.web.past.past import MemoryPast
+from rebalance_monitor.engine.replay.feeding import Feed
 from rebalance_monitor.engine.replay.replaying import replay_capture
 from rebalance_monitor.engine.settings import detection_settings
 from tests.cli.support.reported import CASES, NAMES, expected, matching, unpacked
@@ -66,6 +70,26 @@ def test_a_reported_case_gets_the_advice_that_helps(
 def test_no_other_recorded_group_has_partitions_that_nobody_reads(suite: str) -> None:
     found = replay_capture(SCENARIOS / suite / "capture", DetectionSettings())
     assert not [one for one in found if one.kind is Kind.PARTITIONS_UNASSIGNED]
+
+
+def test_the_page_of_a_stuck_rebalance_and_explain_name_whom_it_waited_for(
+    captures: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not the newcomer that began it, which was there in the generation that ended it."""
+    snapshot = Snapshot("c")
+    path = captures / "exports"
+    Feed(snapshot).run(path, detection_settings(Detection(), read_capture(path).metadata))
+    api = Api(snapshot, MemoryPast(snapshot), live=False)
+    (row,) = api.incidents({"limit": 10, "state": "", "kind": "rebalance_stuck"})["rows"]
+    seen = api.incident({"id": row["id"]})
+    parts = [(one["client_id"], one["role"]) for one in seen["offenders"]]
+    assert (parts[0], parts[-1]) == (("export-2", "waited_for"), ("export-3", "joined"))
+    assert seen["ended_by"] is not None
+    assert (row["cause"], seen["ended_by"]["generation"]) == ("member_not_rejoined", 3)  # type: ignore[index]
+    assert run(["explain", "exports", "--capture", str(path), "-o", "json"]) == 0
+    told = json.loads(capsys.readouterr().out)["rebalances"]
+    stuck = next(one for one in told if one["kind"] == "rebalance_stuck")
+    assert [cause["client_id"] for cause in stuck["causes"]] == ["export-2"]
 
 
 def test_the_recorded_cases_stay_small() -> None:

@@ -1,0 +1,45 @@
+"""From when on a join phase is stuck: a warning first, critical once nobody's death explains it any more.
+
+The longest that a join phase lasts is the group's rebalance timeout P (KIP-62). At half of it, within 20 to
+60 s, somebody should know whom it waits for. A dead member is removed a session timeout S after its last
+heartbeat; so a phase that outlasts S and a heartbeat waits for a member that lives and does not rejoin. That
+is critical, as is one that its deadline ends. A pod that is replaced holds the phase until its old session
+ends, and is neither.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rebalance_monitor.coordinator.settings import DetectionSettings
+
+LEAST_MS, MOST_MS = 20_000, 60_000
+USUAL_SESSION_MS = 45_000
+"""Session timeout of a group of which none is known: Java's default."""
+
+_BEATS = 3
+"""Clients send so many heartbeats a session timeout at least: where they send more, it is critical later."""
+
+
+class Limits(NamedTuple):
+    """Durations of one join phase, ms: it warns, and pages, from so long on."""
+
+    warns: int
+    pages: int
+
+
+def limits(settings: DetectionSettings, sessions: Iterable[int], rebalances: Iterable[int]) -> Limits:
+    """Return the limits of a group by the timeouts (ms) of its members; negative ones are not known.
+
+    `sessions`: of the members that may be missing. `settings`: the group's own.
+    """
+    longest = max(rebalances, default=-1)
+    session = max([one for one in sessions if one > 0], default=USUAL_SESSION_MS)
+    given = settings.stuck_after_ms
+    half = MOST_MS if longest <= 0 else min(max(longest // 2, LEAST_MS), MOST_MS)
+    warns = half if given is None else given
+    outlasts = session + session // _BEATS
+    return Limits(warns, max(warns, outlasts if longest <= 0 else min(outlasts, longest)))
