@@ -168,7 +168,7 @@ def test_every_deployment_gives_freed_native_memory_back() -> None:
 
 
 def test_the_pods_limit_has_room_for_a_first_start_over_ten_million_records() -> None:
-    """docs/measurements/benchmarks.md: 1.94 GB of JVM with a heap of 1 GB and 1.72 of Python; room is a fifth more."""
+    """Benchmarks: 1.94 GB of JVM with a heap of 1 GB and 1.72 of Python; room is a fifth more."""
     ((container,),) = [objects("spark")["StatefulSet"]["spec"]["template"]["spec"]["containers"]]
     limit = int(container["resources"]["limits"]["memory"].removesuffix("Gi")) * 2**30
     config = yaml.safe_load(configuration("spark"))
