@@ -300,6 +300,7 @@ def _health(page: _Page, health: Health, now: float) -> None:
     page.add("catching_up_shards", len(health.catching_up))
     page.add("state_bytes", health.state_bytes)
     page.add("state_groups", health.groups)
+    page.add("positions_dropped", health.positions_dropped)
     page.add("state_store_memory_bytes", health.state_store_memory)
     page.add("lag_records", health.lag_records)
     if health.last_batch >= 0:

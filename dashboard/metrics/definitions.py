@@ -133,6 +133,7 @@ MONITOR_METRICS = (
     _histogram("detection_delay_seconds", "event to finding, live findings", DELAY, "driven_by"),
     _gauge("state_bytes", "coordinator state, compressed"),
     _gauge("state_groups", "groups in the coordinator state"),
+    _counter("positions_dropped", "positions of groups without members that had to make room for newer ones"),
     _gauge("state_store_memory_bytes", "memory of Spark's state store, as Spark reports it"),
     _counter("sink_sends", "notifications handed to a sink, by result", "sink", "result"),
     _gauge("audit_unmet_expectations", "contracts that did not hold in the last audit", "suite"),

@@ -61,6 +61,7 @@ class Health:
     started, last_batch: driver's clock. now: the last batch's timestamp: everything appended before it has
     been read, unless `lag_records` says otherwise. catching_up: shards that still read history; shards: all
     that have been heard of. history_at: time of the newest record read, per shard that is catching up.
+    positions_dropped: of groups without members, those that had to make room.
     stages (seconds of each stage of the last batch) and state_store_memory (bytes) are Spark's own figures.
     """
 
@@ -75,6 +76,7 @@ class Health:
     catching_up: frozenset[int] = frozenset()
     history_at: int = -1
     lag_records: int = 0
+    positions_dropped: int = 0
     state_store_memory: int = 0
     stages: Mapping[str, float] = field(default_factory=dict)
 
@@ -174,6 +176,11 @@ def _without(values: Mapping[str, T], groups: Sequence[str]) -> Mapping[str, T]:
     return {name: value for name, value in values.items() if name not in gone} if gone else values
 
 
+def _sum(update: Update, counter: str, before: int) -> int:
+    """Return the sum of a counter of all shards; every batch with a clock has them."""
+    return sum(int(shard[counter]) for shard in update.shards) if update.shards else before
+
+
 def _health(health: Health, update: Update) -> Health:
     behind = [shard for shard in update.shards if shard.get("catching_up")]
     told = {int(shard["shard"]) for shard in update.shards}
@@ -186,7 +193,8 @@ def _health(health: Health, update: Update) -> Health:
         batch=max(health.batch, update.batch) if update.now < 0 else update.batch,
         rows=update.rows,
         state_bytes=update.state_bytes or health.state_bytes,
-        groups=sum(int(shard["groups"]) for shard in update.shards) if update.shards else health.groups,
+        groups=_sum(update, "groups", health.groups),
+        positions_dropped=_sum(update, "positions_dropped", health.positions_dropped),
         shards=health.shards | told,
         catching_up=still,
         history_at=min((int(shard["last_ts"]) for shard in behind), default=-1),

@@ -150,7 +150,7 @@ def test_incidents_show_until_they_end() -> None:
 def test_the_monitors_own_health_is_told() -> None:
     page = Page()
     assert page.samples()["ready", ()] == 0
-    shard = {"shard": 0, "groups": 3, "catching_up": 0, "last_ts": 5}
+    shard = {"shard": 0, "groups": 3, "catching_up": 0, "last_ts": 5, "positions_dropped": 4}
     update = Update(
         shards=[shard],
         types={1: 5, 2: 1, 77: 1},
@@ -165,6 +165,7 @@ def test_the_monitors_own_health_is_told() -> None:
     assert found["ready", ()] == 1
     assert (found["lag_seconds", ()], found["lag_records", ()]) == (10, 12)
     assert found["state_store_memory_bytes", ()] == 8_000
+    assert found["positions_dropped_total", ()] == 4
     assert found["last_batch_timestamp_seconds", ()] == 9
     assert found["records_read_total", ("offset_commit",)] == 5
     assert found["records_read_total", ("type_77",)] == 1

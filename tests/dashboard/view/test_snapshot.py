@@ -157,7 +157,7 @@ def test_closed_incidents_are_bounded_and_the_newest_kept() -> None:
 
 
 def test_readiness_waits_until_no_shard_reads_history() -> None:
-    shard = {"shard": 0, "groups": 1, "catching_up": 1, "last_ts": 40}
+    shard = {"shard": 0, "groups": 1, "catching_up": 1, "last_ts": 40, "positions_dropped": 0}
     known = Known().after(Update(shards=[shard], now=50, wall=60))
     assert (known.health.is_ready, known.health.history_at) == (False, 40)
     known = known.after(Update(shards=[{**shard, "catching_up": 0}], now=51, wall=61))
