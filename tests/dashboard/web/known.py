@@ -144,7 +144,8 @@ def storm(group: str, at: int, phase: str = "opened", incident: str = "") -> Fin
 
 def shard(*, catching_up: bool = False, groups: int = 1) -> dict[str, Any]:
     """Return the counters of one shard."""
-    return {"shard": 0, "rows": 5, "groups": groups, "catching_up": int(catching_up), "last_ts": T0}
+    told = {"shard": 0, "rows": 5, "groups": groups, "catching_up": int(catching_up), "last_ts": T0}
+    return {**told, "positions_dropped": 0}
 
 
 def small(*names: str) -> Snapshot:
