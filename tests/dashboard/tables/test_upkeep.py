@@ -156,7 +156,7 @@ def test_the_verb_tends_the_table_of_a_job(tmp_path: Path, capsys: pytest.Captur
     (row,) = json.loads(capsys.readouterr().out)
     assert row == {"files merged": 6, "into": 2, "rows": 12, "days deleted": 0}
     assert ids(storage.findings) == expected
-    assert run(["table", "optimize", "--keep-days", "1", *at]) == 0
+    assert run(["table", "optimize", "--keep", "1d", *at]) == 0
     assert json.loads(capsys.readouterr().out)[0]["days deleted"] >= 1
 
 
