@@ -32,6 +32,7 @@ class GroupOverride(Section):
     slow_sync_ms: int | None = Field(default=None, ge=1)
     session_timeout_ms: int | None = Field(default=None, ge=1)
     max_poll_interval_ms: int | None = Field(default=None, ge=1)
+    expected_churn: bool | None = None
 
 
 def _listed(section: type[Section]) -> str:
@@ -147,8 +148,9 @@ class Detection(Section):
         default=(),
         description="Other thresholds for the groups of a `pattern`: a list with any of "
         f"{_listed(GroupOverride)} (milliseconds where the name says so; `session_timeout_ms` is that of "
-        "epoch-based groups, in whose records it does not stand, `max_poll_interval_ms` as above). The first "
-        "match wins.",
+        "epoch-based groups, in whose records it does not stand, `max_poll_interval_ms` as above; "
+        "`expected_churn`: members join, work and leave on a schedule, which is no storm unless they expire "
+        "or fail). The first match wins.",
     )
     summary_interval_ms: Milliseconds = Field(
         default=5_000, description="A group's summary is written at most once in this time."
