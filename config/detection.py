@@ -33,6 +33,7 @@ class GroupOverride(Section):
     slow_sync: Lasting | None = None
     session_timeout: Lasting | None = None
     max_poll_interval: Lasting | None = None
+    expected_churn: bool | None = None
 
 
 def _listed(section: type[Section]) -> str:
@@ -148,9 +149,9 @@ class Detection(Section):
     group_overrides: tuple[GroupOverride, ...] = Field(
         default=(),
         description="Other thresholds for the groups of a `pattern`: a list with any of "
-        f"{_listed(GroupOverride)} (`session_timeout` is that of epoch-based groups, in whose "
-        "records it does not stand, `max_poll_interval` as above). The first "
-        "match wins.",
+        f"{_listed(GroupOverride)} (`session_timeout` is that of epoch-based groups, in whose records it does "
+        "not stand, `max_poll_interval` as above; `expected_churn`: members join, work and leave on a "
+        "schedule, which is no storm unless they expire or fail). The first match wins.",
     )
     summary_interval: Duration = Field(
         default=Duration("5s"), description="A group's summary is written at most once in this time."

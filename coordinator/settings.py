@@ -18,7 +18,7 @@ class GroupOverride:
     """Thresholds for groups whose name matches `pattern`; None keeps the general one. First match wins.
 
     `session_timeout_ms` is that of an epoch-based group, `max_poll_interval_ms` that of clients that send
-    none (aiokafka): they are in no record.
+    none (aiokafka): they are in no record. `expected_churn`: members that join, work and leave are no storm.
     """
 
     pattern: str
@@ -31,6 +31,7 @@ class GroupOverride:
     slow_sync_ms: int | None = None
     session_timeout_ms: int | None = None
     max_poll_interval_ms: int | None = None
+    expected_churn: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,7 @@ class DetectionSettings:
     falling_behind_ms: int = 600_000
     falling_behind_warning_ms: int | None = None
     records_expiring_ms: int = 14_400_000
+    expected_churn: bool = False
     expected_pause: tuple[str, ...] = ()
     always_on: tuple[str, ...] = ()
     severity_overrides: tuple[SeverityOverride, ...] = ()
@@ -142,7 +144,7 @@ _OVERRIDDEN = tuple(
     one.name for one in fields(GroupOverride) if one.name not in {"pattern", "session_timeout_ms"}
 )
 
-UNCONFIGURED = frozenset({"known", "session_timeouts", "session_timeouts_unread"})
-"""Fields of the settings that the job fills in."""
+UNCONFIGURED = frozenset({"known", "session_timeouts", "session_timeouts_unread", "expected_churn"})
+"""Fields of the settings that the job fills in, or that only a group's override has."""
 
 _SESSIONS = {"share": "session_timeout_share_ms", "streams": "session_timeout_streams_ms"}

@@ -213,7 +213,8 @@ KINDS: dict[Kind, KindSpec] = {
             "failed": "failed generations in the window",
             "window_ms": "length of the window, ms",
             "threshold": "count from which a group storms",
-            "worst_client": "client id that took part in most of them; none below a tenth",
+            "worst_client": "client id that took part in most of them, none below a tenth; `prefix*` of "
+            "several where none has a third",
             "worst_host": "its host; none where it came from one after the other",
             "worst_member": "newest member id of that client",
             "worst_instance": "its instance id, if it is static",

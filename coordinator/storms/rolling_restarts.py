@@ -155,8 +155,11 @@ def _changed_ids(state: GroupState, began: int) -> int:
 
 
 def _since(state: GroupState, began: int) -> int:
-    """Return from when on (ms) members are new: they may come first, and the old ones go then."""
-    return began - _AHEAD_MS if began - state.started_at > 2 * _AHEAD_MS else began
+    """Return from when on (ms) members are new: they may come first, and the old ones go then.
+
+    Those with which the group itself started are not.
+    """
+    return min(began, max(began - _AHEAD_MS, state.started_at + START_MS))
 
 
 def renewed(before: GroupState, change: Change, causes: tuple[CauseEntry, ...], at: int) -> bool:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from rebalance_monitor.coordinator.storms import offenders
 from rebalance_monitor.coordinator.storms.rolling_restarts import YOUNG, Code
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ instance ids."""
 _UNSTABLE = 2
 _DISRUPTIVE = YOUNG | {Code.LOST, Code.SAME, Code.FAILED}
 _MEMBER = 4
-_LEAST_SHARE = 0.1
+_LEAST_SHARE, _OWN_SHARE = 0.1, 1 / 3
 
 
 def weights(storm: StormState) -> list[int]:
@@ -73,7 +74,10 @@ def worst(storm: StormState) -> Details:
         if event[3]:
             client, host = _named(event)
             tally.setdefault(client, Counter())[host] += weight
-    client, count = _most({name: hosts.total() for name, hosts in tally.items()})
+    clients = {name: hosts.total() for name, hosts in tally.items()}
+    client, count = _most(clients)
+    if count < _OWN_SHARE * sum(told) and (several := offenders.common(clients, sum(told))):
+        return several
     if count <= 0 or count < _LEAST_SHARE * sum(told):
         return {}
     found: Details = {"worst_client": client}

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CauseEntry, deadline_anchor
 from rebalance_monitor.coordinator.findings.kinds import Kind
+from rebalance_monitor.coordinator.findings.ranking import MAJORITY
 from rebalance_monitor.coordinator.state.group_state import NEVER
 from rebalance_monitor.coordinator.state.membership import Change
 from rebalance_monitor.coordinator.storms import crash_loops, rolling_restarts, scoring, static_takeovers
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.state.group_state import GroupState, Member, StormState
 
 MAX_EVENTS = 128
+_CHURN = frozenset({Cause.MEMBER_LEFT, Cause.MEMBER_JOINED})
 
 
 def note_generation(
@@ -49,6 +51,8 @@ def note_generation(
     left, back = _departed(state, change)
     faulty = crash_loops.is_fault(state.storm, left, causes, at)
     code, offender = _classify(state.storm, replace(change, left=left), flapping, faulty=faulty)
+    if _is_expected(scene, causes, faulty=faulty):
+        code = None
     starting = code is Code.SAME and (at - state.started_at <= START_MS or len(left) < len(change.left))
     if code is None or starting:
         # Who left was noted when it did; its going may have completed a restart.
@@ -76,6 +80,8 @@ def note_departure(
         rolling_restarts.end_run(state.storm)
         return found
     faulty = crash_loops.is_fault(state.storm, (member,), causes, scene.ts)
+    if _is_expected(scene, causes, faulty=faulty):
+        return found
     code, _ = _classify(state.storm, Change((), (member,), (), ()), faulty=faulty)
     _append(state, scene.ts, code or Code.LOST, 1, member)
     return found + _judge(state, scene, scene.ts, causes)
@@ -149,6 +155,15 @@ def _append(state: GroupState, when: int, code: Code, generations: int, offender
         event += [offender.member_id, offender.instance_id or ""]
     state.storm.events.append(event)
     rolling_restarts.follow(state.storm, empty=not state.members)
+
+
+def _is_expected(scene: Scene, causes: tuple[CauseEntry, ...], *, faulty: bool) -> bool:
+    """Whether members of a group that does so on a schedule only joined, or left with a goodbye.
+
+    An expiry is never expected: a crash loop at the longest back-off keeps a schedule too.
+    """
+    said = {cause.cause for cause in causes if cause.confidence >= MAJORITY}
+    return scene.settings.expected_churn and not faulty and bool(said) and said <= _CHURN
 
 
 def _is_starting(state: GroupState, member: Member, at: int) -> bool:
