@@ -149,8 +149,8 @@ class Detection(Section):
     group_overrides: tuple[GroupOverride, ...] = Field(
         default=(),
         description="Other thresholds for the groups of a `pattern`: a list with any of "
-        f"{_listed(GroupOverride)} (`session_timeout` is that of epoch-based groups, in whose records it does "
-        "not stand, `max_poll_interval` as above; `expected_churn`: members join, work and leave on a "
+        f"{_listed(GroupOverride)} (`session_timeout` is that of epoch-based groups, in whose records it "
+        "does not stand, `max_poll_interval` as above; `expected_churn`: members join, work and leave on a "
         "schedule, which is no storm unless they expire or fail). The first match wins.",
     )
     summary_interval: Duration = Field(
