@@ -56,7 +56,7 @@ def _member(one: Json) -> Json:
         "member": one["instance_id"] or one["member_id"],
         "host": one["host"] + (" (old process's)" if one["host_is_stale"] else ""),
         "like": one["family"],
-        "partitions": _partitions(one),
+        ("runs" if one["work"] else "partitions"): _partitions(one),
         "session": _span(one["session_timeout_ms"]),
         "rebalance": _span(one["rebalance_timeout_ms"]),
         "commits every": _span(one["commit_every_ms"]),
@@ -66,11 +66,20 @@ def _member(one: Json) -> Json:
 
 
 def _partitions(one: Json) -> str:
-    """Return how many, and which as far as a table has room: `4: orders 0-2 7`."""
+    """Return how many, and which as far as a table has room: `4: orders 0-2 7`; of a worker what it runs."""
+    if one["work"] is not None:
+        return _work(one["work"])
     named = [f"{topic} {' '.join(_ranges(given))}" for topic, given in one["assigned"].items() if given]
     which = ", ".join(named)
     cut = which if len(which) <= MAX_PARTITIONS else which[: MAX_PARTITIONS - 1] + "…"
     return f"{one['partitions']}: {cut}" if cut else str(one["partitions"])
+
+
+def _work(work: Json) -> str:
+    names = ", ".join(work["connectors"])
+    tasks = f"{work['tasks']} tasks; config offset {work['config_offset']}"
+    cut = names if len(names) <= MAX_PARTITIONS else names[: MAX_PARTITIONS - 1] + "…"
+    return f"{cut or 'no connector'}; {tasks}"
 
 
 def _ranges(given: Sequence[int]) -> Iterator[str]:

@@ -16,11 +16,17 @@ from rebalance_monitor.coordinator.commits.trace import commits_when_idle
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.findings.outputs import FindingOut
 from rebalance_monitor.coordinator.lag.committing import COMMITS_ONLY
+from rebalance_monitor.coordinator.rebalance.connect import is_connect
 from rebalance_monitor.coordinator.removal import CLOSES_AFTER_MS
 from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
 from rebalance_monitor.coordinator.state.group_state import GroupState
 from rebalance_monitor.coordinator.state.state_machine import Status
 from rebalance_monitor.decoders import Decoded, GroupMetadataValue, decode_record, rows
+from rebalance_monitor.decoders.embedded.connect import (
+    CONNECTOR,
+    decode_connect_assignment,
+    decode_connect_metadata,
+)
 from rebalance_monitor.decoders.embedded.consumer import decode_subscription
 from rebalance_monitor.decoders.record import Failure
 
@@ -29,7 +35,7 @@ if TYPE_CHECKING:
 
     from rebalance_monitor.coordinator.findings.finding import Finding
     from rebalance_monitor.coordinator.settings import DetectionSettings
-    from rebalance_monitor.decoders import Row
+    from rebalance_monitor.decoders import GroupMember, Row
 
 MAX_TOLD = 200
 TOLD = frozenset(
@@ -59,6 +65,15 @@ class Gap:
     proven: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a Connect worker runs, and the config offset that it has read; -1 where that is none."""
+
+    connectors: tuple[str, ...]
+    tasks: int
+    config_offset: int | None
+
+
 Gaps = dict[str, dict[bool, Gap]]
 """Member id -> the longest that is proven, and the longest that is not."""
 
@@ -78,6 +93,7 @@ class Dossier:
     last_offset: int = -1
     hole: int = -1
     records: int = 0
+    work: dict[str, Work] = field(default_factory=dict)
 
     @property
     def state(self) -> GroupState | None:
@@ -147,12 +163,21 @@ class Dossier:
         if isinstance(found.value, GroupMetadataValue):
             self.size = len(value or b"")
             read = {m.member_id: decode_subscription(m.subscription) for m in found.value.members}
+            self.work = {one.member_id: _work(one) for one in found.value.members if is_connect(found.value)}
             self.subscriptions = {
                 member: sub.topics for member, sub in read.items() if not isinstance(sub, Failure)
             }
         elif key[:2] == _METADATA_848:
             name = getattr(found.value, "server_assignor", None)
             self.assignors[str(getattr(found.key, "member_id", ""))] = name or ""
+
+
+def _work(member: GroupMember) -> Work:
+    given, told = decode_connect_assignment(member.assignment), decode_connect_metadata(member.subscription)
+    runs = () if isinstance(given, Failure) else given.assignment
+    offset = None if isinstance(told, Failure) else told.config_offset
+    named = tuple(sorted(one.connector for one in runs if CONNECTOR in one.tasks))
+    return Work(named, sum(task != CONNECTOR for one in runs for task in one.tasks), offset)
 
 
 def open_dossier(

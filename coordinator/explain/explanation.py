@@ -121,6 +121,7 @@ def _member(dossier: Dossier, topics: list[str], member: Member) -> Json:
         "longest_commit_gap_ms": max((gap.ms for gap in gaps), default=None),
         "last_commit": None if member.last_commit < 0 else member.last_commit,
         "epoch": None if member.epoch == -1 else member.epoch,
+        "work": asdict(work) if (work := dossier.work.get(member.member_id)) else None,
         "server_assignor": dossier.assignors.get(member.member_id) or None,
     }
 

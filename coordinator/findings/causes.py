@@ -31,6 +31,7 @@ class Cause(StrEnum):
     STREAMS_PROBING = "streams_probing"
     CONNECT_RECONFIGURED = "connect_reconfigured"
     CONNECT_DELAYED = "connect_delayed"
+    CONNECT_CONFIGS_DIFFER = "connect_configs_differ"
     COORDINATOR_MOVED = "coordinator_moved"
     GROUP_MIGRATED = "group_migrated"
     MEMBER_REMOVED_BY_ADMIN = "member_removed_by_admin"
@@ -90,6 +91,7 @@ CAUSE_WHAT: dict[Cause, str] = {
     Cause.STREAMS_PROBING: "Kafka Streams' own scheduled probing or follow-up rebalance",
     Cause.CONNECT_RECONFIGURED: "Connect's config offset moved: a connector or its tasks were reconfigured",
     Cause.CONNECT_DELAYED: "Connect waits its scheduled delay after losing a worker, or ends that wait",
+    Cause.CONNECT_CONFIGS_DIFFER: "a Connect worker reads another config topic than the others do",
     Cause.COORDINATOR_MOVED: "the group's coordinator moved to another broker or was reloaded",
     Cause.GROUP_MIGRATED: "the group moved between the classic and the consumer protocol",
     Cause.MEMBER_REMOVED_BY_ADMIN: "an administrator removed the member",

@@ -2,8 +2,9 @@
 
 The config offset in an assignment moves when a connector or its tasks were reconfigured; a delay says that
 the leader waits for a lost worker before it hands its tasks on, or, where none was lost, that it spaces out
-revocations that follow each other (KAFKA-12495); revoked tasks announce a second generation. What cannot be
-read says nothing.
+revocations that follow each other (KAFKA-12495); revoked tasks announce a second generation. Each worker's
+metadata tells the config offset that it has read: one that has read nothing, where others have, reads a
+config topic of its own, and so belongs to another Connect cluster. What cannot be read says nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +15,12 @@ from typing import TYPE_CHECKING
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CauseEntry
 from rebalance_monitor.coordinator.findings.wording import seconds
-from rebalance_monitor.decoders.embedded.connect import ConnectAssignment, decode_connect_assignment
+from rebalance_monitor.decoders.embedded.connect import (
+    ConnectAssignment,
+    ConnectMetadata,
+    decode_connect_assignment,
+    decode_connect_metadata,
+)
 
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.state.group_state import GroupState
@@ -23,21 +29,33 @@ if TYPE_CHECKING:
 PROTOCOL_TYPE = "connect"
 _SLACK_MS = 10_000
 _FOLLOW_UP_MS = 60_000
-_MOVED = 0.95
+_MOVED, _STRANGER = 0.95, 0.93
+
+Who = tuple[str, str, str, str | None]
+"""Member id, client id, host, instance id."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """From one record: newest config offset (-1 none), scheduled delay in ms (0 none), tasks were revoked."""
+    """From one record: newest config offset (-1 none), scheduled delay in ms (0 none), tasks were revoked.
+
+    `workers`: (who, the config offset that it has read) of those whose metadata can be read.
+    """
 
     offset: int = -1
     delay: int = 0
     revoked: bool = False
+    workers: tuple[tuple[Who, int], ...] = ()
+
+
+def is_connect(value: GroupMetadataValue) -> bool:
+    """Whether a record is of a group of Connect workers."""
+    return value.protocol_type == PROTOCOL_TYPE
 
 
 def read(value: GroupMetadataValue) -> Evidence:
     """Read what all workers' assignments of one record say."""
-    if value.protocol_type != PROTOCOL_TYPE:
+    if not is_connect(value):
         return Evidence()
     decoded = [decode_connect_assignment(member.assignment) for member in value.members]
     given = [assignment for assignment in decoded if isinstance(assignment, ConnectAssignment)]
@@ -45,6 +63,11 @@ def read(value: GroupMetadataValue) -> Evidence:
         offset=max((assignment.config_offset for assignment in given), default=-1),
         delay=max((assignment.delay for assignment in given), default=0),
         revoked=any(assignment.revoked for assignment in given),
+        workers=tuple(
+            ((one.member_id, one.client_id, one.client_host, one.group_instance_id), told.config_offset)
+            for one in value.members
+            if isinstance(told := decode_connect_metadata(one.subscription), ConnectMetadata)
+        ),
     )
 
 
@@ -53,8 +76,8 @@ def causes(state: GroupState, now: Evidence, cst: int, *, same: bool, lost: bool
 
     `same`: its members are those of the one before; `lost`: at least one of these is gone.
     """
-    found = []
     before, delay, revoked = state.connect
+    found = _strangers(now, before)
     # The first offset may be that of the leader's session key, for which nobody rejoins; else it is of the
     # first connector.
     known = before >= 0 or (same and state.protocol_type == PROTOCOL_TYPE and bool(state.members))
@@ -74,6 +97,23 @@ def causes(state: GroupState, now: Evidence, cst: int, *, same: bool, lost: bool
         why = f"a worker catches up with config offset {before}, to which the generation before had moved"
         found.append(CauseEntry(Cause.CONNECT_RECONFIGURED, 0.7, why))
     return found
+
+
+def _strangers(now: Evidence, before: int) -> list[CauseEntry]:
+    """Name the workers that have read no configuration, though the generation `before` had some to read.
+
+    Workers read the whole topic before they join, and catch up before they start what they are given. Only
+    what the leader itself writes as it starts, the session key, is no news to it.
+    """
+    newest = max((offset for _, offset in now.workers), default=-1)
+    if newest < 0 or before < 0:
+        return []
+    why = f"has read none of the config topic (offset -1), others have up to offset {newest}"
+    return [
+        CauseEntry(Cause.CONNECT_CONFIGS_DIFFER, _STRANGER, f"worker {who[1]} {why}", *who)
+        for who, offset in now.workers
+        if offset < 0
+    ]
 
 
 def _reconfigured(state: GroupState) -> bool:

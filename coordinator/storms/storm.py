@@ -25,7 +25,13 @@ from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.findings.ranking import MAJORITY
 from rebalance_monitor.coordinator.state.group_state import NEVER
 from rebalance_monitor.coordinator.state.membership import Change
-from rebalance_monitor.coordinator.storms import crash_loops, rolling_restarts, scoring, static_takeovers
+from rebalance_monitor.coordinator.storms import (
+    crash_loops,
+    offenders,
+    rolling_restarts,
+    scoring,
+    static_takeovers,
+)
 from rebalance_monitor.coordinator.storms.rolling_restarts import AGAIN, LOSSES, START_MS, YOUNG, Code
 from rebalance_monitor.decoders.twins import replace
 
@@ -151,7 +157,7 @@ def _append(state: GroupState, when: int, code: Code, generations: int, offender
     if not state.members and code is not Code.FAILED:
         event[2] = int(code in YOUNG)
     if offender is not None and offender.host:
-        event[3] = f"{offender.client_id} {offender.host}"
+        event[3] = f"{offenders.instance_of(offender.client_id)} {offender.host}"
         event += [offender.member_id, offender.instance_id or ""]
     state.storm.events.append(event)
     rolling_restarts.follow(state.storm, empty=not state.members)

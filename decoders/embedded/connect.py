@@ -13,6 +13,8 @@ from rebalance_monitor.decoders.record import Failure
 from rebalance_monitor.decoders.schema import array, wire
 
 NEWEST = 2
+CONNECTOR = -1
+"""Task number of the connector itself."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,3 +92,14 @@ def test_where_no_client_has_a_third_the_application_is_named(pods: int, others:
         if pods > others
         else {}
     )
+
+
+def test_threads_of_one_streams_instance_are_one_offender_however_often_they_are_replaced() -> None:
+    topic, good = Topic(), pod_of(1, 1)
+    topic.generation(0, 1, [good])
+    for number in range(1, 9):
+        thread = Client(f"t-{number}", (1,), f"shop-7d2f-StreamThread-{number}-consumer", "/10.0.0.9")
+        topic.generation(60_000 + number * 20_000, 2 * number, [good, thread])
+        topic.generation(68_000 + number * 20_000, 2 * number + 1, [good])
+    (opened, *_) = of(findings(topic), Kind.STORM)
+    assert opened.details["worst_client"] == "shop-7d2f"

@@ -11,6 +11,7 @@ import pytest
 from rebalance_monitor.cli.main import run
 from rebalance_monitor.cluster.captures.capture import read_capture
 from rebalance_monitor.config.detection import Detection
+from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.dashboard.view.snapshot import Snapshot
@@ -67,9 +68,13 @@ def test_a_reported_case_gets_the_advice_that_helps(
 
 
 @pytest.mark.parametrize("suite", sorted(path.name for path in SCENARIOS.iterdir() if path.is_dir()))
-def test_no_other_recorded_group_has_partitions_that_nobody_reads(suite: str) -> None:
-    found = replay_capture(SCENARIOS / suite / "capture", DetectionSettings())
+def test_no_other_recorded_group_has_partitions_that_nobody_reads_or_a_worker_of_another_cluster(
+    suite: str,
+) -> None:
+    found = list(replay_capture(SCENARIOS / suite / "capture", DetectionSettings()))
     assert not [one for one in found if one.kind is Kind.PARTITIONS_UNASSIGNED]
+    causes = {entry.cause for one in found for entry in one.causes}
+    assert Cause.CONNECT_CONFIGS_DIFFER not in causes
 
 
 def test_the_page_of_a_stuck_rebalance_and_explain_name_whom_it_waited_for(
