@@ -1,4 +1,4 @@
-"""Mounts of Databricks: volumes and DBFS, which take whole files and moves. Appending is not supported there."""
+"""Mounts of Databricks: volumes and DBFS, which take whole files and moves; appending is not supported."""
 
 from __future__ import annotations
 
