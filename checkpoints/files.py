@@ -7,7 +7,6 @@ full, ...), ownership a ConfigError.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import secrets
 import shutil
@@ -22,6 +21,7 @@ from rebalance_monitor.checkpoints.errors import (
     first_line,
     is_full,
 )
+from rebalance_monitor.checkpoints.fitness import lock, require_fit
 from rebalance_monitor.checkpoints.owned import LOCK, owned, require_owned
 from rebalance_monitor.checkpoints.places import is_remote
 
@@ -70,7 +70,8 @@ def remove_folder(folder: Place) -> None:
 def locked(folder: Place) -> Iterator[None]:
     """Hold `folder` alone.
 
-    Raises FolderInUseError where another process holds it, FolderError, NoRoomError for a full disk. At once
+    Raises FolderInUseError where another process holds it, FolderError where it cannot be written or its file
+    system refuses what a job does there (fitness.py), NoRoomError for a full disk. At once
     on this machine: the lock belongs to the open file, so it goes with the process, however that ends.
     Elsewhere it may take a minute to find out that an owner is dead.
     """
@@ -80,16 +81,16 @@ def locked(folder: Place) -> Iterator[None]:
         with Lease(folder):
             yield
         return
-    with _lock_file(Path(str(folder))) as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+    path = Path(str(folder))
+    with _lock_file(path) as file:
+        if not lock(path, file):
             raise FolderInUseError(
                 f"{folder} is in use: another monitor runs on this storage folder. "
                 "Stop it, or give this one a storage.path of its own."
-            ) from None
-        _forget_drafts(Path(str(folder)))
-        with owned(Path(str(folder)), file):
+            )
+        _forget_drafts(path)
+        require_fit(path, path / f".trial.{_process()}{DRAFT}")
+        with owned(path, file):
             yield
 
 

@@ -11,6 +11,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, Self
 
+from rebalance_monitor.checkpoints.mounts import takes_whole_files
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import TypeGuard
@@ -108,8 +110,13 @@ def is_elsewhere(text: str) -> bool:
 
 
 def place_at(text: str | os.PathLike[str]) -> Place:
-    """Return the place that a setting names. Raises FolderError for a URI that cannot be used."""
+    """Return the place that a setting names; a path on a mount that takes whole files is taken as a URI.
+
+    Raises FolderError for a URI that cannot be used.
+    """
     named = os.fspath(text)
+    if takes_whole_files(named):
+        named = Path(named).as_uri()
     if not is_uri(named):
         return Path(named)
     from rebalance_monitor.checkpoints.remote_place import remote_at  # noqa: PLC0415 - brings pyarrow's file systems

@@ -10,6 +10,7 @@ and one that is there is never missing in between. Refuses to write once a lease
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from contextlib import suppress
@@ -28,6 +29,7 @@ PAUSES_S = (0.2, 0.6, 1.8)
 """Pauses before an operation is tried again: what passes within seconds must not fail a batch."""
 WHOLE_PUTS = frozenset({"s3", "gcs", "abfs"})
 COPIES = frozenset({"abfs"})
+NO_FSYNC = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP})
 DRAFT, NEXT, FOLDER = ".draft", ".next", ".folder"
 
 
@@ -170,12 +172,18 @@ class Remote:
             self.filesystem.move(draft, key)
 
     def _settle(self, key: str) -> None:
-        """Let the file survive a power cut; services that are somewhere else see to that themselves."""
+        """Let the file survive a power cut; services that are somewhere else see to that themselves.
+
+        So do mounts that know no fsync.
+        """
         if self.filesystem.type_name != "local":
             return
         descriptor = os.open(key, os.O_RDONLY)
         try:
             os.fsync(descriptor)
+        except OSError as error:
+            if error.errno not in NO_FSYNC:
+                raise
         finally:
             os.close(descriptor)
 

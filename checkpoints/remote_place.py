@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from rebalance_monitor.checkpoints.errors import FolderError, first_line
+from rebalance_monitor.checkpoints.mounts import name_for_spark
 from rebalance_monitor.checkpoints.remote import COPIES, DRAFT, NEXT, WHOLE_PUTS, Remote, beside
 
 if TYPE_CHECKING:
@@ -87,8 +88,10 @@ class RemotePlace:
         return _again, (self.remote.given, self.path)
 
     def as_uri(self) -> str:
-        """Return the URI under which Spark knows it: Hadoop calls S3 `s3a`."""
+        """Return the URI under which Spark knows it: Hadoop calls S3 `s3a`, Databricks its mounts `dbfs`."""
         scheme, rest = str(self).split(":", 1)
+        if scheme == "file" and (mounted := name_for_spark(rest.removeprefix("//"))):
+            return mounted
         return f"{FOR_SPARK.get(scheme, scheme)}:{rest}"
 
     def exists(self) -> bool:

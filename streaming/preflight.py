@@ -23,7 +23,7 @@ from rebalance_monitor.engine.embedded.engine import EmbeddedKind
 from rebalance_monitor.engine.settings import detection_settings
 from rebalance_monitor.engine.storage import storage_at
 from rebalance_monitor.streaming.source.source import require_reader
-from rebalance_monitor.streaming.spark.session import is_platform, shuffle_partitions
+from rebalance_monitor.streaming.spark.session import is_platform, require_driver, shuffle_partitions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -79,6 +79,7 @@ def _engine(settings: Settings) -> None:
 
 
 def _spark(settings: Settings) -> None:
+    require_driver(settings.spark.properties(), os.environ)
     shuffle_partitions(settings.spark.properties())
     if is_platform(os.environ):
         return

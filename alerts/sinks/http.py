@@ -63,6 +63,11 @@ class Response:
     headers: Mapping[str, str]
     body: bytes
 
+    @property
+    def is_page(self) -> bool:
+        """Whether it is a web page."""
+        return is_page(self.headers.get("content-type", ""))
+
 
 class Poster:
     """Posts to one service, which its errors call `what`. Safe for one thread at a time.
@@ -90,10 +95,17 @@ class Poster:
     ) -> None:
         self.close()
 
-    def post(self, url: str, body: bytes, headers: Mapping[str, str], now_ms: int) -> Response:
-        """Return the answer to a POST if its status is 2xx, else raise SinkError by `refusal`."""
+    def post(
+        self, url: str, body: bytes, headers: Mapping[str, str], now_ms: int, *, takes_pages: bool = False
+    ) -> Response:
+        """Return the answer to a POST if its status is 2xx, else raise SinkError by `refusal`.
+
+        A web page is no success either, but from a service of unknown habits (`takes_pages`): it comes from a
+        proxy or a login on the way, and nobody was told.
+        """
         answer = self.ask(url, body, headers)
-        if not 200 <= answer.status < 300:  # noqa: PLR2004 - success in HTTP
+        is_success = 200 <= answer.status < 300  # noqa: PLR2004 - as HTTP has it
+        if not is_success or (answer.is_page and not takes_pages):
             raise refusal(self._what, answer, now_ms)
         return answer
 
@@ -207,13 +219,23 @@ UNREACHED: tuple[tuple[type[BaseException], str], ...] = (
 
 def refusal(what: str, answer: Response, now_ms: int, said: str = "") -> SinkError:
     """Return the error for an answer that is no success: 429, 5xx and a few others may be tried again."""
-    permanent = answer.status < 500 and answer.status not in RETRYABLE  # noqa: PLR2004 - fault of the server
+    # A page in place of an answer may be gone once a proxy on the way is mended.
+    is_refused = 300 <= answer.status < 500  # noqa: PLR2004 - as HTTP has it: not done, and not the server's fault
+    permanent = is_refused and answer.status not in RETRYABLE
     advice = HINTS.get(answer.status, "") if permanent else ""
-    if "text/html" in answer.headers.get("content-type", "").lower():
-        advice = "with a web page: does the address lead to a proxy or a login?"
+    if answer.is_page:
+        advice = WEB_PAGE
     why = f"{what} answered {answer.status}" + (f": {said}" if said else f", {advice}" if advice else "")
     wait = retry_after(answer.headers.get("retry-after"), now_ms)
     return SinkError(why, permanent=permanent, retry_after_s=None if permanent else wait)
+
+
+WEB_PAGE = "with a web page: does the address lead to a proxy or a login?"
+
+
+def is_page(content_type: str) -> bool:
+    """Whether an answer of this content type is a web page."""
+    return "text/html" in content_type.lower()
 
 
 def retry_after(value: str | None, now_ms: int) -> float | None:

@@ -12,7 +12,7 @@ import time
 from slack_sdk.errors import SlackApiError, SlackClientError
 
 from rebalance_monitor.alerts.messages.notification import SinkError
-from rebalance_monitor.alerts.sinks.http import RETRYABLE, retry_after
+from rebalance_monitor.alerts.sinks.http import RETRYABLE, WEB_PAGE, is_page, retry_after
 
 UNEDITABLE = {"message_not_found", "edit_window_closed", "cant_update_message"}
 BAD_BLOCKS = {
@@ -35,6 +35,15 @@ TRANSIENT = {
     "accesslimited",
     "message_limit_exceeded",
 }
+ADVICE = {
+    "invalid_auth": "the token is wrong",
+    "token_expired": "the token has expired",
+    "token_revoked": "the token was revoked",
+    "account_inactive": "the token belongs to an account or app that was removed",
+    "channel_not_found": "there is no such channel, or the bot is not in it",
+    "not_in_channel": "invite the bot to the channel",
+    "is_archived": "the channel is archived",
+}
 _CODE = re.compile(r"[a-z0-9_]{1,60}")
 
 
@@ -42,7 +51,8 @@ class RefusedError(SinkError):
     """Slack answered with an error code."""
 
     def __init__(self, error: str, *, permanent: bool, retry_after_s: float | None = None) -> None:
-        super().__init__(f"Slack said {error}", permanent=permanent, retry_after_s=retry_after_s)
+        advice = f": {ADVICE[error]}" if error in ADVICE else ""
+        super().__init__(f"Slack said {error}{advice}", permanent=permanent, retry_after_s=retry_after_s)
         self.error = error
 
 
@@ -60,4 +70,6 @@ def refused(error: SlackClientError) -> SinkError:
     said = data.get("error") if isinstance(data, dict) else None
     if isinstance(said, str) and _CODE.fullmatch(said):
         return RefusedError(said, permanent=said not in TRANSIENT and not passes, retry_after_s=wait)
-    return SinkError(f"Slack answered {status}", permanent=status >= 300 and not passes, retry_after_s=wait)  # noqa: PLR2004
+    page = f", {WEB_PAGE}" if is_page(str(headers.get("content-type", ""))) else ""
+    is_refused = status >= 300 and not passes  # noqa: PLR2004 - as HTTP has it: not done
+    return SinkError(f"Slack answered {status}{page}", permanent=is_refused, retry_after_s=wait)

@@ -75,7 +75,7 @@ class WebhookSink:
             headers["webhook-signature"] = signature(
                 self._secret, headers["webhook-id"], now_ms // 1000, body
             )
-        self._poster.post(self._url.get_secret_value(), body, headers, now_ms)
+        self._poster.post(self._url.get_secret_value(), body, headers, now_ms, takes_pages=True)
         return Sent()
 
     def close(self) -> None:

@@ -157,6 +157,8 @@ def blind_trap(settings: "Settings") -> Result:
 
 def storage(settings: "Settings") -> Result:
     """Check that the job's folder can be written."""
+    from rebalance_monitor.checkpoints.errors import FolderError, NoRoomError
+    from rebalance_monitor.checkpoints.fitness import require_fit
     from rebalance_monitor.checkpoints.places import is_remote
     from rebalance_monitor.engine.storage import storage_at
 
@@ -167,6 +169,11 @@ def storage(settings: "Settings") -> Result:
     nearest = next(folder for folder in (path, *path.parents) if folder.exists())
     fine = nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK)
     found = f"{path} can{'' if fine else 'not'} be written"
+    if fine:
+        try:
+            require_fit(nearest, nearest / ".rebalance-monitor.trial")
+        except (FolderError, NoRoomError) as error:
+            fine, found = False, str(error)
     return Result("storage", fine, found, f"Make {nearest} a writable folder, or set `storage.path`.")
 
 

@@ -86,6 +86,11 @@ FEW_VERSIONS = {
     "spark.sql.streaming.stateStore.maintenanceInterval": "3s",
     "spark.sql.streaming.stateStore.minDeltasForSnapshot": "3",
 }
+CONNECT = (
+    "This is a session of Spark Connect, which runs `foreachBatch` in another process, without what the job "
+    "knows: start the job where its driver runs (Databricks: access mode Dedicated, `data_security_mode: "
+    "SINGLE_USER`; elsewhere without SPARK_REMOTE, `spark.remote` and `spark.api.mode`)."
+)
 
 
 class NoJvmError(DependencyError):
@@ -97,10 +102,12 @@ def start_session(
 ) -> SparkSession:
     """Start Spark, or join the platform's session.
 
-    Raises DependencyError where no fitting Java is found, NoJvmError where it does not get that far.
+    Raises DependencyError where no fitting Java is found, NoJvmError where it does not get that far,
+    ConfigError for a session of Spark Connect.
     """
     from pyspark.sql import SparkSession  # noqa: PLC0415 - heavy, and an optional dependency
 
+    require_driver(overrides, environment)
     local = not is_platform(environment)
     if local:
         _set_local_environment()
@@ -112,10 +119,19 @@ def start_session(
         secrets_in_a_file(settings) if local else nullcontext(settings) as public,
     ):
         session = SparkSession.builder.appName(name).config(map=public).getOrCreate()
+    if type(session).__module__.startswith("pyspark.sql.connect"):
+        raise ConfigError(CONNECT)
     if local:
         _use_local_files(session, overrides)
         session.sparkContext.setLogLevel(overrides.get(LOG_LEVEL, "ERROR"))
     return session
+
+
+def require_driver(overrides: Mapping[str, str], environment: Mapping[str, str]) -> None:
+    """Raise ConfigError where Spark is asked for a session whose driver is another process."""
+    asked = overrides.get("spark.remote") or environment.get("SPARK_REMOTE")
+    if asked or overrides.get("spark.api.mode", "").lower() == "connect":
+        raise ConfigError(CONNECT)
 
 
 @contextmanager

@@ -5,20 +5,27 @@ from __future__ import annotations
 import socket
 import ssl
 import threading
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
+from pydantic import SecretStr
 
 from rebalance_monitor.alerts.messages.notification import SinkError
 from rebalance_monitor.alerts.sinks.alertmanager import AlertmanagerSink
 from rebalance_monitor.alerts.sinks.http import Net, Poster
+from rebalance_monitor.alerts.sinks.pagerduty import PagerDutySink
+from rebalance_monitor.alerts.sinks.slack import SlackSink
+from rebalance_monitor.alerts.sinks.slack_webhook import SlackWebhookSink
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.config.load import load
+from tests.alerts.sinks.notes import NOW, note
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from rebalance_monitor.alerts.messages.notification import Sink
 
 
 def answered(status: int, kind: str = "application/json") -> bytes:
@@ -89,6 +96,41 @@ def test_what_answers_and_refuses_is_told_with_what_it_mostly_means(
         error = told(f"http://127.0.0.1:{port}/secretpath")
     assert why in error.why
     assert error.permanent is permanent
+
+
+def alertmanager(address: str) -> Sink:
+    return AlertmanagerSink("a", (address,))
+
+
+def pagerduty(address: str) -> Sink:
+    return PagerDutySink("p", SecretStr("key"), base_url=address)
+
+
+def slack(address: str) -> Sink:
+    return SlackSink("s", SecretStr("xoxb-1"), "C0123ABCD", base_url=f"{address}/api/")
+
+
+def slack_webhook(address: str) -> Sink:
+    return SlackWebhookSink("s", SecretStr(address))
+
+
+@pytest.mark.parametrize("sink", [alertmanager, pagerduty, slack, slack_webhook])
+def test_a_web_page_is_no_success_although_its_status_is(sink: Callable[[str], Sink]) -> None:
+    """What a proxy or a login on the way answers: nobody was told."""
+    page = b"<html>Sign in</html>"
+    head = f"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: {len(page)}\r\n\r\n"
+    with (
+        server(head.encode() + page) as port,
+        closing(sink(f"http://127.0.0.1:{port}")) as made,
+        pytest.raises(SinkError, match="answered 200, with a web page") as caught,
+    ):
+        made.send(note(), NOW)
+    assert not caught.value.permanent
+
+
+def test_a_webhook_may_answer_with_a_page() -> None:
+    with server(answered(200, "text/html")) as port, Poster("the webhook", Net(2.0)) as poster:
+        assert poster.post(f"http://127.0.0.1:{port}", b"{}", {}, 0, takes_pages=True).status == 200
 
 
 def test_certificates_are_told_apart_and_ca_file_is_named_where_it_is_the_cure(tmp_path: Path) -> None:
