@@ -40,6 +40,8 @@ HANDLERS = {
 }
 OTHER_HANDLER = f"{SECURITY}.authenticator.SaslClientCallbackHandler"
 PLACEHOLDER = "localhost:9092"
+SHADED = "kafkashaded."
+"""Under what Databricks' Spark has Kafka's classes; a JVM of ours has them by their own names."""
 AGAIN_S = 10.0
 """So long a login that failed stands before the next try: many a KDC locks out who fails too often."""
 
@@ -73,7 +75,7 @@ class JavaLogin:
 
     def _current(self) -> _Made:
         with self._lock:
-            jvm = LOGIN_JVM.view()
+            jvm = self._told(LOGIN_JVM.view)
             if self._made is None or self._made.jvm is not jvm:
                 if self.problem and time.monotonic() < self._again_at:
                     raise self.problem.with_traceback(None)
@@ -86,6 +88,8 @@ class JavaLogin:
 
         try:
             return act()
+        except DependencyError as error:
+            self.problem = error
         except Py4JJavaError as error:
             raised = error.java_exception
             words = words_of(raised, self._properties)
@@ -204,13 +208,13 @@ def _made(jvm: Any, properties: Mapping[str, str]) -> _Made:  # noqa: ANN401 - o
     """Log in as SaslChannelBuilder does."""
     mechanism, given = properties[MECHANISM], jvm.java.util.HashMap()
     for name, value in ({"bootstrap.servers": PLACEHOLDER} | dict(properties)).items():
-        given.put(name, value)
+        given.put(name, value.replace(SHADED, ""))
     security = jvm.org.apache.kafka.common.security
     values = jvm.org.apache.kafka.clients.admin.AdminClientConfig(given).values()
     context = security.JaasContext.loadClientContext(values)
     login = class_named(jvm, LOGIN_CLASSES.get(mechanism, OTHER_LOGIN))
     manager = security.authenticator.LoginManager.acquireLoginManager(context, mechanism, login, values)
-    name = properties.get(CLIENT_HANDLER) or HANDLERS.get(mechanism, OTHER_HANDLER)
+    name = properties.get(CLIENT_HANDLER, "").replace(SHADED, "") or HANDLERS.get(mechanism, OTHER_HANDLER)
     handler = jvm.org.apache.kafka.common.utils.Utils.newInstance(
         name, class_named(jvm, f"{SECURITY}.auth.AuthenticateCallbackHandler")
     )

@@ -2,7 +2,7 @@
 
 On YARN and Databricks Spark's JVM runs before the job does, and has the platform's Kafka client, realms and
 tickets. Elsewhere one is started with the jars of Spark's Kafka connector, at the first login that needs it
-(half a second, some 60 MB), and ends with this process. One that has ended is replaced.
+(a second, some 120 MB), and ends with this process. One that has ended is replaced.
 """
 
 from __future__ import annotations
@@ -52,7 +52,9 @@ class LoginJvm:
         """Return the JVM, started where none runs. Raises DependencyError: no Java, no jars, no pyspark."""
         with self._lock:
             if self._jvm is None or not _answers(self._jvm):
-                self._stack.close()
+                with suppress(Exception):
+                    # One that has ended cannot be asked to.
+                    self._stack.close()
                 drivers = self._drivers()
                 self._jvm = drivers if drivers and _has_kafka(drivers) else self._own()
             return self._jvm

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
+from py4j.protocol import Py4JError
 
 from rebalance_monitor.cluster.errors import DependencyError
 from rebalance_monitor.cluster.jars.ivy import Coordinate, cache_folder, resolve
@@ -44,6 +45,17 @@ def test_a_class_that_is_missing_is_told_with_where_to_add_it() -> None:
     with pytest.raises(DependencyError, match=r"does not find a class of the login") as told:
         JavaLogin(IAM).require()
     assert "`jars:`" in told.value.remedy
+
+
+def test_a_jvm_that_has_ended_is_replaced() -> None:
+    bring([])
+    line = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="p";'
+    login = JavaLogin({"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.jaas.config": line})
+    assert login.exchange("broker").auth_bytes() == b"\0u\0p"
+    with pytest.raises(Py4JError):
+        LOGIN_JVM.view().java.lang.System.exit(1)
+    assert login.exchange("broker").auth_bytes() == b"\0u\0p"
+    assert login.problem is None
 
 
 @pytest.mark.slow
