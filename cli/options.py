@@ -43,9 +43,13 @@ def load_settings(
     `flags` are the verb's own options under their dotted keys (`kafka.bootstrap_servers`); None entries are
     left out, and `--set` wins over them. Raises `ConfigError`.
     """
+    from rebalance_monitor.cluster.logins.jvm import LOGIN_JVM
     from rebalance_monitor.config.load import load
+    from rebalance_monitor.streaming.spark.drivers_jvm import drivers_jvm
 
-    return load(config, {**(flags or {}), **dict(_assignment(text) for text in assignments)})
+    settings = load(config, {**(flags or {}), **dict(_assignment(text) for text in assignments)})
+    LOGIN_JVM.configure(settings, drivers_jvm)
+    return settings
 
 
 def storage_of(settings: "Settings") -> "Storage":

@@ -12,28 +12,33 @@ from difflib import get_close_matches
 
 from rebalance_monitor.config.addresses import servers_of
 from rebalance_monitor.config.errors import ConfigError
-from rebalance_monitor.config.jaas import JaasError, Login, parse
+from rebalance_monitor.config.logins import (
+    BY_LIBRDKAFKA,
+    JAVA_SASL,
+    MECHANISM,
+    MECHANISMS,
+    PASSWORD,
+    PROTOCOL,
+    TOKEN_URL,
+    USER,
+    LoginKind,
+    client_credentials,
+    login_kind,
+    login_of,
+    login_problems,
+)
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 LOOKUPS = ("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only")
-LOGINS = {
-    "PLAIN": "PlainLoginModule",
-    "SCRAM-SHA-256": "ScramLoginModule",
-    "SCRAM-SHA-512": "ScramLoginModule",
-}
-MODULES = {
-    "PlainLoginModule": "org.apache.kafka.common.security.plain.PlainLoginModule",
-    "ScramLoginModule": "org.apache.kafka.common.security.scram.ScramLoginModule",
-}
-JAAS, USER, PASSWORD = "sasl.jaas.config", "sasl.username", "sasl.password"
-PROTOCOL, MECHANISM, HOST_CHECK = (
-    "security.protocol",
-    "sasl.mechanism",
-    "ssl.endpoint.identification.algorithm",
-)
+HOST_CHECK = "ssl.endpoint.identification.algorithm"
 PEM_SUFFIXES = (".pem", ".crt", ".cer")
 SAME_AS = {"sasl.mechanisms": MECHANISM, "metadata.broker.list": "bootstrap.servers"}
+# What client credentials are called in librdkafka.
+OIDC_NAMES = {
+    "clientId": "sasl.oauthbearer.client.id",
+    "clientSecret": "sasl.oauthbearer.client.secret",
+    "scope": "sasl.oauthbearer.scope",
+}
 NUMBERS = (
     "request.timeout.ms",
     "metadata.max.age.ms",
@@ -47,7 +52,7 @@ REACH = ("bootstrap.", "security.", "sasl.", "ssl.")
 # Java's own spellings: taken apart by `translated`, or of no meaning to PEM files.
 JAVA_ONLY = frozenset(
     {
-        JAAS,
+        *JAVA_SASL,
         *(
             f"ssl.{store}.{part}"
             for store in ("truststore", "keystore")
@@ -76,23 +81,6 @@ def settled(name: str, value: str) -> str:
     return value if settle is None else settle(value)
 
 
-def login_of(properties: Mapping[str, str]) -> Login | None:
-    """Return the login of `sasl.jaas.config`, None without one. Raises ValueError, without quoting it."""
-    line = properties.get(JAAS)
-    if line is None:
-        return None
-    try:
-        login = parse(line)
-    except JaasError as error:
-        raise ValueError(f"the property `kafka: {JAAS}` cannot be read: {error}") from None
-    if login.name not in MODULES or not {"username", "password"} <= login.options.keys():
-        raise ValueError(
-            f"the property `kafka: {JAAS}` must name PlainLoginModule or ScramLoginModule with "
-            'username="…" and password="…": other logins have no counterpart in the Python clients'
-        )
-    return login
-
-
 def contradictions(properties: Mapping[str, str]) -> Iterator[str]:
     """Yield what is wrong between properties: a client would connect otherwise than was meant."""
     protocol = properties.get(PROTOCOL, "PLAINTEXT")
@@ -110,35 +98,19 @@ def contradictions(properties: Mapping[str, str]) -> Iterator[str]:
             f"none: set it to {'SASL_SSL' if protocol.startswith('SASL_') or logins else 'SSL'}"
         )
     if protocol.startswith("SASL_"):
-        yield from _login_problems(properties)
-
-
-def _login_problems(properties: Mapping[str, str]) -> Iterator[str]:
-    mechanism, login = properties.get(MECHANISM), login_of(properties)
-    if mechanism is None:
-        yield f"the property `kafka: {MECHANISM}` is missing: set one of {', '.join(MECHANISMS)}"
-    if login is None:
-        missing = [name for name in (USER, PASSWORD) if not properties.get(name)]
-        if missing:
-            yield f"the login is missing: set `kafka: {JAAS}`, or `{USER}` and `{PASSWORD}`"
-        return
-    if mechanism in LOGINS and LOGINS[mechanism] != login.name:
-        fits = LOGINS[mechanism]
-        yield f"the property `kafka: {JAAS}` names {login.name}, and {mechanism} logs in with {fits}"
-    for name, option in ((USER, "username"), (PASSWORD, "password")):
-        if name in properties and properties[name] != login.options[option]:
-            yield f"`kafka: {name}` and `kafka: {JAAS}` differ in the {option}: keep one of them"
+        yield from login_problems(properties)
 
 
 def translated(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties with librdkafka's names beside Java's: user and password, and PEM files.
+    """Return the properties by librdkafka's names, without what only Java understands: login and PEM files.
 
-    Raises ConfigError with every problem.
+    A login that librdkafka does not have is left out. Raises ConfigError with every problem.
     """
-    found, problems = {SAME_AS.get(name, name): value for name, value in properties.items()}, []
+    given = {SAME_AS.get(name, name): value for name, value in properties.items()}
+    found, problems = {name: value for name, value in given.items() if name not in JAVA_ONLY}, []
     for translate in (_login, _trust, _key):
         try:
-            found |= translate(found)
+            found |= translate(given)
         except ValueError as error:
             problems.append(str(error))
     if problems:
@@ -147,16 +119,31 @@ def translated(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def for_librdkafka(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties of a client of librdkafka's, without what only Java understands."""
+    """Return the properties of a client of librdkafka's. Raises ConfigError for a login it lacks."""
     found = translated(properties)
+    if (kind := login_kind(properties)) not in BY_LIBRDKAFKA:
+        raise ConfigError(
+            f"librdkafka, which writes here, does not log in by {kind.value}: give `properties` with a login "
+            "that it has (docs: Logins)"
+        )
     if found.get(HOST_CHECK) == "":
         found[HOST_CHECK] = "none"
-    return {name: value for name, value in found.items() if name not in JAVA_ONLY}
+    return found
 
 
 def _login(properties: Mapping[str, str]) -> dict[str, str]:
-    login = login_of(properties)
-    return {} if login is None else {USER: login.options["username"], PASSWORD: login.options["password"]}
+    login, kind = login_of(properties), login_kind(properties)
+    if kind is LoginKind.OIDC:
+        given = client_credentials(properties)
+        # librdkafka fetches tokens by itself (KIP-768), and a new one before the last one expires.
+        return {
+            "sasl.oauthbearer.method": "oidc",
+            "sasl.oauthbearer.token.endpoint.url": properties.get(TOKEN_URL, ""),
+            **{name: given[key] for key, name in OIDC_NAMES.items() if key in given},
+        }
+    if login is None or not {"username", "password"} <= login.options.keys():
+        return {}
+    return {USER: login.options["username"], PASSWORD: login.options["password"]}
 
 
 def _trust(properties: Mapping[str, str]) -> dict[str, str]:
@@ -181,17 +168,6 @@ def _pem(properties: Mapping[str, str], store: str, replaced: str) -> str | None
         f"the property `kafka: ssl.{store}.location` names a {kind or 'JKS'} store, which the Python clients "
         f"cannot read: use a PEM file (`ssl.{store}.type: PEM`), or add `{replaced}` with one"
     )
-
-
-def jaas_line(mechanism: str, user: str, password: str) -> str:
-    """Return the line of `sasl.jaas.config` for a user."""
-    name, word = _quoted(user), _quoted(password)
-    return f"{MODULES[LOGINS[mechanism]]} required username={name} password={word};"
-
-
-def _quoted(text: str) -> str:
-    plain = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
-    return f'"{plain}"'
 
 
 def _choice(

@@ -16,7 +16,9 @@ from rebalance_monitor.cluster.clients.trial import require_accepted
 from rebalance_monitor.cluster.errors import DependencyError
 from rebalance_monitor.cluster.jars.ivy import Coordinate
 from rebalance_monitor.cluster.jars.jars import delta_coordinate, given_files, installed_spark
+from rebalance_monitor.cluster.logins.held import has_librdkafka
 from rebalance_monitor.config.errors import ConfigError
+from rebalance_monitor.config.logins import login_kind
 from rebalance_monitor.dashboard.web.http.access import access_of
 from rebalance_monitor.engine.driver.job import Options
 from rebalance_monitor.engine.embedded.engine import EmbeddedKind
@@ -85,8 +87,18 @@ def _spark(settings: Settings) -> None:
         return
     if settings.source.reader == "python":
         require_reader(installed_spark()[0])
+        _require_librdkafka(settings)
     if settings.outputs.parquet and settings.tables.format == "delta" and not settings.jars:
         delta_coordinate(*installed_spark())
+
+
+def _require_librdkafka(settings: Settings) -> None:
+    given = settings.kafka.client_properties()
+    if not has_librdkafka(given):
+        raise ConfigError(
+            f"`source.reader: python` reads with librdkafka on every executor, and that does not log in by "
+            f"{login_kind(given).value}: leave it at `spark`"
+        )
 
 
 def _jars(settings: Settings) -> None:

@@ -20,6 +20,10 @@ have_go() {
     have go && go version | grep -Eq 'go1\.(2[3-9]|[3-9][0-9])'
 }
 
+have_kdc() {
+    PATH="$PATH:/usr/sbin:/sbin" have krb5kdc && PATH="$PATH:/usr/sbin:/sbin" have kadmin.local
+}
+
 # ensure NAME CHECK PACKAGE...
 ensure() {
     name=$1 check=$2
@@ -72,3 +76,5 @@ ensure "Chromium" "have chromium" chromium
 ensure "Prometheus" "have promtool" prometheus
 # Compiles what sets the clock of a process (make chaos ARGS="-k clock").
 ensure "a C compiler" "have cc" build-essential
+# The realm of the Kerberos logins; its server starts the KDC's package with it.
+ensure "a Kerberos KDC" have_kdc krb5-admin-server

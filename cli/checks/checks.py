@@ -130,16 +130,27 @@ def configuration(settings: "Settings") -> Result:
     return Result("configuration", not problems, found, "Correct the configuration.")
 
 
+def login(settings: "Settings") -> Result:
+    """Log in as far as that needs no broker, and say which client logs in by what."""
+    from rebalance_monitor.cluster.logins.held import require_login, served
+
+    properties = settings.kafka.client_properties()
+    require_login(properties)
+    return Result("login", ok=True, found=served(properties))
+
+
 def java_client(settings: "Settings") -> Result:
     """Check that Java's Kafka client, with which Spark reads, takes the properties."""
     from rebalance_monitor.cluster.clients.java_client import java_refusal
     from rebalance_monitor.cluster.clients.properties import java_properties
+    from rebalance_monitor.cluster.logins.jvm import LOGIN_JVM
     from rebalance_monitor.streaming.spark.session import is_platform, kafka_jars
 
     name = "java client"
     if is_platform(os.environ) or settings.source.reader == "python":
         return Result(name, ok=True, found="not asked: the platform's own, or none, reads the topic")
-    why = java_refusal(java_properties(settings.kafka.client_properties()), kafka_jars(settings))
+    properties = java_properties(settings.kafka.client_properties())
+    why = java_refusal(properties, kafka_jars(settings), LOGIN_JVM.options)
     remedy = "Correct `kafka:` in the configuration."
     return Result(name, not why, why or "takes the properties of `kafka:`", remedy)
 
@@ -199,6 +210,7 @@ LOCAL: dict[str, Check] = {
     "packages": packages,
     "java": java,
     "jars": jars,
+    "login": login,
     "java client": java_client,
     "blind trap": blind_trap,
     "storage": storage,

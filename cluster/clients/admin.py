@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from rebalance_monitor.cluster.clients.connection import opened, sentence, unanswered
 from rebalance_monitor.cluster.clients.leader_epochs import epoch_ends
+from rebalance_monitor.cluster.clients.list_offsets import Outcomes, Wanted, list_offsets
 from rebalance_monitor.cluster.clients.properties import admin_arguments
 from rebalance_monitor.cluster.clients.topology import Broker, PartitionLeader, Topic
 from rebalance_monitor.cluster.clients.trial import cause_of, require_answer
 from rebalance_monitor.cluster.errors import AccessDeniedError, DependencyError
+from rebalance_monitor.cluster.logins.held import login_problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -83,14 +85,21 @@ class ClusterAdmin:
     def topic(self, name: str = OFFSETS_TOPIC) -> Topic | None:
         """Give the topic, or None where it does not exist (yet). AccessDeniedError without Describe on it."""
         answer = self._topic(name)
-        if answer is None:
-            return None
-        leaders = (
-            PartitionLeader(p["partition_index"], p["leader_id"], p.get("leader_epoch", -1))
-            for p in answer["partitions"]
-        )
-        ordered = tuple(sorted(leaders, key=lambda leader: leader.partition))
-        return Topic(name, str(answer.get("topic_id") or ""), ordered)
+        return None if answer is None else _topic(answer)
+
+    def describe_topics(self, names: Sequence[str]) -> dict[str, Topic | str]:
+        """Give each of the topics, or Kafka's name of why it is not told. Needs Describe on each."""
+        from kafka.errors import for_code  # noqa: PLC0415
+
+        told = self._told(lambda: self._client.describe_topics(list(names))) if names else []
+        return {
+            one["name"]: for_code(one["error_code"]).message if one["error_code"] else _topic(one)
+            for one in told
+        }
+
+    def list_offsets(self, topics: Mapping[str, Topic], stamp: int, *, committed: bool = False) -> Outcomes:
+        """Give an offset, or what is wrong, of every partition of these topics (list_offsets.py)."""
+        return self._told(lambda: list_offsets(self._client, topics, Wanted(stamp, committed)))
 
     def topic_operations(self, name: str = OFFSETS_TOPIC) -> frozenset[str]:
         """Give the operations that we may do on the topic, e.g. "READ"; empty where not told."""
@@ -306,9 +315,21 @@ class ClusterAdmin:
             raise sentence(error, self.servers) from error
 
     def _explained(self, error: Exception) -> DependencyError:
+        # A login that cannot be renewed shows as a broker that does not answer.
+        if problem := login_problem(self._properties):
+            return problem
         if not self._explains:
             return sentence(error, self.servers)
         return cause_of(self._properties) or unanswered(error, self.servers)
+
+
+def _topic(answer: Mapping[str, Any]) -> Topic:
+    leaders = (
+        PartitionLeader(p["partition_index"], p["leader_id"], p.get("leader_epoch", -1))
+        for p in answer["partitions"]
+    )
+    ordered = tuple(sorted(leaders, key=lambda leader: leader.partition))
+    return Topic(str(answer["name"]), str(answer.get("topic_id") or ""), ordered)
 
 
 def _number(text: str | None) -> int | None:

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from rebalance_monitor.cluster.clients.admin import ClusterAdmin
 from rebalance_monitor.cluster.clients.properties import reader_settings
+from rebalance_monitor.cluster.errors import DependencyError
+from rebalance_monitor.cluster.logins.held import has_librdkafka
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -38,3 +41,33 @@ class LogEnds:
             return {place.partition: answer.result(timeout_s).offset for place, answer in found.items()}
         except (KafkaException, TimeoutError):
             return None
+
+
+class PlainLogEnds:
+    """The same by kafka-python, for logins that librdkafka does not have; connects when first asked."""
+
+    def __init__(self, properties: Mapping[str, str], topic: str) -> None:
+        self._properties, self._topic = properties, topic
+        self._admin: ClusterAdmin | None = None
+
+    def ask(self, partitions: Iterable[int], timeout_s: float = TIMEOUT_S) -> dict[int, int] | None:
+        """Return partition -> next offset; None where a leader did not answer in time. Blocks as long."""
+        wanted = set(partitions)
+        try:
+            if self._admin is None:
+                self._admin = ClusterAdmin(self._properties, round(timeout_s * 1000), explains=False)
+            found = self._admin.end_offsets(self._topic) if wanted else {}
+        except DependencyError:
+            self._close()
+            return None
+        return {p: found[p] for p in wanted} if wanted <= found.keys() else None
+
+    def _close(self) -> None:
+        if self._admin is not None:
+            self._admin.close()
+            self._admin = None
+
+
+def log_ends(properties: Mapping[str, str], topic: str) -> LogEnds | PlainLogEnds:
+    """Return the client that can log in with these properties. Raises ConfigError."""
+    return (LogEnds if has_librdkafka(properties) else PlainLogEnds)(properties, topic)

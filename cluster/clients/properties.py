@@ -12,20 +12,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from rebalance_monitor.cluster.logins.held import has_librdkafka, login_arguments
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.config.kafka_values import (
     HOST_CHECK,
-    JAAS,
-    JAVA_ONLY,
-    MECHANISM,
-    PASSWORD,
+    OIDC_NAMES,
     SAME_AS,
-    USER,
     contradictions,
-    jaas_line,
     settled,
     translated,
 )
+from rebalance_monitor.config.logins import JAAS, MECHANISM, PASSWORD, TOKEN_URL, USER, jaas_line, login_kind
 
 Convert = Callable[[str], Any]
 SECURITY = ("ssl.", "sasl.", "security.")
@@ -51,6 +48,7 @@ SPELLINGS: dict[str, Spelling] = {
     "sasl.mechanism": Spelling("sasl_mechanism", "sasl.mechanism"),
     "sasl.username": Spelling("sasl_plain_username", "sasl.username"),
     "sasl.password": Spelling("sasl_plain_password", "sasl.password"),
+    **{name: Spelling("", name) for name in ("sasl.oauthbearer.method", TOKEN_URL, *OIDC_NAMES.values())},
     "ssl.ca.location": Spelling("ssl_cafile", "ssl.ca.location"),
     "ssl.certificate.location": Spelling("ssl_certfile", "ssl.certificate.location"),
     "ssl.key.location": Spelling("ssl_keyfile", "ssl.key.location"),
@@ -72,16 +70,22 @@ SPELLINGS: dict[str, Spelling] = {
 def admin_arguments(properties: Mapping[str, str]) -> dict[str, Any]:
     """Give the keyword arguments of kafka-python's clients; ConfigError for what cannot be mapped."""
     plain = portable(properties)
-    return {
+    found = {
         spelling.admin: spelling.convert(plain[name])
         for name, spelling in SPELLINGS.items()
         if name in plain and spelling.admin
     }
+    return found | login_arguments(properties)
 
 
 def reader_settings(properties: Mapping[str, str]) -> dict[str, str]:
-    """Give the configuration of confluent-kafka's clients; ConfigError for what cannot be mapped."""
+    """Give the configuration of confluent-kafka's clients; ConfigError for what cannot be mapped.
+
+    Of a login that librdkafka does not have too: there kafka-python takes its place (logins/held.py).
+    """
     plain = portable(properties)
+    if not has_librdkafka(properties):
+        raise ConfigError(f"librdkafka does not log in by {login_kind(properties)}")
     found = {
         spelling.reader: plain[name]
         for name, spelling in SPELLINGS.items()
@@ -109,8 +113,8 @@ def portable(properties: Mapping[str, str]) -> dict[str, str]:
     found = translated(known)
     problems = [
         f"the property `kafka: {name}` has no counterpart in the Python clients that the monitor uses beside "
-        "Spark; use PEM files and sasl.jaas.config with a user name and a password"
-        for name in sorted(found.keys() - SPELLINGS.keys() - JAVA_ONLY)
+        "Spark"
+        for name in sorted(found.keys() - SPELLINGS.keys())
         if name.startswith(SECURITY)
     ]
     problems += contradictions(known)

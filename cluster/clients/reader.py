@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, Any, Self
 import pyarrow as pa
 
 from rebalance_monitor.cluster.clients.admin import CLIENT_ID, OFFSETS_TOPIC
+from rebalance_monitor.cluster.clients.plain_consumer import PlainConsumer
 from rebalance_monitor.cluster.clients.properties import reader_settings
 from rebalance_monitor.cluster.clients.trial import cause_of, require_answer
 from rebalance_monitor.cluster.errors import AccessDeniedError, BrokerUnreachableError, DependencyError
+from rebalance_monitor.cluster.logins.held import has_librdkafka
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -122,6 +124,14 @@ def read_records(
         raise cause_of(properties) or stalled from None
 
 
+def _consumer(properties: Mapping[str, str], topic: str, settings: Mapping[str, str]) -> Any:  # noqa: ANN401 - the libraries have no types
+    from confluent_kafka import Consumer  # noqa: PLC0415 - loads a C library
+
+    if not has_librdkafka(properties):
+        return PlainConsumer(properties, topic)
+    return Consumer({**reader_settings(properties), **FIXED, **settings})
+
+
 class RecordReader:
     """Takes the messages of a reading as they come, and cuts batches of them; use as a context manager.
 
@@ -135,9 +145,7 @@ class RecordReader:
         topic: str = OFFSETS_TOPIC,
         settings: Mapping[str, str] = NO_SETTINGS,
     ) -> None:
-        from confluent_kafka import Consumer  # noqa: PLC0415 - loads a C library
-
-        self.consumer: Any = Consumer({**reader_settings(properties), **FIXED, **settings})
+        self.consumer: Any = _consumer(properties, topic, settings)
         self.topic = topic
         self.reading = reading
         self.waiting = reading.open_partitions()

@@ -17,11 +17,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from rebalance_monitor.cluster.clients.plain_trial import brokers_by_python
 from rebalance_monitor.cluster.clients.properties import portable, reader_settings
 from rebalance_monitor.cluster.clients.tls_files import CA, CERTIFICATE, KEY, KEY_PASSWORD, require_usable
 from rebalance_monitor.cluster.errors import AccessDeniedError, BrokerUnreachableError, DependencyError
+from rebalance_monitor.cluster.logins.held import has_librdkafka, require_login
+from rebalance_monitor.cluster.logins.tokens import shared_token
 from rebalance_monitor.config.errors import ConfigError
-from rebalance_monitor.config.kafka_values import HOST_CHECK, PROTOCOL
+from rebalance_monitor.config.kafka_values import HOST_CHECK
+from rebalance_monitor.config.logins import PROTOCOL, LoginKind, login_kind
 from rebalance_monitor.config.secrets import is_secret
 
 if TYPE_CHECKING:
@@ -38,6 +42,7 @@ ADVERTISED = 20
 """How many of the brokers that a cluster names are tried when something is wrong."""
 NETWORK = "Check `kafka.bootstrap_servers`, the network, and that the brokers run."
 TRUST = "Set `ssl.truststore.location` (PEM) to the authority that signed the brokers' certificates."
+OF_TOKENS = "See the broker's log: the token's signature, issuer, audience or age may be wrong, or a clock."
 LOGIN = "Correct `sasl.jaas.config` under `kafka:` in the configuration."
 _SILENT = logging.getLogger("rebalance_monitor.librdkafka")
 _SILENT.addHandler(logging.NullHandler())
@@ -67,20 +72,20 @@ def require_answer(properties: Mapping[str, str]) -> None:
     """
     key = hash(frozenset(properties.items()))
     if key not in _answered:
-        _Trial(properties).brokers()
+        brokers_of(properties)
         _answered.add(key)
 
 
 def require_accepted(properties: Mapping[str, str]) -> None:
     """Raise ConfigError where librdkafka refuses a value; opens no connection that is waited for."""
-    _Trial(properties).client()
+    if has_librdkafka(properties):
+        _Trial(properties).client()
 
 
 def cause_of(properties: Mapping[str, str]) -> DependencyError | None:
     """Return why these brokers cannot be used, None where all of them answer. Raises ConfigError."""
     try:
-        brokers = _Trial(properties).brokers()
-        for host, port in brokers[:ADVERTISED]:
+        for host, port in brokers_of(properties)[:ADVERTISED]:
             require_advertised(properties, host, port)
     except DependencyError as error:
         return error
@@ -89,6 +94,12 @@ def cause_of(properties: Mapping[str, str]) -> DependencyError | None:
 
 def brokers_of(properties: Mapping[str, str]) -> list[tuple[str, int]]:
     """Return host and port of the brokers as they name themselves. Raises as `require_answer`."""
+    plain = portable(properties)
+    require_usable(plain, properties)
+    # Of a token or ticket that cannot be had no client says anything that names a server.
+    require_login(properties)
+    if not has_librdkafka(properties):
+        return brokers_by_python(properties)
     return _Trial(properties).brokers()
 
 
@@ -99,7 +110,7 @@ def require_advertised(properties: Mapping[str, str], host: str, port: int) -> N
     if address in servers.split(","):
         return
     try:
-        _Trial({**properties, "bootstrap.servers": address}).brokers()
+        brokers_of({**properties, "bootstrap.servers": address})
     except DependencyError as error:
         raise BrokerUnreachableError(
             f"The brokers at {servers} answer and name {address} as one of them. {error.what}",
@@ -130,7 +141,6 @@ class _Trial:
 
         plain = portable(self.properties)
         bootstrap = _servers(plain)
-        require_usable(plain, self.properties)
         client, started = self.client(), time.monotonic()
         for step in _steps():
             try:
@@ -236,7 +246,10 @@ def _no_mechanism(server: str, match: re.Match[str], _: Mapping[str, str]) -> Ca
     return Cause(what, "Correct `sasl.mechanism`.")
 
 
-def _refused_login(server: str, _: re.Match[str], __: Mapping[str, str]) -> Cause:
+def _refused_login(server: str, _: re.Match[str], properties: Mapping[str, str]) -> Cause:
+    if login_kind(properties) is LoginKind.OIDC:
+        shared_token(properties).forget()
+        return Cause(f"The broker at {server} refuses our access token.", OF_TOKENS, denied=True)
     return Cause(f"The broker at {server} refuses our user or password.", LOGIN, denied=True)
 
 

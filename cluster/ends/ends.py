@@ -15,8 +15,11 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Protocol, Self
 
-from rebalance_monitor.cluster.clients.properties import reader_settings
+from rebalance_monitor.cluster.clients.properties import portable
+from rebalance_monitor.cluster.ends.admin_offsets import AdminOffsets
 from rebalance_monitor.cluster.ends.offsets import Described, Offsets, OffsetsClient, Which
+from rebalance_monitor.cluster.errors import DependencyError
+from rebalance_monitor.cluster.logins.held import has_librdkafka
 from rebalance_monitor.coordinator.lag.ends import EndsSample
 
 if TYPE_CHECKING:
@@ -45,6 +48,11 @@ class Client(Protocol):
 
     def ends(self, topics: Mapping[str, int], which: Which = Which.LATEST) -> Offsets:
         """Give these offsets of topics (name -> partitions)."""
+
+
+def ends_client(properties: Mapping[str, str]) -> OffsetsClient | AdminOffsets:
+    """Return the client that can log in with these properties; a context manager. Raises as both do."""
+    return (OffsetsClient if has_librdkafka(properties) else AdminOffsets)(properties)
 
 
 def every_s(interval_s: float, partitions: int) -> float:
@@ -151,7 +159,7 @@ class EndsThread:
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        reader_settings(properties)
+        portable(properties)
         self._properties, self._wanted = properties, wanted
         self._interval_s, self._clock = interval_s, clock
         self._waiting: deque[EndsSample] = deque(maxlen=KEPT)
@@ -187,15 +195,14 @@ class EndsThread:
         while not self._stop.is_set():
             began, wait_s = time.monotonic(), NOTHING_S
             try:
-                rounds = rounds or Rounds(OffsetsClient(self._properties), self._clock)
+                rounds = rounds or Rounds(ends_client(self._properties), self._clock)
                 topics = self._wanted()
                 if topics:
                     self._waiting.append(rounds.sample(topics))
                     wait_s = every_s(self._interval_s, rounds.partitions)
             except Exception as error:  # noqa: BLE001 - a client's bug must not end the asking
                 now = int(self._clock() * 1000)
-                self._waiting.append(
-                    EndsSample(now, now, partial=f"{type(error).__name__}: {error}", is_away=True)
-                )
+                why = error.what if isinstance(error, DependencyError) else f"{type(error).__name__}: {error}"
+                self._waiting.append(EndsSample(now, now, partial=why, is_away=True))
                 rounds, wait_s = None, self._interval_s
             self._stop.wait(max(0.0, wait_s - (time.monotonic() - began)))

@@ -15,7 +15,7 @@ import structlog
 
 from rebalance_monitor.checkpoints.changelog import Begun, Changelog
 from rebalance_monitor.checkpoints.codec import StateVersionError
-from rebalance_monitor.cluster.clients.ends import LogEnds
+from rebalance_monitor.cluster.clients.ends import log_ends
 from rebalance_monitor.cluster.clients.reader import Reading, RecordReader
 from rebalance_monitor.cluster.errors import AccessDeniedError, BrokerUnreachableError
 from rebalance_monitor.config.errors import ConfigError
@@ -129,7 +129,7 @@ class EmbeddedEngine:
             start = {p: max(at, query.skip.get(p, -1) + 1) for p, at in start.items()}
         log.info("watching", topic=topic, partitions=query.facts.partitions, query=kept.query)
         with RecordReader(properties, Reading(start), topic, FETCHING) as reader:
-            ends = LogEnds(properties, topic)
+            ends = log_ends(properties, topic)
             feed = Feed(reader, ends, self._stop, every_s=self._settings.trigger.seconds)
             turns = _Turns(kept, core, feed, self._writer)
             return self._follow(turns, query, on_progress, on_turn)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from rebalance_monitor.cluster.clients.ends import LogEnds
+    from rebalance_monitor.cluster.clients.ends import LogEnds, PlainLogEnds
     from rebalance_monitor.cluster.clients.reader import RecordReader
 
 WAIT_S = 0.2
@@ -59,7 +59,7 @@ class Feed:
     def __init__(
         self,
         reader: RecordReader,
-        ends: LogEnds,
+        ends: LogEnds | PlainLogEnds,
         stop: threading.Event,
         *,
         every_s: float = 1.0,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from rebalance_monitor.checkpoints.ledger import Unwritten
 from rebalance_monitor.cluster.clients.admin import ClusterAdmin
-from rebalance_monitor.cluster.clients.ends import LogEnds
+from rebalance_monitor.cluster.clients.ends import log_ends
 from rebalance_monitor.cluster.clients.reader import Reading, RecordReader
 from rebalance_monitor.cluster.errors import AccessDeniedError
 from rebalance_monitor.engine.batch.batches import BatchKey
@@ -107,7 +107,7 @@ class Watch:
         core, is_live, every_s = Core(plan, facts.ends), False, self.settings.trigger.seconds
         reading = Reading(facts.begins)
         with RecordReader(properties, reading, topic, FETCHING) as reader:
-            feed = Feed(reader, LogEnds(properties, topic), self.stop, every_s=every_s, most=self.most)
+            feed = Feed(reader, log_ends(properties, topic), self.stop, every_s=every_s, most=self.most)
             while not self.stop.is_set():
                 self._turn(core, feed.next, outputs)
                 self.records = reading.rows

@@ -27,7 +27,7 @@ from rebalance_monitor.lab.cluster.proxy import Proxy
 from rebalance_monitor.lab.cluster.quiet import quiet
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 DEFAULT_VERSION = "4.1.1"
 READY_S = 120.0
@@ -56,6 +56,7 @@ class LabBroker:
         proxied: bool = False,
         away_ms: float = 0.0,
         cluster_id: str = "",
+        jvm: Sequence[str] = (),
     ) -> None:
         self._temporary = folder is None
         self.folder = (folder or Path(tempfile.mkdtemp(prefix="rebalance-monitor-lab-"))).resolve()
@@ -70,6 +71,7 @@ class LabBroker:
             initial_delay_ms=initial_delay_ms,
             proxied=proxied or away_ms > 0,
             extra=dict(settings or {}),
+            jvm=tuple(jvm),
         )
         self._port, self._away_ms = port, away_ms
         self._new_id = cluster_id or base64.urlsafe_b64encode(secrets.token_bytes(16)).decode().rstrip("=")
@@ -99,7 +101,8 @@ class LabBroker:
         """
         resolve_kafka_broker(self.version)
         addresses = self._addresses()
-        self.nodes = [Node(self.folder / f"node-{a.node}", self.version, a) for a in addresses]
+        jvm = self.shape.jvm
+        self.nodes = [Node(self.folder / f"node-{a.node}", self.version, a, jvm=jvm) for a in addresses]
         try:
             for node in self.nodes:
                 node.prepare(self.shape, addresses, self._cluster_id() or self._new_id)

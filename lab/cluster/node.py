@@ -50,6 +50,7 @@ class Node:
     version: str
     address: Address
     pid: int | None = None
+    jvm: tuple[str, ...] = ()
     _child: subprocess.Popen[bytes] | None = None
     _leash: Leash | None = None
     _started: float = 0.0
@@ -105,7 +106,7 @@ class Node:
         java = find_java()
         jars = os.pathsep.join(map(str, resolve_kafka_broker(self.version)))
         logging = logging_options(release(self.version), self.folder)
-        options = [*JVM_OPTIONS, f"-Dlab.node={self.folder}", *logging]
+        options = [*JVM_OPTIONS, *self.jvm, f"-Dlab.node={self.folder}", *logging]
         return [str(java.executable), *options, "-cp", jars, main, *arguments]
 
     def up_s(self) -> float:

@@ -34,7 +34,7 @@ class Shape:
     """What a lab cluster looks like; times in ms.
 
     A `proxied` one has a second listener whose advertised port is a proxy's (lab/cluster/proxy.py). `extra`
-    are broker properties that win over everything derived here.
+    are broker properties that win over everything derived here, `jvm` more options of the brokers' JVMs.
     """
 
     version: tuple[int, ...]
@@ -45,6 +45,7 @@ class Shape:
     heartbeat_848_ms: int = HEARTBEAT_848_MS
     proxied: bool = False
     extra: Mapping[str, str] = field(default_factory=dict)
+    jvm: tuple[str, ...] = ()
 
     @property
     def features(self) -> tuple[str, ...]:

@@ -7,13 +7,10 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-import struct
 import subprocess
 import sys
 import time
 from contextlib import ExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,16 +19,17 @@ pytest.importorskip("pyspark")
 
 from rebalance_monitor.lab.cluster.broker import LabBroker
 from rebalance_monitor.lab.cluster.node import wait_until
+from tests.chaos.clock import Clock
 from tests.chaos.living import SESSION_S, Living
 from tests.chaos.rig import PATIENCE_S, Rig, of_faults
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from rebalance_monitor.coordinator.findings.finding import Finding
 
 pytestmark = of_faults(1_200 + 12 * PATIENCE_S)
-SOURCE = Path(__file__).parent / "c" / "clock.c"
 HOUR_S = 3_600
 # A clock is told as off after up to 60 batches that say so.
 SKEW_S = 2.5 * PATIENCE_S
@@ -41,24 +39,6 @@ SKEW_S = 2.5 * PATIENCE_S
 def broker() -> Iterator[LabBroker]:
     with LabBroker(offsets_partitions=8) as found:
         yield found
-
-
-class Clock:
-    """The clock of processes that are started with `environment`; `folder` is its own."""
-
-    def __init__(self, folder: Path) -> None:
-        if not shutil.which("cc"):
-            pytest.skip("there is no C compiler here (make deps-ci)")
-        library, self._file = folder / "clock.so", folder / "clock"
-        command = ["cc", "-shared", "-fPIC", "-O2", "-Wall", "-Werror", "-o", library, SOURCE]
-        subprocess.run(command, check=True)
-        self.environment = {"LD_PRELOAD": str(library), "CLOCK_FILE": str(self._file)}
-        self.set(0)
-
-    def set(self, ahead_s: int) -> None:
-        """Set it, at once for all of them."""
-        with self._file.open("r+b" if self._file.exists() else "wb") as file:
-            file.write(struct.pack("=q", ahead_s))
 
 
 def test_the_clock_is_what_it_is_set_to(tmp_path: Path) -> None:

@@ -36,6 +36,11 @@ def kafka(**changes: object) -> dict[str, Any]:
     return {"kafka": {name: value for name, value in (LOGIN | changed).items() if value is not None}}
 
 
+KERBEROS = kafka(
+    sasl__mechanism="GSSAPI",
+    sasl__jaas__config="com.sun.security.auth.module.Krb5LoginModule required useTicketCache=true;",
+    sasl__kerberos__service__name="kafka",
+)
 # What is wrong, and the sentence. `{tmp}` is a folder with the files below.
 WRONG: list[tuple[dict[str, Any], str]] = [
     (
@@ -50,11 +55,17 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     (
         kafka(sasl__mechanism="SCRAM-SHA512"),
         (
-            "`sasl.mechanism` must be one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, not 'SCRAM-SHA512': "
-            "did you mean SCRAM-SHA-512?"
+            "`sasl.mechanism` must be one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, GSSAPI, "
+            "AWS_MSK_IAM, not 'SCRAM-SHA512': did you mean SCRAM-SHA-512?"
         ),
     ),
-    (kafka(sasl__mechanism="OAUTHBEARER"), "`sasl.mechanism` must be one of PLAIN"),
+    (kafka(sasl__mechanism="DIGEST-MD5"), "`sasl.mechanism` must be one of PLAIN"),
+    (kafka(sasl__mechanism="OAUTHBEARER"), "OAUTHBEARER logs in with OAuthBearerLoginModule"),
+    (KERBEROS | {"source": {"reader": "python"}}, "that does not log in by Kerberos: leave it at `spark`"),
+    (
+        KERBEROS | {"alerts": alerting(kafka={"topic": "incidents"})},
+        "librdkafka, which writes here, does not log in by Kerberos: give `properties` with a login",
+    ),
     (kafka(sasl__mechanism=None), "the property `kafka: sasl.mechanism` is missing"),
     (kafka(sasl__mechanism="PLAIN"), "names ScramLoginModule, and PLAIN logs in with PlainLoginModule"),
     (kafka(sasl__jaas__config=None), "the login is missing: set `kafka: sasl.jaas.config`, or"),
@@ -65,7 +76,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     (kafka(sasl__jaas__config=f"KafkaClient {{ {SCRAM} required {USER}; }};"), "it is a whole JAAS file"),
     (
         kafka(sasl__jaas__config=f'x.OAuthBearerLoginModule required token="{SECRET}";'),
-        "must name PlainLoginModule or ScramLoginModule",
+        "logs in with ScramLoginModule",
     ),
     (
         kafka(sasl__username="another"),
@@ -114,7 +125,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         kafka(ssl__endpoint__identification__algorithm="off"),
         "must be https, or empty for no check of host names, not 'off'",
     ),
-    (kafka(sasl__login__callback__handler__class="x.Y"), "has no counterpart in the Python clients"),
+    (kafka(ssl__engine__factory__class="x.Y"), "has no counterpart in the Python clients"),
     ({"kafka": {"request.timeout.ms": "30s"}}, "`request.timeout.ms` must be a whole number, not '30s'"),
     ({"kafka": {"request.timeout.ms": "1_000"}}, "`request.timeout.ms` must be a whole number"),
     ({"kafka": {"client.dns.lookup": "default"}}, "`client.dns.lookup` must be one of"),

@@ -167,7 +167,7 @@ def test_doctor_names_all_that_is_wrong_in_one_run(
     assert run(["doctor", *words, "--set", f"storage.path={file}", "-o", "json"]) == 1
     lines = {line["check"]: line for line in json.loads(capsys.readouterr().out)}
     wrong = {check for check, line in lines.items() if line["verdict"] == "problem"}
-    assert wrong == {"configuration", "jars", "java client", "blind trap", "storage"}
+    assert wrong == {"configuration", "jars", "login", "java client", "blind trap", "storage"}
     assert "`kafka: sasl.mechanism` is missing" in lines["configuration"]["found"]
 
 

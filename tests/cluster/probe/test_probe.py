@@ -144,7 +144,7 @@ def test_a_cluster_that_is_away_gives_sightings_that_say_so() -> None:
 
 def test_properties_that_cannot_be_mapped_are_refused_before_the_thread_starts() -> None:
     with pytest.raises(ConfigError, match="no counterpart"):
-        ProbeThread({"sasl.login.class": "x"})
+        ProbeThread({"ssl.engine.factory.class": "x"})
 
 
 def test_a_cluster_that_stays_away_costs_no_threads() -> None:

@@ -1,0 +1,1 @@
+"""Logins: what is made once for all clients of this process, held and renewed."""

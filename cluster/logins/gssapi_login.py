@@ -1,0 +1,146 @@
+"""Logs kafka-python in by Kerberos without Java: the package `gssapi` (extra [kerberos]) on MIT's library.
+
+RFC 4752, without a security layer, as Kafka has it (KIP-12). The login line is Java's: a keytab with its
+principal (renewed by the library, from a ticket cache in memory), or the ticket cache that kinit fills.
+Realms are those of the system's krb5.conf, or of KRB5_CONFIG.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from rebalance_monitor.cluster.logins.causes import login_error
+from rebalance_monitor.config.logins import login_of, service_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from rebalance_monitor.cluster.errors import DependencyError
+
+NO_LAYER = b"\x01"
+"""Authentication alone; the broker's own largest size of a wrapped message goes back with it."""
+
+
+KNOWN_OPTIONS = frozenset(
+    {
+        *("useKeyTab", "storeKey", "keyTab", "principal", "serviceName"),
+        *("useTicketCache", "ticketCache", "renewTGT", "doNotPrompt", "refreshKrb5Config"),
+    }
+)
+"""Options of Java's Krb5LoginModule that are followed, or that say nothing here; with others Java logs in."""
+
+
+def has_gssapi(properties: Mapping[str, str]) -> bool:
+    """Whether the package is installed, and the login line is one that it can follow."""
+    login = login_of(properties)
+    options = {} if login is None else login.options
+    by_file = "keyTab" in options or options.get("useTicketCache", "").lower() == "true"
+    return by_file and options.keys() <= KNOWN_OPTIONS and find_spec("gssapi") is not None
+
+
+class GssapiLogin:
+    """One login by the properties that Java's client takes for GSSAPI."""
+
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        self._properties = dict(properties)
+        login = login_of(properties)
+        self._options = {} if login is None else login.options
+        self._service = "" if login is None else service_of(properties, login)
+        self.problem: DependencyError | None = None
+        """Why the last exchange, or the login itself, failed; None after one that did not."""
+
+    def require(self) -> None:
+        """Get a ticket, unless there is one. Raises DependencyError with the cause."""
+        self.told(lambda: self._credentials().lifetime)
+
+    def exchange(self, host: str) -> Exchange:
+        """Begin a SASL exchange with a broker. Raises DependencyError with the cause."""
+        return Exchange(self, self.told(lambda: self._context(host)))
+
+    def told(self, act: Callable[[], Any]) -> Any:  # noqa: ANN401 - the library has no types
+        """Do it, and tell what fails by its cause. Raises DependencyError."""
+        from gssapi.exceptions import GSSError  # noqa: PLC0415 - an optional dependency
+
+        try:
+            found = act()
+        except GSSError as error:
+            self.problem = login_error(str(error), self._properties)
+            raise self.problem from None
+        self.problem = None
+        return found
+
+    def _context(self, host: str) -> Any:  # noqa: ANN401 - as above
+        import gssapi  # noqa: PLC0415 - as above
+
+        service = gssapi.Name(f"{self._service}@{host}", gssapi.NameType.hostbased_service)
+        kerberos = gssapi.MechType.kerberos
+        return gssapi.SecurityContext(
+            name=service, creds=self._credentials(), mech=kerberos, usage="initiate"
+        )
+
+    def _credentials(self) -> Any:  # noqa: ANN401 - as above
+        import gssapi  # noqa: PLC0415 - as above
+
+        principal, keytab = self._options.get("principal"), self._options.get("keyTab")
+        name = gssapi.Name(principal, gssapi.NameType.kerberos_principal) if principal else None
+        if keytab is None:
+            cache = self._options.get("ticketCache")
+            store = {"ccache": f"FILE:{cache}"} if cache else None
+            return gssapi.Credentials(usage="initiate", name=name, store=store)
+        # One cache in memory for each keytab and principal: MIT's library renews what lies in it.
+        store = {"client_keytab": keytab, "ccache": f"MEMORY:rebalance-monitor-{hash((keytab, principal))}"}
+        return gssapi.Credentials(usage="initiate", name=name, store=store)
+
+
+_logins: dict[frozenset[tuple[str, str]], GssapiLogin] = {}
+
+
+def gssapi_login(properties: Mapping[str, str]) -> GssapiLogin:
+    """Return the login of these properties that all clients of this process share."""
+    of_login = {name: value for name, value in properties.items() if name.startswith("sasl.")}
+    return _logins.setdefault(frozenset(of_login.items()), GssapiLogin(of_login))
+
+
+@dataclass(slots=True)
+class Exchange:
+    """The client's half of one SASL exchange, as kafka-python's mechanisms have it."""
+
+    login: GssapiLogin
+    context: Any
+    answer: bytes | None = None
+    authenticated: bool = False
+
+    def auth_bytes(self) -> bytes:
+        """Give what is sent next."""
+        if self.answer is None:
+            self.answer = self._step(None)
+        return self.answer
+
+    def receive(self, challenge: bytes) -> None:
+        """Take what the broker sends: a token of Kerberos, then its offer of layers, then nothing."""
+        if self.authenticated:
+            self.answer = b""
+        elif not self.context.complete:
+            self.answer = self._step(challenge)
+        else:
+            offer: bytes = self.login.told(lambda: self.context.unwrap(challenge).message)
+            chosen = NO_LAYER + offer[1:] + str(self.context.initiator_name).encode()
+            self.answer = self.login.told(lambda: self.context.wrap(chosen, False).message)  # noqa: FBT003 - the library's signature
+            self.authenticated = True
+
+    def is_done(self) -> bool:
+        """Whether nothing is to be sent any more."""
+        return self.authenticated and not self.answer
+
+    def is_authenticated(self) -> bool:
+        """Whether we are logged in."""
+        return self.authenticated
+
+    def auth_details(self) -> str:
+        """Say it, for the library's log."""
+        return "Authenticated by GSSAPI"
+
+    def _step(self, challenge: bytes | None) -> bytes:
+        return self.login.told(lambda: self.context.step(challenge)) or b""

@@ -1,0 +1,72 @@
+"""Logins that Java's classes make, as far as no broker has a part in them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from py4j.protocol import Py4JError
+
+from rebalance_monitor.cluster.errors import DependencyError
+from rebalance_monitor.cluster.jars.ivy import Coordinate, cache_folder, resolve
+from rebalance_monitor.cluster.jars.jars import SHIPPED_WITH_SPARK, installed_spark, resolve_spark_kafka
+from rebalance_monitor.cluster.logins.java_login import JavaLogin
+from rebalance_monitor.cluster.logins.jvm import LOGIN_JVM
+from rebalance_monitor.config.load import load
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+IAM = {
+    "security.protocol": "SASL_SSL",
+    "sasl.mechanism": "AWS_MSK_IAM",
+    "sasl.jaas.config": "software.amazon.msk.auth.iam.IAMLoginModule required;",
+    "sasl.client.callback.handler.class": "software.amazon.msk.auth.iam.IAMClientCallbackHandler",
+}
+
+
+@pytest.fixture(autouse=True)
+def jvm() -> Iterator[None]:
+    LOGIN_JVM.close()
+    yield
+    LOGIN_JVM.close()
+
+
+def bring(jars: Sequence[Path]) -> None:
+    """Have the JVM of logins know these jars beside Spark's connector."""
+    found = [*resolve_spark_kafka(*installed_spark()), *jars]
+    LOGIN_JVM.configure(load(flags={"jars": [str(jar) for jar in found]}), lambda: None)
+
+
+def test_a_class_that_is_missing_is_told_with_where_to_add_it() -> None:
+    bring([])
+    with pytest.raises(DependencyError, match=r"does not find a class of the login") as told:
+        JavaLogin(IAM).require()
+    assert "`jars:`" in told.value.remedy
+
+
+def test_a_jvm_that_has_ended_is_replaced() -> None:
+    bring([])
+    line = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="p";'
+    login = JavaLogin({"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.jaas.config": line})
+    assert login.exchange("broker").auth_bytes() == b"\0u\0p"
+    with pytest.raises(Py4JError):
+        LOGIN_JVM.view().java.lang.System.exit(1)
+    assert login.exchange("broker").auth_bytes() == b"\0u\0p"
+    assert login.problem is None
+
+
+@pytest.mark.slow
+def test_the_class_of_msk_iam_signs_for_the_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIATEST")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "made-up")
+    wanted = Coordinate("software.amazon.msk", "aws-msk-iam-auth", "2.3.2")
+    folder = cache_folder() / "jars" / f"{wanted.name}-{wanted.version}"
+    bring(resolve([wanted], folder, excluded=(*SHIPPED_WITH_SPARK, "org.apache.kafka")))
+    first = json.loads(JavaLogin(IAM).exchange("b-1.c.kafka.eu-west-1.amazonaws.com").auth_bytes())
+    assert first["action"] == "kafka-cluster:Connect"
+    assert first["host"] == "b-1.c.kafka.eu-west-1.amazonaws.com"
+    assert "/eu-west-1/kafka-cluster/" in first["x-amz-credential"]
+    assert first["x-amz-signature"]

@@ -1,0 +1,369 @@
+"""OAuth and Kerberos on a real broker, a real KDC and real tokens: every verb, with the blocks of the docs.
+
+Tokens and tickets are short: they expire, and are renewed, while the tests run.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+pytest.importorskip("cryptography", reason="cryptography is not installed")
+
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from rebalance_monitor.cluster.captures.capture import read_capture
+from rebalance_monitor.cluster.clients.admin import ClusterAdmin
+from rebalance_monitor.cluster.ends.ends import EndsThread
+from rebalance_monitor.cluster.errors import AccessDeniedError, BrokerUnreachableError
+from rebalance_monitor.cluster.logins.jvm import LOGIN_JVM
+from rebalance_monitor.cluster.logins.tokens import shared_token
+from rebalance_monitor.cluster.probe.probe import ProbeThread
+from rebalance_monitor.config.load import load
+from rebalance_monitor.config.logins import JAAS, TOKEN_URL
+from rebalance_monitor.lab.cluster.node import wait_until
+from tests.chaos.clock import Clock
+from tests.cluster.support.identity_provider import SECRET, IdentityProvider, new_key
+from tests.cluster.support.kdc import PRINCIPAL, Kdc, kerberos_broker, missing_programs
+from tests.cluster.support.login_broker import LoginBroker, delegation_token, oauth_broker, scram_broker
+from tests.cluster.support.login_page import block
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.broker,
+    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
+]
+MAIN = "from rebalance_monitor.cli.main import main; main()"
+TOKEN_S, TICKET, LASTS_S = 12, "20s", 45
+
+
+def of_client(**changed: str) -> str:
+    """The login line of client credentials, some of them changed."""
+    module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+    options = {"clientId": "monitor", "clientSecret": SECRET, "scope": "offsets", **changed}
+    return f"{module} required {' '.join(f'{key}={json.dumps(text)}' for key, text in options.items())};"
+
+
+@dataclass(frozen=True)
+class Site:
+    """A broker behind a login, the configuration of the docs for it, and what it proves itself by."""
+
+    broker: LoginBroker
+    config: dict[str, Any]
+    prover: IdentityProvider | Kdc | None
+
+    def properties(self, changed: Mapping[str, str] | None = None) -> dict[str, str]:
+        """The client properties, some of them changed."""
+        given = {**self.config["kafka"], **(changed or {})}
+        return load(flags={f"kafka.{name}": value for name, value in given.items()}).kafka.client_properties()
+
+    def verb(self, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run a verb in a process of its own."""
+        command = self.command(folder, *words)
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+
+    def command(self, folder: Path, *words: str) -> list[str]:
+        """The command line of a verb whose storage is in the folder."""
+        folder.mkdir(parents=True, exist_ok=True)
+        settings = {**self.config, "storage": {"path": str(folder / "data")}}
+        (config := folder / "monitor.yaml").write_text(yaml.safe_dump(settings))
+        return [sys.executable, "-c", MAIN, *words, "--config", str(config)]
+
+
+@pytest.fixture(scope="module")
+def oauth(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    folder = tmp_path_factory.mktemp("oauth")
+    with IdentityProvider(TOKEN_S) as provider, oauth_broker(folder, provider) as broker:
+        seed(broker)
+        replaced = {
+            "broker-1:9095": broker.sasl,
+            "SASL_SSL": "SASL_PLAINTEXT",
+            "https://idp.example/token": f"{provider.url}/token",
+            "…": SECRET,
+        }
+        yield Site(broker, block("OAuth client credentials", replaced), provider)
+
+
+@pytest.fixture(scope="module")
+def realm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Kdc, LoginBroker]]:
+    if missing := missing_programs():
+        pytest.skip(f"{', '.join(missing)} not installed (make deps-ci)")
+    folder = tmp_path_factory.mktemp("kerberos")
+    with pytest.MonkeyPatch.context() as patch, Kdc(folder / "kdc", TICKET, Clock(folder)) as kdc:
+        for name in ("KRB5_CONFIG", "KRB5CCNAME"):
+            patch.setenv(name, kdc.environment[name])
+        with kerberos_broker(folder / "broker", kdc) as broker:
+            seed(broker)
+            yield kdc, broker
+
+
+def of_realm(kdc: Kdc, broker: LoginBroker, storing: str) -> Site:
+    """The docs' login; `storing`: what stands for one of its options."""
+    replaced = {
+        "broker-1.example:9096": broker.sasl,
+        "SASL_SSL": "SASL_PLAINTEXT",
+        "storeKey=true": storing,
+        "/etc/security/monitor.keytab": str(kdc.folder / "monitor.keytab"),
+        "monitor@EXAMPLE": PRINCIPAL,
+        "/etc/krb5.conf": str(kdc.config),
+    }
+    return Site(broker, block("Kerberos", replaced), kdc)
+
+
+@pytest.fixture(scope="module")
+def kerberos(realm: tuple[Kdc, LoginBroker]) -> Iterator[Site]:
+    """By Java, also where the package is installed: it does not know that option."""
+    found = of_realm(*realm, "storeKey=true debug=false")
+    LOGIN_JVM.configure(load(flags={"spark": found.config["spark"]}), lambda: None)
+    yield found
+    LOGIN_JVM.close()
+
+
+@pytest.fixture(scope="module")
+def gssapi(realm: tuple[Kdc, LoginBroker]) -> Site:
+    """By the package of the extra `kerberos`; its tests are collected where it is installed."""
+    return of_realm(*realm, "storeKey=true")
+
+
+@pytest.fixture(scope="module")
+def token(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    with scram_broker(tmp_path_factory.mktemp("token")) as broker:
+        seed(broker)
+        name, hmac = delegation_token(broker)
+        replaced = {"broker-1:9093": broker.sasl, "SASL_SSL": "SASL_PLAINTEXT", "TOKEN-ID": name, "…": hmac}
+        yield Site(broker, block("Delegation token", replaced), None)
+
+
+@pytest.fixture(params=["oauth", "kerberos", "token", *(["gssapi"] if find_spec("gssapi") else [])])
+def site(request: pytest.FixtureRequest) -> Site:
+    found: Site = request.getfixturevalue(request.param)
+    return found
+
+
+def seed(broker: LoginBroker) -> None:
+    """Have a topic, and a group that consumes it."""
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    admin.create_topics([NewTopic("orders", 2, 1)])["orders"].result()
+    rebalance(broker, "orders")
+
+
+def rebalance(broker: LoginBroker, group: str) -> None:
+    """Have a group rebalance and commit."""
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": group})
+    consumer.subscribe(["orders"])
+    consumer.poll(8)
+    consumer.commit(offsets=[TopicPartition("orders", 0, 1)], asynchronous=False)
+    consumer.close()
+
+
+@pytest.mark.spark
+def test_doctor_has_nothing_to_say_and_names_the_clients(site: Site, tmp_path: Path) -> None:
+    done = site.verb(tmp_path, "doctor", "-o", "json")
+    results = {one["check"]: one for one in json.loads(done.stdout)}
+    assert {name: one for name, one in results.items() if not one["ok"]} == {}, done.stderr
+    assert done.returncode == 0
+    assert "kafka-python" in results["login"]["found"]
+    assert "delivers records" in results["through Spark"]["found"]
+
+
+@pytest.mark.spark
+def test_the_job_finds_what_happened(kerberos: Site, tmp_path: Path) -> None:
+    done = kerberos.verb(tmp_path, "run", "--available-now")
+    assert done.returncode == 0, done.stderr
+    assert ("orders", "rebalance") in findings((tmp_path / "data" / "findings.jsonl").read_text())
+
+
+@pytest.mark.spark
+def test_the_job_outlives_a_token_endpoint_that_is_away_and_tells_of_it(oauth: Site, tmp_path: Path) -> None:
+    provider, told = oauth.prover, tmp_path / "data" / "findings.jsonl"
+    assert isinstance(provider, IdentityProvider)
+
+    def has(*words: str) -> bool:
+        lines = told.read_text().splitlines() if told.exists() else []
+        return any(all(word in line for word in words) for line in lines)
+
+    log = (tmp_path / "log").open("w")
+    with log, subprocess.Popen(oauth.command(tmp_path, "run"), stdout=log, stderr=log) as job:
+        try:
+            assert wait_until(lambda: has('"orders"'), 180)
+            provider.answers = False
+            assert wait_until(lambda: has("monitor_degraded", "opened", "The token endpoint"), 120)
+            provider.answers = True
+            rebalance(oauth.broker, "later")
+            assert wait_until(lambda: has('"later"'), 180)
+            assert wait_until(lambda: has("monitor_degraded", "resolved"), 120)
+        finally:
+            provider.answers = True
+            job.terminate()
+            assert job.wait(120) == 0, (tmp_path / "log").read_text()
+
+
+def test_watch_and_capture_read_all_records(site: Site, tmp_path: Path) -> None:
+    seen = site.verb(tmp_path / "watch", "watch", "--for", "8s", "-o", "jsonl")
+    assert "4 partitions, 1 groups" in seen.stderr, seen.stderr
+    copied = site.verb(tmp_path, "capture", str(tmp_path / "copy"), "--until-end", "--probe")
+    assert copied.returncode == 0, copied.stderr
+    with ClusterAdmin(site.properties()) as admin:
+        ends = admin.end_offsets()
+    assert read_capture(tmp_path / "copy").rows == sum(ends.values())
+    assert f"{sum(ends.values())} records read" in seen.stderr
+
+
+def findings(lines: str) -> set[tuple[str | None, str]]:
+    found = [json.loads(line) for line in lines.splitlines()]
+    return {(one.get("group"), one["kind"]) for one in found}
+
+
+def test_probe_and_ends_go_on_while_tokens_and_tickets_expire(oauth: Site, kerberos: Site) -> None:
+    # A ticket is renewed once a minute at most, by default.
+    often = {"sasl.kerberos.min.time.before.relogin": "1000"}
+    with ExitStack() as stack:
+        asking = [
+            (
+                stack.enter_context(ProbeThread(given, 0.5)),
+                stack.enter_context(EndsThread(given, orders, 0.5)),
+            )
+            for given in (oauth.properties(), kerberos.properties(often))
+        ]
+        time.sleep(LASTS_S)
+        answers = [(probe.drain(), ends.drain()) for probe, ends in asking]
+    for looks, samples in answers:
+        assert len(looks) > LASTS_S / 2
+        assert [look.failures for look in looks if look.failures] == []
+        assert [sample.partial for sample in samples if sample.partial] == []
+        assert {sample.latest["orders"] for sample in samples} == {(0, 0)}
+    assert isinstance(oauth.prover, IdentityProvider)
+    assert len(oauth.prover.issued) > LASTS_S / TOKEN_S
+
+
+def orders() -> set[str]:
+    """The topics whose ends are asked for."""
+    return {"orders"}
+
+
+def test_a_token_in_a_file_is_sent_by_java(oauth: Site, tmp_path: Path) -> None:
+    provider = oauth.prover
+    assert isinstance(provider, IdentityProvider)
+    (tmp_path / "token").write_text(provider.token())
+    with ClusterAdmin(oauth.properties({TOKEN_URL: f"file://{tmp_path}/token"})) as admin:
+        assert {group["group_id"] for group in admin.list_groups(1)} == {"orders"}
+
+
+def test_a_token_endpoint_that_is_away_is_named_once_no_token_holds_and_missed_no_more_after(
+    oauth: Site,
+) -> None:
+    provider = oauth.prover
+    assert isinstance(provider, IdentityProvider)
+    with ProbeThread(oauth.properties(), 0.5) as probe:
+        try:
+            provider.answers = False
+            assert wait_until(lambda: any("token endpoint" in why for why in failures(probe)), 90)
+        finally:
+            provider.answers = True
+        assert wait_until(lambda: failures(probe) == [""], 60)
+
+
+def failures(probe: ProbeThread) -> list[str]:
+    """What the newest look says of its failures."""
+    looks = probe.drain()
+    return [" ".join(looks[-1].failures.values())] if looks else []
+
+
+@pytest.mark.parametrize(
+    ("changed", "kind", "sentence"),
+    [
+        ({JAAS: of_client(clientSecret="no")}, AccessDeniedError, "refuses our client 'monitor': Client"),
+        ({JAAS: of_client(scope="no")}, AccessDeniedError, "refuses our client 'monitor': invalid_scope"),
+        (
+            {TOKEN_URL: "http://127.0.0.1:1/token"},
+            BrokerUnreachableError,
+            "The token endpoint http://127.0.0.1:1/token does not answer: Connection refused.",
+        ),
+    ],
+)
+def test_what_is_wrong_with_client_credentials_is_told(
+    oauth: Site, changed: dict[str, str], kind: type[Exception], sentence: str
+) -> None:
+    with pytest.raises(kind) as told:
+        ClusterAdmin(oauth.properties(changed))
+    assert sentence in str(told.value)
+    assert SECRET not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "kind", "sentence"),
+    [
+        ({"signer": new_key()}, AccessDeniedError, "refuses our access token"),
+        ({"clock_s": -600}, BrokerUnreachableError, r"expired 58\d s before they came: a clock is wrong"),
+    ],
+)
+def test_a_token_that_is_not_taken_is_told(
+    oauth: Site, monkeypatch: pytest.MonkeyPatch, wrong: dict[str, Any], kind: type[Exception], sentence: str
+) -> None:
+    given = oauth.properties({"client.id": f"of {min(wrong)}"})
+    for name, value in wrong.items():
+        monkeypatch.setattr(oauth.prover, name, value)
+    shared_token(given).forget()
+    with pytest.raises(kind, match=sentence):
+        ClusterAdmin(given)
+    shared_token(given).forget()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "kind", "sentence"),
+    [
+        ("nobody", AccessDeniedError, "The KDC knows no principal nobody@LAB.TEST."),
+        ("old key", AccessDeniedError, "The key in the keytab is not the key of other@LAB.TEST"),
+        ("no keytab", AccessDeniedError, "cannot be read, or holds no key of monitor@LAB.TEST."),
+        ("service", AccessDeniedError, "The KDC knows no service kafkaesque of the broker's host."),
+        ("clock", AccessDeniedError, "clock and the KDC's, or a broker's, differ"),
+        ("away", BrokerUnreachableError, "What the login asks, a KDC or a token endpoint, does not answer"),
+    ],
+)
+def test_what_is_wrong_with_a_kerberos_login_is_told(
+    kerberos: Site, wrong: str, kind: type[Exception], sentence: str
+) -> None:
+    kdc = kerberos.prover
+    assert isinstance(kdc, Kdc)
+    login = spoilt(kdc, wrong)
+    try:
+        with pytest.raises(kind) as told:
+            ClusterAdmin(kerberos.properties(login))
+    finally:
+        kdc.clock.set(0)
+        if wrong == "away":
+            kdc.start()
+    assert sentence in str(told.value)
+
+
+def spoilt(kdc: Kdc, wrong: str) -> dict[str, str]:
+    """A login that cannot work, with a principal of its own where the principal is to blame for nothing."""
+    if wrong == "no keytab":
+        return kdc.login("missing.keytab")
+    if wrong == "service":
+        return {**kdc.login(), "sasl.kerberos.service.name": "kafkaesque"}
+    name = f"{'nobody' if wrong == 'nobody' else 'other'}@LAB.TEST"
+    kdc.add(name, f"{wrong.replace(' ', '-')}.keytab")
+    if wrong == "nobody":
+        kdc.remove(name)
+    elif wrong == "old key":
+        kdc.new_key(name)
+    elif wrong == "clock":
+        kdc.clock.set(600)
+    else:
+        kdc.stop()
+    return kdc.login(f"{wrong.replace(' ', '-')}.keytab", name)

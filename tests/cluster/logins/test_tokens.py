@@ -1,0 +1,56 @@
+"""The token that all clients of a login share: when it is fetched anew, and what an absent endpoint costs."""
+
+from __future__ import annotations
+
+import pytest
+
+from rebalance_monitor.cluster.logins.tokens import (
+    Endpoint,
+    SharedToken,
+    Token,
+    TokenEndpointError,
+    TokenError,
+)
+
+
+class Provider:
+    """Gives tokens that hold for 100 s, by a clock that stands still unless told."""
+
+    def __init__(self) -> None:
+        self.now, self.given, self.away = 0.0, 0, False
+
+    def fetch(self) -> Token:
+        if self.away:
+            raise TokenEndpointError("away")
+        self.given += 1
+        return Token(f"t{self.given}", self.now + 80, self.now + 100)
+
+
+def test_a_token_is_shared_until_most_of_its_life_is_over() -> None:
+    provider = Provider()
+    token = SharedToken(provider.fetch, lambda: provider.now)
+    seen = []
+    for provider.now in (0.0, 79.0, 80.0, 159.0, 160.0):
+        seen.append(token.text())
+    assert seen == ["t1", "t1", "t2", "t2", "t3"]
+
+
+def test_an_endpoint_that_is_away_is_missed_when_the_token_has_expired_and_not_before() -> None:
+    provider = Provider()
+    token = SharedToken(provider.fetch, lambda: provider.now)
+    assert token.text() == "t1"
+    provider.away, provider.now = True, 99.0
+    assert (token.text(), token.problem) == ("t1", None)
+    provider.now = 100.0
+    with pytest.raises(TokenError):
+        token.text()
+    assert token.problem is not None
+    provider.away = False
+    with pytest.raises(TokenError):
+        token.text()
+    provider.now = 106.0
+    assert (token.text(), token.problem) == ("t2", None)
+
+
+def test_the_address_is_told_without_what_logs_in_there() -> None:
+    assert Endpoint("https://user:hunter2@idp/token", "c", "s").name == "https://idp/token"
