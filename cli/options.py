@@ -43,9 +43,16 @@ def load_settings(
     `flags` are the verb's own options under their dotted keys (`kafka.bootstrap_servers`); None entries are
     left out, and `--set` wins over them. Raises `ConfigError`.
     """
-    from rebalance_monitor.config.load import load
+    return load_with_layers(config, assignments, flags)[0]
 
-    return load(config, {**(flags or {}), **dict(_assignment(text) for text in assignments)})
+
+def load_with_layers(
+    config: Path | None, assignments: tuple[str, ...] = (), flags: Mapping[str, object] | None = None
+) -> tuple["Settings", Mapping[str, dict[str, object]]]:
+    """Return what `load_settings` does, and what each layer says. Raises `ConfigError`."""
+    from rebalance_monitor.config.load import load_layers
+
+    return load_layers(config, {**(flags or {}), **dict(_assignment(text) for text in assignments)})
 
 
 def storage_of(settings: "Settings") -> "Storage":

@@ -76,6 +76,13 @@ def load(path: Path | None = None, flags: Mapping[str, object] | None = None) ->
     `flags` is nested data, or dotted keys (`detection.storm_threshold`); an entry whose value is None is left
     out. Without `path` the file named by REBALANCE_MONITOR_CONFIG is read, if any. Raises `ConfigError`.
     """
+    return load_layers(path, flags)[0]
+
+
+def load_layers(
+    path: Path | None = None, flags: Mapping[str, object] | None = None
+) -> tuple[Settings, Mapping[str, Tree]]:
+    """Return what `load` does, and what each layer says, the strongest first. Raises `ConfigError`."""
     path = path or _file_from_environment()
     layers = {
         "on the command line": nested(flags or {}),
@@ -86,7 +93,7 @@ def load(path: Path | None = None, flags: Mapping[str, object] | None = None) ->
     for layer in reversed(layers.values()):
         merged = _merged(_outdone(merged, layer), layer)
     try:
-        return Settings(**merged)  # type: ignore[arg-type]  # validated right there
+        return Settings(**merged), layers  # type: ignore[arg-type]  # validated right there
     except ValidationError as error:
         raise ConfigError.of([_sentence(detail, layers) for detail in error.errors()]) from None
 
@@ -203,8 +210,13 @@ def _sentence(detail: ErrorDetails, layers: Mapping[str, Tree]) -> str:
     return f"`{key}` {where}: {message}" + (f", found {value!r}" if found else "")
 
 
+def set_where(path: list[str], layers: Mapping[str, Tree]) -> str | None:
+    """Return in which layer a key was set, as words (`in the file monitor.yaml`); None where it was not."""
+    return next((name for name, layer in layers.items() if _has(layer, path)), None)
+
+
 def _where(path: list[str], layers: Mapping[str, Tree]) -> str:
-    return next((name for name, layer in layers.items() if _has(layer, path)), "in the configuration")
+    return set_where(path, layers) or "in the configuration"
 
 
 def _has(layer: Tree, path: list[str]) -> bool:

@@ -1,4 +1,4 @@
-"""`rebalance-monitor config check|show|reference`: what a configuration means, without running anything."""
+"""`rebalance-monitor config check|show|thresholds|reference`: what a configuration means, without a job."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rebalance_monitor.cli.options import config_options, load_settings
+from rebalance_monitor.cli.verbs.config_thresholds import thresholds
 
 if TYPE_CHECKING:
     from rebalance_monitor.config.model import Settings
@@ -62,6 +63,9 @@ def show(config: Path | None, assignments: tuple[str, ...]) -> None:
 
     settings = load_settings(config, assignments)
     click.echo(yaml.safe_dump(settings.redacted(), sort_keys=False, allow_unicode=True), nl=False)
+
+
+command.add_command(thresholds)
 
 
 @command.command()
