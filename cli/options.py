@@ -55,6 +55,14 @@ def load_with_layers(
     return load_layers(config, {**(flags or {}), **dict(_assignment(text) for text in assignments)})
 
 
+def load_valid(config: Path | None, assignments: tuple[str, ...] = ()) -> "Settings":
+    """Return settings that the job takes. Raises `ConfigError` with all that it would refuse, at once."""
+    from rebalance_monitor.config.load import load_as_far
+    from rebalance_monitor.streaming.preflight import valid
+
+    return valid(load_as_far(config, dict(_assignment(text) for text in assignments)))
+
+
 def storage_of(settings: "Settings") -> "Storage":
     """Return the storage of a job that has run. Raises ConfigError where no folder is."""
     from rebalance_monitor.config.errors import ConfigError

@@ -7,7 +7,9 @@ came from and what to do; an unknown key is answered with the nearest known one.
 import difflib
 import os
 import re
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import get_args
 
@@ -83,19 +85,58 @@ def load_layers(
     path: Path | None = None, flags: Mapping[str, object] | None = None
 ) -> tuple[Settings, Mapping[str, Tree]]:
     """Return what `load` does, and what each layer says, the strongest first. Raises `ConfigError`."""
+    found = load_as_far(path, flags)
+    if found.problems or found.settings is None:
+        raise ConfigError.of(found.problems)
+    return found.settings, found.layers
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A configuration as far as it can be used.
+
+    settings: without the sections that are wrong, which are at their defaults; None where that does not help.
+    wrong: the names of these sections. problems: what is wrong, one sentence each.
+    """
+
+    settings: Settings | None
+    layers: Mapping[str, Tree]
+    problems: list[str]
+    wrong: frozenset[str] = frozenset()
+
+
+def load_as_far(path: Path | None = None, flags: Mapping[str, object] | None = None) -> Loaded:
+    """Return what `load_layers` does, with the problems of all layers at once. Raises nothing."""
     path = path or _file_from_environment()
+    problems: list[str] = []
     layers = {
         "on the command line": nested(flags or {}),
-        "in the environment": _environment(),
-        f"in the file {path}": read_yaml(path) if path else {},
+        "in the environment": _read(_environment, problems),
+        f"in the file {path}": _read(partial(read_yaml, path), problems) if path else {},
     }
     merged: Tree = {}
     for layer in reversed(layers.values()):
         merged = _merged(_outdone(merged, layer), layer)
     try:
-        return Settings(**merged), layers  # type: ignore[arg-type]  # validated right there
+        return Loaded(Settings(**merged), layers, problems)  # type: ignore[arg-type]  # validated right there
     except ValidationError as error:
-        raise ConfigError.of([_sentence(detail, layers) for detail in error.errors()]) from None
+        details = error.errors()
+    problems += [_sentence(detail, layers) for detail in details]
+    wrong = frozenset(str(detail["loc"][0]) for detail in details if detail["loc"])
+    try:
+        rest = Settings(**{key: part for key, part in merged.items() if key not in wrong})  # type: ignore[arg-type]  # as above
+    except ValidationError:
+        rest = None
+    return Loaded(rest, layers, problems, wrong)
+
+
+def _read(layer: Callable[[], Tree], problems: list[str]) -> Tree:
+    """Return a layer; one that cannot be read is empty, and adds what is wrong with it to `problems`."""
+    try:
+        return layer()
+    except ConfigError as error:
+        problems += error.problems
+        return {}
 
 
 def nested(flat: Mapping[str, object]) -> Tree:
