@@ -43,11 +43,33 @@ def load_settings(
     `flags` are the verb's own options under their dotted keys (`kafka.bootstrap_servers`); None entries are
     left out, and `--set` wins over them. Raises `ConfigError`.
     """
+    return load_with_layers(config, assignments, flags)[0]
+
+
+def load_with_layers(
+    config: Path | None, assignments: tuple[str, ...] = (), flags: Mapping[str, object] | None = None
+) -> tuple["Settings", Mapping[str, dict[str, object]]]:
+    """Return what `load_settings` does, and what each layer says. Raises `ConfigError`."""
+    from rebalance_monitor.config.load import load_layers
+
+    given = {**(flags or {}), **dict(_assignment(text) for text in assignments)}
+    settings, layers = load_layers(config, given)
+    return _with_logins(settings), layers
+
+
+def load_valid(config: Path | None, assignments: tuple[str, ...] = ()) -> "Settings":
+    """Return settings that the job takes. Raises `ConfigError` with all that it would refuse, at once."""
+    from rebalance_monitor.config.load import load_as_far
+    from rebalance_monitor.streaming.preflight import valid
+
+    return _with_logins(valid(load_as_far(config, dict(_assignment(text) for text in assignments))))
+
+
+def _with_logins(settings: "Settings") -> "Settings":
+    """Let the JVM of the driver serve the logins that no Python client has."""
     from rebalance_monitor.cluster.logins.jvm import LOGIN_JVM
-    from rebalance_monitor.config.load import load
     from rebalance_monitor.streaming.spark.drivers_jvm import drivers_jvm
 
-    settings = load(config, {**(flags or {}), **dict(_assignment(text) for text in assignments)})
     LOGIN_JVM.configure(settings, drivers_jvm)
     return settings
 

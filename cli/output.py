@@ -1,8 +1,9 @@
 """How data reaches stdout: `-o table` for people, `-o json` for one document, `-o jsonl` for one line a row.
 
-JSON lines are written as they come; a table and a document need all rows first. Names come from clients:
-what would steer a terminal or turn its text around (control and bidirectional characters) is escaped in every
-form, in JSON by escapes that read back as the same text.
+A table on a terminal leaves out what a verb calls optional, as far as its width asks for it; `-o wide`, and a
+table that a program reads, have every column. JSON lines are written as they come; a table and a document
+need all rows first. Names come from clients: what would steer a terminal or turn its text around (control and
+bidirectional characters) is escaped in every form, in JSON by escapes that read back as the same text.
 """
 
 import json
@@ -26,8 +27,14 @@ class Form(StrEnum):
     """The forms in which a verb can write its data."""
 
     TABLE = "table"
+    WIDE = "wide"
     JSON = "json"
     JSONL = "jsonl"
+
+    @property
+    def is_table(self) -> bool:
+        """Whether people read it: every column (`wide`), or those that fit the terminal."""
+        return self in {Form.TABLE, Form.WIDE}
 
 
 def output_option(default: Form, *forms: Form) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -49,8 +56,12 @@ def write_rows(
     form: Form,
     columns: Sequence[str] | None = None,
     stream: TextIO | None = None,
+    optional: Sequence[str] = (),
 ) -> None:
-    """Write the rows; a table has `columns`, or those of its first row."""
+    """Write the rows; a table has `columns`, or those of its first row.
+
+    Of the `optional` ones the last is left out first where a terminal is too narrow.
+    """
     out = stream or sys.stdout
     if form is Form.JSONL:
         for row in rows:
@@ -60,7 +71,7 @@ def write_rows(
         text = json.dumps([dict(row) for row in rows], indent=2, ensure_ascii=False)
         out.write(safe_json(text) + "\n")
     else:
-        write_table(list(rows), columns, out)
+        write_table(list(rows), columns, out, optional, wide=form is Form.WIDE)
 
 
 def to_line(row: Mapping[str, object]) -> str:
@@ -68,11 +79,21 @@ def to_line(row: Mapping[str, object]) -> str:
     return safe_json(json.dumps(dict(row), separators=(",", ":"), ensure_ascii=False))
 
 
-def write_table(rows: Sequence[Mapping[str, object]], columns: Sequence[str] | None, out: TextIO) -> None:
-    """Write a table as wide as the terminal; off a terminal cells are never cut."""
+def write_table(
+    rows: Sequence[Mapping[str, object]],
+    columns: Sequence[str] | None,
+    out: TextIO,
+    optional: Sequence[str] = (),
+    *,
+    wide: bool = False,
+) -> None:
+    """Write a table as wide as the terminal; a wide one, and any off a terminal, is whole: no cell is cut."""
     from rich.table import Table
 
+    wide = wide or not out.isatty()
     names = list(columns or (rows[0] if rows else ()))
+    if not wide:
+        names = fitting(names, rows, console(out).width, optional)
     table = Table(box=None, header_style="bold", pad_edge=False)
     for name in names:
         # A long name is folded on a terminal: what is cut cannot be copied.
@@ -80,9 +101,22 @@ def write_table(rows: Sequence[Mapping[str, object]], columns: Sequence[str] | N
     cells = [[_cell(row.get(name)) for name in names] for row in rows]
     for row_cells in cells:
         table.add_row(*row_cells)
-    width = None if out.isatty() else _width([names, *cells])
+    width = _width([names, *cells]) if wide else None
     # `:x:` in a name is no picture.
-    console(out, width=width, soft_wrap=not out.isatty(), markup=False, emoji=False).print(table)
+    console(out, width=width, soft_wrap=wide, markup=False, emoji=False).print(table)
+
+
+def fitting(
+    names: Sequence[str], rows: Sequence[Mapping[str, object]], width: int, optional: Sequence[str]
+) -> list[str]:
+    """Return the columns that `width` has room for; of the optional ones the last is left out first."""
+    room = {name: max(map(len, (name, *(_cell(row.get(name)) for row in rows)))) + 2 for name in names}
+    kept = list(names)
+    for name in reversed(optional):
+        if sum(room[one] for one in kept) - 2 <= width:
+            break
+        kept.remove(name)
+    return kept
 
 
 def console(out: TextIO, **settings: Any) -> "Console":  # noqa: ANN401 - rich's own

@@ -16,7 +16,19 @@ at 50 MB (five are kept).
 ```
 rebalance-monitor [--log-level debug|info|warning|error] [--log-file FILE] VERB …
 ```
+
+## Options of many verbs
+
+| option | what |
+|---|---|
+| `-c, --config FILE` | The YAML configuration file (default: $REBALANCE_MONITOR_CONFIG). |
+| `--set KEY=VALUE` | Set one configuration key. |
+| `--bootstrap HOST:PORT` | Brokers to start from, in place of `kafka.bootstrap_servers`. |
+| `-o, --output FORM` | `table` fits the terminal, `wide` has every column; `json`, `jsonl`. |
+
+`AGO` is a [duration](configuration.md) before now (`1h`). [Completion](howto/install.md#complete-on-tab).
 """
+COMMON = ("--config", "--set", "--bootstrap", "--output")
 CODES = {
     ExitCode.FINE: "fine; also when the reader of a pipe has had enough",
     ExitCode.PROBLEMS: "problems were found",
@@ -53,7 +65,12 @@ def _what(command: click.Command) -> str:
 
 
 def _options(command: click.Command) -> Iterator[str]:
-    rows = [_row(one) for one in command.params if not getattr(one, "hidden", False)]
+    shown = [one for one in command.params if not getattr(one, "hidden", False)]
+    common = [one for one in shown if one.opts[-1] in COMMON]
+    rows = [_row(one) for one in shown if one not in common]
+    if common:
+        names = ", ".join(f"`{one.opts[-1]}`" for one in common)
+        rows.append(_cells(names, "[as everywhere](#options-of-many-verbs)", ""))
     if rows:
         yield "\n".join(["| option | what | default |", "|---|---|---|", *rows]) + "\n"
 

@@ -8,6 +8,8 @@ import re
 import sys
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
@@ -15,10 +17,10 @@ import click
 
 if TYPE_CHECKING:
     from rebalance_monitor.cluster.clients.reader import Reading
+    from rebalance_monitor.coordinator.findings.finding import Finding
 
 P = ParamSpec("P")
 R = TypeVar("R")
-UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 SILENT_S = 2.0
 REFRESH_S = 0.5
 
@@ -41,17 +43,67 @@ def capture_option(function: Callable[P, R]) -> Callable[P, R]:
     )(function)
 
 
+def group_option(function: Callable[P, R]) -> Callable[P, R]:
+    """Add `--group` (`pattern: str`): every name unless it is given."""
+    return click.option(
+        "--group",
+        "pattern",
+        metavar="PATTERN",
+        default="*",
+        help="Only groups whose name is like this pattern (`orders-*`).",
+    )(function)
+
+
+def is_about(finding: "Finding", pattern: str) -> bool:
+    """Whether a finding is about a group like the pattern, or about no group at all: the whole cluster."""
+    names = [finding.group] if finding.group is not None else finding.groups
+    return not names or any(fnmatchcase(name, pattern) for name in names)
+
+
 class Duration(click.ParamType[float]):
-    """Seconds, or a number with a unit: `500ms`, `30s`, `5m`, `2h`, `1d`."""
+    """A duration as the configuration writes it: `500ms`, `30s`, `5m`, `1h30m`, `1d`."""
 
     name = "duration"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Return seconds."""
-        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", str(value).strip())
-        if match is None or match[2] not in UNITS:
-            self.fail(f"{value!r} is not a duration like 30s, 5m or 2h", param, ctx)
-        return float(match[1]) * UNITS[match[2]]
+        from rebalance_monitor.config.durations import milliseconds
+
+        try:
+            return milliseconds(str(value).strip()) / 1_000
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+class Moment(click.ParamType[int]):
+    """A moment: `1h` (so long before now), a time (ISO 8601, UTC), or ms since epoch. Gives ms; <= 0: ago."""
+
+    name = "moment"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return ms since epoch, or how long ago as a negative number."""
+        from rebalance_monitor.config.durations import milliseconds
+
+        text = str(value).strip()
+        try:
+            if text.isdigit():
+                return max(1, int(text))
+            if not re.match(r"\d+-", text):
+                return -milliseconds(text)
+            moment = datetime.fromisoformat(text)
+        except ValueError:
+            self.fail(f"{text!r} is no moment; write 1h, 2026-03-01T12:30:00 or ms since epoch", param, ctx)
+        return max(1, int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1_000))
+
+
+def moment_option(name: str, what: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Add an option whose value is a `Moment` (None without it)."""
+    return click.option(name, type=Moment(), metavar="AGO|TIME", help=what)
+
+
+def absolute(moment: int | None, now: int) -> int | None:
+    """Return the ms since epoch of a `Moment`, whose `ago` is counted back from `now` (ms)."""
+    return moment if moment is None or moment > 0 else max(0, now + moment)
 
 
 class Progress:

@@ -7,7 +7,9 @@ came from and what to do; an unknown key is answered with the nearest known one.
 import difflib
 import os
 import re
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import get_args
 
@@ -76,19 +78,65 @@ def load(path: Path | None = None, flags: Mapping[str, object] | None = None) ->
     `flags` is nested data, or dotted keys (`detection.storm_threshold`); an entry whose value is None is left
     out. Without `path` the file named by REBALANCE_MONITOR_CONFIG is read, if any. Raises `ConfigError`.
     """
+    return load_layers(path, flags)[0]
+
+
+def load_layers(
+    path: Path | None = None, flags: Mapping[str, object] | None = None
+) -> tuple[Settings, Mapping[str, Tree]]:
+    """Return what `load` does, and what each layer says, the strongest first. Raises `ConfigError`."""
+    found = load_as_far(path, flags)
+    if found.problems or found.settings is None:
+        raise ConfigError.of(found.problems)
+    return found.settings, found.layers
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A configuration as far as it can be used.
+
+    settings: without the sections that are wrong, which are at their defaults; None where that does not help.
+    wrong: the names of these sections. problems: what is wrong, one sentence each.
+    """
+
+    settings: Settings | None
+    layers: Mapping[str, Tree]
+    problems: list[str]
+    wrong: frozenset[str] = frozenset()
+
+
+def load_as_far(path: Path | None = None, flags: Mapping[str, object] | None = None) -> Loaded:
+    """Return what `load_layers` does, with the problems of all layers at once. Raises nothing."""
     path = path or _file_from_environment()
+    problems: list[str] = []
     layers = {
         "on the command line": nested(flags or {}),
-        "in the environment": _environment(),
-        f"in the file {path}": read_yaml(path) if path else {},
+        "in the environment": _read(_environment, problems),
+        f"in the file {path}": _read(partial(read_yaml, path), problems) if path else {},
     }
     merged: Tree = {}
     for layer in reversed(layers.values()):
         merged = _merged(_outdone(merged, layer), layer)
     try:
-        return Settings(**merged)  # type: ignore[arg-type]  # validated right there
+        return Loaded(Settings(**merged), layers, problems)  # type: ignore[arg-type]  # validated right there
     except ValidationError as error:
-        raise ConfigError.of([_sentence(detail, layers) for detail in error.errors()]) from None
+        details = error.errors()
+    problems += [_sentence(detail, layers) for detail in details]
+    wrong = frozenset(str(detail["loc"][0]) for detail in details if detail["loc"])
+    try:
+        rest = Settings(**{key: part for key, part in merged.items() if key not in wrong})  # type: ignore[arg-type]  # as above
+    except ValidationError:
+        rest = None
+    return Loaded(rest, layers, problems, wrong)
+
+
+def _read(layer: Callable[[], Tree], problems: list[str]) -> Tree:
+    """Return a layer; one that cannot be read is empty, and adds what is wrong with it to `problems`."""
+    try:
+        return layer()
+    except ConfigError as error:
+        problems += error.problems
+        return {}
 
 
 def nested(flat: Mapping[str, object]) -> Tree:
@@ -203,8 +251,13 @@ def _sentence(detail: ErrorDetails, layers: Mapping[str, Tree]) -> str:
     return f"`{key}` {where}: {message}" + (f", found {value!r}" if found else "")
 
 
+def set_where(path: list[str], layers: Mapping[str, Tree]) -> str | None:
+    """Return in which layer a key was set, as words (`in the file monitor.yaml`); None where it was not."""
+    return next((name for name, layer in layers.items() if _has(layer, path)), None)
+
+
 def _where(path: list[str], layers: Mapping[str, Tree]) -> str:
-    return next((name for name, layer in layers.items() if _has(layer, path)), "in the configuration")
+    return set_where(path, layers) or "in the configuration"
 
 
 def _has(layer: Tree, path: list[str]) -> bool:

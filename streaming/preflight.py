@@ -30,18 +30,25 @@ from rebalance_monitor.streaming.spark.session import is_platform, require_drive
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from rebalance_monitor.config.load import Loaded
     from rebalance_monitor.config.model import Settings
 
 
-def require_valid(settings: Settings) -> None:
-    """Raise ConfigError with every problem of the configuration."""
-    if problems := list(problems_of(settings)):
+def valid(found: Loaded) -> Settings:
+    """Return the settings. Raises ConfigError with every problem: of the layers, and of what they mean."""
+    problems = list(found.problems)
+    if found.settings is not None:
+        problems += problems_of(found.settings, found.wrong)
+    if problems or found.settings is None:
         raise ConfigError.of(problems)
+    return found.settings
 
 
-def problems_of(settings: Settings) -> Iterator[str]:
-    """Yield what the job would refuse, one sentence each."""
-    for check in CHECKS:
+def problems_of(settings: Settings, wrong: frozenset[str] = frozenset()) -> Iterator[str]:
+    """Yield what the job would refuse, one sentence each; not of sections that are `wrong` already."""
+    for check, sections in CHECKS.items():
+        if wrong & sections:
+            continue
         try:
             check(settings)
         except ConfigError as error:
@@ -59,9 +66,12 @@ def _reach(settings: Settings) -> None:
     require_accepted(given)
 
 
-def _alerts(settings: Settings) -> None:
+def _routes(settings: Settings) -> None:
     if settings.alerts.is_on or settings.alerts.route.receiver is not None:
         rules_of(settings.alerts)
+
+
+def _receivers(settings: Settings) -> None:
     for sink in sinks_of(settings).values():
         sink.close()
 
@@ -107,11 +117,13 @@ def _jars(settings: Settings) -> None:
         Coordinate.parse(text)
 
 
-CHECKS: tuple[Callable[[Settings], object], ...] = (
-    _reach,
-    lambda settings: detection_settings(settings.detection),
-    _alerts,
-    _page,
-    lambda settings: storage_at(settings.storage.path, settings.storage.checkpoint),
-    _engine,
-)
+CHECKS: dict[Callable[[Settings], object], frozenset[str]] = {
+    _reach: frozenset({"kafka", "source"}),
+    lambda settings: detection_settings(settings.detection): frozenset({"detection"}),
+    _routes: frozenset({"alerts"}),
+    _receivers: frozenset({"alerts", "kafka"}),
+    _page: frozenset({"web"}),
+    lambda settings: storage_at(settings.storage.path, settings.storage.checkpoint): frozenset({"storage"}),
+    _engine: frozenset({"engine", "spark", "source", "outputs", "tables", "jars", "packages", "storage"}),
+}
+"""Check -> the sections that it looks at."""

@@ -57,7 +57,13 @@ def routes(
         for kind in _kinds(alertname)
         for row in _rows(plan, group, kind, detection, extra)
     ]
-    write_rows(rows, output, COLUMNS)
+    write_rows(rows, output, COLUMNS, optional=("why", "now", "waits", "repeats", "grouped by"))
+
+
+def routed(plan: "Plan", group: str, detection: "DetectionSettings") -> Iterator[dict[str, object]]:
+    """Yield a row for every kind of finding about a group and every route that its alerts take."""
+    for kind in _kinds(None):
+        yield from _rows(plan, group, kind, detection, {})
 
 
 def _kinds(alertname: str | None) -> list["Kind"]:

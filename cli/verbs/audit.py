@@ -48,6 +48,11 @@ def command(
         }
         for one in outcomes
     ]
-    write_rows(rows, output, ("suite", "contract", "holds", "rows", "breaking", "examples"))
+    write_rows(
+        rows,
+        output,
+        ("suite", "contract", "holds", "rows", "breaking", "examples"),
+        optional=("rows", "examples"),
+    )
     click.echo(f"Data Docs: {storage.audit / 'index.html'}", err=True)
     return ExitCode.FINE if all(one.holds for one in outcomes) else ExitCode.PROBLEMS

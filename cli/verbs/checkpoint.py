@@ -40,7 +40,7 @@ def inspect(config: Path | None, assignments: tuple[str, ...], output: Form) -> 
     settings = load_settings(config, assignments)
     storage = storage_of(settings)
     found = look(storage.manifest, storage.states)
-    if output is Form.TABLE and found.manifest:
+    if output.is_table and found.manifest:
         identity = found.manifest.identity
         click.echo(f"cluster {identity.cluster_id or '-'}, topic id {identity.topic_id or '-'}")
         click.echo(f"{identity.shards} partitions, {identity.buckets} bucket(s) each")

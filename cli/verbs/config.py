@@ -1,4 +1,4 @@
-"""`rebalance-monitor config check|show|reference`: what a configuration means, without running anything."""
+"""`rebalance-monitor config check|show|thresholds|reference`: what a configuration means, without a job."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rebalance_monitor.cli.options import config_options, load_settings
+from rebalance_monitor.cli.options import config_options, load_settings, load_valid
+from rebalance_monitor.cli.verbs.config_thresholds import thresholds
 
 if TYPE_CHECKING:
     from rebalance_monitor.config.model import Settings
@@ -30,14 +31,10 @@ def check(config: Path | None, assignments: tuple[str, ...], *, with_java: bool)
     """
     from rebalance_monitor.alerts.setup.setup import checked
     from rebalance_monitor.config.errors import ConfigError
-    from rebalance_monitor.streaming.preflight import problems_of
 
-    settings = load_settings(config, assignments)
-    problems = list(problems_of(settings))
-    if with_java and not problems:
-        problems += _refused_by_java(settings)
-    if problems:
-        raise ConfigError.of(problems)
+    settings = load_valid(config, assignments)
+    if with_java and (refused := list(_refused_by_java(settings))):
+        raise ConfigError.of(refused)
     for warning in checked(settings.alerts).warnings:
         click.echo(f"warning: {warning}", err=True)
     click.echo("The configuration is valid.")
@@ -63,6 +60,9 @@ def show(config: Path | None, assignments: tuple[str, ...]) -> None:
 
     settings = load_settings(config, assignments)
     click.echo(yaml.safe_dump(settings.redacted(), sort_keys=False, allow_unicode=True), nl=False)
+
+
+command.add_command(thresholds)
 
 
 @command.command()

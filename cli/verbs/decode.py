@@ -5,9 +5,12 @@ stop the run. Ends with 1 where a record could not be read (a type from the futu
 """
 
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,11 +18,20 @@ import click
 
 from rebalance_monitor.cli.exit_codes import ExitCode
 from rebalance_monitor.cli.options import config_options, load_settings
-from rebalance_monitor.cli.sources import Progress, bootstrap_option, capture_option, span_of
+from rebalance_monitor.cli.sources import (
+    Progress,
+    absolute,
+    bootstrap_option,
+    capture_option,
+    group_option,
+    moment_option,
+    span_of,
+)
 from rebalance_monitor.cli.verbs.run import stop_on_signals
 
 if TYPE_CHECKING:
-    from typing import TextIO
+    from collections.abc import Mapping
+    from typing import Any, TextIO
 
     import pyarrow as pa
 
@@ -42,6 +54,11 @@ UNKNOWN_TYPE = "unknown_type"
     help="Where to begin at a broker; offsets like 0:12,3:99 or JSON.",
 )
 @click.option("--follow", is_flag=True, help="At a broker: go on with what comes, until Ctrl-C.")
+@group_option
+@click.option(
+    "--partition", type=int, multiple=True, help="Only this partition of the topic; may be repeated."
+)
+@moment_option("--since", "Only records not older than: 1h (ago), a time (ISO 8601, UTC), or ms.")
 @click.option("--expand", is_flag=True, help="Also decode the subscriptions and assignments inside.")
 def command(
     *,
@@ -51,22 +68,53 @@ def command(
     bootstrap: str | None,
     start: str,
     follow: bool,
+    pattern: str,
+    partition: tuple[int, ...],
+    since: int | None,
     expand: bool,
 ) -> int:
     """Print the records of a capture or a broker as JSON lines."""
     settings = load_settings(config, assignments, {"kafka.bootstrap_servers": bootstrap})
-    opened = _from_capture(capture) if capture else _from_broker(settings, start, follow=follow)
+    parts = frozenset(partition)
+    opened = _from_capture(capture) if capture else _from_broker(settings, start, parts, follow=follow)
+    only = Only(pattern, parts, absolute(since, time.time_ns() // 1_000_000) or 0)
     with opened as (batches, total):
         progress = Progress("decoded", total)
-        failures = write_lines(batches, sys.stdout, progress, expand=expand)
+        failures = write_lines(batches, sys.stdout, progress, only, expand=expand)
         progress.end()
     for reason, count in failures.most_common():
         click.echo(f"{count:,} records could not be read: {reason}", err=True)
     return ExitCode.PROBLEMS if set(failures) - {UNKNOWN_TYPE} else ExitCode.FINE
 
 
+@dataclass(frozen=True, slots=True)
+class Only:
+    """Which records: of groups like `pattern`, of these partitions (none: all), not older than `since` ms."""
+
+    pattern: str = "*"
+    partitions: frozenset[int] = frozenset()
+    since: int = 0
+
+    def reads(self, record: Record) -> bool:
+        """Whether a record's place and time are wanted."""
+        partition, _, stamp, *_ = record
+        return stamp >= self.since and (not self.partitions or partition in self.partitions)
+
+    def shows(self, line: "Mapping[str, Any]") -> bool:
+        """Whether a record's group is wanted; one whose key cannot be read is of no group."""
+        if self.pattern == "*":
+            return True
+        group = ((line["key"] or {}).get("data") or {}).get("group")
+        return group is not None and fnmatchcase(group, self.pattern)
+
+
 def write_lines(
-    batches: Iterable["pa.RecordBatch"], out: "TextIO", progress: Progress, *, expand: bool
+    batches: Iterable["pa.RecordBatch"],
+    out: "TextIO",
+    progress: Progress,
+    only: Only = Only(),
+    *,
+    expand: bool,
 ) -> Counter[str]:
     """Write one line per record, batch by batch; return how many could not be read, by reason."""
     from rebalance_monitor.decoders import json_form
@@ -75,8 +123,10 @@ def write_lines(
     failures: Counter[str] = Counter()
     done = 0
     for batch in batches:
-        for record in records(batch):
+        for record in filter(only.reads, records(batch)):
             line = json_form.record_json(*record, expanded=expand)
+            if not only.shows(line):
+                continue
             if error := line["error"]:
                 failures[error["reason"]] += 1  # type: ignore[index] # an error is an object
             out.write(safe_json(json_form.to_line(line)) + "\n")
@@ -105,7 +155,7 @@ def _from_capture(path: Path) -> Iterator[tuple[Iterable["pa.RecordBatch"], int 
 
 @contextmanager
 def _from_broker(
-    settings: "Settings", start: str, *, follow: bool
+    settings: "Settings", start: str, partitions: frozenset[int], *, follow: bool
 ) -> Iterator[tuple[Iterable["pa.RecordBatch"], int | None]]:
     from rebalance_monitor.cluster.captures.copying import Extent, open_reading
     from rebalance_monitor.cluster.clients.admin import ClusterAdmin
@@ -115,4 +165,9 @@ def _from_broker(
     extent = Extent(start, until_end=not follow, stop=stop_on_signals())
     with ClusterAdmin(properties) as admin:
         _topic, reading = open_reading(admin, extent, topic)
+    if partitions:
+        reading.start = {part: at for part, at in reading.start.items() if part in partitions}
+        reading.until = reading.until and {
+            part: at for part, at in reading.until.items() if part in partitions
+        }
     yield read_records(properties, reading, topic), span_of(reading)

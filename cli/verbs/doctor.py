@@ -30,8 +30,8 @@ def command(*, config: Path | None, assignments: tuple[str, ...], bootstrap: str
     from rebalance_monitor.cli.checks.checks import run_checks
 
     results = run_checks(settings)
-    seen = _lines(results) if output is Form.TABLE else list(results)
-    if output is not Form.TABLE:
+    seen = _lines(results) if output.is_table else list(results)
+    if not output.is_table:
         write_rows([as_row(result) for result in seen], output)
     return ExitCode.PROBLEMS if any(verdict(result) == "problem" for result in seen) else ExitCode.FINE
 

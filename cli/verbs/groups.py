@@ -26,6 +26,8 @@ COLUMNS = (
     "last rebalance",
     "last commit",
 )
+# What a narrow terminal shows last: the first one stays longest.
+OPTIONAL = ("last cause", "rebalances 1h", "state", "behind", "last rebalance", "generation", "last commit")
 SORTS = (
     "trouble",
     "group",
@@ -79,10 +81,10 @@ def command(
             )
         except Unanswered as error:
             raise problem_of(error) from error
-    if output is not Form.TABLE:
+    if not output.is_table:
         write_rows(rows, output)
         return ExitCode.FINE
-    write_rows([table_row(row) for row in rows], output, COLUMNS)
+    write_rows([table_row(row) for row in rows], output, COLUMNS, optional=OPTIONAL)
     click.echo(f"{counted(rows)}, from {answers.where}", err=True)
     return ExitCode.FINE
 

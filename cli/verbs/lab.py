@@ -128,4 +128,4 @@ def _show(state: Mapping[str, object], output: Form) -> None:
     common = {"bootstrap": state["bootstrap"], "version": state["version"]}
     nodes = state["nodes"]
     rows = [{**common, **node} for node in nodes] if isinstance(nodes, list) else []
-    write_rows(rows, output, NODES if output is Form.TABLE else None)
+    write_rows(rows, output, NODES if output.is_table else None)

@@ -18,7 +18,14 @@ import click
 from rebalance_monitor.cli.exit_codes import ExitCode
 from rebalance_monitor.cli.options import config_options, identities_for, load_settings
 from rebalance_monitor.cli.output import Form, output_option, write_rows
-from rebalance_monitor.cli.sources import Progress, bootstrap_option, capture_option, span_of
+from rebalance_monitor.cli.sources import (
+    Progress,
+    bootstrap_option,
+    capture_option,
+    group_option,
+    is_about,
+    span_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -37,6 +44,7 @@ if TYPE_CHECKING:
     metavar="OFFSETS|TIME",
     help="What lies before is history: 0:12,3:99, JSON, or a time (ISO 8601, UTC). Default: all is live.",
 )
+@group_option
 @click.option("--alerts", is_flag=True, help="Say who would have been told what and when, instead.")
 @output_option(Form.TABLE)
 def command(
@@ -46,18 +54,19 @@ def command(
     assignments: tuple[str, ...],
     bootstrap: str | None,
     history_until: str | None,
+    pattern: str,
     alerts: bool,
     output: Form,
 ) -> int:
     """Find in a capture (or a broker's topic), without Spark, what the job would have found."""
     settings = load_settings(config, assignments, {"kafka.bootstrap_servers": bootstrap})
     with _given(capture) if capture else _copied(settings) as path:
-        _replay(path, settings, history_until, output, alerts=alerts)
+        _replay(path, settings, history_until, output, pattern, alerts=alerts)
     return ExitCode.FINE
 
 
 def _replay(
-    path: Path, settings: "Settings", history_until: str | None, output: Form, *, alerts: bool
+    path: Path, settings: "Settings", history_until: str | None, output: Form, pattern: str, *, alerts: bool
 ) -> None:
     from rebalance_monitor.cluster.captures.capture import read_capture
     from rebalance_monitor.engine.replay.history_bounds import history_ends
@@ -78,6 +87,8 @@ def _replay(
     if settings.cluster_name:
         findings = (replace(finding, cluster=settings.cluster_name) for finding in findings)
     findings = map(identities_for(settings).finding, findings)
+    if pattern != "*":
+        findings = (finding for finding in findings if is_about(finding, pattern))
     written = write_told(findings, settings, output) if alerts else write_findings(findings, output)
     progress.end()
     took = time.monotonic() - began
@@ -94,7 +105,7 @@ def write_told(findings: "Iterable[Finding]", settings: "Settings", output: Form
     from rebalance_monitor.cli.verbs.alerts_preview import rehearsal_plan
 
     rows = [entry(outgoing, at) for at, outgoing in rehearse(rehearsal_plan(settings), findings)]
-    if output is Form.TABLE:
+    if output.is_table:
         rows = [{**row, "at": moment(row["at"])} for row in rows]
     write_rows(rows, output, ("at", "receiver", "phase", "reason", "firing", "resolved", "title"))
     return len(rows)

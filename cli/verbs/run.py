@@ -13,7 +13,7 @@ from types import FrameType
 import click
 
 from rebalance_monitor.cli.exit_codes import ExitCode
-from rebalance_monitor.cli.options import config_options, load_settings
+from rebalance_monitor.cli.options import config_options, load_valid
 from rebalance_monitor.cli.output import Form, output_option
 
 
@@ -35,13 +35,11 @@ def command(
     output: Form,
 ) -> int:
     """Watch a cluster: the production job."""
-    settings = load_settings(config, assignments)
+    settings = load_valid(config, assignments)
     from rebalance_monitor.engine.driver.job import Options
     from rebalance_monitor.engine.outputs.console import renderer, writer
     from rebalance_monitor.engine.outputs.sinks import Lines
-    from rebalance_monitor.streaming.preflight import require_valid
 
-    require_valid(settings)
     if settings.engine == "embedded":
         from rebalance_monitor.engine.embedded.engine import run_job
     else:

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +19,7 @@ from rebalance_monitor.cli.exit_codes import ExitCode
 from rebalance_monitor.cli.logs import configure
 from rebalance_monitor.cli.options import config_options, identities_for, load_settings
 from rebalance_monitor.cli.output import Form, output_option
-from rebalance_monitor.cli.sources import Duration, Progress, bootstrap_option
+from rebalance_monitor.cli.sources import Duration, Progress, bootstrap_option, group_option, is_about
 from rebalance_monitor.cli.verbs.run import stop_on_signals
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ MB = 1_000_000
     help="Client properties as Kafka's own tools take them (security.protocol, sasl.jaas.config, …).",
 )
 @config_options
-@click.option("--group", "pattern", default="*", help="Show only groups whose name matches this pattern.")
+@group_option
 @click.option("--page", is_flag=True, help="Serve the live page too (`web.host`, `web.port`).")
 @click.option("--for", "duration", type=Duration(), help="Stop after so long (30s, 10m); default: Ctrl-C.")
 @click.option(
@@ -151,8 +150,7 @@ class Shown:
         return f"{self._kinds.total()} findings of {len(self._groups)} groups: {kinds}"
 
     def _matches(self, finding: "Finding") -> bool:
-        names = [finding.group] if finding.group is not None else finding.groups
-        return not names or any(fnmatchcase(name, self._pattern) for name in names)
+        return is_about(finding, self._pattern)
 
 
 class _Said:

@@ -4,10 +4,12 @@ import io
 import json
 import re
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalance_monitor.cli.output import Form, to_line, write_rows
+from rebalance_monitor.cli.output import Form, fitting, to_line, write_rows
+from rebalance_monitor.cli.verbs import groups
 
 VALUES = st.none() | st.booleans() | st.integers() | st.text() | st.lists(st.integers(), max_size=3)
 ROWS = st.lists(st.dictionaries(st.text(min_size=1), VALUES, max_size=4), max_size=4)
@@ -75,3 +77,43 @@ def test_a_name_with_colons_stays_the_name_it_is() -> None:
     out = io.StringIO()
     write_rows([{"group": "orders:x:eu"}], Form.TABLE, stream=out)
     assert "orders:x:eu" in out.getvalue()
+
+
+@given(
+    st.lists(st.text(alphabet="abcde", min_size=1, max_size=9), min_size=1, max_size=6, unique=True),
+    st.data(),
+    st.integers(20, 140),
+)
+def test_a_narrow_terminal_leaves_out_the_least_of_the_optional_columns(
+    names: list[str], data: st.DataObject, width: int
+) -> None:
+    rows = [{name: "x" * data.draw(st.integers(0, 40)) for name in names}]
+    optional = data.draw(st.lists(st.sampled_from(names), unique=True))
+    kept = fitting(names, rows, width, optional)
+    assert [name for name in names if name in kept] == kept
+    gone = [name for name in optional if name not in kept]
+    assert gone == optional[len(optional) - len(gone) :]
+    room = {name: max(len(name), len(rows[0][name])) + 2 for name in names}
+    assert sum(room[name] for name in kept) - 2 <= width or len(gone) == len(optional)
+    if gone:
+        assert sum(room[name] for name in [*kept, gone[0]]) - 2 > width
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_groups_of_a_usual_cluster_fit_the_terminal(width: int) -> None:
+    rows = [
+        dict.fromkeys(groups.COLUMNS, "")
+        | {
+            "group": "payments-api-consumer-v2",
+            "trouble": "consumption stalled",
+            "state": "PreparingRebalance",
+        }
+        | {
+            "last cause": "poll interval exceeded 97%",
+            "last rebalance": "2026-11-25T20:17:00Z",
+            "lag": "1,204,377",
+        }
+    ]
+    kept = fitting(groups.COLUMNS, rows, width, groups.OPTIONAL)
+    assert sum(max(len(name), len(str(rows[0][name]))) + 2 for name in kept) - 2 <= width
+    assert {"group", "trouble", "members", "lag"} <= set(kept)

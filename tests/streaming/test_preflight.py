@@ -9,8 +9,8 @@ import yaml
 
 from rebalance_monitor.cli.main import run
 from rebalance_monitor.config.errors import ConfigError
-from rebalance_monitor.config.load import load
-from rebalance_monitor.streaming.preflight import require_valid
+from rebalance_monitor.config.load import Loaded, load, load_as_far
+from rebalance_monitor.streaming.preflight import problems_of, valid
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -250,23 +250,43 @@ def test_each_wrong_configuration_gets_its_sentence_from_every_verb(
     ],
 )
 def test_what_all_clients_read_alike_is_taken(right: dict[str, Any], files: Path) -> None:
-    require_valid(load(flags=filled(right, files)))
+    assert not list(problems_of(load(flags=filled(right, files))))
 
 
 def test_all_problems_are_told_at_once(files: Path) -> None:
     wrong = {**kafka(ssl__truststore__location="{tmp}/nowhere.pem"), "jars": ["{tmp}/nowhere.jar"]}
-    settings = load(flags=filled(wrong, files))
     with pytest.raises(ConfigError) as told:
-        require_valid(settings)
+        valid(load_as_far(flags=filled(wrong, files)))
     assert len(told.value.problems) == 2
+
+
+def test_what_a_section_means_is_told_beside_the_sections_that_cannot_be_read(
+    files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is told of a section whose own words are wrong but these words."""
+    monkeypatch.setenv("REBALANCE_MONITOR_PROOBE", "1")
+    wrong = {
+        **kafka(),
+        "trigger": 5,
+        "storge": {"path": "x"},
+        "detection": {"severity_overrides": [{"kind": "storrm", "severity": "info"}]},
+        "alerts": {"receivers": [{"name": "sre", "console": {}}], "route": {"receiver": "sree"}},
+        "web": {"host": "0.0.0.0", "token_file": 3},  # noqa: S104 - refused
+    }
+    with pytest.raises(ConfigError) as told:
+        valid(load_as_far(flags=filled(wrong, files)))
+    said = "\n".join(told.value.problems)
+    for word in ("PROOBE", "`trigger`", "`storge`", "'storrm'", "sree", "`web.token_file`"):
+        assert word in said
+    assert len(told.value.problems) == 6
 
 
 def test_a_key_without_its_password_asks_no_terminal(files: Path) -> None:
     """OpenSSL would, and a job would stand there for ever."""
     settings = load(flags=filled(kafka(ssl__keystore__location="{tmp}/locked.pem"), files))
     with pytest.raises(ConfigError, match="is encrypted"):
-        require_valid(settings)
+        valid(Loaded(settings, {}, []))
     wrong = kafka(ssl__keystore__location="{tmp}/locked.pem", **{"ssl.key.password": "x"})
     settings = load(flags=filled(wrong, files))
     with pytest.raises(ConfigError, match=r"or `ssl.key.password` is wrong"):
-        require_valid(settings)
+        valid(Loaded(settings, {}, []))

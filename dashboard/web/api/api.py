@@ -209,6 +209,7 @@ def _wanted(values: Mapping[str, Any], limit: int) -> Wanted:
         raise BadRequest("`before` must be `next` of another answer") from None
     return Wanted(
         group=values["group"],
+        pattern=values["pattern"],
         kind=values["kind"],
         severity=values["severity"],
         cause=values["cause"],

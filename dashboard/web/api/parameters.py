@@ -104,6 +104,7 @@ INCIDENTS = (
 INCIDENT = (_text("id", "The incident: the id of its opening finding.", required=True),)
 FINDINGS = (
     Parameter("group", "Only findings about this group.", {"type": "string", "maxLength": 32_768}, None),
+    _text("pattern", "Only findings about groups with a name like this shell pattern (`orders-*`)."),
     _choice("kind", "Only findings of this kind.", Kind),
     _choice("severity", "Only findings of this severity.", Severity),
     _choice("cause", "Only findings with this cause.", Cause),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from threading import Lock
 from typing import TYPE_CHECKING, Protocol
 
@@ -33,10 +34,12 @@ _MOMENTS_KEPT = 4
 class Wanted:
     """Which findings: empty filters let everything pass. since, until: ms, both inclusive.
 
+    group: its whole name. pattern: a shell pattern over names of groups (`orders-*`).
     before: (at, id) of the last one of the page before.
     """
 
     group: str | None = None
+    pattern: str = ""
     kind: str = ""
     severity: str = ""
     cause: str = ""
@@ -59,7 +62,8 @@ class Wanted:
         return (
             self.since <= finding.at <= self.until
             and (self.before is None or (finding.at, finding.id) < self.before)
-            and (self.group is None or finding.group == self.group or self.group in finding.groups)
+            and (self.group is None or self.group in _groups(finding))
+            and (not self.pattern or any(fnmatchcase(one, self.pattern) for one in _groups(finding)))
             and (not self.kind or finding.kind.value == self.kind)
             and (not self.severity or finding.severity.value == self.severity)
             and (not self.incident or self.incident in {finding.incident, finding.id})
@@ -131,6 +135,10 @@ def parse_cursor(text: str) -> tuple[int, str]:
 def newest(findings: Iterable[Finding], limit: int) -> list[Finding]:
     """Return the newest findings, newest first; of one moment those with the greater id first."""
     return sorted(findings, key=lambda finding: (finding.at, finding.id), reverse=True)[:limit]
+
+
+def _groups(finding: Finding) -> list[str]:
+    return [*([] if finding.group is None else [finding.group]), *finding.groups]
 
 
 def _words(finding: Finding) -> str:

@@ -6,6 +6,7 @@ word. Names are compared as Python folds their case, each distinct name once.
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -50,6 +51,8 @@ def _texts(wanted: Wanted) -> Iterator[tuple[tuple[str, ...], Callable[[str], bo
     """Yield columns, and what a text in one of them must be."""
     if wanted.group is not None:
         yield ("group", "groups"), wanted.group.__eq__
+    if wanted.pattern:
+        yield ("group", "groups"), partial(fnmatchcase, pat=wanted.pattern)
     if wanted.incident:
         yield ("incident", "id"), wanted.incident.__eq__
     if wanted.cause:

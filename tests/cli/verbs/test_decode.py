@@ -39,6 +39,33 @@ def test_every_record_is_one_line_in_order_with_the_promised_keys(
     ]
 
 
+def test_what_is_asked_for_is_a_selection_of_all_lines(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    records = Records()
+    for partition, group in enumerate(("orders-api", "orders-mail", "search")):
+        records.generation(partition, 0, group, 1, CLIENTS)
+        records.commit(partition, 5, group, 12)
+    records.add(2, 9, b"\0\2\0\1", None)
+    _, every, _ = lines_of(records, tmp_path, capsys)
+
+    def group(line: dict[str, object]) -> str:
+        data = (line["key"] or {}).get("data") or {}  # type: ignore[attr-defined] # an object
+        return str(data.get("group", ""))
+
+    for number, (flags, wanted) in enumerate(
+        (
+            (("--group", "orders-*"), [line for line in every if group(line).startswith("orders-")]),
+            (("--partition", "2", "--partition", "0"), [line for line in every if line["partition"] != 1]),
+            (("--group", "*mail", "--partition", "0"), []),
+            (("--since", "2100-01-01"), []),
+            (("--since", "1970-01-01"), every),
+        )
+    ):
+        (folder := tmp_path / str(number)).mkdir()
+        assert lines_of(records, folder, capsys, *flags)[1] == wanted, flags
+
+
 def test_unreadable_records_are_lines_with_their_bytes_and_end_with_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

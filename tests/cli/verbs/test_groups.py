@@ -78,6 +78,30 @@ def test_history_tells_generations_causes_and_who(
     assert f"{known.STORMY}-d" in table
 
 
+def test_history_of_a_pattern_is_that_of_every_group_like_it(
+    capsys: pytest.CaptureFixture[str], url: str, tables: Path
+) -> None:
+    pattern = f"{known.STORMY[:-3]}*"
+    over_http = rows(capsys, "history", pattern, "--url", url)
+    assert over_http == rows(capsys, "history", pattern, "--tables", str(tables))
+    one = rows(capsys, "history", known.STORMY, "--url", url)
+    assert {str(row["id"]) for row in one} <= {str(row["id"]) for row in over_http}
+    every = rows(capsys, "history", "*", "--url", url, "--limit", "1000")
+    assert {str(row["id"]) for row in over_http} < {str(row["id"]) for row in every}
+    assert "group" in printed(capsys, "history", pattern, "--url", url).splitlines()[0]
+
+
+def test_an_hour_ago_is_counted_from_the_last_that_is_known(
+    capsys: pytest.CaptureFixture[str], url: str
+) -> None:
+    every = rows(capsys, "history", "*", "--url", url, "--limit", "1000")
+    newest = max(int(str(row["at"])) for row in every)
+    since = rows(capsys, "history", "*", "--url", url, "--limit", "1000", "--since", "20s")
+    assert 0 < len(since) < len(every)
+    assert [row for row in every if int(str(row["at"])) >= newest - 20_000][: len(since)] == since
+    assert run(["history", "*", "--url", url, "--since", "yesterday"]) == ExitCode.USAGE
+
+
 def test_groups_of_a_replay(capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(printed(capsys, "groups", "crash", "--capture", str(known.CAPTURE), "-o", "json"))
     assert {row["group"] for row in found} == {name for name in known.replayed().groups if "crash" in name}
