@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 __all__ = ["Capture", "CaptureError", "CaptureWriter", "Metadata", "conform", "read_capture", "write_capture"]
 
 Ints = npt.NDArray[np.int64]
+SIGHTING, SAMPLE_OF_ENDS = "sighting", "sample of ends"
+"""What a line of each file is, as its errors say it."""
+
 NEEDED = ("key", "value", "partition", "offset", "timestamp")
 
 
@@ -73,11 +76,11 @@ class Capture:
 
     def sighting_lines(self) -> Iterator[str]:
         """Yield the probe's sightings as JSON lines, in order of `at`; none where it did not run."""
-        return _sampled(self.sightings, "sighting")
+        return _sampled(self.sightings, SIGHTING)
 
     def ends_lines(self) -> Iterator[str]:
         """Yield the samples of topics' ends as JSON lines, in order of `at`; none where none were taken."""
-        return _sampled(self.ends, "sample of ends")
+        return _sampled(self.ends, SAMPLE_OF_ENDS)
 
     @contextmanager
     def by_partition(self, batch_rows: int = BATCH_ROWS) -> Iterator[dict[int, Iterator[pa.RecordBatch]]]:

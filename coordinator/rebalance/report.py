@@ -9,12 +9,12 @@ from rebalance_monitor.coordinator.departure import beside
 from rebalance_monitor.coordinator.departure.censored import CAP_FITTING
 from rebalance_monitor.coordinator.departure.measured import sent_along
 from rebalance_monitor.coordinator.findings.causes import Cause
-from rebalance_monitor.coordinator.findings.finding import MAX_KEPT, MAX_MOVED, CauseEntry, MemberEntry
+from rebalance_monitor.coordinator.findings.finding import MAX_KEPT, CauseEntry, MemberEntry
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
 from rebalance_monitor.coordinator.state.membership import COOPERATIVE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable
 
     from rebalance_monitor.coordinator.context import Scene
     from rebalance_monitor.coordinator.findings.finding import Details, Finding
@@ -78,12 +78,11 @@ def member_entry(member: Member, role: str, silence: int | None = None) -> Membe
     )
 
 
-def member_entries(change: Change, gone: Sequence[Departure]) -> tuple[MemberEntry, ...]:
-    """Return the first that left, joined, were replaced and stayed; the totals stand in `details`."""
-    left = gone[:MAX_MOVED]
-    found = [member_entry(departure.member, "left", departure.seen.silence) for departure in left]
-    found += [member_entry(member, "joined") for member in change.joined[:MAX_MOVED]]
-    found += [member_entry(now, "replaced") for _, now in change.replaced[:MAX_MOVED]]
+def member_entries(change: Change, gone: Iterable[Departure]) -> tuple[MemberEntry, ...]:
+    """Return all that left, joined and were replaced, and the first that stayed; `massed` bounds them."""
+    found = [member_entry(departure.member, "left", departure.seen.silence) for departure in gone]
+    found += [member_entry(member, "joined") for member in change.joined]
+    found += [member_entry(now, "replaced") for _, now in change.replaced]
     found += [member_entry(now, "kept") for _, now in change.kept[:MAX_KEPT]]
     return tuple(found)
 

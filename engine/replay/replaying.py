@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import structlog
 
-from rebalance_monitor.cluster.captures.capture import CaptureError, read_capture
+from rebalance_monitor.cluster.captures.capture import SAMPLE_OF_ENDS, SIGHTING, CaptureError, read_capture
 from rebalance_monitor.coordinator.findings.finding import stamp
 from rebalance_monitor.coordinator.findings.outputs import read_until
 from rebalance_monitor.coordinator.lag import ends
@@ -79,17 +79,21 @@ def replay_capture(
     replay = Replay(settings, name, history_until, watch=watch)
     with capture.by_partition(BATCH_ROWS) as streams:
         lanes = [Lane(shard, _decoded(stream, progress)) for shard, stream in streams.items()]
-        looks = Samples(_read_samples(capture.sighting_lines(), sample.from_json, capture.sightings))
-        asked = Samples(_read_samples(capture.ends_lines(), ends.from_json, capture.ends))
+        looks = Samples(
+            _read_samples(capture.sighting_lines(), sample.from_json, capture.sightings, SIGHTING)
+        )
+        asked = Samples(_read_samples(capture.ends_lines(), ends.from_json, capture.ends, SAMPLE_OF_ENDS))
         yield from replay.run(timeline(lanes), looks, asked)
 
 
-def _read_samples(lines: Iterator[str], read: Callable[[str], Sample], path: Path | None) -> Iterator[Sample]:
+def _read_samples(
+    lines: Iterator[str], read: Callable[[str], Sample], path: Path | None, what: str
+) -> Iterator[Sample]:
     for line in lines:
         try:
             yield read(line)
         except (ValueError, KeyError, TypeError) as error:
-            raise CaptureError(f"{path} has a line that is no sample: {error}") from error
+            raise CaptureError(f"{path} has a line that is no {what}: {error}") from error
 
 
 class Samples(Generic[Sample]):

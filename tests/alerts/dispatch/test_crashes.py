@@ -68,7 +68,8 @@ class Service:
         if known and not told.state and not told.maybe_sent:
             self.twice.append(told.key)
         self.parents[told.thread] = told.phase
-        self.groups[told.thread] = told.labels["group"]
+        # That a sink fails is of no group.
+        self.groups[told.thread] = told.labels.get("group", "")
 
 
 class Story:

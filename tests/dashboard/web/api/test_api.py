@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator.findings.finding import MAX_MOVED, MemberEntry
+from rebalance_monitor.coordinator.findings.finding import MemberEntry
 from rebalance_monitor.coordinator.findings.kinds import Kind, Scope
+from rebalance_monitor.coordinator.findings.massed import LISTED
 from rebalance_monitor.coordinator.findings.names import MAX_BYTES
 from rebalance_monitor.dashboard.view.snapshot import Known, Snapshot, Update
 from rebalance_monitor.dashboard.web.past.past import MemoryPast, Wanted
@@ -122,8 +123,7 @@ def test_answers_are_bounded_in_bytes_and_findings_go_on_at_the_next_page() -> N
     snapshot = Snapshot("lab")
     long = "x" * MAX_BYTES
     crowd = tuple(
-        MemberEntry(f"{long}{n}", long, long, long, host_is_stale=False, role="left")
-        for n in range(MAX_MOVED)
+        MemberEntry(f"{long}{n}", long, long, long, host_is_stale=False, role="left") for n in range(LISTED)
     )
     told = [known.rebalance("g", n, known.T0 + n, members=crowd) for n in range(100)]
     storms = [f"{number:016x}" for number in range(60)]
