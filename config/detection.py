@@ -150,8 +150,8 @@ class Detection(Section):
         default=(),
         description="Other thresholds for the groups of a `pattern`: a list with any of "
         f"{_listed(GroupOverride)} (`session_timeout` is that of epoch-based groups, in whose records it "
-        "does not stand, `max_poll_interval` as above; `expected_churn`: members join, work and leave on a "
-        "schedule, which is no storm unless they expire or fail). The first match wins.",
+        "does not stand, `max_poll_interval` as above; `expected_churn`: joins and leaves are no storm, "
+        "expiries are). The first match wins.",
     )
     summary_interval: Duration = Field(
         default=Duration("5s"), description="A group's summary is written at most once in this time."

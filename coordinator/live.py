@@ -19,6 +19,7 @@ from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.findings.massed import massed
 from rebalance_monitor.coordinator.probe import expected_barriers, group_summaries
 from rebalance_monitor.coordinator.probe.answers import Judged, LastAnswers, Unanswered
+from rebalance_monitor.coordinator.probe.broker_outages import Outages
 from rebalance_monitor.coordinator.probe.coordinator_moves import Moves
 from rebalance_monitor.coordinator.probe.expected_barriers import Calm
 from rebalance_monitor.coordinator.probe.observed_group import Watched, end_barrier, watched
@@ -66,6 +67,7 @@ class Live:
         self._unanswered = Unanswered(memory.get("unanswered"))
         self._groups = msgspec.convert(memory.get("groups", {}), dict[str, Watched])
         self._moves = Moves(cluster, memory)
+        self._outages = Outages(settings, cluster, memory.get("outages"))
         self._one_storm = OneStorm(memory)
         self._untold = Untold(memory.get("untold"))
         self._held = HeldBack(memory.get("held", ()))
@@ -80,6 +82,7 @@ class Live:
             "unanswered": self._unanswered.snapshot(),
             "groups": msgspec.to_builtins(self._groups),
             **self._moves.snapshot(),
+            "outages": self._outages.snapshot(),
             **self._one_storm.snapshot(),
             "untold": self._untold.snapshot(),
             "held": self._held.snapshot(),
@@ -162,11 +165,16 @@ class Live:
             if self._untold.ends(found):
                 continue
             refined = None if self._overruled(found) else self._refined(found)
+            if refined is not None and (refined := self._blameless(refined)) is None:
+                continue
             if refined is None:
                 self._untold.keep(found)
             else:
                 out.append(self._moves.placed(refined))
         return massed(out)
+
+    def _blameless(self, found: Finding) -> Finding | None:
+        return self._outages.take(found, self._moves.leader(found.shard))
 
     def _refined(self, found: Finding) -> Finding | None:
         group, moved_at = self._groups.get(found.group or ""), self._moves.at(found.shard)
@@ -222,7 +230,8 @@ class Live:
         self._last.on_look(sighting)
         self._reach.on_look(sighting, since)
         self._unanswered.on_look(sighting, since)
-        found = self._moves.on_look(sighting) + self._visibility.on_look(sighting, summaries)
+        found = self._moves.on_look(sighting) + self._outages.on_look(sighting)
+        found += self._visibility.on_look(sighting, summaries)
         found += self._late()
         judged = Judged(sighting)
         listed = {one.group: one for one in sighting.groups}

@@ -154,6 +154,19 @@ _MADE: dict[Kind, dict[str, Any]] = {
         "coordinator": Coordinator(3, 42),
         "details": {"previous_broker": 1, "previous_epoch": 41},
     },
+    Kind.BROKER_AWAY: {
+        "groups": ("orders-enricher", "payments"),
+        "groups_total": 2,
+        "causes": (
+            _cause(
+                Cause.BROKER_AWAY,
+                0.85,
+                "broker 3 answered nobody for 24.0 s; then members of 2 groups expired",
+                None,
+            ),
+        ),
+        "details": {"broker": 3, "silent_ms": 24_000, "not_back": 1, "missing": "payments"},
+    },
     Kind.GROUP_EMPTY: {
         "severity": Severity.CRITICAL,
         "causes": (_TIMEOUT,),

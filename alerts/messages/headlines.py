@@ -88,6 +88,11 @@ HEADLINES: dict[Kind, Headline] = {
         "Check the broker that lost the partition; most clients carry on without a rebalance.",
         "coordinator stays where it is",
     ),
+    Kind.BROKER_AWAY: Headline(
+        "lost members while their broker did not answer",
+        "Look at the broker, not at the members: paused, out of memory, a slow disk, a long collection.",
+        "have recovered from their broker's absence",
+    ),
     Kind.GROUP_EMPTY: Headline(
         "has no members left",
         "If it should be running: start its consumers; lag grows and offsets expire after their retention.",

@@ -59,6 +59,10 @@ DETAIL_ROWS: dict[Kind, tuple[tuple[str, str], ...]] = {
     ),
     Kind.GROUP_MIGRATED: (("Protocol", "from {from} to {to}"),),
     Kind.GROUP_REMOVED: (("Was empty for", "{empty_ms}"),),
+    Kind.BROKER_AWAY: (
+        ("Broker", "{broker}, which answered nobody for {silent_ms}"),
+        ("Not back", "{not_back} groups, {missing} first"),
+    ),
     Kind.COORDINATOR_MOVED: (("Coordinator before", "broker {previous_broker}, epoch {previous_epoch}"),),
     Kind.GROUP_EMPTY: (("Last member went by", "{ended_by}"), ("Was empty for", "{empty_ms}"), *_COST),
     Kind.OFFSETS_EXPIRING: (("Topic", "{topic}"), ("Offsets expire", "{expires_at}")),

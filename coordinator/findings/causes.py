@@ -33,6 +33,7 @@ class Cause(StrEnum):
     CONNECT_DELAYED = "connect_delayed"
     CONNECT_CONFIGS_DIFFER = "connect_configs_differ"
     COORDINATOR_MOVED = "coordinator_moved"
+    BROKER_AWAY = "broker_away"
     GROUP_MIGRATED = "group_migrated"
     MEMBER_REMOVED_BY_ADMIN = "member_removed_by_admin"
     GROUP_DELETED_BY_ADMIN = "group_deleted_by_admin"
@@ -79,7 +80,7 @@ CAUSE_WHAT: dict[Cause, str] = {
     Cause.POLL_INTERVAL_EXCEEDED: "a member was silent for max.poll.interval: the app stopped polling",
     Cause.JOIN_DEADLINE_MISSED: "a member did not rejoin before the rebalance timeout and was dropped",
     Cause.SYNC_DEADLINE_MISSED: "a member joined but did not sync within the rebalance timeout",
-    Cause.MEMBER_NOT_REJOINED: "the join phase waits for a member that, by its commits, has not rejoined",
+    Cause.MEMBER_NOT_REJOINED: "the join phase waits for a member",
     Cause.STATIC_MEMBER_REPLACED: "a static member came back with a new member id under its instance id",
     Cause.STATIC_MEMBER_EXPIRED: "a static member stayed away for its session timeout",
     Cause.SUBSCRIPTION_CHANGED: "a kept member subscribes to other topics than before",
@@ -91,8 +92,9 @@ CAUSE_WHAT: dict[Cause, str] = {
     Cause.STREAMS_PROBING: "Kafka Streams' own scheduled probing or follow-up rebalance",
     Cause.CONNECT_RECONFIGURED: "Connect's config offset moved: a connector or its tasks were reconfigured",
     Cause.CONNECT_DELAYED: "Connect waits its scheduled delay after losing a worker, or ends that wait",
-    Cause.CONNECT_CONFIGS_DIFFER: "a Connect worker reads another config topic than the others do",
+    Cause.CONNECT_CONFIGS_DIFFER: "a worker reads another config topic",
     Cause.COORDINATOR_MOVED: "the group's coordinator moved to another broker or was reloaded",
+    Cause.BROKER_AWAY: "its broker answered nobody, so sessions ended",
     Cause.GROUP_MIGRATED: "the group moved between the classic and the consumer protocol",
     Cause.MEMBER_REMOVED_BY_ADMIN: "an administrator removed the member",
     Cause.GROUP_DELETED_BY_ADMIN: "the group was deleted before its offsets could expire",

@@ -59,6 +59,7 @@ class Kind(StrEnum):
     GROUP_MIGRATED = "group_migrated"
     GROUP_REMOVED = "group_removed"
     COORDINATOR_MOVED = "coordinator_moved"
+    BROKER_AWAY = "broker_away"
     GROUP_EMPTY = "group_empty"
     OFFSETS_EXPIRING = "offsets_expiring"
     SLOW_SYNC = "slow_sync"
@@ -89,16 +90,16 @@ class KindSpec:
 
 _once, _phased = partial(KindSpec, phases=False), partial(KindSpec, phases=True)
 _UNLISTED = {
-    "unlisted": "members that it is about and does not list: 50 of each role are",
-    "unlisted_digest": "first 16 hex digits of the SHA-256 of their sorted ids",
+    "unlisted": "members beyond the 50 listed",
+    "unlisted_digest": "SHA-256 of their sorted ids, shortened",
 }
 _MEMBER_DETAILS = {
-    "silence_ms": "last commit of the member to the end of the join barrier, ms; of many the median",
+    "silence_ms": "last commit of the member to the end of the join barrier, ms",
     "session_timeout_ms": "the member's session timeout, ms",
     "rebalance_timeout_ms": "the member's rebalance timeout (max.poll.interval for most clients), ms",
     "cadence_ms": "the member's usual time between commits, ms",
     "rebalance": "id of the rebalance or group_empty finding whose causes contain this one",
-    "members_before": "members of the group before, where this stands for many (`members_affected`)",
+    "members_before": "members before, where many were lost",
     **_UNLISTED,
 }
 
@@ -213,8 +214,7 @@ KINDS: dict[Kind, KindSpec] = {
             "failed": "failed generations in the window",
             "window_ms": "length of the window, ms",
             "threshold": "count from which a group storms",
-            "worst_client": "client id that took part in most of them, none below a tenth; `prefix*` of "
-            "several where none has a third",
+            "worst_client": "client id in most of them, none below a tenth; `prefix*` where none has a third",
             "worst_host": "its host; none where it came from one after the other",
             "worst_member": "newest member id of that client",
             "worst_instance": "its instance id, if it is static",
@@ -268,6 +268,18 @@ KINDS: dict[Kind, KindSpec] = {
         DrivenBy.PROBE,
         "a partition of the offsets topic has a new leader or leader epoch: its groups' deadlines start anew",
         {"previous_broker": "leader before", "previous_epoch": "leader epoch before"},
+    ),
+    Kind.BROKER_AWAY: _phased(
+        Scope.CLUSTER,
+        Severity.WARNING,
+        DrivenBy.PROBE,
+        "a broker answered nobody, then expired members of its groups at once",
+        {
+            "broker": "broker id",
+            "silent_ms": "for how long, ms",
+            "not_back": "groups that have not recovered",
+            "missing": "one of them",
+        },
     ),
     Kind.GROUP_EMPTY: _phased(
         Scope.GROUP,

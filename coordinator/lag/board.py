@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from heapq import nsmallest
 from typing import TYPE_CHECKING, NamedTuple
 
 from rebalance_monitor.coordinator.commits import positions
@@ -29,6 +30,9 @@ MAX_TOPIC = 249
 WANT_MS = 5_000
 FRESH_MS = 8_000
 """Newer positions of a group that commits come within this time."""
+
+MAX_LONE = 10_000
+"""Groups without a record of their own that are known at most."""
 
 TOTALS_KEPT = 60
 """Totals of a group that are remembered: with a sample every 5 s those of five minutes."""
@@ -155,6 +159,23 @@ class Board:
     def forget(self, group: str) -> None:
         """Forget a group that is gone."""
         self.groups.pop(group, None)
+
+    def trim(self) -> list[str]:
+        """Forget the groups that only commit and did so longest ago, where there are too many; return them.
+
+        Any number of names may come and go, and nothing says that one is not used any more.
+        """
+        if len(self.groups) <= MAX_LONE:
+            return []
+        lone = [name for name, consumed in self.groups.items() if consumed.lone]
+        most = len(lone) - MAX_LONE
+        gone = nsmallest(most + MAX_LONE // 10, lone, key=self._last_commit) if most > 0 else []
+        for name in gone:
+            self.forget(name)
+        return gone
+
+    def _last_commit(self, group: str) -> int:
+        return self.groups[group].last_commit
 
     def want(self, now: int) -> None:
         """Work out which topics to ask for at `now` (ms), now and then: it looks at every position."""

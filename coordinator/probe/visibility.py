@@ -7,18 +7,21 @@ the probe. A listing that some broker did not answer says nothing.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.degraded import degraded
+from rebalance_monitor.decoders import coordinator_partition
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from rebalance_monitor.coordinator.findings.finding import Details, Finding
     from rebalance_monitor.coordinator.probe.sample import ProbeSample
 
 MAX_UNSEEN = 1_000
+_SEVERAL, _DEAD_NAMED = 5, 3
 SETTLED_MS = 30_000
 """A group whose record is younger than this may be newer than the listing."""
 
@@ -66,9 +69,12 @@ class Visibility:
         if not expected:
             return []
         self._waiting = None
-        return self._turn(look.at, sorted(set(expected) - listing.listed), expected)
+        dead = dead_partitions(expected, listing.listed, len(listing.leaders))
+        return self._turn(look.at, sorted(set(expected) - listing.listed), expected, dead)
 
-    def _turn(self, at: int, unseen: list[str], expected: Collection[str]) -> list[Finding]:
+    def _turn(
+        self, at: int, unseen: list[str], expected: Collection[str], dead: Mapping[int, int]
+    ) -> list[Finding]:
         before, self._missing = self._missing, len(unseen)
         self._unseen, self._seen = unseen[:MAX_UNSEEN], None
         if len(unseen) > MAX_UNSEEN:
@@ -78,6 +84,9 @@ class Visibility:
         goes_on = bool(unseen) and self._opened >= 0
         seen = len(expected) - len(unseen)
         why = f"the brokers list {seen} of {len(expected)} groups that the topic says are alive"
+        if dead:
+            some = "; ".join(f"of partition {one} they list 0 of {count}" for one, count in dead.items())
+            why += f"; {some}: its coordinator does not serve it"
         phase = ("updated" if goes_on else "opened") if unseen else "resolved"
         opened = at if phase == "opened" else self._opened
         self._updates = self._updates + 1 if goes_on else 0
@@ -97,6 +106,22 @@ class Visibility:
                 sequence=self._updates,
             )
         ]
+
+
+def dead_partitions(expected: Iterable[str], listed: Collection[str], partitions: int) -> dict[int, int]:
+    """Return the partitions of the offsets topic of whose groups none is listed, with how many there are.
+
+    Access to groups is granted by name, so groups that may not be described are spread over the partitions.
+    """
+    alive: Counter[int] = Counter()
+    seen: set[int] = set()
+    for group in expected if partitions > 0 else ():
+        partition = coordinator_partition(group, partitions)
+        alive[partition] += 1
+        if group in listed:
+            seen.add(partition)
+    dead = {one: count for one, count in alive.items() if one not in seen and count >= _SEVERAL}
+    return dict(sorted(dead.items())[:_DEAD_NAMED]) if seen else {}
 
 
 def _is_alive(summary: Mapping[str, Any], now: int) -> bool:

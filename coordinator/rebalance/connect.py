@@ -82,7 +82,7 @@ def causes(state: GroupState, now: Evidence, cst: int, *, same: bool, lost: bool
     # first connector.
     known = before >= 0 or (same and state.protocol_type == PROTOCOL_TYPE and bool(state.members))
     if known and now.offset > before:
-        why = f"config offset moved from {before} to {now.offset}"
+        why = f"config offset moved from {before if before >= 0 else 'none'} to {now.offset}"
         found.append(CauseEntry(Cause.CONNECT_RECONFIGURED, _MOVED, why))
     if lost and now.delay > 0 and not delay:
         why = f"the leader waits {now.delay / 1000:g} s before it hands on a lost worker's tasks"

@@ -24,11 +24,11 @@ from rebalance_monitor.coordinator.lag import committing
 from rebalance_monitor.dashboard.tables.quarantine_table import Unreadable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
     from rebalance_monitor.coordinator.findings.finding import Finding
     from rebalance_monitor.coordinator.findings.outputs import Output
-    from rebalance_monitor.coordinator.lag.board import Consumed, GroupLag
+    from rebalance_monitor.coordinator.lag.board import Board, GroupLag
     from rebalance_monitor.coordinator.lag.committing import Committing
     from rebalance_monitor.engine.batch.step import OutRow
 
@@ -101,15 +101,18 @@ def batch_of(outputs: Iterable[tuple[int, Output]]) -> Batch:
     return batch
 
 
-def publish_commits(batch: Batch, known: Mapping[str, Consumed]) -> None:
+def publish_commits(batch: Batch, board: Board) -> None:
     """Say in `batch` how the groups commit whose positions it has, and list those that do nothing else.
 
     A group all of whose offsets have gone, and that has no record, is gone itself.
     """
+    known = board.groups
+    trimmed = board.trim()
+    batch.forgotten += trimmed
     for group in batch.committed:
         consumed = known.get(group)
         if consumed is None:
-            if positions.read(batch.committed[group]).lone:
+            if group not in trimmed and positions.read(batch.committed[group]).lone:
                 batch.forgotten.append(group)
             continue
         batch.committing[group] = committing.committing(consumed)

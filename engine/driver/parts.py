@@ -147,7 +147,7 @@ class Parts:
         busy = groups_seen(sightings)
         news = News(batch.committed, batch.removed, busy, samples, self._summaries, batch.now, wall)
         found = self._lag.on_batch(told, news)
-        publish_commits(batch, self._board.groups)
+        publish_commits(batch, self._board)
         if samples:
             batch.lags = self._lag.lags()
             missing = self._lag.missing()

@@ -57,7 +57,7 @@ class Feed:
         self._wait(now)
         for group, body in batch.committed.items():
             self._board.publish(group, body, now)
-        publish_commits(batch, self._board.groups)
+        publish_commits(batch, self._board)
         update = update_of(batch, findings, self._batch)
         told = [self._identities.finding(finding) for finding in update.findings]
         groups = {name: self._identities.summary(group) for name, group in update.groups.items()}

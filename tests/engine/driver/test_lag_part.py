@@ -7,6 +7,7 @@ from rebalance_monitor.checkpoints.ledger import Snapshot
 from rebalance_monitor.coordinator.commits import positions
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.kinds import Kind
+from rebalance_monitor.coordinator.lag.board import MAX_LONE
 from rebalance_monitor.coordinator.lag.ends import EndsSample
 from rebalance_monitor.coordinator.lag.following import PARTIAL_SAMPLES
 from rebalance_monitor.coordinator.settings import DetectionSettings
@@ -112,3 +113,17 @@ def test_ends_that_stay_unknown_are_told_once_and_resolved() -> None:
     ]
     assert [one.phase for one in found] == ["opened", "resolved"]
     assert "1 topic is refused" in found[0].causes[0].why
+
+
+def test_of_names_that_come_and_go_so_many_are_known_at_most() -> None:
+    driver, known = parts(Ends()), Known()
+    for number in range(3):
+        names = [f"job-{one}" for one in range(number * MAX_LONE // 2, (number + 1) * MAX_LONE // 2)]
+        at = T0 + 60_000 * number
+        one = read_batch([("positions", 7, name, body(1, at, lone=True)) for name in names])
+        one.now = at
+        driver.findings(one, at)
+        known = known.after(update_of(BatchKey("q", number), Telling([], one, T0)))
+    assert len(known.groups) <= MAX_LONE
+    assert f"job-{3 * MAX_LONE // 2 - 1}" in known.groups
+    assert "job-0" not in known.groups

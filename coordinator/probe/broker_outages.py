@@ -1,0 +1,209 @@
+"""A broker that answered nobody for a while is one event, whatever it does to its groups when it is back.
+
+A broker that was paused, or cut off, finds every session over when it goes on, and expires the members of all
+of its groups within milliseconds. Samples of the probe without its answer, followed by expiries in groups
+that it coordinates, are told as one finding of the broker, with the groups. No member is blamed beside it. A
+group is back with the generation that has as many members as before. Who is not back when a session and a
+rebalance timeout have passed is named, and the finding is critical while that is more than a tenth of the
+groups.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from rebalance_monitor.coordinator.findings.causes import Cause
+from rebalance_monitor.coordinator.findings.finding import MAX_GROUPS, CauseEntry, Finding, finding_id
+from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind, Scope, Severity
+from rebalance_monitor.coordinator.findings.massed import before
+from rebalance_monitor.coordinator.findings.wording import seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rebalance_monitor.coordinator.findings.finding import Details
+    from rebalance_monitor.coordinator.probe.sample import ProbeSample
+    from rebalance_monitor.coordinator.settings import DetectionSettings
+
+LEAST_LOOKS = 2
+"""One look may fail for reasons of the monitor's own."""
+
+REACH_MS, SETTLE_MS = 15_000, 3_000
+"""For so long after its return it expires members; for so long none must follow before that is told, ms."""
+
+USUAL_MS = 345_000
+"""Session and rebalance timeout of members of which none is known: Java's defaults."""
+
+_TENTH, _DOUBT, _SURE = 10, 0.3, 0.85
+_EXPIRED = frozenset({Cause.SESSION_TIMEOUT, Cause.STATIC_MEMBER_EXPIRED})
+_EVENTS = frozenset({Kind.REBALANCE, Kind.GROUP_EMPTY})
+
+
+class Away(msgspec.Struct):
+    """One outage of a broker; times in ms. `heard`: its last answer before; `since`, `looks`: without one.
+
+    `back`: its first answer after, -1 until then. `groups`: group -> members before, -1 unknown. `waiting`:
+    those that are not back. `patience`: how long they may take. `hit`: when the last was hit. `told`: how
+    many groups, `named`: how many as not back.
+    """
+
+    heard: int
+    since: int
+    looks: int = 1
+    back: int = -1
+    groups: dict[str, int] = msgspec.field(default_factory=dict)
+    waiting: list[str] = msgspec.field(default_factory=list)
+    patience: int = -1
+    hit: int = -1
+    incident: str = ""
+    told: int = 0
+    named: int = 0
+    updates: int = 0
+
+
+class Outages:
+    """Outages by broker; `state` is what `snapshot` returned."""
+
+    def __init__(
+        self, settings: DetectionSettings, cluster: str, state: Mapping[str, Any] | None = None
+    ) -> None:
+        memory = state or {}
+        self._settings, self._cluster = settings, cluster
+        self._heard: dict[str, int] = dict(memory.get("heard", {}))
+        self._away = msgspec.convert(memory.get("away", {}), dict[str, Away])
+
+    def snapshot(self) -> dict[str, Any]:
+        """JSON-able memory for the ledger."""
+        return {"heard": self._heard, "away": msgspec.to_builtins(self._away)}
+
+    def on_look(self, look: ProbeSample) -> list[Finding]:
+        """Take a sample: who answered; returns what is told of brokers by now."""
+        answers = {str(broker): answered for broker, answered in look.brokers if broker >= 0}
+        if not any(answers.values()):
+            # Nobody could even name the brokers.
+            answers = dict.fromkeys(self._heard, False)
+        for broker, answered in answers.items():
+            self._note(broker, look.at, answered=answered)
+        return [one for broker in list(self._away) for one in self._tell(broker, look.at)]
+
+    def take(self, finding: Finding, broker: int | None) -> Finding | None:
+        """Return a finding of a group of `broker` as its outage leaves it, None where it blames a member."""
+        outage = self._away.get(str(broker))
+        if outage is None or finding.history or finding.group is None:
+            return finding
+        if finding.kind is Kind.REBALANCE:
+            _refill(outage, finding)
+        if not _explains(outage, finding):
+            return finding
+        if finding.kind is Kind.SESSION_TIMEOUT:
+            return None
+        if finding.kind not in _EVENTS or finding.phase == "resolved":
+            return finding
+        return self._hit(outage, finding, broker)
+
+    def _note(self, broker: str, at: int, *, answered: bool) -> None:
+        outage = self._away.get(broker)
+        if answered:
+            self._heard[broker] = at
+            if outage is not None and outage.back < 0:
+                outage.back = at
+                if outage.looks < LEAST_LOOKS:
+                    del self._away[broker]
+        elif outage is not None and outage.back < 0:
+            outage.looks += 1
+        elif broker in self._heard and (outage is None or not outage.groups):
+            self._away[broker] = Away(self._heard[broker], at)
+
+    def _hit(self, outage: Away, finding: Finding, broker: int | None) -> Finding:
+        """Count the group, and say in its finding what the expiries of its members come from."""
+        group, expired = finding.group or "", [one for one in finding.causes if one.cause in _EXPIRED]
+        if not expired:
+            return finding
+        if group not in outage.groups:
+            outage.groups[group] = -1 if (was := before(finding)) is None else was
+            outage.waiting.append(group)
+        outage.hit = max(outage.hit, finding.at)
+        members = [one for one in finding.members if one.role == "left"]
+        timeouts = [(one.session_timeout_ms or 0) + (one.rebalance_timeout_ms or 0) for one in members]
+        outage.patience = max(outage.patience, *timeouts, -1)
+        silent = seconds(finding.at - outage.since)
+        why = f"broker {broker} answered nobody for {silent}, so no heartbeat reached it"
+        rest = (
+            replace(one, confidence=min(one.confidence, _DOUBT)) if one in expired else one
+            for one in finding.causes
+        )
+        calm = self._settings.is_always_on(group)
+        severity = finding.severity if calm else KINDS[finding.kind].severity
+        return replace(finding, causes=(CauseEntry(Cause.BROKER_AWAY, _SURE, why), *rest), severity=severity)
+
+    def _tell(self, broker: str, at: int) -> list[Finding]:
+        outage = self._away[broker]
+        if outage.back >= 0 and not outage.groups and at > outage.back + REACH_MS:
+            del self._away[broker]
+        if not outage.groups or at < outage.hit + SETTLE_MS:
+            return []
+        over = outage.back >= 0 and at > outage.back + REACH_MS and not outage.waiting
+        if not outage.incident:
+            phase = "opened"
+        elif over:
+            phase = "resolved"
+            del self._away[broker]
+        elif len(outage.groups) > outage.told or len(self._late(outage, at)) != outage.named:
+            phase, outage.updates = "updated", outage.updates + 1
+        else:
+            return []
+        return [self._found(broker, outage, at, phase)]
+
+    def _late(self, outage: Away, at: int) -> list[str]:
+        """Return the groups that should be back by `at` (ms) and are not."""
+        patience = outage.patience if outage.patience > 0 else USUAL_MS
+        return sorted(outage.waiting) if outage.back >= 0 and at >= outage.back + patience else []
+
+    def _found(self, broker: str, outage: Away, at: int, phase: str) -> Finding:
+        late, groups = self._late(outage, at), sorted(outage.groups)
+        outage.told, outage.named = len(groups), len(late)
+        anchor = f"broker/{broker}/{outage.since}"
+        incident = finding_id(self._cluster, Kind.BROKER_AWAY, "cluster", anchor, phase="opened")
+        outage.incident = incident
+        silent = (at if outage.back < 0 else outage.back) - outage.since
+        why = f"broker {broker} answered nobody for {seconds(silent)}; "
+        why += f"then members of {len(groups)} groups expired"
+        details: Details = {"broker": int(broker), "silent_ms": silent, "not_back": len(late)}
+        if late:
+            why += f"; {len(late)} of them are not back"
+            details["missing"] = late[0]
+        loud = len(late) * _TENTH > len(groups)
+        return Finding(
+            id=finding_id(
+                self._cluster, Kind.BROKER_AWAY, "cluster", anchor, phase=phase, sequence=outage.updates
+            ),
+            kind=Kind.BROKER_AWAY,
+            scope=Scope.CLUSTER,
+            severity=Severity.CRITICAL if loud else KINDS[Kind.BROKER_AWAY].severity,
+            evidence="read",
+            cluster=self._cluster,
+            groups=tuple([*late, *(name for name in groups if name not in late)][:MAX_GROUPS]),
+            groups_total=len(groups),
+            at=at,
+            causes=(CauseEntry(Cause.BROKER_AWAY, _SURE, why),),
+            incident=incident,
+            phase=phase,
+            opened_at=outage.since,
+            resolution="completed" if phase == "resolved" else None,
+            details=details,
+        )
+
+
+def _explains(outage: Away, finding: Finding) -> bool:
+    """Whether an expiry was found while the broker was away, or as soon as it was back."""
+    ended = outage.back < 0 or finding.at <= outage.back + REACH_MS
+    return outage.looks >= LEAST_LOOKS and outage.heard < finding.at and ended
+
+
+def _refill(outage: Away, finding: Finding) -> None:
+    group = finding.group or ""
+    if group in outage.waiting and (finding.members_total or 0) >= max(outage.groups[group], 1):
+        outage.waiting.remove(group)

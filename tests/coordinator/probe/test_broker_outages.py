@@ -1,0 +1,91 @@
+"""What a broker does to its groups when it is back from an absence is one finding of the broker."""
+
+import json
+from collections.abc import Iterable
+
+import pytest
+
+from rebalance_monitor.coordinator.findings.causes import Cause
+from rebalance_monitor.coordinator.findings.finding import Finding
+from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
+from rebalance_monitor.coordinator.findings.outputs import FindingOut
+from rebalance_monitor.coordinator.live import Live
+from rebalance_monitor.coordinator.probe.sample import ProbeSample
+from rebalance_monitor.coordinator.probe.visibility import dead_partitions
+from rebalance_monitor.coordinator.settings import DetectionSettings
+from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
+from rebalance_monitor.decoders import coordinator_partition
+from tests.coordinator.support.timeline import T0, Client, Topic, of
+
+SETTINGS = DetectionSettings()
+AWAY, BACK = 60_000, 84_000
+GROUPS = [f"g{number}" for number in range(12)]
+
+
+def members(group: str, life: str = "a") -> list[Client]:
+    return [Client(f"{group}-{n}{life}", (n,), f"c{n}", f"/10.0.0.{n}", session=10_000) for n in range(2)]
+
+
+def topic(back: Iterable[str]) -> Topic:
+    """All groups lose all members as the broker wakes, and those of `back` have them again 5 s later."""
+    made = Topic()
+    for group in GROUPS:
+        made.group = group
+        made.generation(0, 1, members(group))
+        for at in range(1_000, AWAY, 1_000):
+            made.commit(at, {0: at, 1: at})
+        made.generation(BACK + 50, 2, [])
+        if group in set(back):
+            made.generation(BACK + 5_000, 3, members(group, "b"))
+    return made.sorted()
+
+
+def told(back: Iterable[str], *, nobody: bool, until: int = 300_000) -> list[Finding]:
+    """Looks once a second at two brokers, of which the first, or both, do not answer for 24 s."""
+    shard = ShardCoordinator(new_shard_state(7, 0, None), SETTINGS, "c1")
+    live, found, rows = Live(SETTINGS, "c1"), [], topic(back).rows
+    for now in range(1_000, until, 1_000):
+        out = [one for row in rows if now - 1_000 <= row.record_ts - T0 < now for one in shard.on_row(row)]
+        out += shard.on_clock(T0 + now)
+        away = AWAY <= now < BACK
+        brokers = ((-1, False),) if away and nobody else ((1, not away), (2, True))
+        looks = [ProbeSample(T0 + now, (), ((7, 1, 1),), brokers)]
+        read = [one.finding for one in out if isinstance(one, FindingOut)]
+        found += live.on_sightings(looks, {}, read, {7: shard.state.now}) + live.refine(read)
+        live = Live(SETTINGS, "c1", json.loads(json.dumps(live.snapshot())))
+    return found
+
+
+@pytest.mark.parametrize("nobody", [False, True])
+def test_a_broker_that_was_paused_is_one_finding_and_no_member_is_blamed(*, nobody: bool) -> None:
+    found = told(GROUPS, nobody=nobody)
+    opened, *_, resolved = of(found, Kind.BROKER_AWAY)
+    assert (opened.phase, opened.severity, opened.groups_total) == ("opened", Severity.WARNING, len(GROUPS))
+    assert (opened.details["broker"], opened.details["silent_ms"]) == (1, BACK - AWAY)
+    assert (resolved.phase, resolved.incident) == ("resolved", opened.id)
+    assert not of(found, Kind.SESSION_TIMEOUT)
+    empty = [one for one in of(found, Kind.GROUP_EMPTY) if one.phase == "opened"]
+    assert {(one.severity, one.causes[0].cause) for one in empty} == {(Severity.INFO, Cause.BROKER_AWAY)}
+
+
+@pytest.mark.parametrize(("lost", "severity"), [(1, Severity.WARNING), (3, Severity.CRITICAL)])
+def test_who_is_not_back_is_named_and_more_than_a_tenth_of_the_groups_is_critical(
+    lost: int, severity: Severity
+) -> None:
+    found = of(told(GROUPS[lost:], nobody=False, until=120_000), Kind.BROKER_AWAY)
+    assert [one.phase for one in found] == ["opened", "updated"]
+    assert (found[-1].severity, found[-1].details["not_back"]) == (severity, lost)
+    assert found[-1].groups[:lost] == tuple(GROUPS[:lost])
+
+
+def test_a_broker_that_misses_one_look_explains_nothing() -> None:
+    live = Live(SETTINGS, "c1")
+    looks = [ProbeSample(T0 + at, (), ((7, 1, 1),), ((1, at != 5_000),)) for at in range(0, 60_000, 1_000)]
+    assert live.on_sightings(looks) == []
+
+
+def test_a_partition_of_whose_groups_none_is_listed_is_dead_unless_nothing_is_listed() -> None:
+    groups = [f"group-{number}" for number in range(500)]
+    dead = {name for name in groups if coordinator_partition(name, 50) == 13}
+    assert dead_partitions(groups, set(groups) - dead, 50) == {13: len(dead)}
+    assert dead_partitions(groups, set(groups), 50) == dead_partitions(groups, set(), 50) == {}
