@@ -26,6 +26,7 @@ from rebalance_monitor.config.logins import (
     login_kind,
     login_of,
     login_problems,
+    token_trust,
 )
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -39,6 +40,7 @@ OIDC_NAMES = {
     "clientSecret": "sasl.oauthbearer.client.secret",
     "scope": "sasl.oauthbearer.scope",
 }
+HTTPS_TRUST = "https.ca.location"
 NUMBERS = (
     "request.timeout.ms",
     "metadata.max.age.ms",
@@ -140,6 +142,7 @@ def _login(properties: Mapping[str, str]) -> dict[str, str]:
             "sasl.oauthbearer.method": "oidc",
             "sasl.oauthbearer.token.endpoint.url": properties.get(TOKEN_URL, ""),
             **{name: given[key] for key, name in OIDC_NAMES.items() if key in given},
+            **({HTTPS_TRUST: trust} if (trust := token_trust(properties)) else {}),
         }
     if login is None or not {"username", "password"} <= login.options.keys():
         return {}

@@ -115,6 +115,12 @@ def client_credentials(properties: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in given.items() if value}
 
 
+def token_trust(properties: Mapping[str, str]) -> str:
+    """Return the PEM file of the token endpoint's authority, from the login line; "" for the system's."""
+    login = login_of(properties)
+    return "" if login is None else login.options.get("ssl.truststore.location", "")
+
+
 def login_problems(properties: Mapping[str, str]) -> Iterator[str]:
     """Yield what is missing in a login, or contradicts itself. Raises ValueError as `login_of`."""
     mechanism, login = properties.get(MECHANISM), login_of(properties)
@@ -164,6 +170,9 @@ def _oidc_problems(properties: Mapping[str, str]) -> Iterator[str]:
     url, given = properties.get(TOKEN_URL, ""), client_credentials(properties)
     if not url.startswith(("http://", "https://")):
         yield f"the property `kafka: {TOKEN_URL}` must be where tokens are fetched: https://…"
+    login = login_of(properties)
+    if login and token_trust(properties) and login.options.get("ssl.truststore.type", "").upper() != "PEM":
+        yield f'the truststore in `kafka: {JAAS}` must be a PEM file: add ssl.truststore.type="PEM" to it'
     for name in ("clientId", "clientSecret"):
         if name not in given:
             own = CREDENTIALS[name]

@@ -16,6 +16,7 @@ from rebalance_monitor.cluster.logins.held import has_librdkafka, login_argument
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.config.kafka_values import (
     HOST_CHECK,
+    HTTPS_TRUST,
     OIDC_NAMES,
     SAME_AS,
     contradictions,
@@ -41,6 +42,7 @@ def _checks_host(value: str) -> bool:
     return value.strip().lower() not in {"", "none"}
 
 
+OIDC_ONLY = ("sasl.oauthbearer.method", TOKEN_URL, HTTPS_TRUST, *OIDC_NAMES.values())
 SPELLINGS: dict[str, Spelling] = {
     "bootstrap.servers": Spelling("bootstrap_servers", "bootstrap.servers"),
     "client.id": Spelling("client_id", "client.id"),
@@ -48,7 +50,10 @@ SPELLINGS: dict[str, Spelling] = {
     "sasl.mechanism": Spelling("sasl_mechanism", "sasl.mechanism"),
     "sasl.username": Spelling("sasl_plain_username", "sasl.username"),
     "sasl.password": Spelling("sasl_plain_password", "sasl.password"),
-    **{name: Spelling("", name) for name in ("sasl.oauthbearer.method", TOKEN_URL, *OIDC_NAMES.values())},
+    **{
+        name: Spelling("", name)
+        for name in ("sasl.oauthbearer.method", TOKEN_URL, HTTPS_TRUST, *OIDC_NAMES.values())
+    },
     "ssl.ca.location": Spelling("ssl_cafile", "ssl.ca.location"),
     "ssl.certificate.location": Spelling("ssl_certfile", "ssl.certificate.location"),
     "ssl.key.location": Spelling("ssl_keyfile", "ssl.key.location"),

@@ -21,7 +21,7 @@ from urllib.parse import urlencode
 from urllib.request import Request, urlopen
 
 from rebalance_monitor.cluster.errors import AccessDeniedError, BrokerUnreachableError, DependencyError
-from rebalance_monitor.config.logins import TOKEN_URL, client_credentials, login_of
+from rebalance_monitor.config.logins import TOKEN_URL, client_credentials, token_trust
 from rebalance_monitor.config.secrets import without_login
 
 if TYPE_CHECKING:
@@ -196,12 +196,10 @@ _sharing = threading.Lock()
 
 def endpoint_of(properties: Mapping[str, str]) -> Endpoint:
     """Return where these properties, which log in by client credentials, fetch their tokens."""
-    given, login = client_credentials(properties), login_of(properties)
-    trust = "" if login is None else login.options.get("ssl.truststore.location", "")
-    secret = given.get("clientSecret", "")
-    return Endpoint(
-        properties.get(TOKEN_URL, ""), given.get("clientId", ""), secret, given.get("scope", ""), trust
-    )
+    given = client_credentials(properties)
+    client, secret = given.get("clientId", ""), given.get("clientSecret", "")
+    url, trust = properties.get(TOKEN_URL, ""), token_trust(properties)
+    return Endpoint(url, client, secret, given.get("scope", ""), trust)
 
 
 def shared_token(properties: Mapping[str, str]) -> SharedToken:

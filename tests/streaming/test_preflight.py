@@ -36,6 +36,14 @@ def kafka(**changes: object) -> dict[str, Any]:
     return {"kafka": {name: value for name, value in (LOGIN | changed).items() if value is not None}}
 
 
+OAUTH = kafka(
+    sasl__mechanism="OAUTHBEARER",
+    sasl__jaas__config="org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "
+    f'clientId="monitor" clientSecret="{SECRET}";',
+    sasl__login__callback__handler__class="org.apache.kafka.common.security.oauthbearer"
+    ".OAuthBearerLoginCallbackHandler",
+    sasl__oauthbearer__token__endpoint__url="https://idp.invalid/token",  # noqa: S106 - an address
+)
 KERBEROS = kafka(
     sasl__mechanism="GSSAPI",
     sasl__jaas__config="com.sun.security.auth.module.Krb5LoginModule required useTicketCache=true;",
@@ -247,6 +255,9 @@ def test_each_wrong_configuration_gets_its_sentence_from_every_verb(
         {"kafka": {"bootstrap_servers": " a:9092 ,[::1]:9092,"}},
         {"kafka": {"bootstrap_servers": ["a:9092", "b:9092"]}},
         {**kafka(), "alerts": alerting(kafka={"topic": "t"})},
+        {**OAUTH, "alerts": alerting(kafka={"topic": "t"})},
+        KERBEROS,
+        kafka(sasl__login__callback__handler__class="org.acme.Vault"),
     ],
 )
 def test_what_all_clients_read_alike_is_taken(right: dict[str, Any], files: Path) -> None:

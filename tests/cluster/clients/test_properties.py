@@ -31,6 +31,7 @@ def test_every_reader_spelling_is_known_to_librdkafka() -> None:
         "ssl.endpoint.identification.algorithm": "none",
         "client.dns.lookup": "use_all_dns_ips",
         "sasl.oauthbearer.method": "default",
+        "https.ca.location": "/",
     }
     given = {name: values.get(name, "100" if name in numbers else "x") for name in own}
     found = reader_settings(given)

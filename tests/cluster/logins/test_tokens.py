@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
+pytest.importorskip("cryptography", reason="cryptography is not installed")
+
+from confluent_kafka.admin import AdminClient
+
+from rebalance_monitor.cluster.clients.properties import reader_settings
 from rebalance_monitor.cluster.logins.tokens import (
     Endpoint,
     SharedToken,
     Token,
     TokenEndpointError,
     TokenError,
+    endpoint_of,
 )
+from rebalance_monitor.lab.cluster.node import wait_until
+from tests.cluster.support.identity_provider import IdentityProvider
+from tests.cluster.support.secured import Certificates
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class Provider:
@@ -50,6 +64,21 @@ def test_an_endpoint_that_is_away_is_missed_when_the_token_has_expired_and_not_b
         token.text()
     provider.now = 106.0
     assert (token.text(), token.problem) == ("t2", None)
+
+
+def test_an_endpoint_behind_an_authority_of_its_own_is_trusted_by_the_file_in_the_login_line(
+    tmp_path: Path,
+) -> None:
+    certificates = Certificates(tmp_path)
+    with IdentityProvider(certificate=certificates.issue("idp")) as provider:
+        login = provider.login()
+        trusting = f' ssl.truststore.type="PEM" ssl.truststore.location="{certificates.authority}";'
+        given = {**login, "sasl.jaas.config": login["sasl.jaas.config"].rstrip(";") + trusting}
+        assert endpoint_of(given).fetch().text == provider.issued[-1]
+        client = AdminClient({"bootstrap.servers": "127.0.0.1:1", **reader_settings(given), "log_level": 0})
+        assert wait_until(lambda: client.poll(0.1) == 0 and len(provider.issued) > 1, 20)
+        with pytest.raises(TokenEndpointError, match=r"does not answer: .*[Cc]ertificate"):
+            endpoint_of(login).fetch()
 
 
 def test_the_address_is_told_without_what_logs_in_there() -> None:

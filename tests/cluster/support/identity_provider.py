@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import base64
 import json
+import ssl
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import parse_qs
 
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 CLIENT, SECRET = "monitor", "s3cret-of-oidc"
 AUDIENCE, SCOPE = "kafka", "offsets"
@@ -23,14 +27,20 @@ AUDIENCE, SCOPE = "kafka", "offsets"
 class IdentityProvider:
     """life_s: for how long a token holds. clock_s: how far its clock is ahead. answers: else HTTP 503.
 
-    signer: the key that signs, which is that of `/jwks` unless it is set to another.
+    certificate: with its key in a PEM file, for TLS. signer: the key that signs, that of `/jwks` unless it is
+    set to another.
     """
 
-    def __init__(self, life_s: int = 300) -> None:
+    def __init__(self, life_s: int = 300, certificate: Path | None = None) -> None:
         self.life_s, self.clock_s, self.answers = life_s, 0, True
         self.issued: list[str] = []
         self._key = self.signer = new_key()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._server, self._scheme = ThreadingHTTPServer(("127.0.0.1", 0), self._handler()), "http"
+        if certificate is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate)
+            self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
+            self._scheme = "https"
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
 
     def __enter__(self) -> Self:
@@ -43,7 +53,7 @@ class IdentityProvider:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}"
+        return f"{self._scheme}://127.0.0.1:{self._server.server_port}"
 
     def login(self, secret: str = SECRET) -> dict[str, str]:
         """Java's properties of the monitor's login."""
