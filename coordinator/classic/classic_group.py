@@ -229,7 +229,7 @@ def _emptied(before: GroupState, state: GroupState, scene: Scene) -> list[Findin
         members=report.member_entries(change, gone),
         incident=incident,
         opened_at=state.cst,
-        details={"ended_by": report.ended_by(causes)},
+        details={"ended_by": report.ended_by(causes), **report.unlisted(change, gone)},
     )
     state.empty_id, state.empty_at, state.idle_families = empty.id, state.cst, []
     state.stands_empty = not scene.history

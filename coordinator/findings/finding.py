@@ -23,6 +23,8 @@ SCHEMA = 1
 MAX_GROUPS = 50
 MAX_TOPICS = 20
 MAX_KEPT = 20
+MAX_MOVED = 50
+"""So many members that joined are listed, and as many that left and that were replaced."""
 LATE_AFTER_MS = 60_000
 
 Details = dict[str, str | int | float]

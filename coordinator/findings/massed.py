@@ -13,7 +13,13 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator.findings.causes import Cause
-from rebalance_monitor.coordinator.findings.finding import MAX_KEPT, CauseEntry, Finding, finding_id
+from rebalance_monitor.coordinator.findings.finding import (
+    MAX_KEPT,
+    MAX_MOVED,
+    CauseEntry,
+    Finding,
+    finding_id,
+)
 from rebalance_monitor.coordinator.findings.kinds import Kind, louder
 from rebalance_monitor.coordinator.findings.wording import seconds
 from rebalance_monitor.decoders.twins import replace
@@ -24,7 +30,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings.finding import Details, MemberEntry
     from rebalance_monitor.coordinator.findings.kinds import Severity
 
-MANY, LISTED = 20, 50
+MANY, LISTED = 20, MAX_MOVED
 BESIDE = frozenset({Kind.SESSION_TIMEOUT, Kind.POLL_INTERVAL_EXCEEDED})
 """Kinds that stand beside a rebalance, one finding a member."""
 
@@ -73,13 +79,21 @@ def bounded(finding: Finding) -> Finding:
     roles = Counter(member.role for member in finding.members)
     if max(roles.values(), default=0) < MANY:
         return finding
-    causes = _together(finding.causes, roles)
+    causes = _together(finding.causes, _totals(finding, roles))
     listed = _listed(finding.members)
     if len(listed) == len(finding.members):
         return replace(finding, causes=causes)
     shown = set(map(id, listed))
     rest = [member.member_id for member in finding.members if id(member) not in shown]
-    return replace(finding, causes=causes, members=listed, details={**finding.details, **_digest(rest)})
+    return replace(finding, causes=causes, members=listed, details={**finding.details, **digest(rest)})
+
+
+def _totals(finding: Finding, roles: Mapping[str, int]) -> dict[str, int]:
+    """Return how many members that left, and that joined, a finding is about: listed and not."""
+    told = {role: int(finding.details.get(role, 0)) for role in ROLE_OF.values()}
+    if finding.kind is Kind.GROUP_EMPTY:
+        told["left"] = finding.members_affected or 0
+    return {role: max(roles.get(role, 0), number) for role, number in told.items()}
 
 
 def before(event: Finding) -> int | None:
@@ -151,7 +165,8 @@ def _listed(members: Sequence[MemberEntry]) -> tuple[MemberEntry, ...]:
     return tuple(kept)
 
 
-def _digest(members: Iterable[str]) -> Details:
+def digest(members: Iterable[str]) -> Details:
+    """Return what the details say of members that a finding is about and does not list."""
     names = sorted(members)
     return {
         UNLISTED: len(names),

@@ -150,7 +150,8 @@ def _converged(state: GroupState, scene: Scene) -> list[Finding]:
             partitions_affected=sum(len(member.offsets) for member in change.left),
             causes=causes,
             members=report.member_entries(change, gone),
-            details={"joined": len(change.joined), "left": went, "bumps": state.bumps},
+            details={"joined": len(change.joined), "left": went, "bumps": state.bumps}
+            | report.unlisted(change, gone),
         )
     ]
     found += report.departed(state, scene, gone, found[0].id, state)
@@ -254,7 +255,7 @@ def _emptied(state: GroupState, scene: Scene) -> list[Finding]:
         members=report.member_entries(change, gone),
         incident=identity,
         opened_at=scene.ts,
-        details={"ended_by": report.ended_by(causes)},
+        details={"ended_by": report.ended_by(causes), **report.unlisted(change, gone)},
     )
     state.empty_id, state.empty_at, state.idle_families = empty.id, scene.ts, []
     state.stands_empty = not scene.history

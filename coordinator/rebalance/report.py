@@ -8,13 +8,14 @@ from rebalance_monitor.coordinator.commits.trace import STEADY_COMMITS, commits_
 from rebalance_monitor.coordinator.departure import beside
 from rebalance_monitor.coordinator.departure.censored import CAP_FITTING
 from rebalance_monitor.coordinator.departure.measured import sent_along
+from rebalance_monitor.coordinator.findings import massed
 from rebalance_monitor.coordinator.findings.causes import Cause
-from rebalance_monitor.coordinator.findings.finding import MAX_KEPT, CauseEntry, MemberEntry
+from rebalance_monitor.coordinator.findings.finding import MAX_KEPT, MAX_MOVED, CauseEntry, MemberEntry
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
 from rebalance_monitor.coordinator.state.membership import COOPERATIVE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from rebalance_monitor.coordinator.context import Scene
     from rebalance_monitor.coordinator.findings.finding import Details, Finding
@@ -78,13 +79,22 @@ def member_entry(member: Member, role: str, silence: int | None = None) -> Membe
     )
 
 
-def member_entries(change: Change, gone: Iterable[Departure]) -> tuple[MemberEntry, ...]:
-    """Return all that left, joined and were replaced, and the first that stayed; `massed` bounds them."""
-    found = [member_entry(departure.member, "left", departure.seen.silence) for departure in gone]
-    found += [member_entry(member, "joined") for member in change.joined]
-    found += [member_entry(now, "replaced") for _, now in change.replaced]
+def member_entries(change: Change, gone: Sequence[Departure]) -> tuple[MemberEntry, ...]:
+    """Return the first that left, joined, were replaced and stayed; `unlisted` counts the others."""
+    left = gone[:MAX_MOVED]
+    found = [member_entry(departure.member, "left", departure.seen.silence) for departure in left]
+    found += [member_entry(member, "joined") for member in change.joined[:MAX_MOVED]]
+    found += [member_entry(now, "replaced") for _, now in change.replaced[:MAX_MOVED]]
     found += [member_entry(now, "kept") for _, now in change.kept[:MAX_KEPT]]
     return tuple(found)
+
+
+def unlisted(change: Change, gone: Sequence[Departure]) -> Details:
+    """Return how many that left, joined or were replaced are not listed, with a digest; nothing for none."""
+    rest = [departure.member.member_id for departure in gone[MAX_MOVED:]]
+    rest += [member.member_id for member in change.joined[MAX_MOVED:]]
+    rest += [now.member_id for _, now in change.replaced[MAX_MOVED:]]
+    return massed.digest(rest) if rest else {}
 
 
 def rebalance(
@@ -116,7 +126,9 @@ def rebalance(
         partitions_affected=sum(len(member.offsets) for member in change.left),
         causes=causes,
         members=member_entries(change, gone),
-        details=_counts(state, change) | sent_along([one.seen for one in gone], history=scene.history),
+        details=_counts(state, change)
+        | unlisted(change, gone)
+        | sent_along([one.seen for one in gone], history=scene.history),
     )
 
 
