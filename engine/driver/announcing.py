@@ -59,8 +59,8 @@ class HistoryProgress:
 
     def __post_init__(self) -> None:
         self._begun = self._said = self.clock()
-        if self._total():
-            log.info("reading history", records=self._total())
+        if self.total:
+            log.info("reading history", records=self.total)
         else:
             self.is_read = True
 
@@ -71,15 +71,17 @@ class HistoryProgress:
         now = self.clock()
         if has_read(ends, self.until):
             self.is_read = True
-            log.info("history has been read", records=self._total(), seconds=round(now - self._begun, 1))
+            log.info("history has been read", records=self.total, seconds=round(now - self._begun, 1))
             return True
         if now - self._said >= EVERY_S:
             self._said = now
             done = sum(max(0, min(end, ends.get(p, 0)) - self._from(p)) for p, end in self.until.items())
-            log.info("reading history", read=done, of=self._total(), share=f"{done / self._total():.0%}")
+            log.info("reading history", read=done, of=self.total, share=f"{done / self.total:.0%}")
         return False
 
-    def _total(self) -> int:
+    @property
+    def total(self) -> int:
+        """Records (offsets) of history that were to be read."""
         return sum(max(0, end - self._from(partition)) for partition, end in self.until.items())
 
     def _from(self, partition: int) -> int:

@@ -212,6 +212,8 @@ class Job:
         """Run queries until one ends for good. What ends the job with an error is told as a finding first."""
         begins = {p: max(at, self.read.get(p, 0)) for p, at in facts.begins.items()}
         self.history = HistoryProgress(begins, self.plan.catching_up)
+        # The page says how much there is to read before the first batch has been.
+        self.outputs.serving.snapshot.measured(stages={}, lag_records=self.history.total)
         try:
             self._loop(facts)
         except Exception as error:
