@@ -121,7 +121,7 @@ class IncidentDetail(TypedDict):
 class MonitorHealth(TypedDict):
     """The monitor itself. behind_ms: age of the newest batch; lag_records: not yet read.
 
-    as_of: until this process has caught up, when (ms) an earlier one kept what is shown; None where nothing was.
+    as_of: until this process has caught up, when (ms) an earlier one kept what is shown, if one did.
     """
 
     ready: bool
