@@ -101,7 +101,8 @@ class Links(Section):
 
     runbooks: str = Field(
         default="",
-        description="Address of the runbooks page; `#<kind>` is appended. The live page's is `web.url`.",
+        description="Address of your own runbooks page; `#<kind>` is appended. Empty: the live page's own, "
+        "below `web.url`.",
     )
 
     @model_validator(mode="after")

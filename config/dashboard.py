@@ -60,14 +60,14 @@ class Tables(Section):
 
 
 class Audit(Section):
-    """Contracts on records and tables, checked with great-expectations off the hot path."""
+    """Contracts on records and tables, checked off the hot path."""
 
     every_batches: int = Field(
         default=3600,
         ge=0,
-        description="Check a sample every so many batches, in a process of its own that takes 550 MB for "
-        "some seconds; 0: only by the verb `audit`. Needs great-expectations (the extra `quality`): where "
-        "that is not installed nothing is audited, and the log says so at the start.",
+        description="Check a sample every so many batches, in a process of its own; 0: only by the verb "
+        "`audit`. With great-expectations (the extra `quality`) it takes 550 MB for some seconds and writes "
+        "Data Docs.",
     )
     sample_rows: int = Field(
         default=2_000, ge=1, description="So many newest rows of each table are checked."

@@ -21,11 +21,13 @@ from tools.detection_pages import (
     runbooks_markdown,
     thresholds_markdown,
 )
+from tools.runbooks import runbooks_html
 from tools.structure import architecture_markdown
 
 ROOT = Path(__file__).resolve().parent.parent
 GENERATED: dict[str, Callable[[], str]] = {
     "config/reference.yaml": reference_yaml,
+    "dashboard/web/static/runbooks.html": runbooks_html,
     "deploy/helm/rebalance-monitor/values.schema.json": values_schema,
     "docs/architecture.md": architecture_markdown,
     "docs/cli.md": cli_markdown,

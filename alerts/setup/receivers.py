@@ -61,7 +61,8 @@ def plan_of(settings: Settings, cluster: str, silenced: Callable[[Labels, int], 
 
 def links_of(settings: Settings) -> Links:
     """Return the addresses that messages lead to."""
-    runbooks, web = settings.alerts.links.runbooks or None, settings.web.url.rstrip("/")
+    web = settings.web.url.rstrip("/") if settings.web.enabled else ""
+    runbooks = settings.alerts.links.runbooks or (f"{web}/runbooks/" if web else None)
     if not web:
         return Links(runbook=runbooks)
     return Links(runbook=runbooks, page=web + GROUP_PAGE, incident=web + INCIDENT_PAGE)

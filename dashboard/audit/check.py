@@ -1,7 +1,8 @@
-"""Checks frames against the contracts with great-expectations and writes its Data Docs.
+"""Checks frames against the contracts: with great-expectations, which writes its Data Docs, or without.
 
-Importing great-expectations takes seconds and much memory: callers do this in a process of its own. An empty
-frame is not checked: it breaks no contract, and has no columns to check.
+Where it is not installed the same contracts are checked by our own few lines (dashboard/audit/quick.py), and
+there are no Data Docs. Importing it takes seconds and much memory: callers do this in a process of its own.
+An empty frame is not checked: it breaks no contract, and has no columns to check.
 """
 
 from __future__ import annotations
@@ -10,21 +11,20 @@ import logging
 import os
 import warnings
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.dashboard.audit.contracts import CONTRACTS
+from rebalance_monitor.dashboard.audit.quick import breaking, tolerated
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     import pandas as pd
 
-MISSING = (
-    "great-expectations is not installed, which audits need: pip install 'great-expectations>=1.3,<2', or "
-    "build the image or archive with REQUIREMENTS=quality (or set audit.every_batches to 0)"
-)
+    from rebalance_monitor.dashboard.audit.frames import Row
+
 SHOWN = 5
 
 
@@ -40,23 +40,44 @@ class Outcome:
     examples: tuple[str, ...] = ()
 
 
-def check(frames: Mapping[str, pd.DataFrame], docs: Path | None) -> list[Outcome]:
-    """Check each frame by the suite of its name; write Data Docs to `docs` if given.
+def writes_docs() -> bool:
+    """Whether great-expectations is installed, without which there are no Data Docs."""
+    return find_spec("great_expectations") is not None
 
-    Raises ConfigError without great-expectations, OSError.
-    """
+
+def check(frames: Mapping[str, Sequence[Row]], docs: Path | None) -> list[Outcome]:
+    """Check each frame by the suite of its name; write Data Docs to `docs` if given. Raises OSError."""
+    filled = {name: frame for name, frame in frames.items() if frame}
+    return _thorough(filled, docs) if writes_docs() else quick(filled)
+
+
+def quick(frames: Mapping[str, Sequence[Row]]) -> list[Outcome]:
+    """Check filled frames without great-expectations."""
+    found = []
+    for contract in CONTRACTS:
+        frame = frames.get(contract.suite)
+        if frame:
+            bad = breaking(contract.expectation, contract.arguments, frame)
+            holds = len(bad) <= tolerated(contract.arguments, frame)
+            examples = tuple(str(value)[:100] for value in bad[:SHOWN])
+            found.append(Outcome(contract.suite, contract.means, holds, len(frame), len(bad), examples))
+    return found
+
+
+def _thorough(frames: Mapping[str, Sequence[Row]], docs: Path | None) -> list[Outcome]:
     os.environ["GX_ANALYTICS_ENABLED"] = "false"
     logging.getLogger("great_expectations").setLevel(logging.ERROR)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        try:
-            import great_expectations as gx  # noqa: PLC0415 - seconds to import
-        except ModuleNotFoundError as error:
-            raise ConfigError(MISSING) from error
+        import great_expectations as gx  # noqa: PLC0415 - seconds to import
+        from pandas import DataFrame  # noqa: PLC0415 - comes with it
+
         context = gx.get_context(mode="ephemeral")
         context.variables.progress_bars = {"globally": False}
         found = [
-            one for name, frame in frames.items() if len(frame) for one in _run(gx, context, name, frame)
+            one
+            for name, frame in frames.items()
+            for one in _run(gx, context, name, DataFrame.from_records(list(frame)))
         ]
         if docs is not None:
             _write_docs(context, docs)

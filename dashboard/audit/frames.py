@@ -17,41 +17,37 @@ from rebalance_monitor.dashboard.tables.files import date_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    import pandas as pd
-
 Row = dict[str, Any]
 _CAUSES = frozenset(cause.value for cause in Cause)
 _ENDS = frozenset({Kind.GROUP_REMOVED.value, Kind.GROUP_MIGRATED.value})
 _FRESH = frozenset({Cause.FIRST_START.value, Cause.GROUP_MIGRATED.value})
 
 
-def findings_frame(rows: Sequence[Mapping[str, Any]], place: Callable[[str], int] | None) -> pd.DataFrame:
+def findings_frame(rows: Sequence[Mapping[str, Any]], place: Callable[[str], int] | None) -> list[Row]:
     """Return the frame of findings; `place` tells the shard of a group, None where nobody knows."""
     grown = _grown(rows)
-    return _frame([{**_finding(row, place), "generation_grows": grown[n]} for n, row in enumerate(rows)])
+    return [{**_finding(row, place), "generation_grows": grown[n]} for n, row in enumerate(rows)]
 
 
-def groups_frame(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+def groups_frame(rows: Iterable[Mapping[str, Any]]) -> list[Row]:
     """Return the frame of the groups table."""
     kept = ("schema", "group", "group_type", "state", "generation", "at", "members", "snapshot_at")
-    return _frame(
-        [
-            {
-                **{name: row[name] for name in kept},
-                "members_listed": len(row["member_list"] or ()),
-                "strange_causes": _strange(row["last_causes"]),
-                "strange_incidents": ", ".join(
-                    one["kind"] for one in row["incidents"] or () if not _has_phases(one["kind"], Scope.GROUP)
-                ),
-            }
-            for row in rows
-        ]
-    )
+    return [
+        {
+            **{name: row[name] for name in kept},
+            "members_listed": len(row["member_list"] or ()),
+            "strange_causes": _strange(row["last_causes"]),
+            "strange_incidents": ", ".join(
+                one["kind"] for one in row["incidents"] or () if not _has_phases(one["kind"], Scope.GROUP)
+            ),
+        }
+        for row in rows
+    ]
 
 
-def records_frame(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+def records_frame(rows: Iterable[Mapping[str, Any]]) -> list[Row]:
     """Return the frame of decoded records, which come as rows of just these columns."""
-    return _frame([dict(row) for row in rows])
+    return [dict(row) for row in rows]
 
 
 def _finding(row: Mapping[str, Any], place: Callable[[str], int] | None) -> Row:
@@ -120,9 +116,3 @@ def _known_details(kind: str) -> set[str]:
 def _has_phases(kind: str, scope: str) -> bool:
     rolled_up = scope == Scope.CLUSTER and kind in ROLLED_UP
     return kind in set(Kind) and (KINDS[Kind(kind)].phases or rolled_up)
-
-
-def _frame(rows: list[Row]) -> pd.DataFrame:
-    from pandas import DataFrame  # noqa: PLC0415 - slow, and there only where audits are
-
-    return DataFrame.from_records(rows)

@@ -19,7 +19,7 @@ from rebalance_monitor.checkpoints.places import is_remote
 from rebalance_monitor.cluster.captures.capture import read_capture
 from rebalance_monitor.cluster.clients.admin import ClusterAdmin
 from rebalance_monitor.cluster.clients.reader import Reading, read_records
-from rebalance_monitor.dashboard.audit.check import check
+from rebalance_monitor.dashboard.audit.check import check, writes_docs
 from rebalance_monitor.dashboard.audit.contracts import FINDINGS, GROUPS, RECORDS
 from rebalance_monitor.dashboard.audit.frames import findings_frame, groups_frame, records_frame
 from rebalance_monitor.dashboard.tables.findings_table import newest_rows
@@ -30,12 +30,12 @@ from rebalance_monitor.decoders import Decoded, coordinator_partition, decode_re
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    import pandas as pd
     import pyarrow as pa
 
     from rebalance_monitor.checkpoints.places import Place
     from rebalance_monitor.config.model import Settings
     from rebalance_monitor.dashboard.audit.check import Outcome
+    from rebalance_monitor.dashboard.audit.frames import Row
     from rebalance_monitor.engine.storage import Storage
 
 
@@ -50,14 +50,16 @@ class Sampled:
 def audit(settings: Settings, storage: Storage, sampled: Sampled | None) -> list[Outcome]:
     """Check the newest rows of the tables, and of `sampled` records, and write the Data Docs.
 
-    Takes seconds and a few hundred MB. Raises ConfigError without great-expectations, OSError.
+    With great-expectations it takes seconds and a few hundred MB; without it there are no Data Docs. Raises
+    OSError.
     """
     frames = tables(storage, settings.audit.sample_rows, sampled.partitions if sampled else -1)
     if sampled is not None:
         frames = {RECORDS: records(sampled, settings.audit.sample_rows), **frames}
     with TemporaryDirectory() as work:
         found = check(frames, Path(work))
-        _publish(Path(work), storage.audit)
+        if writes_docs():
+            _publish(Path(work), storage.audit)
     return found
 
 
@@ -89,7 +91,7 @@ def sentence(outcomes: Iterable[Outcome]) -> str:
     return f"contracts do not hold in a sample: {'; '.join(broken)}"[:1_000] if broken else ""
 
 
-def tables(storage: Storage, rows: int, partitions: int) -> dict[str, pd.DataFrame]:
+def tables(storage: Storage, rows: int, partitions: int) -> dict[str, list[Row]]:
     """Return the frames of both tables."""
     place = partial(coordinator_partition, partitions=partitions) if partitions > 0 else None
     path = storage.groups / FILE
@@ -98,7 +100,7 @@ def tables(storage: Storage, rows: int, partitions: int) -> dict[str, pd.DataFra
     return {FINDINGS: findings_frame(findings, place), GROUPS: groups_frame(groups)}
 
 
-def records(sampled: Sampled, rows: int) -> pd.DataFrame:
+def records(sampled: Sampled, rows: int) -> list[Row]:
     """Return the frame of the newest `rows` records, decoded."""
     found = (row for batch in sampled.batches for row in _decoded(batch, sampled.partitions))
     return records_frame(deque(found, maxlen=rows))

@@ -8,13 +8,11 @@ nothing about the contracts: it is logged and tried again after as many batches.
 from __future__ import annotations
 
 import time
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import structlog
 
 from rebalance_monitor.coordinator.findings.causes import Cause
-from rebalance_monitor.dashboard.audit.check import MISSING
 from rebalance_monitor.dashboard.tables.keeper import Chore, Keeper
 from rebalance_monitor.engine.audit.audit_process import AuditProcess
 from rebalance_monitor.engine.audit.auditing import sentence, unmet
@@ -46,16 +44,13 @@ class Auditor:
         self._audited = 0
         self._process: AuditProcess | None = None
         self._stopped = False
-        self._wanted = settings.audit.every_batches > 0
-        self._can = self._wanted and find_spec("great_expectations") is not None
-        if not self._can:
+        is_wanted = settings.audit.every_batches > 0
+        if not is_wanted:
             # What an earlier process found would stay open for good.
             notices.hold(Cause.CONTRACT_BROKEN, "")
-        self._keeper = Keeper([Chore("audit", LOOK_S, self._turn)] if self._can else [])
+        self._keeper = Keeper([Chore("audit", LOOK_S, self._turn)] if is_wanted else [])
 
     def __enter__(self) -> Self:
-        if self._wanted and not self._can:
-            log.info("nothing is audited", why=MISSING)
         self._keeper.__enter__()
         return self
 

@@ -23,6 +23,7 @@ from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.engine.batch.progress import End
 from rebalance_monitor.engine.batch.step import Plan
+from rebalance_monitor.engine.driver.announcing import HistoryProgress, announce
 from rebalance_monitor.engine.driver.outputs import Outputs
 from rebalance_monitor.engine.driver.plan import limit_of, plan_state, skipped, skipped_sentence, told_rebuilt
 from rebalance_monitor.engine.driver.speaking import Speaking
@@ -32,7 +33,6 @@ from rebalance_monitor.engine.storage import storage_at
 from rebalance_monitor.engine.topic.broker_values import BrokerValues
 from rebalance_monitor.engine.topic.guard import (
     SightCheck,
-    has_read,
     lost_sentence,
     removed_unread,
     require_same,
@@ -139,6 +139,7 @@ def run_job(
         facts = await_topic(admin, settings.source.topic, stop, read_marks(storage.leaders))
         if facts is None:
             return 0
+        announce(settings, facts)
         detection = detection_settings(settings.detection, admin)
         log.info("values of the cluster", **origins(detection, settings.detection))
         if names := assumed(detection):
@@ -159,7 +160,10 @@ def run_job(
                 told_rebuilt(storage, state)
             with kind.engine(outputs, state, stop) as engine:
                 limit, skip = limit_of(state, settings), skipped(state.manifest, facts)
-                Job(settings, options, stop, engine, outputs, plan, storage.leaders, limit, skip).run(facts)
+                job = Job(
+                    settings, options, stop, engine, outputs, plan, storage.leaders, limit, skip, state.read
+                )
+                job.run(facts)
         return outputs.writer.told.findings
 
 
@@ -181,7 +185,8 @@ def _tell_of_start(outputs: Outputs, state: StatePlan, facts: TopicFacts) -> Non
 class Job:
     """The main loop, with everything that outlives one run of the engine.
 
-    removed: partition -> the offset up to which it was told what was removed unread.
+    read: partition -> the offset up to which the state has read. removed: partition -> the offset up to which
+    it was told what was removed unread.
     """
 
     settings: Settings
@@ -193,8 +198,10 @@ class Job:
     leaders: Place
     limit: int | None
     skip: Mapping[int, int] = field(default_factory=dict)
+    read: Mapping[int, int] = field(default_factory=dict)
     failures: int = 0
     removed: dict[int, int] = field(default_factory=dict)
+    history: HistoryProgress = field(init=False)
     speaking: Speaking = field(init=False)
 
     def __post_init__(self) -> None:
@@ -203,6 +210,10 @@ class Job:
 
     def run(self, facts: TopicFacts) -> None:
         """Run queries until one ends for good. What ends the job with an error is told as a finding first."""
+        begins = {p: max(at, self.read.get(p, 0)) for p, at in facts.begins.items()}
+        self.history = HistoryProgress(begins, self.plan.catching_up)
+        # The page says how much there is to read before the first batch has been.
+        self.outputs.serving.snapshot.measured(stages={}, lag_records=self.history.total)
         try:
             self._loop(facts)
         except Exception as error:
@@ -270,9 +281,9 @@ class Job:
         watching.has_read(ends)
         if sight.is_sure:
             self.outputs.notices.hold(Cause.BLIND, "")
-        if self.limit is None or self.options.available_now or not has_read(ends, self.plan.catching_up):
+        self.history(ends)
+        if self.limit is None or self.options.available_now or not self.history.is_read:
             return False
-        log.info("history has been read")
         self.limit = None
         return True
 

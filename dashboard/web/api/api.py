@@ -85,7 +85,7 @@ class Api:
 
     def overview(self, board: Board) -> Overview:
         """Return the overview of a board, worked out once; only the monitor's own age goes on."""
-        live = self._live and board.known.version > 0
+        live = self._live
         with self._overview_lock:
             seen = self._seen
             if seen is None or seen[0] is not board:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 HEALTH_PATHS = frozenset({"/healthz", "/readyz"})
-OPEN_PATHS = HEALTH_PATHS | {"/"}
+OPEN_PATHS = HEALTH_PATHS | {"/", "/runbooks", "/runbooks/"}
 OPEN_PREFIX = "/static/"
 HEADERS = {
     "content-security-policy": (

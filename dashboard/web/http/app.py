@@ -77,6 +77,8 @@ def make_app(
         Route(f"{openapi.PREFIX}{openapi.EVENTS}", _events(stream)),
         *(Route(openapi.PREFIX + path.path, _answer(api, path, history)) for path in openapi.PATHS),
         Route("/static/{path:path}", files.serve),
+        Route("/runbooks", files.runbooks),
+        Route("/runbooks/", files.runbooks),
     ]
     if expose is not None:
         routes.append(Route("/metrics", _metrics(expose)))

@@ -67,6 +67,14 @@ class Files:
             return PlainTextResponse("there is no such file\n", 404)
         return Response(content, media_type=_TYPES[Path(name).suffix], headers=KEEP if version else ASK_AGAIN)
 
+    async def runbooks(self, request: Request) -> Response:
+        """Answer `/runbooks/`, whose sections alerts link to; it names no group, so everybody may read it."""
+        if not request.url.path.endswith("/"):
+            # Relative, so that it holds behind a proxy's own prefix.
+            return Response(status_code=307, headers={"location": "runbooks/"})
+        text = self.files["runbooks.html"].replace(b"../static/", f"../static/{self.version}/".encode())
+        return Response(text, media_type="text/html", headers=ASK_AGAIN)
+
 
 def load_files() -> Files:
     """Read the page's files. Raises OSError."""

@@ -3,7 +3,7 @@
 import { follow, forget, get, keepToken, Problem } from "./api.js";
 import { cluster } from "./cluster.js";
 import { by, h, href, put, write } from "./dom.js";
-import { duration, instant, local, moment, utc } from "./format.js";
+import { duration, instant, local, moment, number, utc } from "./format.js";
 import { listen } from "./keys.js";
 
 const main = by("main");
@@ -20,8 +20,9 @@ const VIEWS = {
 const app = {
   params: new URLSearchParams(),
   at: null,
-  now: () => (clock.live ? clock.now + (Date.now() - clock.read) : clock.now),
-  saw: (now, live) => Object.assign(clock, { now, live: live ?? clock.live, read: Date.now() }),
+  // Before the first batch no time goes on: what is shown is as old as it was kept.
+  now: () => (clock.live && !(app.health?.last_batch < 0) ? clock.now + (Date.now() - clock.read) : clock.now),
+  saw: (now, live) => Object.assign(clock, { now: now < 0 ? Date.now() : now, live: live ?? clock.live, read: Date.now() }),
   get: (path, params) => get(path, { ...params, at: app.at }, aborter.signal),
   ask: (path, params) => get(path, params, aborter.signal),
   go: (params) => navigate(href(params)),
@@ -123,12 +124,33 @@ function shell(overview) {
   write(by("incident-count"), count);
   app.health = overview.health;
   by("live").dataset.ready = overview.health.ready;
+  tellPhase(overview.health, overview.live);
+}
+
+// Until the monitor has read the topic's history its page says so: what is shown is old, or not all there is.
+function phaseOf(health, live) {
+  if (!live || health.ready) return "current";
+  if (health.as_of !== null) return "stale";
+  return health.last_batch < 0 ? "starting" : "reading";
+}
+
+function tellPhase(health, live) {
+  const phase = phaseOf(health, live);
+  document.body.setAttribute("data-phase", phase);
+  const bar = by("phase");
+  bar.hidden = phase === "current";
+  const left = health.lag_records ? `${number(health.lag_records)} records of history are still to be read.` : "";
+  const parts = health.shards ? `${health.shards - health.catching_up} of ${health.shards} partitions have been read.` : left;
+  if (phase === "starting") put(bar, h("b", {}, "Starting: nothing has been read yet."), ` ${left} This page fills by itself.`);
+  if (phase === "stale") put(bar, h("b", { title: utc(health.as_of) }, `As of ${moment(health.as_of)}:`), ` the monitor was started again and is reading. ${parts}`);
+  if (phase === "reading") put(bar, h("b", {}, "Reading history:"), ` what is shown is not complete yet. ${parts}`);
 }
 
 function pulse() {
   const health = app.health;
   if (document.body.dataset.linkState === "away") return "offline";
   if (!health) return "connecting";
+  if (health.last_batch < 0 && clock.live) return "starting";
   if (!health.ready && clock.live) return `catching up ${health.shards - health.catching_up}/${health.shards}`;
   if (!clock.live) return "replay";
   const behind = app.now() - clock.now + (health.behind_ms ?? 0);

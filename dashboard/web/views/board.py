@@ -205,7 +205,9 @@ class Boards:
                 # Only lag, last commits and what Spark measured of the batch have come since.
                 board.known = known
                 return board
-            self._board = board = Board(known, known.health.now, board)
+            # Before the first batch it is the moment of what an earlier process kept.
+            now = known.kept_at if known.health.now < 0 else known.health.now
+            self._board = board = Board(known, now, board)
             return board
 
 

@@ -108,6 +108,7 @@ def health_of(known: Known, wall: int, *, live: bool) -> MonitorHealth:
         "history_at": health.history_at,
         "lag_records": health.lag_records,
         "behind_ms": max(0, wall - health.now) if live and health.now >= 0 else None,
+        "as_of": known.kept_at if live and known.kept_at >= 0 and not health.is_ready else None,
     }
 
 

@@ -119,7 +119,10 @@ class IncidentDetail(TypedDict):
 
 
 class MonitorHealth(TypedDict):
-    """The monitor itself. behind_ms: age of the newest batch; lag_records: not yet read."""
+    """The monitor itself. behind_ms: age of the newest batch; lag_records: not yet read.
+
+    as_of: until this process has caught up, when (ms) an earlier one kept what is shown, if one did.
+    """
 
     ready: bool
     started: int
@@ -133,6 +136,7 @@ class MonitorHealth(TypedDict):
     history_at: int
     lag_records: int
     behind_ms: int | None
+    as_of: int | None
 
 
 class Count(TypedDict):

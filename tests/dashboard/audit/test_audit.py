@@ -7,23 +7,23 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rebalance_monitor.dashboard.audit.check import Outcome
+from rebalance_monitor.dashboard.audit import frames
+from rebalance_monitor.dashboard.audit.check import Outcome, quick
 from rebalance_monitor.dashboard.audit.contracts import CONTRACTS, FINDINGS, GROUPS, RECORDS
-from rebalance_monitor.dashboard.audit.frames import findings_frame
 from rebalance_monitor.dashboard.tables.files import files
 from rebalance_monitor.dashboard.tables.findings_table import FINDINGS_SCHEMA, newest_rows
-from rebalance_monitor.engine.audit.auditing import of_capture, records, sentence, unmet
+from rebalance_monitor.engine.audit.auditing import of_capture, records, sentence, tables, unmet
+from rebalance_monitor.engine.storage import storage_at
 from tests.dashboard.support.played import SCENARIOS
 from tests.dashboard.support.tables import write_tables
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pandas as pd
 
 CAPTURE = SCENARIOS / "python-4.1.1" / "capture"
 
@@ -38,6 +38,10 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def rows(home: Path) -> list[dict[str, Any]]:
     return newest_rows(home / "tables" / "findings", 10_000)
+
+
+def findings_frame(rows: list[dict[str, Any]], place: None) -> pd.DataFrame:
+    return pd.DataFrame.from_records(frames.findings_frame(rows, place))
 
 
 def broken(frame: pd.DataFrame) -> set[str]:
@@ -84,7 +88,7 @@ def test_a_group_that_was_removed_begins_anew(rows: list[dict[str, Any]]) -> Non
 
 def test_records_lie_where_their_groups_hash_says() -> None:
     sampled = of_capture(CAPTURE)
-    frame = records(sampled, 5_000)
+    frame = pd.DataFrame.from_records(records(sampled, 5_000))
     assert len(frame) == 5_000
     assert (frame["partition"] == frame["partition_of_group"]).all()
     assert (frame["reason"] == "").all()
@@ -102,6 +106,41 @@ def test_what_does_not_hold_is_one_sentence_and_a_number_per_suite() -> None:
 def test_every_suite_has_contracts_in_words() -> None:
     assert {contract.suite for contract in CONTRACTS} == {RECORDS, FINDINGS, GROUPS}
     assert all(contract.means for contract in CONTRACTS)
+
+
+def checked_quickly(home: Path) -> list[tuple[str, str, bool, int]]:
+    storage = storage_at(str(home))
+    frames = {RECORDS: records(of_capture(CAPTURE), 2_000), **tables(storage, 2_000, 50)}
+    return [(one.suite, one.means, one.holds, one.breaking) for one in quick(frames)]
+
+
+def test_without_great_expectations_what_is_real_keeps_every_contract(home: Path) -> None:
+    outcomes = checked_quickly(home)
+    assert len(outcomes) == len(CONTRACTS)
+    assert [one for one in outcomes if not one[2]] == []
+
+
+def test_without_great_expectations_a_planted_fault_breaks_the_contract_that_names_it(
+    rows: list[dict[str, Any]],
+) -> None:
+    frame = frames.findings_frame(rows, None)
+    for change, says in (
+        ({"id": frame[1]["id"]}, "ids are unique"),
+        ({"id": "Z" * 16}, "ids are 16 hex digits"),
+        ({"kind": "gremlin"}, "kinds are from the list"),
+        ({"confidence": 1.5}, "confidences lie in [0, 1]"),
+        ({"date": "1999-01-01"}, "a row lies in the folder of its own date"),
+    ):
+        planted = [{**frame[0], **change}, *frame[1:]]
+        assert {one.means for one in quick({FINDINGS: planted}) if not one.holds} == {says}
+
+
+def test_a_share_of_the_records_may_be_unreadable() -> None:
+    frame = records(of_capture(CAPTURE), 1_000)
+    for bad, holds in ((10, True), (11, False)):
+        planted = [{**row, "reason": "truncated" if n < bad else ""} for n, row in enumerate(frame)]
+        outcomes = {one.means: one for one in quick({RECORDS: planted})}
+        assert outcomes["at least 99% of the records are readable"].holds is holds
 
 
 def audited(home: Path) -> tuple[int, list[dict[str, Any]]]:
@@ -130,6 +169,8 @@ def test_great_expectations_passes_what_is_real_and_names_what_is_planted(home: 
     twice.parent.mkdir()
     pq.write_table(pa.table(table, schema=FINDINGS_SCHEMA), twice)
     code, outcomes = audited(home)
+    told = [(one["suite"], one["contract"], one["holds"] == "yes", one["breaking"]) for one in outcomes]
+    assert sorted(told) == sorted(checked_quickly(home))
     assert code == 1
     assert {one["contract"] for one in outcomes if one["holds"] != "yes"} == {
         "ids are unique",

@@ -7,7 +7,6 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import structlog
 
 from rebalance_monitor.checkpoints.ledger import Ledger
 from rebalance_monitor.config.dashboard import Audit, Tables
@@ -197,22 +196,6 @@ def test_an_audit_that_fails_says_nothing_about_contracts(
     failed = Audited(tmp_path, monkeypatch, "DependencyError: no broker")
     assert failed.after(3) is None
     assert failed.tallies.audits == {}
-
-
-@pytest.mark.parametrize(
-    ("installed", "every", "said"), [(False, 3, True), (False, 0, False), (True, 3, False)]
-)
-def test_audits_that_are_asked_for_and_cannot_be_made_are_said_at_the_start(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, installed: bool, every: int, said: bool
-) -> None:
-    monkeypatch.setattr(auditing, "find_spec", lambda _: object() if installed else None)
-    settings = QUIET.model_copy(update={"audit": Audit(every_batches=every)})
-    auditor = Auditor(settings, Storage(tmp_path), Tallies(Limits()), Notices())
-    with structlog.testing.capture_logs() as lines, auditor:
-        pass
-    assert [(line["event"], "pip install 'great-expectations" in line["why"]) for line in lines] == [
-        ("nothing is audited", True)
-    ] * said
 
 
 @pytest.mark.slow

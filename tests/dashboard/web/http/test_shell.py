@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from ipaddress import ip_network
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rebalance_monitor.alerts.setup.receivers import links_of
+from rebalance_monitor.config.model import Settings
+from rebalance_monitor.config.web import Web
+from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.dashboard.view.snapshot import Snapshot, Update
 from rebalance_monitor.dashboard.web.http.access import Access
 from rebalance_monitor.dashboard.web.http.shell import load_files
+from tests.alerts.support.findings import finding
 from tests.dashboard.web import known
 from tests.dashboard.web.serving import served
 
@@ -114,3 +120,17 @@ def test_files_are_kept_under_their_version_and_asked_for_again_without() -> Non
             "/static/",
         ):
             assert client.get(path).status_code == 404
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_every_alert_leads_to_a_section_that_the_page_itself_serves(kind: Kind) -> None:
+    settings = Settings(web=Web(url="https://monitor.example/kafka/"))
+    (found,) = [links_of(settings).runbook_of(replace(finding(), kind=kind))]
+    page, _, section = str(found).partition("#")
+    assert page == "https://monitor.example/kafka/runbooks/"
+    # Without a token: no group is named there, and whoever gets the message may have none.
+    with served(Snapshot("lab"), access=Access(token=TOKEN)) as client:
+        text = client.get("/runbooks/").raise_for_status().text
+        assert client.get("/runbooks").headers["location"] == "runbooks/"
+    assert f'id="{section}"' in text
+    assert re.findall(r'(?:src|href)="(?!#|\.\./|https?:)([^"]*)"', text) == []
