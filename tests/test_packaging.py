@@ -244,3 +244,8 @@ def test_only_the_tag_of_a_version_with_its_changes_is_released() -> None:
     assert release.mismatch(text, f"\n## [{version}] - 2026-11-25", f"v{version}") is None
     assert "tag" in (release.mismatch(text, f"\n## [{version}]", f"v{version}0") or "")
     assert "CHANGELOG" in (release.mismatch(text, "\n## [Unreleased]", f"v{version}") or "")
+
+
+def test_no_file_holds_the_marks_of_a_merge_that_was_not_finished() -> None:
+    marks = re.compile(rb"^(<{7}|>{7}) ", re.MULTILINE)
+    assert not [name for name in tracked() if marks.search((ROOT / name).read_bytes())]

@@ -149,13 +149,9 @@ function lag(seen) {
     h("tr", {}, h("td", { class: "mono name" }, topic.topic), h("td", { class: "num quiet" }, `${number(topic.partitions)} partitions`),
       h("td", {}), h("td", {}), cell(topic.lag), cell(topic.age_ms, duration), h("td", { class: "num quiet" }, topic.unknown ? `${number(topic.unknown)} unknown` : "")),
     ...topic.listed.slice(0, 20).map((one) => h("tr", {}, h("td", {}), h("td", { class: "num" }, one.partition), h("td", { class: "num" }, number(one.committed_offset)),
-<<<<<<< HEAD
       cell(one.end < 0 ? null : one.end), waiting(one), cell(one.age_ms, duration), h("td", { class: "num quiet", title: utc(one.committed_at) }, time(one.committed_at))))]);
-=======
-      cell(one.end < 0 ? null : one.end), cell(one.lag), cell(one.age_ms, duration), h("td", { class: "num quiet", title: utc(one.committed_at) }, time(one.committed_at))))]);
   const more = seen.lag_topics - seen.lag.length;
   if (more > 0) rows.push(h("tr", {}, h("td", { class: "quiet", colspan: 7 }, `${number(more)} more topics`)));
->>>>>>> tc
   return panel("Lag", {}, h("div", { class: "scroll" }, h("table", { class: "grid compact", id: "lag" },
     h("thead", {}, h("tr", {}, ["Topic", "Partition", "Committed", "End", "Lag", "Oldest waits", "Committed at"].map((text) => h("th", { scope: "col" }, text)))), h("tbody", {}, rows))));
 }
