@@ -7,10 +7,12 @@ Realms are those of the system's krb5.conf, or of KRB5_CONFIG.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from rebalance_monitor.cluster.logins.attempts import Attempts
 from rebalance_monitor.cluster.logins.causes import login_error
 from rebalance_monitor.config.logins import login_of, service_of
 
@@ -48,8 +50,13 @@ class GssapiLogin:
         login = login_of(properties)
         self._options = {} if login is None else login.options
         self._service = "" if login is None else service_of(properties, login)
-        self.problem: DependencyError | None = None
+        self.attempts = Attempts("GSSAPI")
+        self._failure: DependencyError | None = None
+
+    @property
+    def problem(self) -> DependencyError | None:
         """Why the last exchange, or the login itself, failed; None after one that did not."""
+        return self._failure or self.attempts.refusal()
 
     def require(self) -> None:
         """Get a ticket, unless there is one. Raises DependencyError with the cause."""
@@ -57,7 +64,7 @@ class GssapiLogin:
 
     def exchange(self, host: str) -> Exchange:
         """Begin a SASL exchange with a broker. Raises DependencyError with the cause."""
-        return Exchange(self, self.told(lambda: self._context(host)))
+        return Exchange(self, self.told(lambda: self._context(host)), host)
 
     def told(self, act: Callable[[], Any]) -> Any:  # noqa: ANN401 - the library has no types
         """Do it, and tell what fails by its cause. Raises DependencyError."""
@@ -66,9 +73,9 @@ class GssapiLogin:
         try:
             found = act()
         except GSSError as error:
-            self.problem = login_error(str(error), self._properties)
-            raise self.problem from None
-        self.problem = None
+            self._failure = login_error(str(error), self._properties)
+            raise self._failure from None
+        self._failure = None
         return found
 
     def _context(self, host: str) -> Any:  # noqa: ANN401 - as above
@@ -89,6 +96,10 @@ class GssapiLogin:
             cache = self._options.get("ticketCache")
             store = {"ccache": f"FILE:{cache}"} if cache else None
             return gssapi.Credentials(usage="initiate", name=name, store=store)
+        if not os.access(keytab, os.R_OK):
+            # The library would say that there is no cache.
+            self._failure = login_error(f"no key for it in {keytab}", self._properties)
+            raise self._failure
         # One cache in memory for each keytab and principal: MIT's library renews what lies in it.
         store = {"client_keytab": keytab, "ccache": f"MEMORY:rebalance-monitor-{hash((keytab, principal))}"}
         return gssapi.Credentials(usage="initiate", name=name, store=store)
@@ -109,12 +120,14 @@ class Exchange:
 
     login: GssapiLogin
     context: Any
+    host: str
     answer: bytes | None = None
     authenticated: bool = False
 
     def auth_bytes(self) -> bytes:
         """Give what is sent next."""
         if self.answer is None:
+            self.login.attempts.begin(self.host)
             self.answer = self._step(None)
         return self.answer
 
@@ -122,6 +135,7 @@ class Exchange:
         """Take what the broker sends: a token of Kerberos, then its offer of layers, then nothing."""
         if self.authenticated:
             self.answer = b""
+            self.login.attempts.end(self.host)
         elif not self.context.complete:
             self.answer = self._step(challenge)
         else:

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 class HeldLogin(Protocol):
     """A login that is made once for all clients of this process, and renewed."""
 
-    problem: DependencyError | None
-    """Why it, or the last exchange with a broker, failed; None after one that did not."""
+    @property
+    def problem(self) -> DependencyError | None:
+        """Why it, or the last exchange with a broker, failed; None after one that did not."""
 
     def require(self) -> None:
         """Log in as far as no broker has a part in it. Raises DependencyError with the cause."""

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.cluster.errors import DependencyError
 from rebalance_monitor.cluster.jars.gateway import chain_of, words_of
+from rebalance_monitor.cluster.logins.attempts import Attempts
 from rebalance_monitor.cluster.logins.causes import login_error
 from rebalance_monitor.cluster.logins.jvm import LOGIN_JVM, class_named
 from rebalance_monitor.config.logins import CLIENT_HANDLER, MECHANISM
@@ -55,8 +56,13 @@ class JavaLogin:
         self._lock = threading.Lock()
         self._made: _Made | None = None
         self._again_at = -math.inf
-        self.problem: DependencyError | None = None
+        self.attempts = Attempts(self.mechanism)
+        self._failure: DependencyError | None = None
+
+    @property
+    def problem(self) -> DependencyError | None:
         """Why the last exchange, or the login itself, failed; None after one that did not."""
+        return self._failure or self.attempts.refusal()
 
     def require(self) -> None:
         """Log in, unless that has been done. Raises DependencyError with the cause."""
@@ -65,20 +71,20 @@ class JavaLogin:
     def exchange(self, host: str) -> Exchange:
         """Begin a SASL exchange with a broker. Raises DependencyError with the cause."""
         made = self._current()
-        return Exchange(self, made, self._told(lambda: made.client(host)))
+        return Exchange(self, made, self._told(lambda: made.client(host)), host)
 
     def told_step(self, made: _Made, client: Any, challenge: bytes) -> bytes:  # noqa: ANN401 - of a JVM
         """Give the answer to a challenge. Raises DependencyError with the cause."""
         found = self._told(lambda: made.step(client, challenge))
-        self.problem = None
+        self._failure = None
         return bytes(found or b"")
 
     def _current(self) -> _Made:
         with self._lock:
             jvm = self._told(LOGIN_JVM.view)
             if self._made is None or self._made.jvm is not jvm:
-                if self.problem and time.monotonic() < self._again_at:
-                    raise self.problem.with_traceback(None)
+                if self._failure and time.monotonic() < self._again_at:
+                    raise self._failure.with_traceback(None)
                 self._again_at = time.monotonic() + AGAIN_S
                 self._made = self._told(lambda: _made(jvm, self._properties))
             return self._made
@@ -89,16 +95,16 @@ class JavaLogin:
         try:
             return act()
         except DependencyError as error:
-            self.problem = error
+            self._failure = error
         except Py4JJavaError as error:
             raised = error.java_exception
             words = words_of(raised, self._properties)
-            self.problem = login_error(words, self._properties, " ".join(chain_of(raised)))
+            self._failure = login_error(words, self._properties, " ".join(chain_of(raised)))
         except (Py4JError, TypeError) as error:
             # So py4j says that there is no such class or method, or that the JVM has ended.
             what = f"Java's Kafka client could not log in: {type(error).__name__}: {error}."
-            self.problem = DependencyError(what, "See the JVM's version and `jars:`.")
-        raise self.problem
+            self._failure = DependencyError(what, "See the JVM's version and `jars:`.")
+        raise self._failure
 
 
 @dataclass(slots=True)
@@ -108,12 +114,14 @@ class Exchange:
     login: JavaLogin
     made: _Made
     client: Any
+    host: str
     answer: bytes | None = None
     complete: bool = False
 
     def auth_bytes(self) -> bytes:
         """Give what is sent next."""
         if self.answer is None:
+            self.login.attempts.begin(self.host)
             starts = self.made.starts(self.client)
             self.answer = self.login.told_step(self.made, self.client, b"") if starts else b""
             self.complete = self.made.is_complete(self.client)
@@ -124,6 +132,8 @@ class Exchange:
         ends = self.complete and not challenge
         self.answer = b"" if ends else self.login.told_step(self.made, self.client, challenge)
         self.complete = self.made.is_complete(self.client)
+        if self.is_done():
+            self.login.attempts.end(self.host)
 
     def is_done(self) -> bool:
         """Whether nothing is to be sent any more."""

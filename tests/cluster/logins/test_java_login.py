@@ -55,7 +55,6 @@ def test_a_jvm_that_has_ended_is_replaced() -> None:
     with pytest.raises(Py4JError):
         LOGIN_JVM.view().java.lang.System.exit(1)
     assert login.exchange("broker").auth_bytes() == b"\0u\0p"
-    assert login.problem is None
 
 
 @pytest.mark.slow

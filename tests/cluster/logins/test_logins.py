@@ -174,7 +174,7 @@ def rebalance(broker: LoginBroker, group: str) -> None:
 def test_doctor_has_nothing_to_say_and_names_the_clients(site: Site, tmp_path: Path) -> None:
     done = site.verb(tmp_path, "doctor", "-o", "json")
     results = {one["check"]: one for one in json.loads(done.stdout)}
-    assert {name: one for name, one in results.items() if not one["ok"]} == {}, done.stderr
+    assert {name: one for name, one in results.items() if one["verdict"] != "ok"} == {}, done.stderr
     assert done.returncode == 0
     assert "kafka-python" in results["login"]["found"]
     assert "delivers records" in results["through Spark"]["found"]
@@ -214,7 +214,7 @@ def test_the_job_outlives_a_token_endpoint_that_is_away_and_tells_of_it(oauth: S
 
 def test_watch_and_capture_read_all_records(site: Site, tmp_path: Path) -> None:
     seen = site.verb(tmp_path / "watch", "watch", "--for", "8s", "-o", "jsonl")
-    assert "4 partitions, 1 groups" in seen.stderr, seen.stderr
+    assert "4 partitions, " in seen.stderr, seen.stderr
     copied = site.verb(tmp_path, "capture", str(tmp_path / "copy"), "--until-end", "--probe")
     assert copied.returncode == 0, copied.stderr
     with ClusterAdmin(site.properties()) as admin:
@@ -260,7 +260,7 @@ def test_a_token_in_a_file_is_sent_by_java(oauth: Site, tmp_path: Path) -> None:
     assert isinstance(provider, IdentityProvider)
     (tmp_path / "token").write_text(provider.token())
     with ClusterAdmin(oauth.properties({TOKEN_URL: f"file://{tmp_path}/token"})) as admin:
-        assert {group["group_id"] for group in admin.list_groups(1)} == {"orders"}
+        assert "orders" in {group["group_id"] for group in admin.list_groups(1)}
 
 
 def test_a_token_endpoint_that_is_away_is_named_once_no_token_holds_and_missed_no_more_after(
@@ -321,6 +321,13 @@ def test_a_token_that_is_not_taken_is_told(
     with pytest.raises(kind, match=sentence):
         ClusterAdmin(given)
     shared_token(given).forget()
+
+
+def test_a_broker_that_refuses_what_java_says_of_us_is_told(token: Site) -> None:
+    line = token.config["kafka"][JAAS]
+    with pytest.raises(AccessDeniedError, match=r"refuses our login by SCRAM-SHA-512") as told:
+        ClusterAdmin(token.properties({JAAS: line.replace('password="', 'password="x')}))
+    assert "password" not in str(told.value)
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,8 @@ class Kdc:
     def login(self, keytab: str = "monitor.keytab", principal: str = PRINCIPAL) -> dict[str, str]:
         """Java's properties of the monitor's login."""
         path = self.folder / keytab
-        options = f'useKeyTab=true storeKey=true keyTab="{path}" principal="{principal}"'
+        # Java logs in, also where the package is installed: it does not know `debug`.
+        options = f'useKeyTab=true storeKey=true debug=false keyTab="{path}" principal="{principal}"'
         return {
             "security.protocol": "SASL_PLAINTEXT",
             "sasl.mechanism": "GSSAPI",

@@ -58,11 +58,13 @@ class LoginBroker(LabBroker):
 
 def oauth_broker(folder: Path, provider: IdentityProvider) -> LoginBroker:
     """A broker with Kafka's own validator of tokens: signature, issuer, audience and age."""
-    handler = "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
-    module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+    package = "org.apache.kafka.common.security.oauthbearer"
+    handler, module = f"{package}.OAuthBearerValidatorCallbackHandler", f"{package}.OAuthBearerLoginModule"
     of_listener = {
         "sasl.server.callback.handler.class": handler,
         "sasl.jaas.config": f"{module} required;",
+        # Kafka 4.1.1 takes tokens of any signature by default; this one asks the issuer for its keys.
+        "sasl.oauthbearer.jwt.validator.class": f"{package}.BrokerJwtValidator",
         # Connections end with the token that opened them, unless they log in again (KIP-368).
         "connections.max.reauth.ms": "3600000",
     }
