@@ -117,7 +117,10 @@ def test_a_receiver_that_fails_for_good_is_a_finding_and_an_alert_to_the_others(
     lines = Storage(tmp_path).jsonl.read_text(encoding="utf-8").splitlines()
     told = [from_json(line) for line in lines]
     (degraded,) = [one for one in told if one.kind is Kind.MONITOR_DEGRADED]
-    assert degraded.causes[0].why == "receivers of alerts that fail: sre/slack (Slack said invalid_auth)"
+    assert (
+        degraded.causes[0].why
+        == "receivers of alerts that fail: sre/slack (Slack said invalid_auth: the token is wrong)"
+    )
 
 
 def test_what_the_demo_configures_reaches_the_webhook_and_keeps_its_address_secret(tmp_path: Path) -> None:
