@@ -55,7 +55,7 @@ class Detection(Section):
         default=Duration("1s500ms"), description="Time from a deadline until it counts as passed."
     )
     attribution_confidence: Share = Field(
-        default=0.6, description="Confidence from which one member gets a finding of its own."
+        default=0.8, description="Confidence from which one member gets a finding of its own."
     )
     storm_threshold: int = Field(
         default=5, ge=2, description="Disruptive generations in the window that make a storm."

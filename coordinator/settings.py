@@ -53,7 +53,7 @@ class DetectionSettings:
     """
 
     grace_ms: int = 1_500
-    attribution_confidence: float = 0.6
+    attribution_confidence: float = 0.8
     storm_threshold: int = 5
     storm_window_ms: int = 300_000
     storm_quiet_ms: int = 300_000

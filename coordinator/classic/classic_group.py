@@ -34,9 +34,9 @@ from rebalance_monitor.coordinator.storms import rolling_restarts, static_takeov
 
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.context import Scene
+    from rebalance_monitor.coordinator.departure.verdicts import Departure, Judged
     from rebalance_monitor.coordinator.findings.finding import Finding
     from rebalance_monitor.coordinator.rebalance.group_metadata import Membership
-    from rebalance_monitor.coordinator.rebalance.rebalance_causes import Departure
     from rebalance_monitor.coordinator.state.group_state import GroupState
     from rebalance_monitor.coordinator.state.membership import Change
     from rebalance_monitor.decoders import GroupMetadataValue
@@ -165,9 +165,8 @@ def _completed(before: GroupState, state: GroupState, after: Membership, scene: 
     # Who came with it from the other protocol was there before.
     change = membership.compare(after.members if before.migrated > 0 else before.members, after.members)
     change = static_returns.told_apart(before, change, state.cst, aborted)
-    gone = rebalance_causes.departures(
-        before, change, state.cst, aborted, scene.settings.max_poll_interval_ms
-    )
+    judged = _judged(before, state, change, aborted, scene)
+    gone = judged.gone
     if before.members:
         causes = rebalance_causes.causes_of(before, after, change, gone, state.protocol, state.cst, aborted)
     else:
@@ -175,7 +174,7 @@ def _completed(before: GroupState, state: GroupState, after: Membership, scene: 
         causes = first_start.started(before, state, asked, new=_is_new(before, state, scene))
         visits.forget(state, asked)
     rebalance_causes.remember(state, causes)
-    found = [report.rebalance(before, state, scene, change, gone, causes)]
+    found = [report.rebalance(before, state, scene, change, judged, causes)]
     found += _beside(before, state, scene, gone, found[0].id)
     found += _refilled(state, scene) + unsubscribed_topics.note(before, state, after, scene)
     if causes and before.offset >= 0 and not _is_planned(causes[0].cause, change):
@@ -185,6 +184,15 @@ def _completed(before: GroupState, state: GroupState, after: Membership, scene: 
     found[0] = storm.marked(found[0], state.storm, state.cst, renewed=renewed)
     found += _slow(state, scene) + assignment_skew.judge(before, state, scene, after.subscriptions)
     return found + unassigned_partitions.judge(state, scene, after)
+
+
+def _judged(before: GroupState, state: GroupState, change: Change, aborted: int, scene: Scene) -> Judged:
+    """Judge those that departed, and learn from how they did."""
+    interval = scene.settings.max_poll_interval_ms
+    judged = rebalance_causes.departures(before, change, state.cst, aborted, interval, history=scene.history)
+    if judged.explained is not None:
+        state.beats, state.ways = list(judged.explained.beats), list(judged.explained.group_ways)
+    return judged
 
 
 def _is_planned(cause: Cause, change: Change) -> bool:
@@ -207,9 +215,7 @@ def _emptied(before: GroupState, state: GroupState, scene: Scene) -> list[Findin
         return withdrawn + ([] if scene.history else empty_groups.stands_empty(state, scene))
     change = membership.compare(before.members, [])
     aborted = max(0, state.generation - before.generation - 1)
-    gone = rebalance_causes.departures(
-        before, change, state.cst, aborted, scene.settings.max_poll_interval_ms
-    )
+    gone = _judged(before, state, change, aborted, scene).gone
     causes = ranked([cause for departure in gone for cause in departure.causes])
     rebalance_causes.remember(state, causes)
     incident = scene.identify(Kind.GROUP_EMPTY, phase="opened")

@@ -48,7 +48,7 @@ def _was_removed(
         # It may have come back before any of these.
         return False
     alone = replace(change, left=(before,), joined=(*change.joined, now))
-    (gone,) = rebalance_causes.departures(state, alone, cst, 0)
+    (gone,) = rebalance_causes.departures(state, alone, cst, 0).gone
     expired = gone.causes[0].cause in _EXPIRED and gone.causes[0].confidence >= _SURE
     # In a barrier that began before its session can have ended it may have waited.
     return expired and gone.seen.silence - gone.seen.held >= before.session_timeout

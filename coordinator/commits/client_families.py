@@ -18,6 +18,11 @@ MAX_HEARTBEAT_MS = 3_000
 """Default heartbeat interval; no record holds the configured one."""
 
 
+def heartbeat_of(session: int) -> int:
+    """Return the most (ms) between heartbeats of a member with a session of so many ms."""
+    return min(MAX_HEARTBEAT_MS, max(session // 3, 1))
+
+
 @dataclass(frozen=True, slots=True)
 class Family:
     """Behaviour of one client library.
@@ -192,6 +197,12 @@ def recognise(
     return shaped[0] if shaped and timed not in shaped else timed
 
 
+def is_named(client_id: str, family: str) -> bool:
+    """Whether a library's own client id, or a protocol that no other has, tells the family."""
+    own = next((name for prefix, name in _BY_CLIENT_ID if client_id.startswith(prefix)), "")
+    return own == family or family in {"streams", "connect", "kafkajs"}
+
+
 def recognise_848(member_id: str) -> str:
     """Tell a KIP-848 client by the base64 alphabet of the member id it made: Java's is URL-safe.
 
@@ -224,8 +235,3 @@ def _by_subscription(sub: Subscription | None, protocol: str, *, same: bool) -> 
         own = () if protocol in _KAFKAS_ASSIGNORS else ("kafkajs",)
         return ("aiokafka" if same else "kafka-python", *own)
     return ()
-
-
-def heartbeat_of(session: int) -> int:
-    """Return the most (ms) between heartbeats of a member with a session of so many ms."""
-    return min(MAX_HEARTBEAT_MS, max(session // 3, 1))

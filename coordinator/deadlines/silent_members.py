@@ -33,8 +33,8 @@ from rebalance_monitor.coordinator.state.group_state import NEVER
 
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.context import Scene
+    from rebalance_monitor.coordinator.departure.verdicts import Departure
     from rebalance_monitor.coordinator.findings.finding import Finding
-    from rebalance_monitor.coordinator.rebalance.rebalance_causes import Departure
     from rebalance_monitor.coordinator.settings import DetectionSettings
     from rebalance_monitor.coordinator.state.group_state import GroupState, Member
     from rebalance_monitor.coordinator.state.membership import Change

@@ -12,7 +12,7 @@ from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
 
 if TYPE_CHECKING:
-    from rebalance_monitor.coordinator.departure.measured import Silence
+    from rebalance_monitor.coordinator.departure.verdicts import Measured
     from rebalance_monitor.coordinator.findings.finding import CauseEntry, Details
     from rebalance_monitor.coordinator.settings import DetectionSettings
 
@@ -28,12 +28,12 @@ def kind_by(top: CauseEntry, settings: DetectionSettings) -> Kind | None:
     return KIND_OF.get(top.cause) if top.confidence >= settings.attribution_confidence else None
 
 
-def severity_of(kind: Kind, seen: Silence) -> Severity | None:
+def severity_of(kind: Kind, seen: Measured) -> Severity | None:
     """Return its severity, None for the kind's own: the session that a planned stop leaves is no warning."""
     return Severity.INFO if kind is Kind.SESSION_TIMEOUT and not seen.goodbye else None
 
 
-def details_of(seen: Silence, rebalance: str) -> Details:
+def details_of(seen: Measured, rebalance: str) -> Details:
     """Return what was measured, in ms, and the id of the finding beside which it stands."""
     return {
         "silence_ms": seen.silence,

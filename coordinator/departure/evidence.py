@@ -38,7 +38,8 @@ class Departed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     same topics committed after it had fallen silent. `unmoved`: its last commits moved nothing for longer
     than before, while those of siblings moved (2), or siblings tell nothing (1). `rearms`: an accepted
     commit re-arms its session. `removed`: bounds of its removal that probe samples saw. `heard`: its newest
-    heartbeat that a record shows (KIP-848: an acknowledged epoch).
+    heartbeat that a record shows (KIP-848: an acknowledged epoch). `named`: what its library alone sets tells
+    its family.
     """
 
     session: int
@@ -54,6 +55,7 @@ class Departed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     rearms: bool = True
     removed: tuple[int, int] = (-1, -1)
     heard: int = -1
+    named: bool = False
 
     @property
     def seen(self) -> int:

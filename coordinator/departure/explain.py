@@ -39,6 +39,8 @@ _TINY, _NOTHING, _MOST_LOG = 1e-30, 1e-300, 600.0
 _AT_MS = 15.0
 _SOON_MS = 100.0
 _LEAST_PHASE_MS = 1_000.0
+# How long after a client's last poll its process has another one join.
+_REPLACED_MS = 3_000.0
 _BY_BEAT = (Way.DIED, Way.STALLED)
 _PLAIN = (Way.LEFT, Way.UNJOINED, Way.UNSYNCED, Way.UNKNOWN)
 _NEVER: list[Wait] = [(0.0, 1.0, 0.0)]
@@ -60,7 +62,7 @@ class _Removals(NamedTuple):
     """How likely a member's removal is over, by way and heartbeat interval (of all that was before the end).
 
     `now`: at the end of the phase. `cut`, `middle`: at the edges and in the middle of the grid's cells.
-    `at_end`: its density there. `before`: a session timeout before the end.
+    `at_end`: its density there. `before`: a session timeout before the end. `table`: at the grid's `table`.
     """
 
     now: Array
@@ -68,6 +70,7 @@ class _Removals(NamedTuple):
     middle: Array
     at_end: Array
     before: Array
+    table: Array
 
 
 class _Roles(NamedTuple):
@@ -117,9 +120,15 @@ def _roles(scene: _Scene, one: Departed) -> tuple[Array, Array, Array]:
         together[Way.DIED] = 0.0
     near, apart = together / scene.near, (1 - together) / far
     trigger = prior * (seen.cut[..., :-1] - seen.cut[..., 1:]) / grid.width
-    rate = near * (grid.middle <= scene.near) + apart * (grid.middle <= far)
+    rate = np.broadcast_to(
+        near * (grid.middle <= scene.near) + apart * (grid.middle <= far),
+        (len(Way), len(scene.tried), len(grid.middle)),
+    )
+    if one.returned:
+        rate = rate.copy()
+        rate[Way.STALLED] = _leaked(grid.middle, one)
     holder = prior * seen.at_end * rate
-    begun = _shifted(seen.cut, grid.edges, grid.middle - scene.phase.spread)
+    begun = _shifted(seen.table, grid.table, grid.middle - scene.phase.spread)
     inside = prior * (
         near * np.maximum(begun - seen.middle, 0.0) + apart * np.maximum(seen.now - seen.middle, 0.0)
     )
@@ -131,6 +140,15 @@ def _roles(scene: _Scene, one: Departed) -> tuple[Array, Array, Array]:
     trigger[Way.UNJOINED] = inside[Way.UNJOINED] = 0.0
     holder[Way.UNJOINED] = _unjoined(scene, one, seen, prior[:, 0, 0])
     return trigger, holder, inside
+
+
+def _leaked(length: Array, one: Departed) -> Array:
+    """Return how likely (per ms) a phase of a length was held by a client that its process has replaced.
+
+    The new one's join began the phase, soon after the old one's last poll.
+    """
+    limit, late = one.poll_interval or one.rebalance, max(_REPLACED_MS, 1.2 * one.usual)
+    return np.asarray((length > limit - late) & (length <= limit + _REPLACED_MS)) / (late + _REPLACED_MS)
 
 
 def _unjoined(scene: _Scene, one: Departed, seen: _Removals, prior: Array) -> Array:
@@ -157,7 +175,8 @@ def _removals(scene: _Scene, one: Departed) -> _Removals:
     """Return how a member's removals are distributed at the ages that the roles need."""
     evidence, count = scene.evidence, len(scene.tried)
     least, most = one.removed if one.removed[1] >= 0 else (0, evidence.since + 1_000)
-    edges = np.minimum(np.maximum(scene.phase.grid.edges, least), most)
+    grid = scene.phase.grid
+    edges = np.minimum(np.maximum(grid.table, least), most)
     ages = np.concatenate([np.array([one.session, least, least - _AT_MS, least + _AT_MS], float), edges])
     since = {way: float(one.seen) for way in Way} | {
         Way.UNSYNCED: float(one.since),
@@ -171,11 +190,12 @@ def _removals(scene: _Scene, one: Departed) -> _Removals:
     for place, way in enumerate(_BY_BEAT):
         start = len(_PLAIN) + place * count
         found[way] = cdf[start : start + count]
-    cut = found[..., 4:]
+    cut = found[..., -len(grid.edges) :]
     # Samples that saw it gone before the end leave it no holder.
     open_end = least <= 2 * _AT_MS + _SOON_MS
     at_end = (found[..., 2:3] - found[..., 3:4]) / (2 * _AT_MS) * open_end
-    return _Removals(found[..., 1:2], cut, (cut[..., :-1] + cut[..., 1:]) / 2, at_end, found[..., :1])
+    middle = (cut[..., :-1] + cut[..., 1:]) / 2
+    return _Removals(found[..., 1:2], cut, middle, at_end, found[..., :1], found[..., 4:])
 
 
 def _waits(scene: _Scene, one: Departed) -> list[list[Wait]]:
@@ -183,7 +203,7 @@ def _waits(scene: _Scene, one: Departed) -> list[list[Wait]]:
     intervals, client, by = of_departed(one, scene.siblings, scene.by), client_of(one), scene.by
     usual = intervals.waits()
     plain = {
-        Way.LEFT: timers.left(intervals, client, by),
+        Way.LEFT: timers.left(one, intervals, client, by),
         Way.UNJOINED: usual,
         Way.UNSYNCED: timers.unsynced(one) if one.trace.last < 0 else _NEVER,
         Way.UNKNOWN: [(0.0, one.since + 1_000.0, 1.0)],

@@ -62,7 +62,8 @@ class Client(NamedTuple):
     `background`: a timer of the client's own thread commits what was processed, also after the last poll.
     `in_poll`: a timer that poll() looks at. `per_poll`: the application commits after each batch.
     `closes`: it commits as it closes. `hides`: its max.poll.interval is in no record. `holds`: it stops its
-    heartbeats as its interval ends, and leaves only when the stall ends, or expires.
+    heartbeats as its interval ends, and leaves only when the stall ends, or expires. `between`: it sends
+    heartbeats between two batches, and hears of a rebalance there.
     """
 
     background: float
@@ -72,6 +73,7 @@ class Client(NamedTuple):
     closes: bool = True
     hides: bool = False
     holds: bool = False
+    between: bool = False
 
 
 _IN_POLL = Client(0.0, 0.8, 0.2, 1.0)
@@ -88,7 +90,7 @@ CLIENTS: dict[str, Client] = {
     "sarama": _GO,
     "franz-go": _GO,
     "kafka-go": _GO,
-    "kafkajs": _GO,
+    "kafkajs": _GO._replace(between=True),
     "connect": Client(0.3, 0.3, 0.3, 0.5, closes=False),
     "unknown": Client(0.25, 0.5, 0.25, 0.6, closes=False),
     "unknown-848": Client(0.25, 0.5, 0.25, 0.9, closes=False, holds=True),
@@ -98,7 +100,9 @@ CLIENTS: dict[str, Client] = {
 UNMOVED = 2
 """`Departed.unmoved` where siblings moved."""
 
-_KEPT = 5.0
+# So many of a group's own departures are kept, beside so many that are as everywhere; those are kept that are
+# known, for a guess would confirm itself.
+_KEPT, _USUAL, _KNOWN = 5.0, 10.0, 0.9
 
 
 def client_of(one: Departed) -> Client:
@@ -110,14 +114,14 @@ def shares_of_ways(ways: Sequence[float], by: Fitted) -> list[float]:
     """How members of a group depart: as its last ones did (`ways`), beside how they do everywhere."""
     usual = [by.left, by.died, by.stalled, by.unjoined, by.unsynced, by.unknown]
     own = ways if len(ways) == len(usual) else [0.0] * len(usual)
-    total = _KEPT * sum(usual) + sum(own)
-    return [(_KEPT * one + seen) / total for one, seen in zip(usual, own, strict=True)]
+    total = _USUAL * sum(usual) + sum(own)
+    return [(_USUAL * one + seen) / total for one, seen in zip(usual, own, strict=True)]
 
 
 def learned_ways(before: Sequence[float], departed: Sequence[Sequence[float]]) -> tuple[float, ...]:
     """Return the ways of the group's last departures, of at most five, after these."""
     now = list(before) if len(before) == len(Way) else [0.0] * len(Way)
-    for shares in departed[: int(_KEPT)]:
+    for shares in [one for one in departed if max(one) >= _KNOWN][: int(_KEPT)]:
         now = [one + share for one, share in zip(now, shares, strict=True)]
     total = sum(now)
     scale = _KEPT / total if total > _KEPT else 1.0
@@ -127,7 +131,8 @@ def learned_ways(before: Sequence[float], departed: Sequence[Sequence[float]]) -
 def prior_of(one: Departed, shares: Sequence[float], by: Fitted) -> list[float]:
     """How likely each way is before a member's silence is looked at; `shares`: of its group's members."""
     prior = list(shares)
-    enforces = 1.0 if one.poll_interval else client_of(one).enforces
+    sure = 1.0 if one.named else 1 - by.mistaken
+    enforces = 1.0 if one.poll_interval else client_of(one).enforces * sure
     prior[Way.STALLED] *= enforces
     # Who does not poll leaves before the deadline of a phase that began after its last poll.
     prior[Way.UNJOINED] *= 1 - enforces * (1 - by.unjoined_enforcing)
@@ -146,7 +151,7 @@ def prior_of(one: Departed, shares: Sequence[float], by: Fitted) -> list[float]:
     _rule_out(one, prior, by)
     if one.unmoved:
         # It commits on while it is stalled: its last commits tell, and no silence does.
-        scale = by.unmoved if one.unmoved >= UNMOVED else 1.0
+        scale = by.unmoved if one.unmoved >= UNMOVED else by.unmoved_all
         prior = [weight * scale for weight in prior]
         prior[Way.STALLED] = shares[Way.STALLED]
     return prior

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator.commits.client_families import FAMILIES
+from rebalance_monitor.coordinator.commits.client_families import FAMILIES, is_named
 from rebalance_monitor.coordinator.commits.trace import commits_when_idle, is_steady
 from rebalance_monitor.coordinator.departure.evidence import MOST_SURVIVORS, Departed, Evidence, Trace
 from rebalance_monitor.coordinator.state.membership import COOPERATIVE
@@ -91,6 +91,7 @@ def _departed(
         returned=member.member_id in back,
         went_on=went_on(member, kept, max(member.last_commit, born)),
         unmoved=_unmoved(state, member) if family.commits_stalled else 0,
+        named=is_named(member.client_id, member.family),
     )
 
 
@@ -106,15 +107,21 @@ def went_on(member: Member, kept: Sequence[Member], life: int) -> bool:
 
 
 def _returned(state: GroupState, change: Change) -> set[str]:
-    """Ids of departed members whose client id and host a newcomer has, and nobody else of the group had."""
-    fresh = {(one.client_id, one.host) for one in change.joined if one.instance_id is None}
+    """Ids of departed members whose place a newcomer took: on the same host, as nobody else of the group.
+
+    Its client id is the same, or has been counted up, or it was the only member on its host.
+    """
+    fresh = [one for one in change.joined if one.instance_id is None]
     if not fresh:
         return set()
+    same = {(one.client_id, one.host) for one in fresh} | {("", one.host) for one in fresh}
     had = Counter((one.client_id, one.host) for one in state.members)
+    had += Counter(("", one.host) for one in state.members)
     return {
         one.member_id
         for one in change.left
-        if (one.client_id, one.host) in fresh and had[one.client_id, one.host] == 1
+        for place in ((one.client_id, one.host), ("", one.host))
+        if place in same and had[place] == 1
     }
 
 

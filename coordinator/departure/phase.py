@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from rebalance_monitor.coordinator.departure.hypotheses import client_of
 from rebalance_monitor.coordinator.departure.waits import Intervals, Mixtures, of_survivor
 
 if TYPE_CHECKING:
@@ -45,17 +46,23 @@ _NARROW_MS = 30.0
 _EAGER, _COOPERATIVE = 0.05, 0.4
 _DEADLINE_MS = (10.0, 60.0)
 _TIMED = 0.5
+_LONGER = 1.6
 _FINE_MS, _NEAR_MS = 5_000, 250
+_UNDER = (200.0, 500.0, 1_000.0, 2_000.0, 3_500.0, 6_000.0, 9_500.0, 16_000.0)
 _FINE = (-1_000, -250, 250, 750, 1_500, 3_000, 5_500, 10_000, 20_000)
 
 
 class Grid(NamedTuple):
-    """Cells of the length of the join phase, ms; `deadline`: the cell of the join deadline."""
+    """Cells of the length of the join phase, ms; `deadline`: the cell of the join deadline.
+
+    `table`: the edges, and before them lesser ages: members rejoin up to a heartbeat after the beginning.
+    """
 
     edges: Array
     middle: Array
     width: Array
     deadline: Array
+    table: Array
 
 
 class Phase(NamedTuple):
@@ -72,16 +79,19 @@ class Phase(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def _cells(least: float, most: float, deadline: int, near: int) -> Grid:
+def _cells(least: float, most: float, deadline: int, near: int, quiet: int) -> Grid:
     low, high = deadline - _DEADLINE_MS[0], deadline + _DEADLINE_MS[1]
     edges = {edge for edge in _EDGES if least < edge < most and not low - 200 < edge < high + 240}
     if near >= 0:
         # The phase began about as the first survivor rejoined: cells are wide so far in the past.
         edges |= {one for step in _FINE if least < (one := float(near + step)) < most}
-    edges |= {least, most} | {edge for edge in (low, high) if least < edge <= most}
+    edges |= {least, most} | {float(edge) for edge in (quiet,) if least < edge < most}
+    edges |= {edge for edge in (low, high) if least < edge <= most}
     cut = np.array(sorted(edges))
     middle = (cut[:-1] + cut[1:]) / 2
-    return Grid(cut, middle, np.diff(cut), ((middle > low) & (middle < high)).astype(float))
+    under = {max(least - step, 0.0) for step in _UNDER} - {least}
+    table = np.concatenate([np.array(sorted(under)), cut])
+    return Grid(cut, middle, np.diff(cut), ((middle > low) & (middle < high)).astype(float), table)
 
 
 def grid_of(evidence: Evidence) -> Grid:
@@ -97,14 +107,16 @@ def grid_of(evidence: Evidence) -> Grid:
     low = max(float(least), 0.0)
     last = max((trace.last for trace in evidence.survivors), default=-1)
     near = last // _NEAR_MS * _NEAR_MS if last > _FINE_MS else -1
-    return _cells(low, max(most, low + _NARROW_MS), evidence.deadline, near)
+    quiet = -(-quiet_of(evidence.survivors) // _NEAR_MS) * _NEAR_MS
+    return _cells(low, max(most, low + _NARROW_MS), evidence.deadline, near, quiet)
 
 
 def phase_of(evidence: Evidence, grid: Grid, beats: Array, by: Fitted) -> Phase:
     """Return what survivors say of the phase; `beats`: heartbeat intervals (ms) to be tried."""
     told = [(trace, of_survivor(trace, evidence.since, by)) for trace in evidence.survivors]
     told = [(trace, intervals) for trace, intervals in told if len(trace.gaps) >= 1]
-    busy = max((one.usual for _, one in told if one.timer < _TIMED), default=0.0)
+    between = any(client_of(one).between for one in evidence.departed)
+    busy = max((one.usual for _, one in told if between or one.timer < _TIMED), default=0.0)
     beat = beats[:, None] * (1 + evidence.aborted)
     prior = _prior(evidence, grid, beat, busy, by)
     free, held = prior / grid.width, np.cumsum(prior, axis=1)
@@ -120,15 +132,40 @@ def _prior(evidence: Evidence, grid: Grid, beat: Array, busy: float, by: Fitted)
     if not evidence.kept and not evidence.joined:
         return np.broadcast_to((grid.edges[1:] <= _NARROW_MS).astype(float), (len(beat), len(grid.middle)))
     edges = grid.edges
+    quiet = quiet_of(evidence.survivors) // -_NEAR_MS * -_NEAR_MS
+    share = by.busy_seen * (quiet > 0)
+    rest = 1 - share
     waits = (
-        (1 - by.late_poll - by.busy_poll, beat + _POLL_MS + busy),
-        (by.late_poll, beat + _LATE_MS + 2 * busy),
-        (by.busy_poll / 2, beat + _BUSY_MS),
-        (by.busy_poll / 2, np.maximum(beat + _BUSY_MS, evidence.deadline)),
+        (rest * (1 - by.late_poll - by.busy_poll), beat + _POLL_MS + busy),
+        (rest * by.late_poll, beat + _LATE_MS + 2 * busy),
+        (rest * by.busy_poll / 2, beat + _BUSY_MS),
+        (rest * by.busy_poll / 2, np.maximum(beat + _BUSY_MS, evidence.deadline)),
+        (share, np.full_like(beat, max(quiet, _NARROW_MS))),
     )
     one = sum(share * np.minimum(edges / most, 1.0) for share, most in waits)
     prior: Array = 0.5 * np.diff(one) + 0.5 * np.diff(one ** max(evidence.kept, 1))
     return prior
+
+
+def quiet_of(survivors: Sequence[Trace]) -> int:
+    """For how long (ms) before it rejoined at the very end a survivor did not commit, 0 where as usual.
+
+    It may have been in a long batch: then the others have waited for it.
+    """
+    ended = (trace for trace in survivors if 0 <= trace.last <= _SHORT_MS and _was_quiet(trace))
+    return max((trace.last + trace.gaps[-1] for trace in ended), default=0)
+
+
+def _was_quiet(trace: Trace) -> bool:
+    """Whether it made its last commit later than it usually does."""
+    *before, last = trace.gaps or (0,)
+    return bool(before) and last > _LONGER * sorted(before)[len(before) // 2]
+
+
+def _lateness(survivors: Sequence[Trace], by: Fitted) -> Array:
+    """How likely each of them did not rejoin soon: it was in a batch as the phase began."""
+    usual = by.late_poll + by.busy_poll
+    return np.array([by.busy_seen if _was_quiet(trace) else usual for trace in survivors])
 
 
 def _survived(
@@ -140,18 +177,22 @@ def _survived(
     waits = Mixtures([intervals.waits() for _, intervals in told])
     broad = _COOPERATIVE if evidence.cooperative else _EAGER
     wide = broad / max(evidence.since, 1_000.0)
-    edges = grid.edges
-    ages = np.concatenate([np.array([0.0, _AT_END_MS, -_AT_END_MS]), edges])
+    table = grid.table
+    ages = np.concatenate([np.array([0.0, _AT_END_MS, -_AT_END_MS]), table])
     at = last[:, None] - ages
     seen = commits * np.clip(at / _COMMIT_MS, 0, 1) + (1 - commits) * waits.each(at)
-    now, point, cut = seen[:, :1], (seen[:, 2] - seen[:, 1])[:, None] / (2 * _AT_END_MS), seen[:, 3:]
+    now, cut = seen[:, :1], seen[:, -len(grid.edges) :]
+    point = (seen[:, 2] - seen[:, 1])[:, None] / (2 * _AT_END_MS)
     middle = (cut[:, :-1] + cut[:, 1:]) / 2
     inside = (now - middle) / np.maximum(grid.middle, _NARROW_MS)
     share = 1 / max(evidence.kept, 1)
     at_end = np.prod((1 - broad) * (share * point + (1 - share) * inside) + wide, axis=0)
     start = grid.middle - spread
-    within = np.stack([[np.interp(row, edges, one) for row in start] for one in cut]) - middle[:, None, :]
-    at_start = np.prod((1 - broad) * np.maximum(within, 0.0) / spread + wide, axis=0)
+    begun = np.stack([[np.interp(row, table, one) for row in start] for one in seen[:, 3:]])
+    within = begun - middle[:, None, :]
+    late = _lateness([trace for trace, _ in told], by)[:, None, None]
+    soon = np.maximum(within, 0.0) / spread
+    at_start = np.prod((1 - broad) * ((1 - late) * soon + late * inside[:, None, :]) + wide, axis=0)
     if len(told) == 1:
         return at_end, at_start
     near = np.prod((1 - broad) * np.maximum(cut[:, :-1] - cut[:, 1:], 0) / grid.width + wide, axis=0)

@@ -27,7 +27,7 @@ _CLOSE_MS, _SLOW_CLOSE_MS, _SLOWLY = 150.0, 1_000.0, 0.2
 # A client that is about to look sees the breach of its interval within so long (retry.backoff.ms and more).
 _NOTICED_MS = 500.0
 _MOST_NOTICED_MS = 3_000.0
-_SYNC_MS = 500.0
+_SYNC_MS, _LEAST = 500.0, 1e-6
 # Of clients that leave when the stall ends: how many do so at once, and how many before their session does.
 _AT_ONCE, _AMID = 0.3, 0.4
 # A max.poll.interval that nobody knows, in session timeouts: five minutes is aiokafka's default, beside 10 s.
@@ -39,12 +39,16 @@ def scaled(waits: list[Wait], share: float, shift: float = 0.0) -> list[Wait]:
     return [(least + shift, most + shift, weight * share) for least, most, weight in waits]
 
 
-def left(intervals: Intervals, client: Client, by: Fitted) -> list[Wait]:
-    """Return when it is gone that closes: at once after a last commit, or any time after its last one."""
-    final = by.closes_by_hand + (by.closes - by.closes_by_hand) * intervals.timer * client.closes
-    final *= 1 - intervals.idle
-    closing = [(0.0, _CLOSE_MS, final * (1 - _SLOWLY)), (0.0, _SLOW_CLOSE_MS, final * _SLOWLY)]
-    return closing + scaled(intervals.waits(), 1 - final)
+def left(one: Departed, intervals: Intervals, client: Client, by: Fitted) -> list[Wait]:
+    """Return when it is gone that closes: at once after a last commit, or any time after its last one.
+
+    One that has nothing to commit, commits nothing as it closes.
+    """
+    auto = intervals.timer * client.closes * (1.0 if one.named else 1 - by.mistaken)
+    final = by.closes_by_hand + (by.closes - by.closes_by_hand) * auto
+    last = (1 - intervals.idle) * final * intervals.extra
+    closing = [(0.0, _CLOSE_MS, last * (1 - _SLOWLY)), (0.0, _SLOW_CLOSE_MS, last * _SLOWLY)]
+    return closing + scaled(intervals.working(), 1 - final) + intervals.pauses()
 
 
 def expired(intervals: Intervals, beat: float, session: float, *, rearms: bool, by: Fitted) -> list[Wait]:
@@ -108,17 +112,28 @@ def stalled(one: Departed, intervals: Intervals, beat: float, client: Client, by
     limit = float(one.poll_interval or one.rebalance)
     if one.static:
         return scaled(expired(intervals, beat, one.session, rearms=False, by=by), 1.0, limit)
-    notice = min(beat, _MOST_NOTICED_MS)
-    ahead, behind, at = _modes(intervals, client)
-    found = scaled(intervals.waits(), behind / 2, limit)
-    found += scaled(intervals.waits(), behind / 2, limit + notice)
-    found += [(limit, limit + _NOTICED_MS, at / 2), (limit, limit + notice + _NOTICED_MS, at / 2)]
-    mirrored = [(-most, -least, weight) for least, most, weight in intervals.waits()]
-    found += scaled(mirrored, ahead, limit + _NOTICED_MS)
+    found = scaled(intervals.pauses(), 1.0, limit) + _breached(intervals, limit, beat, client, by)
     if not client.holds:
         return found
     over = [(limit, limit + one.session, _AMID)]
     return [*scaled(found, _AT_ONCE), *over, *scaled(found, 1 - _AT_ONCE - _AMID, one.session - beat / 2)]
+
+
+def _breached(intervals: Intervals, limit: float, beat: float, client: Client, by: Fitted) -> list[Wait]:
+    """Return when one that had work is gone, whose last poll was `limit` before its client saw that."""
+    notice, works = min(beat, _MOST_NOTICED_MS), 1 - intervals.idle
+    ahead, behind, at = _modes(intervals, client)
+    # Who commits a batch commits as it ends; of one that polls no more then, the last poll came before.
+    before, at = works * at * by.ends_batch, works * at * (1 - by.ends_batch)
+    earlier = [(-most, -least, weight) for least, most, weight in intervals.working()]
+    return [
+        *scaled(intervals.working(), behind / 2, limit),
+        *scaled(intervals.working(), behind / 2, limit + notice),
+        *scaled(earlier, ahead, limit + _NOTICED_MS),
+        *scaled(earlier, before / max(works, _LEAST), limit),
+        (limit, limit + _NOTICED_MS, at / 2),
+        (limit, limit + notice + _NOTICED_MS, at / 2),
+    ]
 
 
 def _modes(intervals: Intervals, client: Client) -> tuple[float, float, float]:

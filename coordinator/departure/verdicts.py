@@ -16,6 +16,7 @@ from rebalance_monitor.coordinator.departure.alone import Explained, alone
 from rebalance_monitor.coordinator.departure.evidence import encode
 from rebalance_monitor.coordinator.departure.explain import explain
 from rebalance_monitor.coordinator.departure.hypotheses import CAUSE_OF, STATIC_CAUSE_OF, Way
+from rebalance_monitor.coordinator.departure.phase import quiet_of
 from rebalance_monitor.coordinator.findings.wording import entry, seconds
 from rebalance_monitor.decoders.twins import quickly_made
 
@@ -78,7 +79,7 @@ def judge(members: Sequence[Member], evidence: Evidence, *, history: bool) -> Ju
     explained = None if history else explain(evidence)
     ways = (explained or alone(evidence)).ways
     gone = [
-        Departure(member, measured(evidence, one), verdicts(member, one, shares))
+        Departure(member, measured(evidence, one), verdicts(member, one, shares, busy_of(evidence)))
         for member, one, shares in zip(members, evidence.departed, ways, strict=True)
     ]
     return Judged(gone, evidence, explained)
@@ -87,13 +88,19 @@ def judge(members: Sequence[Member], evidence: Evidence, *, history: bool) -> Ju
 def verdicts(
     member: Member | MemberEntry, one: Departed, ways: Sequence[float], told: str = ""
 ) -> tuple[CauseEntry, ...]:
-    """Return the causes of one member, likeliest first; `told`: what samples add to the sentence."""
+    """Return the causes of one member, likeliest first; `told`: what others add to the sentence."""
     causes = STATIC_CAUSE_OF if one.static else CAUSE_OF
     ranked = sorted(((share, way) for way, share in enumerate(ways) if share >= _LEAST), reverse=True)
     return tuple(
         entry(member, causes[Way(way)], min(_CERTAIN, round(share, 2)), why_of(Way(way), one) + told)
         for share, way in ranked[:_PER_MEMBER]
     )
+
+
+def busy_of(evidence: Evidence) -> str:
+    """Say for how long one that stayed may have kept the others waiting, "" where none did."""
+    quiet = quiet_of(evidence.survivors)
+    return f"; a member that stayed may have been busy for {seconds(quiet)}" if quiet else ""
 
 
 def measured(evidence: Evidence, one: Departed) -> Measured:

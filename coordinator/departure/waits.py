@@ -30,11 +30,14 @@ SLACK_MS = 25.0
 
 _ENOUGH, _PICKED = 3, 4
 _LONG = 2.5
+# Who has made so much of the commits that its interval allows has not paused for long.
+_MOSTLY, _MOST_COUNTED = 0.8, 40
 # Where nobody of the group tells how often it commits: the intervals that clients are usually given.
 _USUAL_MS = (1_000, 5_000, 10_000, 30_000)
 _MULTIPLE = 0.08
 _LEAST_MS, _LONGER = 50.0, 1.02
 _ALWAYS, _PAUSE = 0.01, 10
+_KEEPS, _SAME_BEAT = 0.02, 0.2
 
 
 class Mixtures:
@@ -70,7 +73,8 @@ class Intervals(NamedTuple):
 
     `gaps`: up to four of its intervals (ms) with their weights. `idle`: how likely it had nothing to commit,
     for up to `life` (ms). `timer`: how likely a timer decides when it commits: its intervals are then
-    multiples of one. `usual`: the median interval.
+    multiples of one. `usual`: the median interval. `extra`: how much likelier its last interval is where its
+    last commit was one that its timer did not ask for.
     """
 
     gaps: tuple[tuple[float, float], ...]
@@ -78,41 +82,55 @@ class Intervals(NamedTuple):
     life: float
     timer: float
     usual: float
+    extra: float = 1.0
 
     def waits(self) -> list[Wait]:
         """Return the time since the last commit, at any moment, as a mixture of waits."""
-        share = 1 - self.idle
+        return self.working() + self.pauses()
+
+    def working(self) -> list[Wait]:
+        """Return the part of it in which the member had work."""
+        return [(0.0, gap, (1 - self.idle) * weight) for gap, weight in self.gaps]
+
+    def pauses(self) -> list[Wait]:
+        """Return the part of it in which the member had nothing to commit."""
         # A pause is as likely of the order of its intervals as of that of its life.
         pause = min(self.life, _PAUSE * max(gap for gap, _ in self.gaps))
-        idle = [(0.0, pause, self.idle / 2), (0.0, self.life, self.idle / 2)]
-        return [(0.0, gap, share * weight) for gap, weight in self.gaps] + idle
+        return [(0.0, pause, self.idle / 2), (0.0, self.life, self.idle / 2)]
 
 
 def of_departed(one: Departed, siblings: Sequence[int], by: Fitted) -> Intervals:
     """Return the commit intervals of a departed member; `siblings`: intervals of those that stayed."""
     idle = _ALWAYS if one.trace.idle else _idleness(one, siblings, by)
-    return _intervals(one.trace.gaps, siblings, idle, one.since)
+    return _intervals(one.trace.gaps, siblings, idle, one.since)._replace(extra=_extra(one.trace.gaps))
 
 
 def of_survivor(trace: Trace, since: int, by: Fitted) -> Intervals:
     """Return the commit intervals of a member that stayed."""
-    idle = _ALWAYS if trace.idle else _own_idleness(trace.gaps, by)
+    idle = _ALWAYS if trace.idle else _own_idleness(trace, since, by)
     return _intervals(trace.gaps, (), idle, since)
 
 
 def _idleness(one: Departed, siblings: Sequence[int], by: Fitted) -> float:
-    gaps = one.trace.gaps
-    own = _own_idleness(gaps, by) if gaps else by.idle_unseen if siblings else min(1.0, 2 * by.idle_unseen)
+    if not one.trace.commits:
+        # Its siblings' work says little: it may commit nothing at all.
+        return by.idle_never
+    unseen = by.idle_unseen if siblings else min(1.0, 2 * by.idle_unseen)
+    own = _own_idleness(one.trace, one.since, by) if one.trace.gaps else unseen
     return own * by.went_on if one.went_on else own
 
 
-def _own_idleness(gaps: Sequence[int], by: Fitted) -> float:
-    """How often it had nothing to commit: its own long pauses tell."""
+def _own_idleness(trace: Trace, since: int, by: Fitted) -> float:
+    """How often it had nothing to commit: its own long pauses tell, and how many commits it made in all."""
+    gaps = trace.gaps
     if not gaps:
         return by.idle_unseen
     median = sorted(gaps)[len(gaps) // 2]
-    paused = sum(gap > _LONG * median for gap in gaps)
-    return (paused + by.idle_unseen) / (len(gaps) + 3 * by.idle_unseen)
+    paused, count = sum(gap > _LONG * median for gap in gaps), len(gaps)
+    due = (since - max(trace.last, 0)) / max(median, _LEAST_MS)
+    if not paused and trace.commits >= _MOSTLY * due:
+        count = max(count, min(int(due), _MOST_COUNTED))
+    return (paused + by.idle_unseen) / (count + 3 * by.idle_unseen)
 
 
 def _intervals(own: Sequence[int], siblings: Sequence[int], idle: float, life: int) -> Intervals:
@@ -129,6 +147,28 @@ def _intervals(own: Sequence[int], siblings: Sequence[int], idle: float, life: i
         timer=_timed(own) if len(own) >= _ENOUGH else 0.5,
         usual=float(known[len(known) // 2]),
     )
+
+
+def _extra(gaps: Sequence[int]) -> float:
+    """How much likelier the last interval is where the last commit came at any time, and not by a timer.
+
+    A timer's commit keeps the beat; the one of a close falls off it, but for a share as wide as the beat is,
+    and where the application has just committed by itself.
+    """
+    *before, last = gaps or (0,)
+    if len(before) < _ENOUGH:
+        return 1.0
+    median = sorted(before)[len(before) // 2]
+    apart = sorted(_off(gap, median) for gap in before)
+    width = max(_KEEPS * median, SLACK_MS, 2.0 * apart[len(apart) // 2])
+    by_chance = _SAME_BEAT + (1 - _SAME_BEAT) * min(2 * width / max(median, 1), 1.0)
+    kept = (sum(off <= width for off in apart) + 0.5) / (len(before) + 1)
+    return by_chance / kept if _off(last, median) <= width else (1 - by_chance) / (1 - kept)
+
+
+def _off(gap: int, median: int) -> float:
+    """How far (ms) an interval is from a multiple of the usual one."""
+    return abs(gap - max(round(gap / max(median, 1)), 1) * median)
 
 
 def _timed(gaps: Sequence[int]) -> float:

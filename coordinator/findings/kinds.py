@@ -138,6 +138,7 @@ KINDS: dict[Kind, KindSpec] = {
             "partial": "1 where the record's assignment could not be read in full",
             "disruptive": "1 where storms count it, a member's fault caused it, or others failed before it",
             "renewed": "1 where others took the places of all members, who had said goodbye",
+            "held_by": "member id of the departed member that the join phase waited for",
         }
         | _UNLISTED
         | _COST,

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 MAX_CAUSES = 20
 MAJORITY = 0.5
+CLAIMED = 0.8
+"""From here on a cause is claimed: whoever counts faults counts these."""
 
 
 def ranked(found: Iterable[CauseEntry]) -> tuple[CauseEntry, ...]:

@@ -32,6 +32,14 @@ def entry(member: Member | MemberEntry, cause: Cause, confidence: float, why: st
     return CauseEntry(cause, confidence, why, *who(member))
 
 
+def maybe_removed(member: Member | MemberEntry, silence: int) -> CauseEntry:
+    """Make the cause entry of a member that left and was back at once; `silence` in ms."""
+    why = (
+        f"silent {seconds(silence)} before the join phase ended, and back as a new member within it, as one "
+    )
+    return CauseEntry(Cause.MEMBER_REMOVED_BY_ADMIN, 0.2, why + "that an administrator removed", *who(member))
+
+
 def joined(member: Member, sizes: tuple[int, int], *, alone: bool) -> CauseEntry:
     """Make the cause entry of a member that came; `alone`: nobody went in the same barrier.
 

@@ -11,7 +11,7 @@ from rebalance_monitor.coordinator.checks import assignment_skew
 from rebalance_monitor.coordinator.commits import topic_names
 from rebalance_monitor.coordinator.deadlines import stuck_rebalances
 from rebalance_monitor.coordinator.deadlines.member_deadlines import AWAY
-from rebalance_monitor.coordinator.departure.measured import Silence
+from rebalance_monitor.coordinator.departure.verdicts import Departure, Measured
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CauseEntry
 from rebalance_monitor.coordinator.findings.kinds import Kind
@@ -19,7 +19,7 @@ from rebalance_monitor.coordinator.findings.ranking import ranked
 from rebalance_monitor.coordinator.findings.wording import joined, replaced, who
 from rebalance_monitor.coordinator.lifecycle import empty_groups
 from rebalance_monitor.coordinator.rebalance import baselines, first_start, report, subscriptions, visits
-from rebalance_monitor.coordinator.rebalance.rebalance_causes import Departure, remember
+from rebalance_monitor.coordinator.rebalance.rebalance_causes import remember
 from rebalance_monitor.coordinator.state.membership import Change
 from rebalance_monitor.coordinator.state.state_machine import SETTLED, Status
 from rebalance_monitor.coordinator.storms import rolling_restarts, static_takeovers, storm
@@ -93,20 +93,7 @@ def _departures(state: GroupState) -> list[Departure]:
             for cause, share, why in verdict
         )
         silence, session, rebalance, usual, *_ = numbers
-        seen = Silence(
-            session=session,
-            rebalance=rebalance,
-            silence=silence,
-            elapsed=0,
-            cadence=usual,
-            held=0,
-            wait=0,
-            static=member.instance_id is not None,
-            means=True,
-            committed=True,
-            poll=None,
-            goodbye=True,
-        )
+        seen = Measured(session, rebalance, silence, usual, goodbye=True)
         found.append(Departure(member, seen, causes))
     return found
 

@@ -10,19 +10,22 @@ on sending: each new epoch is acknowledged by one of these.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import replace as changed
+from typing import TYPE_CHECKING, NamedTuple
 
 from rebalance_monitor.coordinator.commits.client_families import FAMILIES
+from rebalance_monitor.coordinator.commits.trace import commits_when_idle
 from rebalance_monitor.coordinator.deadlines.member_deadlines import AWAY, owes
-from rebalance_monitor.coordinator.departure.habits import by_hand, cadence, quietness
-from rebalance_monitor.coordinator.departure.measured import Silence
+from rebalance_monitor.coordinator.departure.evidence import Departed, Evidence, Trace
+from rebalance_monitor.coordinator.departure.hypotheses import client_of
+from rebalance_monitor.coordinator.departure.observe import tells, went_on
+from rebalance_monitor.coordinator.departure.verdicts import Departure, Measured, judge
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CauseEntry
 from rebalance_monitor.coordinator.findings.wording import seconds, who
 from rebalance_monitor.coordinator.modern import rejoins
 from rebalance_monitor.coordinator.rebalance import baselines
-from rebalance_monitor.coordinator.rebalance.rebalance_causes import Departure, judged
+from rebalance_monitor.decoders.twins import replace
 
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.context import Scene
@@ -30,26 +33,30 @@ if TYPE_CHECKING:
 
 _FENCE_SLACK_MS = 1_500
 _WAIT_MS = 500
-# A client that noticed its breach commits and gives up its partitions before it says goodbye. Who commits by
-# hand may have polled long before its last commit, which takes as much of the window.
-_LEAVES_MS = 750
-# Heartbeats of a session: as many as usual, and no fewer than with the longest interval that brokers allow.
-_HEARTBEATS, _LEAST_HEARTBEATS = 6, 3
+# Heartbeats of a session: no fewer than with the longest interval that brokers allow.
+_LEAST_HEARTBEATS = 3
 _MAX_DEPARTED = 50
-_STALL_MS = 5_000
 # Some clients' heartbeats end with a stall as well.
 _DEAF, _DEAF_OR_STALLED = 0.8, 0.5
 # It may have gone by itself before the timer that was set again ran out.
 _FENCED_LATE = 0.5
 
 
+class _Read(NamedTuple):
+    """What the timers say of a member, whether its silence says anything, and whether its client `holds`."""
+
+    usual: Departure
+    speaks: bool
+    holds: bool
+
+
 def note_departure(state: GroupState, member: Member, scene: Scene) -> tuple[CauseEntry, ...]:
     """Judge a member at its tombstone and keep the verdict until the group has converged; return it."""
     gone = _undescribed(state, member, scene) or _fenced(member, scene)
     if gone is None:
-        usual = _judge(state, member, scene)
-        late = rejoins.missed(state, member, scene, usual.seen)
-        gone = late or _deaf(state, member, scene, usual.seen) or _overdue(member, scene, usual)
+        read = _judge(state, member, scene)
+        late = rejoins.missed(state, member, scene, read.usual.seen)
+        gone = late or _deaf(state, member, scene, read) or _overdue(member, scene, read.usual)
     seen = gone.seen
     for names in (state.newcomers, state.resubscribed):
         if member.member_id in names:
@@ -71,7 +78,7 @@ def _undescribed(state: GroupState, member: Member, scene: Scene) -> Departure |
         return None
     why = "the record that describes it was not read: neither its timeouts nor its instance id are known"
     return Departure(
-        member, _judge(state, member, scene).seen, (CauseEntry(Cause.UNKNOWN, 1.0, why, *who(member)),)
+        member, _judge(state, member, scene).usual.seen, (CauseEntry(Cause.UNKNOWN, 1.0, why, *who(member)),)
     )
 
 
@@ -84,40 +91,50 @@ def _forget_predecessor(state: GroupState, member: Member) -> None:
             return
 
 
-def _judge(state: GroupState, member: Member, scene: Scene) -> Departure:
+def _judge(state: GroupState, member: Member, scene: Scene) -> _Read:
+    """Judge by the timers: no join phase stands between a removal and its record."""
     family = FAMILIES[_family(member, state.members)]
     rest = [other for other in state.members if other is not member]
     static = member.instance_id is not None
     heard = max(member.last_commit, member.joined_at, member.acked_at)
     worked = heard if static or family.polls_to_rejoin else _worked_at(member, heard)
-    quiet = quietness(state, member, rest, worked)
-    life, hand = worked if quiet < 1 else heard, by_hand(state, member, family.name)
-    seen = Silence(
+    speaks = tells(state, member, rest, worked)
+    life = worked if speaks else heard
+    one = Departed(
         session=member.session_timeout,
         rebalance=max(member.rebalance_timeout, 1),
-        silence=max(0, scene.ts - life),
-        elapsed=max(0, scene.ts - max(member.joined_at, member.acked_at)),
-        cadence=cadence(member, rest),
-        held=0,
-        wait=_WAIT_MS,
+        since=max(0, scene.ts - max(member.joined_at, member.acked_at)),
+        trace=_trace(member, scene.ts, life, idle=speaks and commits_when_idle(state, member)),
+        family=family.name,
         static=static and member.epoch == AWAY,
-        means=quiet < 1,
-        committed=member.last_commit > member.joined_at,
-        poll=family.enforces_poll,
-        goodbye=not static,
-        poll_early=family.poll_early,
-        poll_late=max(family.poll_late(member.session_timeout), 0 if hand else _LEAVES_MS),
-        poll_held=family.poll_held,
-        session_early=member.session_timeout // _HEARTBEATS,
-        quiet=quiet,
-        closes=bool(family.commits_idle) and bool(member.offsets),
-        by_hand=hand,
-        stalled=family.poll_held and 0 <= scene.ts - member.stalled_at <= _STALL_MS <= scene.ts,
-        heard=scene.ts - heard if life < heard else -1,
+        went_on=went_on(member, rest, life),
+        rearms=False,
+        heard=scene.ts - heard,
     )
-    if static:
-        return _static(member, seen)
-    return judged(member, seen)
+    evidence = Evidence(
+        since=one.since,
+        aborted=0,
+        departed=(one,),
+        survivors=(),
+        kept=len(rest),
+        joined=0,
+        deadline=one.rebalance,
+        session=one.session,
+        phase=(0, _WAIT_MS),
+    )
+    (usual,) = judge([member], evidence, history=False).gone
+    holds = client_of(one).holds
+    seen = replace(usual.seen, silence=max(0, scene.ts - life))
+    usual = _static(member, seen, speaks=speaks, holds=holds) if static else replace(usual, seen=seen)
+    return _Read(usual, speaks, holds)
+
+
+def _trace(member: Member, now: int, life: int, *, idle: bool) -> Trace:
+    """Return its commits; one that was given its only partitions after the last of them has made none."""
+    last = now - member.last_commit if member.last_commit > member.joined_at else -1
+    if life > member.last_commit and max(member.offsets, default=-1) < 0:
+        last = -1
+    return Trace(last, tuple(member.gaps), idle, member.commits)
 
 
 def _worked_at(member: Member, heard: int) -> int:
@@ -129,7 +146,7 @@ def _worked_at(member: Member, heard: int) -> int:
     return member.last_commit if had and member.last_commit > member.joined_at else heard
 
 
-def _deaf(state: GroupState, member: Member, scene: Scene, seen: Silence) -> Departure | None:
+def _deaf(state: GroupState, member: Member, scene: Scene, read: _Read) -> Departure | None:
     """Whether its heartbeats had ended before it went: it never acknowledged an epoch that others had.
 
     A live member hears of a new epoch in the answer to its next heartbeat, and a record says so at once, but
@@ -140,16 +157,16 @@ def _deaf(state: GroupState, member: Member, scene: Scene, seen: Silence) -> Dep
     told = [other.acked_at for other in rest if other.epoch >= state.target_epoch > member.epoch >= 0]
     late = scene.ts - min(told, default=scene.ts)
     beat = member.session_timeout // _LEAST_HEARTBEATS + _WAIT_MS
-    asked = member.instance_id is None and not owes(member) and not seen.means
+    asked = member.instance_id is None and not owes(member) and not read.speaks
     if late < beat or not asked:
         return None
     why = (
         f"for {seconds(late)} it did not acknowledge epoch {state.target_epoch}, as others did and one does "
         f"with the next heartbeat; session timeout {seconds(member.session_timeout)}"
     )
-    stalls = seen.poll_held and state.group_type == "consumer"
+    stalls = read.holds and state.group_type == "consumer"
     entry = CauseEntry(Cause.SESSION_TIMEOUT, _DEAF_OR_STALLED if stalls else _DEAF, why, *who(member))
-    return Departure(member, seen, (entry,))
+    return Departure(member, read.usual.seen, (entry,))
 
 
 def _family(member: Member, members: list[Member]) -> str:
@@ -158,7 +175,7 @@ def _family(member: Member, members: list[Member]) -> str:
     return known[0] if known else "unknown-848"
 
 
-def _static(member: Member, seen: Silence) -> Departure:
+def _static(member: Member, seen: Measured, *, speaks: bool, holds: bool) -> Departure:
     """Tell an expired session from a removal by hand: a static member that is closed only says that it goes.
 
     Its last sign of life may be a heartbeat later than the one that its session runs from.
@@ -170,7 +187,7 @@ def _static(member: Member, seen: Silence) -> Departure:
     if seen.silence < seen.session - early:
         # The session timeout is in no record: what is assumed may be too long.
         shares = ((Cause.MEMBER_REMOVED_BY_ADMIN, 0.5), (Cause.STATIC_MEMBER_EXPIRED, 0.4))
-    elif member.epoch == AWAY or _fits(member, seen, early):
+    elif member.epoch == AWAY or _fits(member, seen, early, speaks=speaks, holds=holds):
         shares = ((Cause.STATIC_MEMBER_EXPIRED, 0.9),)
     else:
         shares = ((Cause.STATIC_MEMBER_EXPIRED, 0.55), (Cause.UNKNOWN, 0.45))
@@ -179,15 +196,15 @@ def _static(member: Member, seen: Silence) -> Departure:
     )
 
 
-def _fits(member: Member, seen: Silence, early: int) -> bool:
+def _fits(member: Member, seen: Measured, early: int, *, speaks: bool, holds: bool) -> bool:
     """Whether its session ended just as one does that began with its last sign of life, or with a stall.
 
     A live member that has nothing to commit is as silent. That it acknowledged an epoch is a heartbeat.
     """
-    if not seen.means and member.last_commit > member.acked_at:
+    if not speaks and member.last_commit > member.acked_at:
         return False
-    spread = seen.cadence * seen.means + _FENCE_SLACK_MS
-    begun = (0, seen.rebalance) if seen.poll_held else (0,)
+    spread = max(seen.cadence, 0) * speaks + _FENCE_SLACK_MS
+    begun = (0, seen.rebalance) if holds else (0,)
     return any(-early <= seen.silence - stall - seen.session <= spread for stall in begun)
 
 
@@ -204,7 +221,7 @@ def _overdue(member: Member, scene: Scene, usual: Departure) -> Departure:
         "which a coordinator that was loaded meanwhile counts anew"
     )
     entry = CauseEntry(Cause.JOIN_DEADLINE_MISSED, _FENCED_LATE, why, *who(member))
-    rest = [replace(one, confidence=round(one.confidence * (1 - _FENCED_LATE), 2)) for one in usual.causes]
+    rest = [changed(one, confidence=round(one.confidence * (1 - _FENCED_LATE), 2)) for one in usual.causes]
     return Departure(member, usual.seen, (entry, *rest))
 
 
@@ -213,20 +230,9 @@ def _fenced(member: Member, scene: Scene) -> Departure | None:
     late = scene.ts - member.acked_at - member.rebalance_timeout
     if not owes(member) or member.rebalance_timeout < 0 or not 0 <= late <= _FENCE_SLACK_MS:
         return None
-    seen = Silence(
-        session=member.session_timeout,
-        rebalance=member.rebalance_timeout,
-        silence=scene.ts - max(member.last_commit, member.acked_at),
-        elapsed=scene.ts - member.joined_at,
-        cadence=max(member.cadence, 0),
-        held=0,
-        wait=0,
-        static=member.instance_id is not None,
-        means=True,
-        committed=True,
-        poll=None,
-        goodbye=True,
-    )
+    silence = scene.ts - max(member.last_commit, member.acked_at)
+    timeouts = member.session_timeout, member.rebalance_timeout
+    seen = Measured(*timeouts, silence, max(member.cadence, 0), goodbye=True)
     took = seconds(scene.ts - member.acked_at)
     why = f"it had {took} to give up partitions; rebalance timeout {seconds(member.rebalance_timeout)}"
     return Departure(member, seen, (CauseEntry(Cause.JOIN_DEADLINE_MISSED, 0.95, why, *who(member)),))

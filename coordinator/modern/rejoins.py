@@ -9,15 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator.deadlines.member_deadlines import owes
+from rebalance_monitor.coordinator.departure.verdicts import Departure
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CauseEntry
 from rebalance_monitor.coordinator.findings.wording import seconds, who
-from rebalance_monitor.coordinator.rebalance.rebalance_causes import Departure
 from rebalance_monitor.coordinator.state.group_state import OF_MEMBER
 
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.context import Scene
-    from rebalance_monitor.coordinator.departure.measured import Silence
+    from rebalance_monitor.coordinator.departure.verdicts import Measured
     from rebalance_monitor.coordinator.state.group_state import GroupState, Member
 
 _BEATS = 3
@@ -25,7 +25,7 @@ _SLACK_MS = 1_500
 _CONFIDENCE = 0.9
 
 
-def missed(state: GroupState, member: Member, scene: Scene, seen: Silence) -> Departure | None:
+def missed(state: GroupState, member: Member, scene: Scene, seen: Measured) -> Departure | None:
     """Whether it was fenced for not rejoining in time; asked of one that rejoined for no epoch since.
 
     No client sends fewer heartbeats than three in a session, so it is told up to a third of that later.

@@ -6,76 +6,49 @@ wherever the evidence does not add up to a majority.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator.commits.client_families import FAMILIES
-from rebalance_monitor.coordinator.departure import barrier_waits, busy, enders, habits
-from rebalance_monitor.coordinator.departure.attribution import attribute
-from rebalance_monitor.coordinator.departure.measured import Silence, Stall, told_interval
-from rebalance_monitor.coordinator.departure.sentences import maybe_removed, why_of
+from rebalance_monitor.coordinator.departure.observe import observed
+from rebalance_monitor.coordinator.departure.verdicts import judge
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CauseEntry
 from rebalance_monitor.coordinator.findings.ranking import ranked
-from rebalance_monitor.coordinator.findings.wording import entry, joined, replaced, seconds, who
+from rebalance_monitor.coordinator.findings.wording import (
+    entry,
+    joined,
+    maybe_removed,
+    replaced,
+    seconds,
+    who,
+)
 from rebalance_monitor.coordinator.rebalance import connect, follow_ups, subscriptions
 from rebalance_monitor.coordinator.state import membership
-from rebalance_monitor.decoders.twins import quickly_made, replace
+from rebalance_monitor.decoders.twins import replace
 
 if TYPE_CHECKING:
+    from rebalance_monitor.coordinator.departure.verdicts import Departure, Judged
     from rebalance_monitor.coordinator.rebalance.group_metadata import Membership
-    from rebalance_monitor.coordinator.state.group_state import GroupState, Member
+    from rebalance_monitor.coordinator.state.group_state import GroupState
     from rebalance_monitor.coordinator.state.membership import Change
 
-_PER_MEMBER = 3
-_EXACT_MS = 100
 _AGAIN_MS = 60_000
 
 
-@quickly_made
-@dataclass(frozen=True, slots=True)
-class Departure:
-    """One member that went: what was measured, and what that speaks for."""
-
-    member: Member
-    seen: Silence
-    causes: tuple[CauseEntry, ...]
-
-
 def departures(
-    state: GroupState, change: Change, cst: int, aborted: int, interval: int | None = None
-) -> list[Departure]:
+    state: GroupState,
+    change: Change,
+    cst: int,
+    aborted: int,
+    interval: int | None = None,
+    *,
+    history: bool = False,
+) -> Judged:
     """Judge every member that left between `state`'s record and the one whose join phase ended at `cst`.
 
-    `interval`: the configured max.poll.interval (ms) of those that send none.
+    `interval`: the configured max.poll.interval (ms) of those that send none. History is judged in closed
+    form.
     """
-    if not change.left:
-        return []
-    kept = [before for before, _ in change.kept]
-    held = max(habits.held(state, kept, cst), barrier_waits.held_to_the_end(state, change, cst))
-    emptied = not (change.kept or change.joined or change.replaced) and len(change.left) == 1
-    waited = barrier_waits.waited(state, change, cst)
-    halted = habits.halted(state, kept + [m for m in change.left if m.member_id in waited], cst)
-    back, crowded = _back(change), len(change.left) > 1 or bool(change.joined)
-    rejoined = habits.rejoined(state, kept, cst, alone=not crowded)
-    busily = busy.busy(state, kept, cst, held, rejoined)
-    seen = [
-        replace(
-            told_interval(_seen(state, member, kept, cst), interval),
-            held=held * (not emptied),
-            halted=halted,
-            wait=_EXACT_MS if emptied else -1,
-            aborted=aborted,
-            waited=member.member_id in waited,
-            crowded=crowded,
-            rejoined=rejoined,
-            busy=busily,
-            returned=(member.client_id, member.host) in back,
-        )
-        for member in change.left
-    ]
-    seen = enders.told(seen, habits.shut(state, kept, cst))
-    return [judged(member, one) for member, one in zip(change.left, seen, strict=True)]
+    return judge(change.left, observed(state, change, cst, aborted, interval), history=history)
 
 
 def causes_of(
@@ -114,7 +87,7 @@ def _removed_by_admin(change: Change, gone: list[Departure]) -> list[CauseEntry]
     """Name members that went, active to the last, and were back at once: as one does that was removed."""
     back = _back(change)
     return [
-        maybe_removed(departure.member, departure.seen)
+        maybe_removed(departure.member, departure.seen.silence)
         for departure in gone
         if departure.causes[0].cause is Cause.MEMBER_LEFT
         and (departure.member.client_id, departure.member.host) in back
@@ -124,48 +97,6 @@ def _removed_by_admin(change: Change, gone: list[Departure]) -> list[CauseEntry]
 def _back(change: Change) -> set[tuple[str, str]]:
     """Give client and host of the dynamic members that came: they may be those of one that went."""
     return {(member.client_id, member.host) for member in change.joined if member.instance_id is None}
-
-
-def _seen(state: GroupState, member: Member, kept: list[Member], cst: int) -> Silence:
-    """Measure one member that went in the barrier that ended at `cst`."""
-    family = FAMILIES[member.family]
-    # A static member that came back in the same generation lives from then on. One whose session outlasts a
-    # barrier is kept in the next generation though it is dead: that begins no life of it.
-    outlasts = member.instance_id is not None and member.session_timeout > member.rebalance_timeout
-    kept_on = outlasts and member.joined_at <= member.last_commit < state.cst
-    born = member.joined_at if kept_on else max(state.cst, member.joined_at)
-    life = max(member.last_commit, born)
-    quiet = habits.quietness(state, member, kept, life)
-    return Silence(
-        session=member.session_timeout,
-        rebalance=member.rebalance_timeout,
-        silence=max(0, cst - life),
-        elapsed=max(0, cst - born),
-        cadence=habits.cadence(member, kept),
-        held=0,
-        wait=-1,
-        static=member.instance_id is not None,
-        means=quiet < 1,
-        committed=member.last_commit > born,
-        poll=family.enforces_poll,
-        goodbye=family.says_goodbye,
-        poll_early=family.poll_early if member.last_commit > born else 0.0,
-        poll_late=family.poll_late(member.session_timeout),
-        quiet=quiet,
-        closes=bool(family.commits_idle) and bool(member.offsets),
-        stall=barrier_waits.stall(state, member) if family.commits_stalled else Stall.NO,
-        idle=member.idle,
-        hidden=family.commits_stalled and 0 < quiet < 1,
-        by_hand=habits.by_hand(state, member, member.family) if member.last_commit > born else 0.0,
-        worked=member.commits > 0,
-        repeated=family.commits_idle is False and not (member.moved or member.fresh),
-    )
-
-
-def judged(member: Member, seen: Silence) -> Departure:
-    """Turn what was measured about a member that went into its causes."""
-    entries = [entry(member, cause, share, why_of(cause, seen)) for cause, share in attribute(seen)]
-    return Departure(member, seen, tuple(entries[:_PER_MEMBER]))
 
 
 def remember(state: GroupState, causes: tuple[CauseEntry, ...]) -> None:

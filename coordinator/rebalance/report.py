@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator.commits.trace import STEADY_COMMITS, commits_when_idle, is_steady
 from rebalance_monitor.coordinator.departure import beside
-from rebalance_monitor.coordinator.departure.censored import CAP_FITTING
-from rebalance_monitor.coordinator.departure.measured import sent_along
+from rebalance_monitor.coordinator.departure.verdicts import details_of
 from rebalance_monitor.coordinator.findings import massed
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import MAX_KEPT, MAX_MOVED, CauseEntry, MemberEntry
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
+from rebalance_monitor.coordinator.findings.ranking import CLAIMED
 from rebalance_monitor.coordinator.state.membership import COOPERATIVE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rebalance_monitor.coordinator.context import Scene
+    from rebalance_monitor.coordinator.departure.verdicts import Departure, Judged
     from rebalance_monitor.coordinator.findings.finding import Details, Finding
-    from rebalance_monitor.coordinator.rebalance.rebalance_causes import Departure
     from rebalance_monitor.coordinator.state.group_state import GroupState, Member
     from rebalance_monitor.coordinator.state.membership import Change
 
@@ -42,7 +42,7 @@ def _is_gone(before: GroupState, state: GroupState) -> bool:
 def ended_by(causes: tuple[CauseEntry, ...]) -> str:
     """How the last member went: leave, session or, where it may as well be another cause, unknown."""
     top = causes[0] if causes else None
-    return _ENDED_BY.get(top.cause, "unknown") if top and top.confidence > CAP_FITTING else "unknown"
+    return _ENDED_BY.get(top.cause, "unknown") if top and top.confidence >= CLAIMED else "unknown"
 
 
 def refilled(state: GroupState, scene: Scene, at: int) -> list[Finding]:
@@ -102,10 +102,11 @@ def rebalance(
     state: GroupState,
     scene: Scene,
     change: Change,
-    gone: list[Departure],
+    judged: Judged,
     causes: tuple[CauseEntry, ...],
 ) -> Finding:
     """Report the completed generation that `state` describes; `before` is the group's record before it."""
+    gone = judged.gone
     join_min, join_max = _join_bounds(before, state, gone)
     known = before.offset >= 0
     return scene.find(
@@ -126,9 +127,7 @@ def rebalance(
         partitions_affected=sum(len(member.offsets) for member in change.left),
         causes=causes,
         members=member_entries(change, gone),
-        details=_counts(state, change)
-        | unlisted(change, gone)
-        | sent_along([one.seen for one in gone], history=scene.history),
+        details=_counts(state, change) | unlisted(change, gone) | details_of(judged),
     )
 
 

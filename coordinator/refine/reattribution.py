@@ -1,9 +1,9 @@
-"""Why members went, told anew where looks of the probe have timed the barrier that dropped them.
+"""Departures judged again where probe samples have timed the join phase, or a member's removal.
 
-Records say when a barrier closed, not when anybody was gone: those that stayed may have taken seconds to
-rejoin, or minutes where they were busy. Looks say when the barrier began, and their lists when each of those
-members went (`listed_members.py`). The operator knows no looks, so it sends along what it measured
-(`MEASURED`), and the driver judges it again.
+Records say when a join phase ended, not when it began nor when anybody was gone. Samples bound its
+beginning, and lists of members bound when each departed member was removed (`listed_members.py`). The
+operator has no samples, so it sends the evidence along (`MEASURED`). Here the bounds are put into it, and the
+same function judges again.
 """
 
 from __future__ import annotations
@@ -12,37 +12,56 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace as changed
+
 from rebalance_monitor.coordinator.departure import beside
-from rebalance_monitor.coordinator.departure.measured import MEASURED, Silence, from_text
-from rebalance_monitor.coordinator.departure.sentences import maybe_removed, why_of
+from rebalance_monitor.coordinator.departure.evidence import Departed, Evidence, decode
+from rebalance_monitor.coordinator.departure.explain import explain
+from rebalance_monitor.coordinator.departure.verdicts import (
+    HELD_BY,
+    MEASURED,
+    Measured,
+    held_by,
+    measured,
+    verdicts,
+)
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import (
     CauseEntry,
     Finding,
     MemberEntry,
     finding_id,
+    join_end,
     record_anchor,
 )
 from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind
 from rebalance_monitor.coordinator.findings.ranking import ranked
-from rebalance_monitor.coordinator.findings.wording import who
-from rebalance_monitor.coordinator.refine import departure_evidence
+from rebalance_monitor.coordinator.findings.wording import maybe_removed, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from rebalance_monitor.coordinator.findings.finding import Details
     from rebalance_monitor.coordinator.refine.listed_members import Listed
     from rebalance_monitor.coordinator.settings import DetectionSettings
 
     Went = Callable[[Finding, str], Listed | None]
 
+SAMPLED = "probe samples saw the join phase begin"
+LISTED = "the broker no longer listed it"
+"""What the sentence of a cause says that samples decided: by the phase's beginning, by lists of members."""
+
+# How far the clocks of brokers and monitor may differ, and how long a sample takes, ms.
+_SLACK_MS = 200
+
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """A member that went, what was measured of it, and what looks make of that."""
+    """A departed member, its numbers, and its causes by records and samples."""
 
     member: MemberEntry
-    seen: Silence
+    one: Departed
+    seen: Measured
     causes: tuple[CauseEntry, ...]
 
 
@@ -52,12 +71,12 @@ def timed(
     went: Went,
     settings: DetectionSettings,
 ) -> list[Finding]:
-    """Judge again what looks have timed; `bounded` puts their bounds on a rebalance.
+    """Judge departures again that samples have timed; `bounded` puts their bounds on a rebalance.
 
-    `went` gives when, by lists, the member of an id went from it. What stood beside a rebalance about a
-    member that is judged otherwise is told otherwise, under its own id.
+    `went` gives when, by lists, the member of an id was removed. A finding beside a rebalance about a member
+    that is judged otherwise is published otherwise, under its own id.
     """
-    told: list[Finding] = []
+    out: list[Finding] = []
     beside_them: dict[tuple[str, str], list[Finding]] = defaultdict(list)
     for finding in findings:
         if "rebalance" in finding.details:
@@ -67,16 +86,15 @@ def timed(
         if _about(finding) in again:
             continue
         if finding.kind is not Kind.REBALANCE or MEASURED not in finding.details:
-            told.append(finding)
+            out.append(finding)
             continue
-        plain, seen = _taken_out(finding)
-        judged = _judged(plain, bounded(plain), seen, went)
+        plain, judged = _judged(finding, bounded, went)
         again |= {(finding.id, one.member.member_id) for one in judged}
-        told.append(_told_anew(plain, judged))
+        out.append(_with_causes(plain, judged))
         for one in judged:
             stood = beside_them.get((finding.id, one.member.member_id), [])
-            told += _beside(plain, stood, one, settings)
-    return told
+            out += _beside(plain, stood, one, settings)
+    return out
 
 
 def _about(finding: Finding) -> tuple[str, str]:
@@ -84,75 +102,97 @@ def _about(finding: Finding) -> tuple[str, str]:
     return str(finding.details.get("rebalance", "")), finding.members[0].member_id if finding.members else ""
 
 
-def _taken_out(finding: Finding) -> tuple[Finding, list[Silence | None]]:
+def _judged(
+    finding: Finding, bounded: Callable[[Finding], Finding], went: Went
+) -> tuple[Finding, list[_Judged]]:
+    """Return the finding without the evidence, and its members judged again where samples say anything."""
     details = dict(finding.details)
-    seen = from_text(str(details.pop(MEASURED)))
-    return replace(finding, details=details), seen
+    evidence = decode(str(details.pop(MEASURED)).encode())
+    plain = replace(finding, details=details)
+    limited = bounded(plain)
+    gone = [member for member in plain.members if member.role == "left"][: len(evidence.departed)]
+    sampled = _sampled(evidence, plain, limited, [went(limited, one.member_id) for one in gone])
+    if sampled == evidence:
+        return plain, []
+    explained = explain(sampled)
+    place = held_by(explained)
+    held: Details = {} if place is None or place >= len(gone) else {HELD_BY: gone[place].member_id}
+    kept = {name: value for name, value in details.items() if name != HELD_BY}
+    judged = [
+        _Judged(member, one, measured(sampled, one), verdicts(member, one, ways, _told(sampled, one)))
+        for member, one, ways in zip(gone, sampled.departed, explained.ways, strict=False)
+    ]
+    return replace(plain, details=kept | held), judged
 
 
-def _judged(plain: Finding, limited: Finding, seen: Sequence[Silence | None], went: Went) -> list[_Judged]:
-    known = (plain.join_ms_min, plain.join_ms_max) == (limited.join_ms_min, limited.join_ms_max)
-    gone = [member for member in plain.members if member.role == "left"]
-    found = []
-    for member, one in zip(gone, seen, strict=False):
-        if one is None:
-            continue
-        listed = went(limited, member.member_id)
-        if listed is not None:
-            told = departure_evidence.by_lists(limited, one, listed)
-        else:
-            told = None if known else departure_evidence.by_start(limited, one, member.member_id)
-        if told is not None:
-            found.append(_Judged(member, one, _causes(member, one, *told)))
-    return found
+def _sampled(
+    evidence: Evidence, plain: Finding, limited: Finding, listed: Sequence[Listed | None]
+) -> Evidence:
+    """Return the evidence with the bounds that samples put on the phase and on each removal."""
+    least, most = limited.join_ms_min, limited.join_ms_max
+    if (plain.join_ms_min, plain.join_ms_max) != (least, most) and least is not None and most is not None:
+        evidence = changed(evidence, phase=(max(0, least - _SLACK_MS), most + _SLACK_MS))
+    if not any(listed):
+        return evidence
+    ended = join_end(plain)
+    departed = [
+        one
+        if seen is None
+        else changed(one, removed=(max(0, ended - seen.most - _SLACK_MS), ended - seen.least + _SLACK_MS))
+        for one, seen in zip(evidence.departed, [*listed, *[None] * len(evidence.departed)], strict=False)
+    ]
+    return changed(evidence, departed=tuple(departed))
 
 
-def _causes(
-    gone: MemberEntry, seen: Silence, shares: Sequence[tuple[Cause, float]], looks: str
-) -> tuple[CauseEntry, ...]:
-    plain, named = replace(seen, busy=None), who(gone)
-    return tuple(CauseEntry(cause, share, why_of(cause, plain) + looks, *named) for cause, share in shares)
+def _told(evidence: Evidence, one: Departed) -> str:
+    """Say what samples saw: how long the member had been silent when the phase began, or when it was gone."""
+    (least, most), text = one.removed, LISTED
+    if most < 0:
+        (least, most), text = evidence.phase, SAMPLED
+    if most < 0:
+        return ""
+    late = max(0, one.seen - most), max(0, one.seen - least)
+    return f"; {text} {seconds(late[0])} to {seconds(late[1])} into its silence"
 
 
-def _told_anew(plain: Finding, judged: Sequence[_Judged]) -> Finding:
+def _with_causes(plain: Finding, judged: Sequence[_Judged]) -> Finding:
     if not judged:
         return plain
     anew = {one.member.member_id for one in judged}
     rest = [entry for entry in plain.causes if entry.member_id not in anew]
     causes = [entry for one in judged for entry in one.causes]
-    left = [one for one in judged if one.causes[0].cause is Cause.MEMBER_LEFT]
-    causes += [maybe_removed(one.member, one.seen) for one in left if one.seen.returned]
+    left = [one for one in judged if one.causes and one.causes[0].cause is Cause.MEMBER_LEFT]
+    causes += [maybe_removed(one.member, one.seen.silence) for one in left if one.one.returned]
     # What is unknown of nobody in particular was so because of these.
     causes += [entry for entry in rest if entry.member_id or entry.cause is not Cause.UNKNOWN]
     return replace(plain, causes=ranked(causes))
 
 
 def _beside(
-    rebalance: Finding, told: Sequence[Finding], judged: _Judged, settings: DetectionSettings
+    rebalance: Finding, stood: Sequence[Finding], judged: _Judged, settings: DetectionSettings
 ) -> list[Finding]:
     """Give the finding about the member itself, where its cause is certain enough."""
-    top, gone = judged.causes[0], judged.member
-    kind = beside.kind_by(top, settings)
+    kind = beside.kind_by(judged.causes[0], settings) if judged.causes else None
     if kind is None:
         return []
-    group = rebalance.group or ""
+    gone, group = judged.member, rebalance.group or ""
     usual = beside.severity_of(kind, judged.seen) or KINDS[kind].severity
     anchor = record_anchor(rebalance.shard or 0, rebalance.offset or 0, rebalance.at)
-    base = told[0] if told else _made(rebalance, gone, judged.seen)
+    base = stood[0] if stood else _made(rebalance, gone, judged.seen)
     return [
         replace(
             base,
             id=finding_id(rebalance.cluster, kind, group, anchor, member=gone.member_id),
             kind=kind,
-            confidence=top.confidence,
+            confidence=judged.causes[0].confidence,
             severity=settings.severity_of(kind, group, usual),
             causes=judged.causes,
         )
     ]
 
 
-def _made(rebalance: Finding, gone: MemberEntry, seen: Silence) -> Finding:
-    """Give what stands beside a rebalance about a member that went; kind, id and causes are the caller's."""
+def _made(rebalance: Finding, gone: MemberEntry, seen: Measured) -> Finding:
+    """Give what stands beside a rebalance about one departed member; kind, id and causes are the caller's."""
     return replace(
         rebalance,
         evidence="suspected",

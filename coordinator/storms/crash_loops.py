@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator.commits.client_families import FAMILIES
 from rebalance_monitor.coordinator.findings.causes import Cause
-from rebalance_monitor.coordinator.findings.ranking import MAJORITY
+from rebalance_monitor.coordinator.findings.ranking import CLAIMED
 from rebalance_monitor.coordinator.storms import recurrence
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ _FAULTS = frozenset({Cause.POLL_INTERVAL_EXCEEDED, Cause.JOIN_DEADLINE_MISSED, C
 def is_fault(storm: StormState, left: Iterable[Member], causes: Sequence[CauseEntry], at: int) -> bool:
     """Whether a member that went by `at` (ms) is to blame; remembers who expired."""
     again = _again(storm, left, causes, at)
-    return again or any(entry.cause in _FAULTS and entry.confidence >= MAJORITY for entry in causes)
+    return again or any(entry.cause in _FAULTS and entry.confidence >= CLAIMED for entry in causes)
 
 
 def since(storm: StormState, began: int) -> int:
@@ -55,7 +55,7 @@ def instances(storm: StormState, began: int) -> list[str]:
 
 def _again(storm: StormState, left: Iterable[Member], causes: Sequence[CauseEntry], at: int) -> bool:
     """Note who of those that went by `at` (ms) has expired; say whether one does so again and again."""
-    sure = {entry.member_id for entry in causes if entry.cause in _EXPIRED and entry.confidence >= MAJORITY}
+    sure = {entry.member_id for entry in causes if entry.cause in _EXPIRED and entry.confidence >= CLAIMED}
     again = False
     for member in left:
         static = member.instance_id is not None

@@ -11,11 +11,10 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator.departure.censored import CAP_FITTING
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CauseEntry
 from rebalance_monitor.coordinator.findings.kinds import Kind
-from rebalance_monitor.coordinator.findings.ranking import MAJORITY
+from rebalance_monitor.coordinator.findings.ranking import CLAIMED, MAJORITY
 from rebalance_monitor.coordinator.findings.wording import seconds
 from rebalance_monitor.coordinator.storms import crash_loops
 
@@ -92,19 +91,16 @@ def forget(storm: StormState) -> None:
 def was_job(state: GroupState, scene: Scene, at: int, causes: tuple[CauseEntry, ...]) -> bool:
     """Whether a group that is empty at `at` (ms) has done its work, or was stopped by somebody.
 
-    All have said goodbye, of an `always_on` group surely so, and it is no loop of an application that ends as
-    soon as it has begun.
+    Nothing else is claimed of any, of an `always_on` group a goodbye is, and it is no loop of an application
+    that ends as soon as it has begun.
     """
     storm = state.storm
     rested, storm.stopped_at = state.started_at - storm.stopped_at, at
     storm.loops = storm.loops + 1 if at - state.started_at < START_MS and 0 <= rested < _REST_MS else 0
     surely = scene.settings.is_always_on(scene.group)
-    said = {
-        entry.cause
-        for entry in causes
-        if (entry.confidence > CAP_FITTING if surely else entry.confidence >= MAJORITY)
-    }
-    return said == {Cause.MEMBER_LEFT} and storm.loops < _LOOPS
+    claimed = {entry.cause for entry in causes if entry.confidence >= CLAIMED}
+    said_goodbye = claimed == {Cause.MEMBER_LEFT} or not (surely or claimed)
+    return said_goodbye and storm.loops < _LOOPS
 
 
 def end_run(storm: StormState) -> None:

@@ -278,7 +278,7 @@ class Client:
             return
         now = self.line.now
         self.flush(now)
-        self.stalled, self.fault, self.last_poll = True, "stall", now
+        self.stalled, self.fault, self.last_poll = True, "stall", self.commits.last_poll(now)
         self.commits.stall(now)
         self._stall += 1
         self.line.at(now + lasts, self._resume, self._stall)
@@ -289,7 +289,7 @@ class Client:
             self.stopped = True
             self._watched()
         elif self.family.enforces_poll:
-            self.line.at(now + self.plan.poll, self._overdue, self._stall)
+            self.line.at(max(now, self.last_poll + self.plan.poll), self._overdue, self._stall)
 
     def _overdue(self, stall: int) -> None:
         """Let the library notice the breach that begins now: at its next look, or its next heartbeat."""

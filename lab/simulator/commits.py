@@ -24,6 +24,8 @@ NEVER = float("inf")
 _TIMED = frozenset({Mode.IN_POLL, Mode.BACKGROUND, Mode.OWN_TIMER})
 _AUTO = frozenset({Mode.IN_POLL, Mode.BACKGROUND})
 _AFTER_WORK = frozenset({Mode.PER_POLL, Mode.PER_RECORD, Mode.TRANSACTION})
+# How often an application that commits by hand stops after a commit, and not in its work.
+_POLLS_NO_MORE = 0.3
 
 
 class Commits:
@@ -80,6 +82,16 @@ class Commits:
         if self._plan.mode in _AFTER_WORK:
             return max(at, min(self._next, at + 2 * self._plan.gap))
         return at
+
+    def last_poll(self, at: float) -> float:
+        """Draw when one that stalls at `at` (ms) has polled last.
+
+        An application that commits each batch may poll no more after a commit: its last poll began the batch.
+        """
+        random = self._rng.random
+        if self._plan.mode not in _AFTER_WORK or random() >= _POLLS_NO_MORE:
+            return at
+        return at - min(2 * random() * self._plan.gap, self._plan.poll / 2)
 
     def skip(self, until: float) -> None:
         """Let commits up to `until` (ms) be lost."""

@@ -202,6 +202,10 @@ class Life:
     def deaf(self) -> None:
         """Let a member that goes on with heartbeats miss a rebalance."""
         client, limit = self._victim(), max(plan.rebalance for plan in self.clients)
+        if FAMILIES[self.clients[client].family].enforces_poll:
+            # Such a client leaves before the deadline, a poll interval after its last poll.
+            self.stall()
+            return
         lasts = limit * self.rng.uniform(1.1, 1.5)
         self._step(Act.DEAF, client, lasts)
         self._wait(self.rng.uniform(0, 0.3) * limit)
@@ -250,6 +254,42 @@ class Life:
             self._gone(client)
             self._wait(self.rng.uniform(0, 300))
         self._wait(self.timing.session * 1.3)
+
+    def shut_down(self) -> None:
+        """Close all processes of the group within moments, and start them again later."""
+        plans, apart = [], self.rng.choice((0, 50, 1_000, 4_000))
+        for client in list(self.running):
+            self._step(Act.CLOSE, client)
+            plans.append(self._gone(client))
+            self._wait(self.rng.uniform(0, 1) * apart)
+        self._wait(self.timing.session * 1.3 + self.rng.uniform(0, 20) * SECOND)
+        for plan in plans:
+            self._start(plan, instance=plan.instance)
+
+    def leak(self) -> None:
+        """Replace a client within its process: nobody polls the old one any more, and nobody closes it."""
+        client = self._victim()
+        plan = self._gone(client)
+        self._step(Act.STALL, client)
+        self._wait(self.rng.uniform(0, 1) * SECOND)
+        self._start(plan, client_id=plan.client_id, host=plan.host, instance=plan.instance)
+        self._wait(1.3 * plan.poll)
+
+    def busy(self) -> None:
+        """Let one work on a batch that is long, but not too long, while another closes or dies."""
+        if len(self.running) < _FEW - 1:
+            self.close()
+            return
+        slow = self._victim()
+        lasts = self.clients[slow].poll * self.rng.uniform(0.05, 0.9)
+        self._step(Act.STALL, slow, lasts)
+        began = self.at
+        self._wait(self.rng.uniform(0, 0.7) * lasts)
+        other = self.rng.choice([one for one in self.running if one != slow])
+        self._step(Act.CLOSE if chance(self.rng, _CLOSES) else Act.KILL, other)
+        plan = self._gone(other)
+        self.at = max(self.at, began + lasts) + 1.2 * self.timing.session
+        self._start(plan, instance=plan.instance)
 
     def two(self) -> None:
         """Let a crash meet a close or a stall."""
@@ -302,6 +342,9 @@ _SHARES = {
     "scale_up": 3,
     "scale_down": 5,
     "crash_all": 2,
+    "shut_down": 5,
+    "leak": 4,
+    "busy": 8,
     "two": 5,
     "removed": 2,
     "unsynced": 0.3,

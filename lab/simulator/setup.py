@@ -36,6 +36,8 @@ FAMILY_SHARES = {
 
 _POLL_LIMIT = frozenset({"java", "kafka", "librdkafka", "streams"})
 _BY_HAND = 0.4
+# How often an application keeps its offsets elsewhere.
+_NO_COMMITS = 0.03
 # How often a close commits what is left, and a revoke: by the library, by hand.
 _FINAL, _FINAL_BY_HAND, _REVOKE, _REVOKE_BY_HAND = 0.97, 0.6, 0.95, 0.5
 
@@ -92,6 +94,7 @@ def draw_client(
     known = FAMILIES[name]
     if mode is None:
         mode = rng.choice(known.modes) if known.auto is None or chance(rng, _BY_HAND) else known.auto
+        mode = Mode.NEVER if chance(rng, _NO_COMMITS) else mode
     auto = mode is known.auto
     return ClientPlan(
         family=name,

@@ -30,6 +30,11 @@ _SHARED = (
     ("beat_default", "beat_third"),
     ("late_poll", "busy_poll"),
 )
+# How often members depart in each way, how often two do so by themselves in one join phase, and how many
+# never commit, is no matter of a corpus, which has the faults that it was given. A clean close is the most
+# frequent way of all: whoever is blamed by these alone is blamed wrongly.
+_WAYS = ("left", "died", "stalled", "unjoined", "unsynced", "unknown")
+_GIVEN = frozenset({*_WAYS, "never_leaves", "together", "apart", "idle_never", "unjoined_enforcing"})
 _RECORDINGS = Path("tests/fixtures/scenarios")
 
 
@@ -45,7 +50,7 @@ def fit(lives: list[Life]) -> tuple[Fitted, float]:
     """Return the constants, and the surprise per departure that is left."""
     best, least = START, _loss(lives, START)
     for step in _STEPS:
-        for name in Fitted._fields:
+        for name in (one for one in Fitted._fields if one not in _GIVEN):
             best, least = _along(lives, name, step, best, least)
         click.echo(f"steps of {step}: {least:.2f}", err=True)
     count = sum(1 for _ in answers(lives, best))

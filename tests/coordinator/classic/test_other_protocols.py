@@ -6,6 +6,7 @@ import pytest
 
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
+from rebalance_monitor.coordinator.findings.ranking import CLAIMED
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from tests.coordinator.support.epochs import A, B, Epochs, Share, Streams
 from tests.coordinator.support.timeline import (
@@ -57,7 +58,7 @@ def test_why_a_share_member_went_after_its_session_could_have_expired_is_not_cla
     found = findings(topic, SETTINGS)
     causes = {entry.cause: entry.confidence for entry in of(found, Kind.REBALANCE)[-1].causes}
     assert {Cause.MEMBER_LEFT, Cause.SESSION_TIMEOUT} <= causes.keys()
-    assert max(causes.values()) < 0.5
+    assert max(causes.values()) < CLAIMED
     assert not of(found, Kind.SESSION_TIMEOUT)
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CauseEntry, Finding
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
+from rebalance_monitor.coordinator.findings.ranking import CLAIMED
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.storms.static_takeovers import AGAIN, WINDOW_MS
 from rebalance_monitor.engine.replay.replaying import replay_capture
@@ -19,7 +20,6 @@ from tests.coordinator.support.epochs import B as OTHER
 from tests.coordinator.support.timeline import T0, Client, S, Topic, findings, metadata, text
 
 CLIENTS = ("consumer-g-1", "rdkafka", "kgo")
-CONFIDENT = 0.6
 
 
 def pair(client_id: str, **limits: int) -> tuple[Client, Client]:
@@ -81,7 +81,7 @@ def test_one_that_goes_before_its_session_can_have_expired_was_removed(client_id
 def test_the_session_of_one_that_came_back_begins_as_it_does() -> None:
     expired = causes(restarted("consumer-g-1", 107_000, moving=0))
     assert expired[0].cause is Cause.STATIC_MEMBER_EXPIRED
-    assert expired[0].confidence >= CONFIDENT
+    assert expired[0].confidence >= CLAIMED
 
 
 @pytest.mark.parametrize("client_id", CLIENTS)
@@ -101,7 +101,7 @@ def test_of_one_that_never_committed_nothing_is_claimed_after_any_time(client_id
     topic = Topic()
     topic.generation(0, 1, [a, b])
     topic.generation(elapsed, 2, [a])
-    assert all(one.confidence < CONFIDENT for one in causes(findings(topic)))
+    assert all(one.confidence < CLAIMED for one in causes(findings(topic)))
 
 
 def fenced(last: int, at: int, *, every: int = 1_000, said: bool = False) -> tuple[CauseEntry, ...]:
@@ -123,13 +123,13 @@ def fenced(last: int, at: int, *, every: int = 1_000, said: bool = False) -> tup
 
 @given(st.integers(10 * S, 10**7))
 def test_a_silence_that_means_nothing_is_no_expiry_in_a_group_of_epochs(silence: int) -> None:
-    assert all(one.confidence < CONFIDENT for one in fenced(2_999, 2_500 + silence))
+    assert all(one.confidence < CLAIMED for one in fenced(2_999, 2_500 + silence))
 
 
 def test_a_silence_that_fits_its_session_is_an_expiry_in_a_group_of_epochs() -> None:
     found = fenced(60_000, 60_000 + S + 100)
     assert found[0].cause is Cause.STATIC_MEMBER_EXPIRED
-    assert found[0].confidence >= CONFIDENT
+    assert found[0].confidence >= CLAIMED
 
 
 @given(st.integers(S, 10**7))
@@ -154,7 +154,7 @@ def came_back(
 def test_one_that_is_back_in_the_barrier_that_its_expiry_began_has_expired() -> None:
     told = came_back(106_600)
     expired = next(one for one in told.causes if one.member_id == "b-1")
-    assert (expired.cause, expired.confidence >= CONFIDENT) == (Cause.STATIC_MEMBER_EXPIRED, True)
+    assert (expired.cause, expired.confidence >= CLAIMED) == (Cause.STATIC_MEMBER_EXPIRED, True)
     assert all(one.cause is not Cause.STATIC_MEMBER_REPLACED for one in told.causes)
     assert {(one.member_id, one.role) for one in told.members if one.role != "kept"} == {
         ("b-1", "left"),

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CauseEntry
 from rebalance_monitor.coordinator.findings.kinds import Kind
+from rebalance_monitor.coordinator.findings.ranking import CLAIMED
 from rebalance_monitor.coordinator.storms.static_takeovers import WINDOW_MS
 from tests.coordinator.support.epochs import SETTINGS, A, B, C, Epochs, committing, pair
 from tests.coordinator.support.timeline import P, S, findings, in_batches, of
@@ -107,7 +108,7 @@ def test_who_did_not_acknowledge_an_epoch_that_others_had_was_dead_by_then() -> 
     dead, alive = behind(acknowledged=False), behind(acknowledged=True)
     assert dead[0].cause is Cause.SESSION_TIMEOUT
     assert dead[0].confidence >= 0.6
-    assert all(entry.confidence < 0.6 for entry in alive)
+    assert all(entry.confidence < CLAIMED for entry in alive)
 
 
 def test_a_member_that_does_not_revoke_in_time_was_fenced_for_that() -> None:

@@ -7,6 +7,7 @@ import pytest
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CauseEntry, Finding
 from rebalance_monitor.coordinator.findings.kinds import Kind
+from rebalance_monitor.coordinator.findings.ranking import CLAIMED
 from tests.coordinator.support.timeline import Client, Topic, findings, of
 
 SESSION, POLL, CADENCE = 45_000, 300_000, 5_000
@@ -51,8 +52,10 @@ def test_one_that_stalled_before_others_began_a_barrier_breached_its_poll_interv
     rejoined(topic, GONE_MS + after, B, C, D)
     topic.generation(GONE_MS + POLL + 130, 2, spread(B, C, D, replace(K, member_id="new")))
     found = findings(topic.sorted(), until=500)
-    assert told(found, A)[0].cause is Cause.POLL_INTERVAL_EXCEEDED
-    assert len(of(found, Kind.POLL_INTERVAL_EXCEEDED)) == 1
+    shares = {entry.cause: entry.confidence for entry in told(found, A)}
+    # It may as well not have rejoined until the deadline, which came as soon: neither is claimed alone.
+    assert shares.keys() == {Cause.POLL_INTERVAL_EXCEEDED, Cause.JOIN_DEADLINE_MISSED}
+    assert shares[Cause.JOIN_DEADLINE_MISSED] < CLAIMED
 
 
 @pytest.mark.parametrize("back", [800, 1_500, 3_000])
@@ -92,7 +95,7 @@ def test_where_either_may_have_held_the_barrier_nobody_is_told_as_expired_or_lef
     found = findings(topic.sorted(), until=500)
     for one in (A, K):
         shares = {entry.cause: entry.confidence for entry in told(found, one)}
-        assert max(shares.values()) < 0.9, shares
+        assert max(shares.values()) < 0.95, shares
         assert Cause.SESSION_TIMEOUT in shares
 
 

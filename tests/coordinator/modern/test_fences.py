@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CauseEntry
 from rebalance_monitor.coordinator.findings.kinds import Kind
+from rebalance_monitor.coordinator.findings.ranking import CLAIMED
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
 from tests.coordinator.support.epochs import SETTINGS, A, B, C, Epochs, committing, pair
@@ -39,7 +40,7 @@ def revoking(at: int) -> Epochs:
 
 def test_a_member_that_still_had_to_revoke_is_not_said_to_have_been_deaf() -> None:
     found = causes(revoking(10_000 + P - 1_000), SETTINGS, B)
-    assert all(entry.confidence < 0.6 for entry in found)
+    assert all(entry.confidence < CLAIMED for entry in found)
     assert not any("did not acknowledge" in entry.why for entry in found)
 
 

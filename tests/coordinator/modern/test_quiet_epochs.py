@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.kinds import Kind
+from rebalance_monitor.coordinator.findings.ranking import CLAIMED
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from tests.coordinator.support.epochs import SETTINGS, A, B, C, Epochs, pair
 from tests.coordinator.support.timeline import S, findings, of
@@ -33,7 +34,7 @@ def test_without_traffic_neither_a_leave_nor_a_timeout_is_claimed_after_a_sessio
     told = of(findings(idle(commits, quiet), SETTINGS), Kind.REBALANCE)[-1]
     entries = [entry for entry in told.causes if entry.member_id == A]
     assert entries
-    assert max(entry.confidence for entry in entries if entry.cause is not Cause.UNKNOWN) <= 0.55
+    assert max(entry.confidence for entry in entries if entry.cause is not Cause.UNKNOWN) < CLAIMED
 
 
 @given(commits=st.integers(1, 2), quiet=st.integers(0, S - 3_000))

@@ -7,6 +7,7 @@ import pytest
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import Finding
 from rebalance_monitor.coordinator.findings.kinds import Kind
+from rebalance_monitor.coordinator.findings.ranking import CLAIMED
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from tests.coordinator.support.timeline import P, S, Topic, findings, text
 
@@ -96,4 +97,4 @@ def test_commits_of_topics_that_the_topology_writes_again_count_as_well() -> Non
 
 def test_commits_of_topics_that_no_subtopology_reads_say_nothing() -> None:
     found = lost(20_200, last=20_000, topic="elsewhere")
-    assert all(entry.confidence < 0.6 for entry in found.causes)
+    assert all(entry.confidence < CLAIMED for entry in found.causes)

@@ -43,7 +43,7 @@ def test_a_storm_resolves_at_the_same_moment_with_or_without_clocks() -> None:
 
 def test_a_single_member_that_keeps_crashing_is_a_storm() -> None:
     topic = Topic()
-    for loop in range(8):
+    for loop in range(12):
         topic.generation(loop * 15_000, 1 + 2 * loop, [Client(f"x-{loop}", (0,), "consumer-x")])
         topic.generation(loop * 15_000 + 8_000, 2 + 2 * loop, [])
     assert of(findings(topic), Kind.STORM)
@@ -51,7 +51,7 @@ def test_a_single_member_that_keeps_crashing_is_a_storm() -> None:
 
 def test_a_single_member_that_comes_from_another_host_each_time_is_a_storm() -> None:
     topic = Topic()
-    for loop in range(8):
+    for loop in range(12):
         topic.generation(
             loop * 20_000, 1 + 2 * loop, [Client(f"x-{loop}", (0,), "consumer-x", f"/10.0.0.{loop}")]
         )

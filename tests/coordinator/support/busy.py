@@ -23,7 +23,7 @@ from tests.coordinator.support.timeline import T0, Client, Topic, findings, of
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings.finding import CauseEntry, Finding
 
-CLAIM = 0.6
+CLAIM = 0.8
 # Session, rebalance timeout, commit and heartbeat interval (ms): the defaults, Java's old ones, the lab's.
 TIMES = [
     (45_000, 300_000, 5_000, 3_000),
@@ -53,6 +53,7 @@ class Scene:
     topic: Topic = field(default_factory=Topic)
     went: dict[str, int] = field(default_factory=dict)
     began: int = 0
+    rejoined: int = 0
     ended: int = 0
     possible: bool = True
 
@@ -64,7 +65,8 @@ class Scene:
         firsts = [*self.went.values(), *([self._returns()] if self.back else [])]
         self.began = min(firsts)
         joins = [self._stays(name) for name in (*self.busy, *self.plain)]
-        until = max([*joins, *self.went.values()])
+        self.rejoined = max(joins)
+        until = max([self.rejoined, *self.went.values()])
         self.possible &= not self.back or self._returns() < until
         self.ended = until + 10
         after = [self.clients[name] for name in (*self.busy, *self.plain)]
@@ -111,6 +113,18 @@ class Scene:
         self.possible &= done >= self.began
         self.topic.commit(rejoins, dict.fromkeys(self.clients[name].partitions, 100))
         return rejoins + 10
+
+    @property
+    def as_long_as_a_session(self) -> bool:
+        """Whether the barrier lasted, by chance, as long as one that a session ends: nobody can tell then."""
+        session, _, every, beat = self.times
+        return -every <= self.ended - self.began - session <= 2 * every + beat
+
+    @property
+    def both_ended_it(self) -> bool:
+        """Whether, by chance, one that stayed rejoined just as a session ended: either explains the end."""
+        _, _, every, beat = self.times
+        return any(abs(self.rejoined - went) <= every + beat for went in self.went.values())
 
     def told(self) -> list[Finding]:
         """What records alone tell."""

@@ -12,7 +12,7 @@ from rebalance_monitor.coordinator.findings.finding import CauseEntry, Finding
 from rebalance_monitor.coordinator.findings.kinds import Kind, Scope, Severity
 from rebalance_monitor.coordinator.lag.board import Consumed
 from rebalance_monitor.coordinator.lag.costs import Costs
-from rebalance_monitor.coordinator.refine.departure_evidence import LOOKED
+from rebalance_monitor.coordinator.refine.reattribution import SAMPLED
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from tests.streaming.support.undisturbed import both, require_by_looks
 
@@ -20,7 +20,7 @@ GROUPS = {"g"}
 
 
 def rebalance(number: int, *, looked: bool, confidence: float = 0.9) -> Finding:
-    why = f"silent; {LOOKED} 1 s into it" if looked else "silent"
+    why = f"silent; {SAMPLED} 1 s into it" if looked else "silent"
     return Finding(
         id=f"r{number}",
         kind=Kind.REBALANCE,

@@ -11,7 +11,7 @@ from rebalance_monitor.coordinator.departure import beside
 from rebalance_monitor.coordinator.findings.finding import finding_id
 from rebalance_monitor.coordinator.findings.kinds import KINDS, DrivenBy, Kind, Scope
 from rebalance_monitor.coordinator.findings.outputs import FindingOut
-from rebalance_monitor.coordinator.refine.departure_evidence import LISTED, LOOKED
+from rebalance_monitor.coordinator.refine.reattribution import LISTED, SAMPLED
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
 from rebalance_monitor.decoders import Row, decode_batch
@@ -114,7 +114,7 @@ def _stands_beside(finding: Finding, rebalance: Finding, member: str | None) -> 
 def _by_looks(finding: Finding) -> list[CauseEntry]:
     if finding.kind is not Kind.REBALANCE:
         return []
-    return [cause for cause in finding.causes if LOOKED in cause.why or LISTED in cause.why]
+    return [cause for cause in finding.causes if SAMPLED in cause.why or LISTED in cause.why]
 
 
 def record_driven(found: Iterable[Finding], groups: set[str], without: Collection[str] = ()) -> list[Decided]:
