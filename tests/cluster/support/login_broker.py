@@ -63,12 +63,12 @@ def oauth_broker(folder: Path, provider: IdentityProvider) -> LoginBroker:
     of_listener = {
         "sasl.server.callback.handler.class": handler,
         "sasl.jaas.config": f"{module} required;",
-        # Kafka 4.1.1 takes tokens of any signature by default; this one asks the issuer for its keys.
-        "sasl.oauthbearer.jwt.validator.class": f"{package}.BrokerJwtValidator",
         # Connections end with the token that opened them, unless they log in again (KIP-368).
         "connections.max.reauth.ms": "3600000",
     }
     settings = {
+        # Kafka 4.1.1 takes tokens of any signature by default; this one asks the issuer for its keys.
+        "sasl.oauthbearer.jwt.validator.class": f"{package}.BrokerJwtValidator",
         "sasl.oauthbearer.jwks.endpoint.url": f"{provider.url}/jwks",
         "sasl.oauthbearer.expected.issuer": provider.url,
         "sasl.oauthbearer.expected.audience": AUDIENCE,
