@@ -57,7 +57,7 @@ _LAG = {
 _TIMEOUT = _cause(
     Cause.SESSION_TIMEOUT,
     0.93,
-    "silent 46.2 s before the barrier closed; session timeout 45.0 s; committed every 5.0 s until then",
+    "silent 46.2 s before the join phase ended; session timeout 45.0 s; committed every 5.0 s until then",
 )
 _POLL = _cause(
     Cause.POLL_INTERVAL_EXCEEDED,
