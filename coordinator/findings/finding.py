@@ -27,6 +27,9 @@ MAX_MOVED = 50
 """So many members that joined are listed, and as many that left and that were replaced."""
 LATE_AFTER_MS = 60_000
 
+MEASURED = "measured"
+"""The detail of a rebalance that holds its evidence, for the driver alone: it holds no name."""
+
 Details = dict[str, str | int | float]
 
 

@@ -120,7 +120,7 @@ _LAG_DETAILS = {
     "window_ms": "the window that was judged, ms: ten of its usual times between commits",
 }
 _WORST = ("worst_client", "worst_host", "worst_member", "worst_instance")
-NAMES_IN_DETAILS = frozenset({*_WORST, "instance_id", "previous_member_id"})
+NAMES_IN_DETAILS = frozenset({*_WORST, "held_by", "instance_id", "previous_member_id"})
 """Keys of `details` whose values are names of clients, as `waits_for` is a list of them."""
 
 KINDS: dict[Kind, KindSpec] = {

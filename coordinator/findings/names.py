@@ -10,7 +10,7 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from rebalance_monitor.coordinator.findings.finding import from_dict, to_dict
+from rebalance_monitor.coordinator.findings.finding import MEASURED, from_dict, to_dict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,14 +65,19 @@ def _names(finding: Finding) -> Iterator[str]:
 
 def _sentences(finding: Finding) -> Iterator[str]:
     yield from (cause.why for cause in finding.causes)
-    yield from (value for value in finding.details.values() if isinstance(value, str))
+    yield from (
+        value for name, value in finding.details.items() if isinstance(value, str) and name != MEASURED
+    )
 
 
 def _cut(told: Any, limit: int = MAX_BYTES) -> Any:  # noqa: ANN401 - JSON
     if isinstance(told, str):
         return short(told, limit)
     if isinstance(told, dict):
-        return {name: _cut(value, _LIMITS.get(name, limit)) for name, value in told.items()}
+        return {
+            name: value if name == MEASURED else _cut(value, _LIMITS.get(name, limit))
+            for name, value in told.items()
+        }
     return [_cut(value) for value in told] if isinstance(told, list | tuple) else told
 
 

@@ -19,7 +19,6 @@ from rebalance_monitor.coordinator.departure.evidence import Departed, Evidence,
 from rebalance_monitor.coordinator.departure.explain import explain
 from rebalance_monitor.coordinator.departure.verdicts import (
     HELD_BY,
-    MEASURED,
     Measured,
     held_by,
     measured,
@@ -27,6 +26,7 @@ from rebalance_monitor.coordinator.departure.verdicts import (
 )
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import (
+    MEASURED,
     CauseEntry,
     Finding,
     MemberEntry,

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rebalance_monitor.coordinator.departure.evidence import Departed, Evidence, Trace, encode
-from rebalance_monitor.coordinator.departure.verdicts import MEASURED
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import (
+    MEASURED,
     CauseEntry,
     Finding,
     MemberEntry,
