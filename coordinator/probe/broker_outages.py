@@ -1,8 +1,9 @@
 """A broker that answered nobody for a while is one event, whatever it does to its groups when it is back.
 
 A broker that was paused, or cut off, finds every session over when it goes on, and expires the members of all
-of its groups within milliseconds. Samples of the probe without its answer, followed by expiries in groups
-that it coordinates, are told as one finding of the broker, with the groups. No member is blamed beside it. A
+of its groups within milliseconds. Samples of the probe without its answer, followed by the loss of members
+that have been silent since before, in groups that it coordinates, are told as one finding of the broker, with
+the groups. No member is blamed beside it, whatever its silence alone speaks for. A
 group is back with the generation that has as many members as before. Who is not back when a session and a
 rebalance timeout have passed is named, and the finding is critical while that is more than a tenth of the
 groups.
@@ -18,13 +19,13 @@ import msgspec
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import MAX_GROUPS, CauseEntry, Finding, finding_id
 from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind, Scope, Severity
-from rebalance_monitor.coordinator.findings.massed import before
+from rebalance_monitor.coordinator.findings.massed import BESIDE, LOSSES, before
 from rebalance_monitor.coordinator.findings.wording import seconds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rebalance_monitor.coordinator.findings.finding import Details
+    from rebalance_monitor.coordinator.findings.finding import Details, MemberEntry
     from rebalance_monitor.coordinator.probe.sample import ProbeSample
     from rebalance_monitor.coordinator.settings import DetectionSettings
 
@@ -38,7 +39,6 @@ USUAL_MS = 345_000
 """Session and rebalance timeout of members of which none is known: Java's defaults."""
 
 _TENTH, _DOUBT, _SURE = 10, 0.3, 0.85
-_EXPIRED = frozenset({Cause.SESSION_TIMEOUT, Cause.STATIC_MEMBER_EXPIRED})
 _EVENTS = frozenset({Kind.REBALANCE, Kind.GROUP_EMPTY})
 
 
@@ -98,7 +98,7 @@ class Outages:
             _refill(outage, finding)
         if not _explains(outage, finding):
             return finding
-        if finding.kind is Kind.SESSION_TIMEOUT:
+        if finding.kind in BESIDE and _lost(outage, finding):
             return None
         if finding.kind not in _EVENTS or finding.phase == "resolved":
             return finding
@@ -119,20 +119,19 @@ class Outages:
 
     def _hit(self, outage: Away, finding: Finding, broker: int | None) -> Finding:
         """Count the group, and say in its finding what the expiries of its members come from."""
-        group, expired = finding.group or "", [one for one in finding.causes if one.cause in _EXPIRED]
-        if not expired:
+        group, lost = finding.group or "", _lost(outage, finding)
+        if not lost:
             return finding
         if group not in outage.groups:
             outage.groups[group] = -1 if (was := before(finding)) is None else was
             outage.waiting.append(group)
         outage.hit = max(outage.hit, finding.at)
-        members = [one for one in finding.members if one.role == "left"]
-        timeouts = [(one.session_timeout_ms or 0) + (one.rebalance_timeout_ms or 0) for one in members]
+        timeouts = [(one.session_timeout_ms or 0) + (one.rebalance_timeout_ms or 0) for one in lost]
         outage.patience = max(outage.patience, *timeouts, -1)
         silent = seconds(finding.at - outage.since)
         why = f"broker {broker} answered nobody for {silent}, so no heartbeat reached it"
         rest = (
-            replace(one, confidence=min(one.confidence, _DOUBT)) if one in expired else one
+            replace(one, confidence=min(one.confidence, _DOUBT)) if one.cause in LOSSES else one
             for one in finding.causes
         )
         calm = self._settings.is_always_on(group)
@@ -201,6 +200,12 @@ def _explains(outage: Away, finding: Finding) -> bool:
     """Whether an expiry was found while the broker was away, or as soon as it was back."""
     ended = outage.back < 0 or finding.at <= outage.back + REACH_MS
     return outage.looks >= LEAST_LOOKS and outage.heard < finding.at and ended
+
+
+def _lost(outage: Away, finding: Finding) -> list[MemberEntry]:
+    """Return the members that went and had not been heard of since the last answer before the outage."""
+    least = finding.at - outage.since - (outage.since - outage.heard)
+    return [one for one in finding.members if one.role == "left" and (one.silence_ms or 0) >= least]
 
 
 def _refill(outage: Away, finding: Finding) -> None:

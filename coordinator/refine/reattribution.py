@@ -74,7 +74,8 @@ def timed(
     """Judge departures again that samples have timed; `bounded` puts their bounds on a rebalance.
 
     `went` gives when, by lists, the member of an id was removed. A finding beside a rebalance about a member
-    that is judged otherwise is published otherwise, under its own id.
+    that is judged otherwise is published otherwise, under its own id. Of very many that left, a rebalance
+    lists the first only: a kind that samples leave of no listed member is told of no other either.
     """
     out: list[Finding] = []
     beside_them: dict[tuple[str, str], list[Finding]] = defaultdict(list)
@@ -82,8 +83,10 @@ def timed(
         if "rebalance" in finding.details:
             beside_them[_about(finding)].append(finding)
     again: set[tuple[str, str]] = set()
+    left: dict[str, set[Kind]] = {}
     for finding in findings:
-        if _about(finding) in again:
+        about = _about(finding)
+        if about in again or (about[0] in left and finding.kind not in left[about[0]]):
             continue
         if finding.kind is not Kind.REBALANCE or MEASURED not in finding.details:
             out.append(finding)
@@ -91,9 +94,13 @@ def timed(
         plain, judged = _judged(finding, bounded, went)
         again |= {(finding.id, one.member.member_id) for one in judged}
         out.append(_with_causes(plain, judged))
+        told = []
         for one in judged:
             stood = beside_them.get((finding.id, one.member.member_id), [])
-            out += _beside(plain, stood, one, settings)
+            told += _beside(plain, stood, one, settings)
+        out += told
+        if judged and int(plain.details.get("left", 0)) > len(judged):
+            left[finding.id] = {one.kind for one in told}
     return out
 
 
