@@ -15,6 +15,7 @@ from rebalance_monitor.cluster.ends.ends import MANY, EndsThread, Rounds, every_
 from rebalance_monitor.cluster.ends.offsets import Described, Offsets, OffsetsClient, Which
 from rebalance_monitor.coordinator.lag.ends import UNKNOWN, EndsSample
 from rebalance_monitor.lab.cluster.broker import LabBroker
+from rebalance_monitor.lab.cluster.node import wait_until
 
 BROKER = pytest.mark.broker
 
@@ -88,7 +89,7 @@ def test_no_request_for_a_deleted_topic_with_committed_offsets_creates_it(creati
     assert "deleted" not in topics_of(creating)
     # The control: this broker does create what is asked for by name.
     admin(creating).list_topics("careless", timeout=10)
-    assert "careless" in topics_of(creating)
+    assert wait_until(lambda: "careless" in topics_of(creating), 30)
 
 
 @BROKER
