@@ -17,6 +17,7 @@ from rebalance_monitor.coordinator.departure.evidence import encode
 from rebalance_monitor.coordinator.departure.explain import explain
 from rebalance_monitor.coordinator.departure.hypotheses import CAUSE_OF, STATIC_CAUSE_OF, Way
 from rebalance_monitor.coordinator.departure.phase import quiet_of
+from rebalance_monitor.coordinator.findings.names import MEASURED
 from rebalance_monitor.coordinator.findings.wording import entry, seconds
 from rebalance_monitor.decoders.twins import quickly_made
 
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.departure.evidence import Departed, Evidence
     from rebalance_monitor.coordinator.findings.finding import CauseEntry, Details, MemberEntry
     from rebalance_monitor.coordinator.state.group_state import Member
-
-MEASURED = "measured"
-"""The detail of a rebalance in which the operator sends the evidence to the driver; nobody else sees it."""
 
 HELD_BY = "held_by"
 """The detail that names the member id that a join phase waited for."""

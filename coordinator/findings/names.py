@@ -23,6 +23,12 @@ MAX_BYTES = 500
 MAX_SENTENCE_BYTES = 2_000
 """Those of a sentence, or of a detail, which may list names."""
 
+MEASURED = "measured"
+"""The detail of a rebalance in which the operator sends the evidence to the driver; nobody else sees it.
+
+It is not cut: the driver decodes it, and it holds numbers and families of at most fifty members, no names.
+"""
+
 DIGEST = 12
 _UTF8_BYTES = 4
 
@@ -65,14 +71,19 @@ def _names(finding: Finding) -> Iterator[str]:
 
 def _sentences(finding: Finding) -> Iterator[str]:
     yield from (cause.why for cause in finding.causes)
-    yield from (value for value in finding.details.values() if isinstance(value, str))
+    yield from (
+        value for name, value in finding.details.items() if isinstance(value, str) and name != MEASURED
+    )
 
 
 def _cut(told: Any, limit: int = MAX_BYTES) -> Any:  # noqa: ANN401 - JSON
     if isinstance(told, str):
         return short(told, limit)
     if isinstance(told, dict):
-        return {name: _cut(value, _LIMITS.get(name, limit)) for name, value in told.items()}
+        return {
+            name: value if name == MEASURED else _cut(value, _LIMITS.get(name, limit))
+            for name, value in told.items()
+        }
     return [_cut(value) for value in told] if isinstance(told, list | tuple) else told
 
 

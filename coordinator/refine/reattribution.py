@@ -19,7 +19,6 @@ from rebalance_monitor.coordinator.departure.evidence import Departed, Evidence,
 from rebalance_monitor.coordinator.departure.explain import explain
 from rebalance_monitor.coordinator.departure.verdicts import (
     HELD_BY,
-    MEASURED,
     Measured,
     held_by,
     measured,
@@ -35,6 +34,7 @@ from rebalance_monitor.coordinator.findings.finding import (
     record_anchor,
 )
 from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind
+from rebalance_monitor.coordinator.findings.names import MEASURED
 from rebalance_monitor.coordinator.findings.ranking import ranked
 from rebalance_monitor.coordinator.findings.wording import maybe_removed, seconds
 

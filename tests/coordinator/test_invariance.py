@@ -6,9 +6,9 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rebalance_monitor.coordinator.departure.verdicts import MEASURED
 from rebalance_monitor.coordinator.findings.finding import Finding, from_json, to_json
 from rebalance_monitor.coordinator.findings.kinds import KINDS, DrivenBy, Kind
+from rebalance_monitor.coordinator.findings.names import MEASURED
 from rebalance_monitor.decoders import Row, rows
 from tests.coordinator.support.epochs import A, B, Epochs, Share, Streams
 from tests.coordinator.support.timeline import Client, Topic, findings, in_batches

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rebalance_monitor.coordinator.departure.evidence import Departed, Evidence, Trace, encode
-from rebalance_monitor.coordinator.departure.verdicts import MEASURED
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import (
     CauseEntry,
@@ -18,6 +17,7 @@ from rebalance_monitor.coordinator.findings.finding import (
     record_anchor,
 )
 from rebalance_monitor.coordinator.findings.kinds import Kind, Scope, Severity
+from rebalance_monitor.coordinator.findings.names import MEASURED
 from rebalance_monitor.coordinator.refine.reattribution import SAMPLED, timed
 from rebalance_monitor.coordinator.settings import DetectionSettings
 
