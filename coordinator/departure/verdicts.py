@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings.finding import CauseEntry, Details, MemberEntry
     from rebalance_monitor.coordinator.state.group_state import Member
 
-"""The detail of a rebalance in which the operator sends the evidence to the driver; nobody else sees it."""
-
 HELD_BY = "held_by"
 """The detail that names the member id that a join phase waited for."""
 

@@ -6,8 +6,14 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rebalance_monitor.coordinator.findings.finding import MEASURED
 from rebalance_monitor.coordinator.findings.kinds import Kind
-from rebalance_monitor.coordinator.findings.names import MAX_BYTES, MAX_SENTENCE_BYTES, bounded, short
+from rebalance_monitor.coordinator.findings.names import (
+    MAX_BYTES,
+    MAX_SENTENCE_BYTES,
+    bounded,
+    short,
+)
 from rebalance_monitor.coordinator.findings.outputs import FindingOut, GroupOut, Output, RemovedOut
 from rebalance_monitor.coordinator.probe import sample
 from rebalance_monitor.coordinator.probe.sample import ProbeSample, RebalancingGroup
@@ -82,3 +88,10 @@ def test_a_finding_that_fits_is_left_as_it_is() -> None:
     cut = bounded(finding(Kind.STORM, group="x" * 32_000, groups=("x" * 32_000,)))
     assert cut.groups == (cut.group,)
     assert len(json.dumps(msgspec.to_builtins(cut))) < 6_000
+
+
+@given(LONG, st.integers(MAX_SENTENCE_BYTES, 5 * MAX_SENTENCE_BYTES))
+def test_the_evidence_of_many_members_reaches_the_driver_whole(name: str, length: int) -> None:
+    evidence = "1" * length
+    event = finding(Kind.REBALANCE, group=name, details={MEASURED: evidence, "named": name})
+    assert bounded(event).details == {MEASURED: evidence, "named": short(name, MAX_SENTENCE_BYTES)}
