@@ -60,7 +60,7 @@ def command(
     rows = [table_row(one) for one in found] if output.is_table else found
     write_rows(rows, output, columns, optional=OPTIONAL)
     if not found:
-        click.echo(f"nothing is known of {printable(group)} at {answers.where}", err=True)
+        click.echo(f"nothing was found about {printable(group)} at {answers.where}", err=True)
     return ExitCode.FINE if found else ExitCode.PROBLEMS
 
 

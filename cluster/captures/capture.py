@@ -195,10 +195,11 @@ def _rising(capture: Capture, partition: int, batches: Iterator[pa.RecordBatch])
 def _sampled(path: Path | None, what: str) -> Iterator[str]:
     if path is None:
         return
-    with path.open(encoding="utf-8") as lines:
+    with path.open("rb") as lines:
         for number, line in enumerate(lines, 1):
             try:
-                int(json.loads(line)["at"])
+                text = line.decode()
+                int(json.loads(text)["at"])
             except (ValueError, KeyError, TypeError) as error:
                 raise CaptureError(f"{path}, line {number} is no {what}: {error}") from error
-            yield line.rstrip("\n")
+            yield text.rstrip("\n")

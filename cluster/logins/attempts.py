@@ -28,7 +28,8 @@ class Attempts:
 
     def refusal(self) -> AccessDeniedError | None:
         """Return the error of a broker that refuses us, None where none does."""
-        refusing = sorted(host for host, count in self._open.items() if count >= REFUSED)
+        # A copy: other threads begin and end exchanges meanwhile.
+        refusing = sorted(host for host, count in list(self._open.items()) if count >= REFUSED)
         if not refusing:
             return None
         return AccessDeniedError(

@@ -14,7 +14,9 @@ import math
 import ssl
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass
+from http.client import HTTPException
 from typing import TYPE_CHECKING, Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode
@@ -80,7 +82,7 @@ class Endpoint:
                 return self._token(answer.read(), began)
         except HTTPError as error:
             raise self._refused(error) from None
-        except (URLError, OSError) as error:
+        except (URLError, HTTPException, OSError) as error:
             why = getattr(error, "reason", None) or error
             raise TokenEndpointError(
                 f"The token endpoint {self.name} does not answer: {getattr(why, 'strerror', None) or why}.",
@@ -96,7 +98,9 @@ class Endpoint:
         return ssl.create_default_context(cafile=self.trust or None) if self.url.startswith("https") else None
 
     def _refused(self, error: HTTPError) -> TokenError:
-        words = _words(error.read(SHOWN * 4))
+        words = ""
+        with suppress(HTTPException, OSError):
+            words = _words(error.read(SHOWN * 4))
         if error.code in {400, 401, 403}:
             why = words or error.reason
             return TokenRefusedError(

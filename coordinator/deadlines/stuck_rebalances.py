@@ -216,7 +216,7 @@ def _suspected(
         severity=Severity.WARNING if kind is Kind.REBALANCE_STUCK and not state.stuck_loudly else None,
         anchor=anchor,
         phase="updated" if state.stuck_id else "opened",
-        incident=scene.identify(kind, anchor, phase="opened"),
+        incident=state.stuck_id or scene.identify(kind, anchor, phase="opened"),
         opened_at=since,
         started_at_min=since,
         members_affected=len(missing),

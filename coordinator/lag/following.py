@@ -82,7 +82,7 @@ class Lag:
     def on_batch(self, told: list[Finding], news: News) -> list[Finding]:
         """Return a batch's findings with what they cost, and those that lag decides."""
         ended = self.forget(news.removed, news.wall)
-        self.publish(news.committed, news.now if news.now >= 0 else news.wall)
+        ended += self.publish(news.committed, news.now if news.now >= 0 else news.wall)
         rebalancing = news.rebalancing | {one.group for one in told if one.group and one.kind in _REBALANCED}
         found = self.on_samples(news.samples, news.summaries, rebalancing)
         return [*self.priced(told), *found, *ended]
@@ -91,12 +91,13 @@ class Lag:
         """Return the newest lag of each group that has one."""
         return {name: one.lag for name, one in self.board.groups.items() if one.lag is not None}
 
-    def publish(self, committed: Mapping[str, str], now: int) -> None:
-        """Take positions that groups have published at the clock `now` (ms)."""
+    def publish(self, committed: Mapping[str, str], now: int) -> list[Finding]:
+        """Take positions that groups have published at the clock `now` (ms); resolves where none are left."""
         for group, body in committed.items():
             self.board.publish(group, body, now)
         if committed:
             self.board.want(now)
+        return self.forget([group for group in committed if group not in self.board.groups], now)
 
     def forget(self, groups: Iterable[str], at: int) -> list[Finding]:
         """Forget groups that are gone, and resolve what is open of them."""
@@ -118,7 +119,7 @@ class Lag:
         found: list[Finding] = []
         for sample in samples:
             self._missed = self._missed + 1 if sample.partial else 0
-            self._prune(summaries, sample.at)
+            found += self._prune(summaries, sample.at)
             unsettled = {
                 group
                 for group in self.board.groups
@@ -130,15 +131,14 @@ class Lag:
                 self._before = sample
         return found
 
-    def _prune(self, summaries: Mapping[str, Mapping[str, Any]], at: int) -> None:
+    def _prune(self, summaries: Mapping[str, Mapping[str, Any]], at: int) -> list[Finding]:
         """Forget groups of which only old positions are known: no record says when such a group goes."""
         stale = [
             group
             for group, consumed in self.board.groups.items()
             if group not in summaries and consumed.last_commit < at - LATELY_MS
         ]
-        for group in stale:
-            self.board.forget(group)
+        return self.forget(stale, at)
 
     def missing(self) -> str | None:
         """Return why ends are not known, "" where all are, None where no broker answers, or none was asked.

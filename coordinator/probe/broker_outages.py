@@ -128,7 +128,7 @@ class Outages:
         outage.hit = max(outage.hit, finding.at)
         timeouts = [(one.session_timeout_ms or 0) + (one.rebalance_timeout_ms or 0) for one in lost]
         outage.patience = max(outage.patience, *timeouts, -1)
-        silent = seconds(finding.at - outage.since)
+        silent = seconds(_until(outage, finding.at) - outage.since)
         why = f"broker {broker} answered nobody for {silent}, so no heartbeat reached it"
         rest = (
             replace(one, confidence=min(one.confidence, _DOUBT)) if one.cause in LOSSES else one
@@ -197,9 +197,21 @@ class Outages:
 
 
 def _explains(outage: Away, finding: Finding) -> bool:
-    """Whether an expiry was found while the broker was away, or as soon as it was back."""
+    """Whether an expiry was found while the broker was away, or as soon as it was back.
+
+    A client sends at least three heartbeats a session timeout: none expires of a shorter absence than two
+    thirds of it, such as one of the monitor's own network.
+    """
     ended = outage.back < 0 or finding.at <= outage.back + REACH_MS
-    return outage.looks >= LEAST_LOOKS and outage.heard < finding.at and ended
+    if outage.looks < LEAST_LOOKS or not outage.heard < finding.at or not ended:
+        return False
+    sessions = [one.session_timeout_ms or 0 for one in finding.members if one.role == "left"]
+    return (_until(outage, finding.at) - outage.heard) * 3 >= min(sessions, default=0) * 2
+
+
+def _until(outage: Away, at: int) -> int:
+    """Return until when (ms) the broker had been away at `at`."""
+    return at if outage.back < 0 else min(outage.back, at)
 
 
 def _lost(outage: Away, finding: Finding) -> list[MemberEntry]:

@@ -148,6 +148,7 @@ class Parts:
         news = News(batch.committed, batch.removed, busy, samples, self._summaries, batch.now, wall)
         found = self._lag.on_batch(told, news)
         publish_commits(batch, self._board)
+        found += self._lag.forget(batch.forgotten, wall)
         if samples:
             batch.lags = self._lag.lags()
             missing = self._lag.missing()

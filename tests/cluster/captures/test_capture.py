@@ -186,8 +186,11 @@ def test_a_damaged_sighting_is_named_by_its_line(tmp_path: Path, line: str) -> N
         list(read_capture(tmp_path / "c").sighting_lines())
 
 
-def test_a_damaged_sample_of_ends_ends_the_replay_with_a_sentence(tmp_path: Path) -> None:
-    write_capture(tmp_path / "c", [], Metadata(), ends=['{"asked_at":1,"at":2}', '{"at":"3"}'])
+@pytest.mark.parametrize("line", [b'{"at":"3"}', b"\xff\xfe", b'{"at":3,"partial":"\xff"}'])
+def test_a_damaged_sample_of_ends_ends_the_replay_with_a_sentence(tmp_path: Path, line: bytes) -> None:
+    write_capture(tmp_path / "c", [], Metadata(), ends=['{"asked_at":1,"at":2}'])
+    with (tmp_path / "c" / "ends.jsonl").open("ab") as file:
+        file.write(line + b"\n")
     with pytest.raises(CaptureError, match=r"ends\.jsonl"):
         list(replay_capture(tmp_path / "c", DetectionSettings()))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,6 +13,7 @@ pytest.importorskip("cryptography", reason="cryptography is not installed")
 from confluent_kafka.admin import AdminClient
 
 from rebalance_monitor.cluster.clients.properties import reader_settings
+from rebalance_monitor.cluster.logins.attempts import REFUSED, Attempts
 from rebalance_monitor.cluster.logins.tokens import (
     Endpoint,
     SharedToken,
@@ -83,3 +86,45 @@ def test_an_endpoint_behind_an_authority_of_its_own_is_trusted_by_the_file_in_th
 
 def test_the_address_is_told_without_what_logs_in_there() -> None:
     assert Endpoint("https://user:hunter2@idp/token", "c", "s").name == "https://idp/token"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"SSH-2.0-OpenSSH_9.6\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n{}",
+        b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 500\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]",
+        b"",
+    ],
+)
+def test_whatever_answers_in_the_place_of_an_endpoint_is_a_token_error(answer: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            client, _ = server.accept()
+            with client:
+                client.recv(65_536)
+                client.sendall(answer)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        with pytest.raises(TokenError):
+            Endpoint(f"http://127.0.0.1:{server.getsockname()[1]}/token", "c", "s").fetch()
+        thread.join()
+
+
+def test_a_refusal_can_be_asked_for_while_another_thread_logs_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    attempts = Attempts("GSSAPI")
+
+    class Meanwhile:
+        """The bound, which is compared while the hosts are walked over: another exchange begins there."""
+
+        def __le__(self, count: int) -> bool:
+            attempts.begin(f"host-{len(attempts._open)}")
+            return count >= REFUSED
+
+    for _ in range(REFUSED):
+        attempts.begin("broker")
+    monkeypatch.setattr("rebalance_monitor.cluster.logins.attempts.REFUSED", Meanwhile())
+    assert "broker" in str(attempts.refusal())

@@ -1,5 +1,7 @@
 """What commits suggest of a held barrier, and what records say of a group that does not converge."""
 
+from dataclasses import replace
+
 from rebalance_monitor.coordinator.deadlines.stuck_limits import MOST_MS
 from rebalance_monitor.coordinator.findings.finding import Finding
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
@@ -148,6 +150,20 @@ def test_one_that_does_not_acknowledge_is_named_however_many_come_meanwhile() ->
     (stuck,) = of(findings(topic, EPOCHS), Kind.REBALANCE_STUCK)
     assert stuck.started_at_min == T0 + 9_000
     assert stuck.members[0].member_id == B
+
+
+def test_it_is_one_incident_from_its_warning_on_however_many_come_meanwhile() -> None:
+    topic = pair()
+    for number in range(3, 20):
+        at = number * 3_000
+        topic.join(at, f"member-{number}", number, ())
+        topic.ack(at + 1_000, A, number, (0,))
+    stuck = of(findings(topic, replace(EPOCHS, stuck_after_ms=5_000)), Kind.REBALANCE_STUCK)
+    assert [(one.phase, one.severity) for one in stuck] == [
+        ("opened", Severity.WARNING),
+        ("updated", Severity.CRITICAL),
+    ]
+    assert {one.incident for one in stuck} == {stuck[0].id}
 
 
 def test_who_waits_for_partitions_of_others_is_not_to_blame() -> None:

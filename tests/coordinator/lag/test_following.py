@@ -79,7 +79,7 @@ class World:
         self.at += STEP
         if anew:
             self.lag = Lag(self.settings, "c1", json.loads(json.dumps(self.lag.snapshot())))
-        self.lag.publish({"g": positions.published(self.held)}, self.at)
+        self.found += self.lag.publish({"g": positions.published(self.held)}, self.at)
         latest = {"orders": tuple(self.ends)} if known else {}
         begins = {"orders": tuple(self.begins)} if known else {}
         sample = EndsSample(self.at - 10, self.at, latest, begins, stable={"orders": self.stable})
@@ -311,6 +311,24 @@ def test_retention_that_comes_near_is_told_and_over_when_the_group_has_read() ->
     world.commit({0: 100_000})
     world.look()
     assert [one.phase for one in world.of(Kind.RECORDS_EXPIRING)] == ["opened", "resolved"]
+
+
+@pytest.mark.parametrize("way", ["its offsets are gone", "it commits no more"])
+def test_what_is_open_of_a_group_that_only_commits_ends_with_it(way: str) -> None:
+    world = World(ends=[10_000] * 4)
+    world.commit({0: 5_000})
+    for begin in range(0, 4_000, 100):
+        world.begins[0] = begin
+        world.look({})
+    assert [one.phase for one in world.of(Kind.RECORDS_EXPIRING)] == ["opened"]
+    if way == "its offsets are gone":
+        positions.drop(world.held, world.at, "orders", 0)
+        world.look({})
+    else:
+        at = world.at + 8 * 86_400_000
+        world.found += world.lag.on_samples([EndsSample(at - 10, at)], {}, ())
+    assert [one.phase for one in world.of(Kind.RECORDS_EXPIRING)] == ["opened", "resolved"]
+    assert not world.lag.snapshot()["losses"]
 
 
 def finding(

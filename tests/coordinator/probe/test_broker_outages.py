@@ -40,14 +40,14 @@ def topic(back: Iterable[str]) -> Topic:
     return made.sorted()
 
 
-def told(back: Iterable[str], *, nobody: bool, until: int = 300_000) -> list[Finding]:
-    """Looks once a second at two brokers, of which the first, or both, do not answer for 24 s."""
+def told(back: Iterable[str], *, nobody: bool, since: int = AWAY, until: int = 300_000) -> list[Finding]:
+    """Looks once a second at two brokers, of which the first, or both, do not answer from `since` to BACK."""
     shard = ShardCoordinator(new_shard_state(7, 0, None), SETTINGS, "c1")
     live, found, rows = Live(SETTINGS, "c1"), [], topic(back).rows
     for now in range(1_000, until, 1_000):
         out = [one for row in rows if now - 1_000 <= row.record_ts - T0 < now for one in shard.on_row(row)]
         out += shard.on_clock(T0 + now)
-        away = AWAY <= now < BACK
+        away = since <= now < BACK
         brokers = ((-1, False),) if away and nobody else ((1, not away), (2, True))
         looks = [ProbeSample(T0 + now, (), ((7, 1, 1),), brokers)]
         read = [one.finding for one in out if isinstance(one, FindingOut)]
@@ -82,6 +82,15 @@ def test_a_broker_that_misses_one_look_explains_nothing() -> None:
     live = Live(SETTINGS, "c1")
     looks = [ProbeSample(T0 + at, (), ((7, 1, 1),), ((1, at != 5_000),)) for at in range(0, 60_000, 1_000)]
     assert live.on_sightings(looks) == []
+
+
+def test_an_absence_too_short_for_any_session_explains_no_expiry() -> None:
+    """The monitor's own network may fail for some seconds, while members die for another reason."""
+    found = told((), nobody=True, since=BACK - 4_000, until=120_000)
+    empty = [one for one in of(found, Kind.GROUP_EMPTY) if one.phase == "opened"]
+    assert len(empty) == len(GROUPS)
+    assert not of(found, Kind.BROKER_AWAY)
+    assert not [one for one in found if any(cause.cause is Cause.BROKER_AWAY for cause in one.causes)]
 
 
 def test_a_partition_of_whose_groups_none_is_listed_is_dead_unless_nothing_is_listed() -> None:
