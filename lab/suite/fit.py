@@ -35,6 +35,7 @@ _SHARED = (
 # frequent way of all: whoever is blamed by these alone is blamed wrongly.
 _WAYS = ("left", "died", "stalled", "unjoined", "unsynced", "unknown")
 _GIVEN = frozenset({*_WAYS, "never_leaves", "together", "apart", "idle_never", "unjoined_enforcing"})
+_ABOUT = "# `make fit`: "
 _RECORDINGS = Path("tests/fixtures/scenarios")
 
 
@@ -93,10 +94,10 @@ def _is_possible(by: Fitted) -> bool:
 
 def written(by: Fitted, left: float, count: int) -> str:
     """Return the module with these constants."""
-    lines = Path(fitted.__file__).read_text(encoding="utf-8").split("FITTED = ")[0].rstrip().splitlines()
+    lines = Path(fitted.__file__).read_text(encoding="utf-8").split(_ABOUT)[0].rstrip().splitlines()
     values = [f"    {name}={float(f'{getattr(by, name):.3g}')!r}," for name in Fitted._fields]
-    about = f"# `make fit`: {count} departures of simulations and recordings; surprise {left:.4f} each."
-    return "\n".join([*lines, "", about, "FITTED = Fitted(", *values, ")", ""])
+    about = f"{_ABOUT}{count} departures of simulations and recordings; surprise {left:.4f} each."
+    return "\n".join([*lines, "", "", about, "FITTED = Fitted(", *values, ")", ""])
 
 
 @click.command()

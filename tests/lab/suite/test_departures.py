@@ -1,8 +1,12 @@
 """The departure model against simulated truth, and what `make fit` may and may not do."""
 
+import re
+from pathlib import Path
+
 import pytest
 
-from rebalance_monitor.coordinator.departure.fitted import FITTED, Fitted
+from rebalance_monitor.coordinator.departure import fitted
+from rebalance_monitor.coordinator.departure.fitted import FITTED
 from rebalance_monitor.coordinator.departure.hypotheses import Way
 from rebalance_monitor.lab.suite import fit
 from rebalance_monitor.lab.suite.departures import FIRST_UNSEEN, Life, answers, simulated
@@ -36,7 +40,8 @@ def test_each_constant_is_a_share_or_a_time_and_alternatives_are_at_most_everyth
     assert fit._is_possible(FITTED)
 
 
-def test_a_fit_writes_a_module_with_the_constants_that_it_found() -> None:
-    names: dict[str, Fitted] = {}
-    exec(fit.written(FITTED, 0.25, 100), names)  # noqa: S102 - the module that was just written
-    assert names["FITTED"] == FITTED
+def test_a_fit_that_finds_the_same_constants_writes_the_same_module() -> None:
+    text = Path(fitted.__file__).read_text(encoding="utf-8")
+    found = re.search(r"make fit`: (\d+) .* surprise ([.\d]+) each", text)
+    assert found
+    assert fit.written(FITTED, float(found[2]), int(found[1])) == text
