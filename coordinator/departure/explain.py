@@ -10,6 +10,7 @@ sharp timers survive them.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -31,9 +32,10 @@ if TYPE_CHECKING:
 
     from rebalance_monitor.coordinator.departure.evidence import Departed, Evidence
     from rebalance_monitor.coordinator.departure.phase import Phase
-    from rebalance_monitor.coordinator.departure.waits import Intervals, Wait
+    from rebalance_monitor.coordinator.departure.waits import Wait
 
     Array = npt.NDArray[np.float64]
+    Places = npt.NDArray[np.int_]
 
 _TINY, _NOTHING, _MOST_LOG = 1e-30, 1e-300, 600.0
 _AT_MS = 15.0
@@ -43,7 +45,7 @@ _LEAST_PHASE_MS = 1_000.0
 _REPLACED_MS = 3_000.0
 _BY_BEAT = (Way.DIED, Way.STALLED)
 _PLAIN = (Way.LEFT, Way.UNJOINED, Way.UNSYNCED, Way.UNKNOWN)
-_NEVER: list[Wait] = [(0.0, 1.0, 0.0)]
+_STALLED = len(_PLAIN)
 
 
 class _Scene(NamedTuple):
@@ -86,7 +88,7 @@ def explain(evidence: Evidence, by: Fitted = FITTED) -> Explained:
     if is_alone(evidence) or is_obvious(evidence):
         return alone(evidence, by)
     tried = np.array(phase.candidates(evidence.session), float)
-    seen = phase.phase_of(evidence, phase.grid_of(evidence), tried, by)
+    seen = phase.phase_of(evidence, phase.grid_of(evidence), by)
     if not evidence.departed:
         return _nobody_departed(evidence, seen)
     siblings = [gap for trace in evidence.survivors for gap in trace.gaps[-4:]]
@@ -128,12 +130,12 @@ def _roles(scene: _Scene, one: Departed) -> tuple[Array, Array, Array]:
         rate = rate.copy()
         rate[Way.STALLED] = _leaked(grid.middle, one)
     holder = prior * seen.at_end * rate
-    begun = _shifted(seen.table, grid.table, grid.middle - scene.phase.spread)
+    begun = scene.phase.span.begun_by_beat(seen.table)
     inside = prior * (
         near * np.maximum(begun - seen.middle, 0.0) + apart * np.maximum(seen.now - seen.middle, 0.0)
     )
     # One that had rejoined waits without commits, and may leave at any time: its last commit tells when.
-    waited = np.maximum(begun[Way.UNJOINED] - seen.middle[Way.UNJOINED], 0.0) / scene.phase.spread
+    waited = np.maximum(begun[Way.UNJOINED] - seen.middle[Way.UNJOINED], 0.0) / scene.phase.span.spread
     waited = prior[Way.LEFT] * by.waited * waited * apart[Way.LEFT] * (len(scene.evidence.departed) > 1)
     holder[Way.LEFT] += waited
     inside[Way.LEFT] += waited * grid.middle
@@ -176,20 +178,14 @@ def _removals(scene: _Scene, one: Departed) -> _Removals:
     evidence, count = scene.evidence, len(scene.tried)
     least, most = one.removed if one.removed[1] >= 0 else (0, evidence.since + 1_000)
     grid = scene.phase.grid
-    edges = np.minimum(np.maximum(grid.table, least), most)
-    ages = np.concatenate([np.array([one.session, least, least - _AT_MS, least + _AT_MS], float), edges])
-    since = {way: float(one.seen) for way in Way} | {
-        Way.UNSYNCED: float(one.since),
-        Way.DIED: float(one.alive),
-    }
-    starts = [since[way] for way in _PLAIN] + [since[way] for way in _BY_BEAT for _ in range(count)]
-    cdf = Mixtures(_waits(scene, one)).each(np.array(starts)[:, None] - ages)
-    found = np.empty((len(Way), count, len(ages)))
-    for row, way in enumerate(_PLAIN):
-        found[way] = cdf[row]
-    for place, way in enumerate(_BY_BEAT):
-        start = len(_PLAIN) + place * count
-        found[way] = cdf[start : start + count]
+    ages = np.concatenate([(one.session, least, least - _AT_MS, least + _AT_MS), grid.table])
+    ages[4:].clip(least, most, out=ages[4:])
+    seen, since, alive = float(one.seen), float(one.since), float(one.alive)
+    cdf = Mixtures(_waits(scene, one)).over(
+        [seen, seen, since, seen, seen, *[alive] * count, *[seen] * count], ages
+    )
+    found = cdf[_rows(count)]
+    found[Way.STALLED] += cdf[_STALLED]
     cut = found[..., -len(grid.edges) :]
     # Samples that saw it gone before the end leave it no holder.
     open_end = least <= 2 * _AT_MS + _SOON_MS
@@ -199,34 +195,34 @@ def _removals(scene: _Scene, one: Departed) -> _Removals:
 
 
 def _waits(scene: _Scene, one: Departed) -> list[list[Wait]]:
-    """Return rows of waits: one of each of `_PLAIN`, then of each of `_BY_BEAT` one per interval tried."""
+    """Return rows of waits: of each of `_PLAIN`, of `_STALLED`, then of each of `_BY_BEAT` per interval.
+
+    A stalled member has two rows: what depends on the heartbeat interval, and what does not.
+    """
     intervals, client, by = of_departed(one, scene.siblings, scene.by), client_of(one), scene.by
-    usual = intervals.waits()
+    usual, beats = intervals.waits(), scene.tried.tolist()
     plain = {
         Way.LEFT: timers.left(one, intervals, client, by),
         Way.UNJOINED: usual,
-        Way.UNSYNCED: timers.unsynced(one) if one.trace.last < 0 else _NEVER,
+        Way.UNSYNCED: timers.unsynced(one) if one.trace.last < 0 else [],
         Way.UNKNOWN: [(0.0, one.since + 1_000.0, 1.0)],
     }
-    died = [timers.died(one, intervals, beat, by) for beat in scene.tried]
-    return [*(plain[way] for way in _PLAIN), *died, *_stalls(scene, one, intervals)]
-
-
-def _stalls(scene: _Scene, one: Departed, intervals: Intervals) -> list[list[Wait]]:
+    stalled, noticed = timers.stalled(one, intervals, beats, client, by)
     if one.unmoved:
-        return [intervals.waits()] * len(scene.tried)
-    client = client_of(one)
-    return [timers.stalled(one, intervals, beat, client, scene.by) for beat in scene.tried]
+        stalled, noticed = usual, [[] for _ in beats]
+    died = [timers.died(one, intervals, beat, by) for beat in beats]
+    return [*(plain[way] for way in _PLAIN), stalled, *died, *noticed]
 
 
-def _shifted(cut: Array, edges: Array, start: Array) -> Array:
-    """Return the distributions at `start` (ms before the end), interpolated between those at the `edges`."""
-    at = np.maximum(start, edges[0])
-    place = np.clip(np.searchsorted(edges, at, side="right") - 1, 0, len(edges) - 2)
-    share = (at - edges[place]) / (edges[place + 1] - edges[place])
-    rows = np.arange(cut.shape[1])[:, None]
-    low, high = cut[:, rows, place], cut[:, rows, place + 1]
-    return np.asarray(low + (high - low) * share)
+@lru_cache(maxsize=8)
+def _rows(count: int) -> Places:
+    """Return the row of `_waits` that each way has for each of so many heartbeat intervals."""
+    places = np.empty((len(Way), count), int)
+    for row, way in enumerate(_PLAIN):
+        places[way] = row
+    for row, way in enumerate(_BY_BEAT):
+        places[way] = _STALLED + 1 + row * count + np.arange(count)
+    return places
 
 
 class _Sums(NamedTuple):

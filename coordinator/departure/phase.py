@@ -11,6 +11,7 @@ session, which is what platforms set it to. A few candidates are tried; a group 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -26,8 +27,10 @@ if TYPE_CHECKING:
 
     from rebalance_monitor.coordinator.departure.evidence import Evidence, Trace
     from rebalance_monitor.coordinator.departure.fitted import Fitted
+    from rebalance_monitor.coordinator.departure.waits import Wait
 
     Array = npt.NDArray[np.float64]
+    Places = npt.NDArray[np.intp]
 
 DEFAULT_MS = 3_000
 _SHORT_MS = 1_000
@@ -42,6 +45,7 @@ _EDGES = (
 _LATE_MS, _BUSY_MS = 1_500.0, 30_000.0
 _POLL_MS = 150.0
 _AT_END_MS, _COMMIT_MS = 15.0, 60.0
+_AROUND_END = (0.0, _AT_END_MS, -_AT_END_MS)
 _NARROW_MS = 30.0
 _EAGER, _COOPERATIVE = 0.05, 0.4
 _DEADLINE_MS = (10.0, 60.0)
@@ -52,7 +56,8 @@ _UNDER = (200.0, 500.0, 1_000.0, 2_000.0, 3_500.0, 6_000.0, 9_500.0, 16_000.0)
 _FINE = (-1_000, -250, 250, 750, 1_500, 3_000, 5_500, 10_000, 20_000)
 
 
-class Grid(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False)
+class Grid:
     """Cells of the length of the join phase, ms; `deadline`: the cell of the join deadline.
 
     `table`: the edges, and before them lesser ages: members rejoin up to a heartbeat after the beginning.
@@ -65,17 +70,44 @@ class Grid(NamedTuple):
     table: Array
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Span:
+    """Within how long (ms) of the beginning survivors rejoin, by heartbeat interval (rows) and cell.
+
+    `start`: how long before the end that was over. It lies a `share` above a `place` of the grid's table.
+    """
+
+    beats: Array
+    spread: Array
+    start: Array
+    place: Places
+    share: Array
+
+    def begun(self, table: Array) -> Array:
+        """Return the distributions at `start`, of those at the grid's table (members, times)."""
+        low = table.take(self.place, axis=-1)
+        return np.asarray(low + (table.take(self.place + 1, axis=-1) - low) * self.share)
+
+    def begun_by_beat(self, table: Array) -> Array:
+        """Return the same of those that depend on the heartbeat interval: (ways, intervals, times)."""
+        count, ages = table.shape[-2:]
+        rows = ages * np.arange(count)[:, None]
+        flat = table.reshape(-1, count * ages)
+        low = flat.take(self.place + rows, axis=-1)
+        return np.asarray(low + (flat.take(self.place + rows + 1, axis=-1) - low) * self.share)
+
+
 class Phase(NamedTuple):
     """Likelihoods by heartbeat interval (rows) and cell of the grid (columns).
 
     `free`: the phase ended as the last survivor rejoined (per ms). `held`: all survivors had rejoined and it
-    went on. `spread`: within so long (ms) of its beginning they did so.
+    went on, a `span` after its beginning.
     """
 
     grid: Grid
     free: Array
     held: Array
-    spread: Array
+    span: Span
 
 
 @lru_cache(maxsize=256)
@@ -111,40 +143,60 @@ def grid_of(evidence: Evidence) -> Grid:
     return _cells(low, max(most, low + _NARROW_MS), evidence.deadline, near, quiet)
 
 
-def phase_of(evidence: Evidence, grid: Grid, beats: Array, by: Fitted) -> Phase:
-    """Return what survivors say of the phase; `beats`: heartbeat intervals (ms) to be tried."""
-    told = [(trace, of_survivor(trace, evidence.since, by)) for trace in evidence.survivors]
-    told = [(trace, intervals) for trace, intervals in told if len(trace.gaps) >= 1]
+def phase_of(evidence: Evidence, grid: Grid, by: Fitted) -> Phase:
+    """Return what survivors say of the phase."""
+    told = [(trace, of_survivor(trace, evidence.since, by)) for trace in evidence.survivors if trace.gaps]
     between = any(client_of(one).between for one in evidence.departed)
     busy = max((one.usual for _, one in told if between or one.timer < _TIMED), default=0.0)
-    beat = beats[:, None] * (1 + evidence.aborted)
-    prior = _prior(evidence, grid, beat, busy, by)
-    free, held = prior / grid.width, np.cumsum(prior, axis=1)
-    spread = np.minimum(beat + 100 + busy, np.maximum(grid.middle, _NARROW_MS))
+    span = span_of(grid, evidence.session, evidence.aborted, busy)
+    if evidence.kept or evidence.joined:
+        quiet = quiet_of(evidence.survivors) // -_NEAR_MS * -_NEAR_MS
+        free, held = _prior(grid, span, evidence.deadline, busy, quiet, evidence.kept, by)
+    else:
+        free, held = _emptied(grid, span)
     if told:
-        at_end, at_start = _survived(evidence, grid, spread, told, by)
+        at_end, at_start = _survived(evidence, grid, span, told, by)
         free, held = free * at_end, held * at_start
-    return Phase(grid, free, held, spread)
+    return Phase(grid, free, held, span)
 
 
-def _prior(evidence: Evidence, grid: Grid, beat: Array, busy: float, by: Fitted) -> Array:
-    """How likely the last survivor rejoined in each cell, before its commits are looked at."""
-    if not evidence.kept and not evidence.joined:
-        return np.broadcast_to((grid.edges[1:] <= _NARROW_MS).astype(float), (len(beat), len(grid.middle)))
-    edges = grid.edges
-    quiet = quiet_of(evidence.survivors) // -_NEAR_MS * -_NEAR_MS
+@lru_cache(maxsize=256)
+def span_of(grid: Grid, session: int, aborted: int, busy: float) -> Span:
+    """Return within how long survivors rejoin; `busy`: for how long (ms) one of them may not look."""
+    beats = np.array(candidates(session), float)
+    waits = beats[:, None] * (1 + aborted)
+    spread = np.minimum(waits + 100 + busy, np.maximum(grid.middle, _NARROW_MS))
+    start, table = grid.middle - spread, grid.table
+    at = np.maximum(start, table[0])
+    place = np.clip(np.searchsorted(table, at, side="right") - 1, 0, len(table) - 2)
+    return Span(waits, spread, start, place, (at - table[place]) / (table[place + 1] - table[place]))
+
+
+@lru_cache(maxsize=256)
+def _prior(
+    grid: Grid, span: Span, deadline: int, busy: float, quiet: int, kept: int, by: Fitted
+) -> tuple[Array, Array]:
+    """How likely (per ms) the last survivor rejoined in each cell, and by its end, whatever it commits."""
+    edges, beat = grid.edges, span.beats
     share = by.busy_seen * (quiet > 0)
     rest = 1 - share
     waits = (
         (rest * (1 - by.late_poll - by.busy_poll), beat + _POLL_MS + busy),
         (rest * by.late_poll, beat + _LATE_MS + 2 * busy),
         (rest * by.busy_poll / 2, beat + _BUSY_MS),
-        (rest * by.busy_poll / 2, np.maximum(beat + _BUSY_MS, evidence.deadline)),
+        (rest * by.busy_poll / 2, np.maximum(beat + _BUSY_MS, deadline)),
         (share, np.full_like(beat, max(quiet, _NARROW_MS))),
     )
     one = sum(share * np.minimum(edges / most, 1.0) for share, most in waits)
-    prior: Array = 0.5 * np.diff(one) + 0.5 * np.diff(one ** max(evidence.kept, 1))
-    return prior
+    prior: Array = 0.5 * np.diff(one) + 0.5 * np.diff(one ** max(kept, 1))
+    return prior / grid.width, np.cumsum(prior, axis=1)
+
+
+@lru_cache(maxsize=256)
+def _emptied(grid: Grid, span: Span) -> tuple[Array, Array]:
+    """Return the same where nobody is left, for whom a phase would wait."""
+    prior = np.broadcast_to((grid.edges[1:] <= _NARROW_MS).astype(float), span.spread.shape)
+    return prior / grid.width, np.cumsum(prior, axis=1)
 
 
 def quiet_of(survivors: Sequence[Trace]) -> int:
@@ -169,49 +221,52 @@ def _lateness(survivors: Sequence[Trace], by: Fitted) -> Array:
 
 
 def _survived(
-    evidence: Evidence, grid: Grid, spread: Array, told: Sequence[tuple[Trace, Intervals]], by: Fitted
+    evidence: Evidence, grid: Grid, span: Span, told: Sequence[tuple[Trace, Intervals]], by: Fitted
 ) -> tuple[Array, Array]:
     """Return how likely the last commits of survivors are if the phase ended with one, and if it was held."""
-    last = np.array([trace.last if trace.last >= 0 else evidence.since for trace, _ in told], float)
-    commits = np.array([by.rejoin_commit if trace.last >= 0 else 0.0 for trace, _ in told])[:, None]
-    waits = Mixtures([intervals.waits() for _, intervals in told])
     broad = _COOPERATIVE if evidence.cooperative else _EAGER
     wide = broad / max(evidence.since, 1_000.0)
-    table = grid.table
-    ages = np.concatenate([np.array([0.0, _AT_END_MS, -_AT_END_MS]), table])
-    at = last[:, None] - ages
-    seen = commits * np.clip(at / _COMMIT_MS, 0, 1) + (1 - commits) * waits.each(at)
+    ages = np.concatenate([_AROUND_END, grid.table])
+    since = [trace.last if trace.last >= 0 else evidence.since for trace, _ in told]
+    seen = Mixtures([_last_commit(trace, intervals, by) for trace, intervals in told]).over(since, ages)
     now, cut = seen[:, :1], seen[:, -len(grid.edges) :]
-    point = (seen[:, 2] - seen[:, 1])[:, None] / (2 * _AT_END_MS)
+    point = (seen[:, 2:3] - seen[:, 1:2]) / (2 * _AT_END_MS)
     middle = (cut[:, :-1] + cut[:, 1:]) / 2
-    inside = (now - middle) / np.maximum(grid.middle, _NARROW_MS)
+    inside = (1 - broad) * (now - middle) / np.maximum(grid.middle, _NARROW_MS)
     share = 1 / max(evidence.kept, 1)
-    at_end = np.prod((1 - broad) * (share * point + (1 - share) * inside) + wide, axis=0)
-    start = grid.middle - spread
-    begun = np.stack([[np.interp(row, table, one) for row in start] for one in seen[:, 3:]])
-    within = begun - middle[:, None, :]
+    at_end = np.multiply.reduce((1 - broad) * share * point + (1 - share) * inside + wide, axis=0)
+    within = np.maximum(span.begun(seen[:, 3:]) - middle[:, None, :], 0.0) / span.spread
     late = _lateness([trace for trace, _ in told], by)[:, None, None]
-    soon = np.maximum(within, 0.0) / spread
-    at_start = np.prod((1 - broad) * ((1 - late) * soon + late * inside[:, None, :]) + wide, axis=0)
+    within *= (1 - broad) * (1 - late)
+    within += (late[:, 0] * inside + wide)[:, None, :]
+    at_start = np.multiply.reduce(within, axis=0)
     if len(told) == 1:
         return at_end, at_start
-    near = np.prod((1 - broad) * np.maximum(cut[:, :-1] - cut[:, 1:], 0) / grid.width + wide, axis=0)
-    return _aligned(grid, spread, near, at_end, at_start, by)
+    near = (1 - broad) * np.maximum(cut[:, :-1] - cut[:, 1:], 0) / grid.width + wide
+    return _aligned(grid, span, np.multiply.reduce(near, axis=0), at_end, at_start, by)
+
+
+def _last_commit(trace: Trace, intervals: Intervals, by: Fitted) -> list[Wait]:
+    """Return the time from a survivor's last commit until it rejoined."""
+    if trace.last < 0:
+        return intervals.waits()
+    waits = [(low, high, weight * (1 - by.rejoin_commit)) for low, high, weight in intervals.waits()]
+    return [(0.0, _COMMIT_MS, by.rejoin_commit), *waits]
 
 
 def _aligned(
-    grid: Grid, spread: Array, near: Array, at_end: Array, at_start: Array, by: Fitted
+    grid: Grid, span: Span, near: Array, at_end: Array, at_start: Array, by: Fitted
 ) -> tuple[Array, Array]:
     """Mix in that survivors rejoined together: their heartbeats began together, with the generation.
 
     However long the phase was, they then rejoined within a time that is as likely in any of its first cells.
     """
-    near_cells = max(int(np.searchsorted(grid.middle, by.jitter)), 1)
-    cells = np.minimum(np.arange(1, len(grid.middle) + 1), near_cells)
-    together_at_end = (np.cumsum(at_end) / np.arange(1, len(at_end) + 1))[cells - 1]
-    total = np.concatenate([[0.0], np.cumsum(near * grid.width)])
-    low = np.maximum(grid.middle - spread, 0.0)
-    both = np.interp(grid.middle, grid.edges, total) - np.interp(low, grid.edges, total)
+    near_cells = max(int(grid.middle.searchsorted(by.jitter)), 1)
+    count = np.arange(1, len(grid.middle) + 1)
+    together_at_end = (at_end.cumsum() / count)[np.minimum(count, near_cells) - 1]
+    total = np.concatenate([(0.0,), (near * grid.width).cumsum()])
+    low = np.maximum(span.start, 0.0)
+    both = (total[1:] + total[:-1]) / 2 - np.interp(low, grid.edges, total)
     together = both / np.maximum(grid.middle - low, 1.0)
     return (
         (1 - by.aligned) * at_end + by.aligned * together_at_end,
@@ -219,6 +274,7 @@ def _aligned(
     )
 
 
+@lru_cache(maxsize=256)
 def candidates(session: int) -> tuple[int, ...]:
     """Return the heartbeat intervals (ms) that are tried for a session timeout of so many ms."""
     third = max(session // 3, 300)
@@ -228,14 +284,21 @@ def candidates(session: int) -> tuple[int, ...]:
 
 def prior(session: int, known: Sequence[float], by: Fitted) -> Array:
     """How likely each candidate is; `known`: what earlier rebalances of the group say of each."""
+    shares = _usual(session, by)
+    if len(known) != len(shares):
+        return shares
+    told = shares * np.array(known)
+    return np.asarray(told / told.sum())
+
+
+@lru_cache(maxsize=256)
+def _usual(session: int, by: Fitted) -> Array:
     tried = candidates(session)
     third, default = tried[-1], min(DEFAULT_MS, tried[-1])
     rest = (1 - by.beat_default - by.beat_third) / len(tried)
     shares = np.array(
         [rest + by.beat_default * (one == default) + by.beat_third * (one == third) for one in tried]
     )
-    if len(known) == len(tried):
-        shares = shares * np.array(known)
     return np.asarray(shares / shares.sum())
 
 

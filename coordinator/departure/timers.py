@@ -13,11 +13,13 @@ What is uniform is where in its commit interval and where in its heartbeat inter
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rebalance_monitor.coordinator.departure.waits import SLACK_MS, Intervals, Wait
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rebalance_monitor.coordinator.departure.evidence import Departed
     from rebalance_monitor.coordinator.departure.fitted import Fitted
     from rebalance_monitor.coordinator.departure.hypotheses import Client
@@ -60,24 +62,26 @@ def expired(intervals: Intervals, beat: float, session: float, *, rearms: bool, 
         return found
     # Who commits within transactions is rare: its usual interval tells enough.
     found += scaled(_difference(intervals.usual, beat), by.transactional, session)
-    for _, gap, weight in intervals.waits():
-        found += scaled(_later_of(gap, beat), weight * (1 - by.transactional), session)
-    return found
+    return found + _later_of(intervals.waits(), beat, session, 1 - by.transactional)
 
 
-def _later_of(gap: float, beat: float) -> list[Wait]:
+def _later_of(waits: list[Wait], beat: float, session: float, share: float) -> list[Wait]:
     """Return how much later than its last commit its last heartbeat came, 0 where that was before.
 
-    A commit came up to `gap` before it stopped, a heartbeat up to `beat`.
+    A commit came up to a wait's length before it stopped, a heartbeat up to `beat`. The later one begins the
+    session; `share`: how likely all that is.
     """
-    if gap <= beat:
-        later, decline = gap / (2 * beat), (0.0, gap)
-        flat: list[Wait] = []
-    else:
-        later, decline = 1 - beat / (2 * gap), (gap - beat, gap)
-        flat = [(0.0, gap - beat, (gap - beat) / gap)]
-    triangle = later - sum(weight for _, _, weight in flat)
-    return [(-SLACK_MS, SLACK_MS, 1 - later), *flat, *_declining(*decline, triangle)]
+    found: list[Wait] = []
+    before = 0.0
+    for _, gap, all_of_it in waits:
+        weight, free = share * all_of_it, max(gap - beat, 0.0)
+        later = 1 - beat / (2 * gap) if free else gap / (2 * beat)
+        before += weight * (1 - later)
+        if free:
+            found.append((session, session + free, weight * free / gap))
+        found += _declining(session + free, session + gap, weight * (later - free / gap))
+    found.append((session - SLACK_MS, session + SLACK_MS, before))
+    return found
 
 
 def _difference(gap: float, beat: float) -> list[Wait]:
@@ -105,47 +109,70 @@ def died(one: Departed, intervals: Intervals, beat: float, by: Fitted) -> list[W
     return scaled(usual, 1 - by.died_young) + at_once
 
 
-def stalled(one: Departed, intervals: Intervals, beat: float, client: Client, by: Fitted) -> list[Wait]:
-    """Return when one is removed whose application stopped polling."""
+def stalled(
+    one: Departed, intervals: Intervals, beats: Sequence[float], client: Client, by: Fitted
+) -> tuple[list[Wait], list[list[Wait]]]:
+    """Return when one is removed whose application stopped polling.
+
+    First the waits of any heartbeat interval, then those that depend on it, for each of `beats` (ms).
+    """
     if client.hides and not one.poll_interval:
-        return [(low * one.session, high * one.session, weight) for low, high, weight in _HIDDEN]
+        return [(low * one.session, high * one.session, weight) for low, high, weight in _HIDDEN], [
+            [] for _ in beats
+        ]
     limit = float(one.poll_interval or one.rebalance)
     if one.static:
-        return scaled(expired(intervals, beat, one.session, rearms=False, by=by), 1.0, limit)
-    found = scaled(intervals.pauses(), 1.0, limit) + _breached(intervals, limit, beat, client, by)
+        ends = [expired(intervals, beat, one.session, rearms=False, by=by) for beat in beats]
+        return [], [scaled(waits, 1.0, limit) for waits in ends]
+    modes = _modes(intervals, client, by)
+    usual = scaled(intervals.pauses(), 1.0, limit) + _breached(intervals, limit, modes)
+    noticed = [_noticed(intervals, limit, min(beat, _MOST_NOTICED_MS), modes) for beat in beats]
     if not client.holds:
-        return found
-    over = [(limit, limit + one.session, _AMID)]
-    return [*scaled(found, _AT_ONCE), *over, *scaled(found, 1 - _AT_ONCE - _AMID, one.session - beat / 2)]
-
-
-def _breached(intervals: Intervals, limit: float, beat: float, client: Client, by: Fitted) -> list[Wait]:
-    """Return when one that had work is gone, whose last poll was `limit` before its client saw that."""
-    notice, works = min(beat, _MOST_NOTICED_MS), 1 - intervals.idle
-    ahead, behind, at = _modes(intervals, client)
-    # Who commits a batch commits as it ends; of one that polls no more then, the last poll came before.
-    before, at = works * at * by.ends_batch, works * at * (1 - by.ends_batch)
-    earlier = [(-most, -least, weight) for least, most, weight in intervals.working()]
-    return [
-        *scaled(intervals.working(), behind / 2, limit),
-        *scaled(intervals.working(), behind / 2, limit + notice),
-        *scaled(earlier, ahead, limit + _NOTICED_MS),
-        *scaled(earlier, before / max(works, _LEAST), limit),
-        (limit, limit + _NOTICED_MS, at / 2),
-        (limit, limit + notice + _NOTICED_MS, at / 2),
+        return usual, noticed
+    kept = [
+        scaled(late, _AT_ONCE) + scaled(usual + late, 1 - _AT_ONCE - _AMID, one.session - beat / 2)
+        for late, beat in zip(noticed, beats, strict=True)
     ]
+    return [*scaled(usual, _AT_ONCE), (limit, limit + one.session, _AMID)], kept
 
 
-def _modes(intervals: Intervals, client: Client) -> tuple[float, float, float]:
-    """How likely its last commit came after its last poll, before it, or with it.
+class _Modes(NamedTuple):
+    """How likely it had work and its last commit came before its last poll, after it, or with it.
 
-    A timer's intervals are multiples of one; those of an application that commits each batch vary.
+    `before`: with it, as a batch ended whose application polls no more.
     """
+
+    ahead: float
+    behind: float
+    before: float
+    at: float
+
+
+def _breached(intervals: Intervals, limit: float, modes: _Modes) -> list[Wait]:
+    """Return when one that had work is gone, whose last poll was `limit` before its client saw that."""
+    works = 1 - intervals.idle
+    # Who commits a batch commits as it ends; of one that polls no more then, the last poll came before.
+    earlier = [(-most, -least, weight) for least, most, weight in intervals.working()]
+    found = scaled(intervals.working(), modes.behind / 2, limit)
+    found += scaled(earlier, modes.before / max(works, _LEAST), limit)
+    found.append((limit, limit + _NOTICED_MS, modes.at / 2))
+    return found + scaled(earlier, modes.ahead, limit + _NOTICED_MS) if modes.ahead else found
+
+
+def _noticed(intervals: Intervals, limit: float, notice: float, modes: _Modes) -> list[Wait]:
+    """Return the same for one whose client sees that with its next heartbeat, up to `notice` (ms) later."""
+    late = scaled(intervals.working(), modes.behind / 2, limit + notice)
+    return [*late, (limit, limit + notice + _NOTICED_MS, modes.at / 2)]
+
+
+def _modes(intervals: Intervals, client: Client, by: Fitted) -> _Modes:
+    """Weigh the modes: a timer's intervals are multiples of one, those of an application's commits vary."""
     timer = intervals.timer
     ahead, behind = client.background * timer, client.in_poll * timer
     at = client.per_poll * ((1 - timer) * 4 + 0.5 * timer)
     total = ahead + behind + at
-    return ahead / total, behind / total, at / total
+    with_poll = (1 - intervals.idle) * at / total
+    return _Modes(ahead / total, behind / total, with_poll * by.ends_batch, with_poll * (1 - by.ends_batch))
 
 
 def unsynced(one: Departed) -> list[Wait]:

@@ -8,6 +8,7 @@ its assignment.
 
 from __future__ import annotations
 
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -38,30 +39,30 @@ _MULTIPLE = 0.08
 _LEAST_MS, _LONGER = 50.0, 1.02
 _ALWAYS, _PAUSE = 0.01, 10
 _KEEPS, _SAME_BEAT = 0.02, 0.2
+_NEVER: tuple[Wait, ...] = ((0.0, 1.0, 0.0),)
 
 
 class Mixtures:
-    """Rows of waits, laid out flat; none of the rows may be empty."""
+    """Rows of waits, laid out flat: one array is cheaper than one a row."""
 
     def __init__(self, rows: Sequence[Sequence[Wait]]) -> None:
-        sizes = [len(row) for row in rows]
-        flat = np.array([wait for row in rows for wait in row])
-        self._low = flat[:, :1]
-        self._scale = 1 / np.maximum(flat[:, 1:2] - flat[:, :1], 1.0)
+        filled = [row or _NEVER for row in rows]
+        sizes = [len(row) for row in filled]
+        numbers = chain.from_iterable(chain.from_iterable(filled))
+        flat = np.fromiter(numbers, float, 3 * sum(sizes)).reshape(-1, 3)
+        self._low = flat[:, 0]
+        self._scale = 1 / np.maximum(flat[:, 1] - flat[:, 0], 1.0)
         self._weight = flat[:, 2:]
         self._sizes = sizes
-        self._starts = np.cumsum([0, *sizes[:-1]])
+        self._starts = [0, *accumulate(sizes[:-1])]
 
-    def at(self, times: Array) -> Array:
-        """Return, for each row, how likely its wait is over at each of `times` (ms)."""
-        return self._sum(times - self._low)
+    def over(self, since: Sequence[float], ages: Array) -> Array:
+        """Return, for each row, how likely its wait is over at each of `ages`.
 
-    def each(self, times: Array) -> Array:
-        """Return the same where each row has `times` of its own."""
-        return self._sum(np.repeat(times, self._sizes, axis=0) - self._low)
-
-    def _sum(self, late: Array) -> Array:
-        late *= self._scale
+        Both are ms before the end of the join phase: `ages`, and `since`, the beginnings of the rows' waits.
+        """
+        late = (np.repeat(since, self._sizes) - self._low)[:, None] - ages
+        late *= self._scale[:, None]
         np.maximum(late, 0.0, out=late)
         np.minimum(late, 1.0, out=late)
         late *= self._weight
