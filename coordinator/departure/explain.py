@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rebalance_monitor.coordinator.departure.evidence import Departed, Evidence
-    from rebalance_monitor.coordinator.departure.phase import Phase
+    from rebalance_monitor.coordinator.departure.phase import Grid, Phase
     from rebalance_monitor.coordinator.departure.waits import Wait
 
     Array = npt.NDArray[np.float64]
@@ -49,53 +49,59 @@ _STALLED = len(_PLAIN)
 
 
 class _Scene(NamedTuple):
-    """What all members of a rebalance share: `near`: two that depart together do so within this (ms)."""
+    """What all members of a rebalance share."""
 
     evidence: Evidence
     phase: Phase
-    tried: Array
+    tried: tuple[int, ...]
     siblings: list[int]
     shares: list[float]
-    near: Array
     by: Fitted
 
 
 class _Removals(NamedTuple):
     """How likely a member's removal is over, by way and heartbeat interval (of all that was before the end).
 
-    `now`: at the end of the phase. `cut`, `middle`: at the edges and in the middle of the grid's cells.
-    `at_end`: its density there. `before`: a session timeout before the end. `table`: at the grid's `table`.
+    `now`: at the end of the phase. `within`: in each cell of the grid. `middle`: in the middle of each.
+    `at_end`: its density at the end. `before`: a session timeout before that. `table`: at the grid's `table`.
     """
 
     now: Array
-    cut: Array
+    within: Array
     middle: Array
     at_end: Array
     before: Array
     table: Array
 
 
-class _Roles(NamedTuple):
-    """Likelihoods by (member, way, heartbeat interval, cell) of each role."""
+class _Rates(NamedTuple):
+    """How likely (per ms) another member departs beside one, by way, heartbeat interval and cell.
 
-    trigger: Array
-    holder: Array
-    inside: Array
+    `near`: as long as two that depart together do so, within a heartbeat. `apart`: later. `rate`: in all.
+    """
+
+    near: Array
+    apart: Array
+    rate: Array
+
+
+_TRIGGER, _HOLDER, _INSIDE, _REMOVED = range(4)
+_ROLES = 3
 
 
 def explain(evidence: Evidence, by: Fitted = FITTED) -> Explained:
     """Explain one rebalance: the only entry of the model. The same evidence gives the same answer."""
     if is_alone(evidence) or is_obvious(evidence):
         return alone(evidence, by)
-    tried = np.array(phase.candidates(evidence.session), float)
     seen = phase.phase_of(evidence, phase.grid_of(evidence), by)
     if not evidence.departed:
         return _nobody_departed(evidence, seen)
     siblings = [gap for trace in evidence.survivors for gap in trace.gaps[-4:]]
     shares = shares_of_ways(evidence.ways, by)
-    scene = _Scene(evidence, seen, tried, siblings, shares, tried[:, None] + _SOON_MS, by)
-    found = [_roles(scene, one) for one in evidence.departed]
-    roles = _Roles(*(np.stack(part) for part in zip(*found, strict=True)))
+    scene = _Scene(evidence, seen, phase.candidates(evidence.session), siblings, shares, by)
+    roles = np.empty((len(evidence.departed), _ROLES, len(Way), *seen.span.spread.shape))
+    for one, found in zip(evidence.departed, roles, strict=True):
+        _fill_roles(scene, one, *found)
     return _summed(scene, roles, phase.prior(evidence.session, evidence.beats, by))
 
 
@@ -109,39 +115,46 @@ def _nobody_departed(evidence: Evidence, seen: Phase) -> Explained:
     )
 
 
-def _roles(scene: _Scene, one: Departed) -> tuple[Array, Array, Array]:
-    """Return the likelihoods of one member as the trigger, as the holder, and inside the phase."""
-    grid, by = scene.phase.grid, scene.by
+def _fill_roles(scene: _Scene, one: Departed, trigger: Array, holder: Array, inside: Array) -> None:
+    """Fill in the likelihoods of one member in each role, by way, heartbeat interval and cell."""
+    evidence, grid, span, by = scene.evidence, scene.phase.grid, scene.phase.span, scene.by
     prior = np.array(prior_of(one, scene.shares, by))[:, None, None]
     seen = _removals(scene, one)
-    together = np.full((len(Way), 1, 1), by.together)
-    far = np.full((len(Way), 1, 1), max(by.apart, float(scene.evidence.deadline)))
-    far[Way.DIED] = one.session
+    near, apart, rate = _rates(grid, scene.tried, evidence.deadline, one.session, by, returned=one.returned)
+    np.multiply(seen.within, prior / grid.width, out=trigger)
+    np.multiply(prior * seen.at_end, rate, out=holder)
     if one.returned:
-        # Its process came back because it had died, and that began the phase: at any time of its session.
-        together[Way.DIED] = 0.0
-    near, apart = together / scene.near, (1 - together) / far
-    trigger = prior * (seen.cut[..., :-1] - seen.cut[..., 1:]) / grid.width
-    rate = np.broadcast_to(
-        near * (grid.middle <= scene.near) + apart * (grid.middle <= far),
-        (len(Way), len(scene.tried), len(grid.middle)),
-    )
-    if one.returned:
-        rate = rate.copy()
-        rate[Way.STALLED] = _leaked(grid.middle, one)
-    holder = prior * seen.at_end * rate
-    begun = scene.phase.span.begun_by_beat(seen.table)
-    inside = prior * (
-        near * np.maximum(begun - seen.middle, 0.0) + apart * np.maximum(seen.now - seen.middle, 0.0)
-    )
-    # One that had rejoined waits without commits, and may leave at any time: its last commit tells when.
-    waited = np.maximum(begun[Way.UNJOINED] - seen.middle[Way.UNJOINED], 0.0) / scene.phase.span.spread
-    waited = prior[Way.LEFT] * by.waited * waited * apart[Way.LEFT] * (len(scene.evidence.departed) > 1)
-    holder[Way.LEFT] += waited
-    inside[Way.LEFT] += waited * grid.middle
+        holder[Way.STALLED] = prior[Way.STALLED] * seen.at_end[Way.STALLED] * _leaked(grid.middle, one)
+    begun = span.begun_by_beat(seen.table)
+    begun -= seen.middle
+    np.maximum(begun, 0.0, out=begun)
+    np.subtract(seen.now, seen.middle, out=inside)
+    np.maximum(inside, 0.0, out=inside)
+    inside *= prior * apart
+    inside += prior * near * begun
+    if len(evidence.departed) > 1:
+        # One that had rejoined waits without commits, and may leave at any time: its last commit tells when.
+        waited = prior[Way.LEFT] * by.waited * apart[Way.LEFT] * begun[Way.UNJOINED] / span.spread
+        holder[Way.LEFT] += waited
+        inside[Way.LEFT] += waited * grid.middle
     trigger[Way.UNJOINED] = inside[Way.UNJOINED] = 0.0
     holder[Way.UNJOINED] = _unjoined(scene, one, seen, prior[:, 0, 0])
-    return trigger, holder, inside
+
+
+@lru_cache(maxsize=256)
+def _rates(
+    grid: Grid, tried: tuple[int, ...], deadline: int, session: int, by: Fitted, *, returned: bool
+) -> _Rates:
+    """Return how often others depart beside a member with that session timeout."""
+    soon = np.array(tried, float)[:, None] + _SOON_MS
+    together = np.full((len(Way), 1, 1), by.together)
+    far = np.full((len(Way), 1, 1), max(by.apart, float(deadline)))
+    far[Way.DIED] = session
+    if returned:
+        # Its process came back because it had died, and that began the phase: at any time of its session.
+        together[Way.DIED] = 0.0
+    near, apart = together / soon, (1 - together) / far
+    return _Rates(near, apart, near * (grid.middle <= soon) + apart * (grid.middle <= far))
 
 
 def _leaked(length: Array, one: Departed) -> Array:
@@ -161,16 +174,17 @@ def _unjoined(scene: _Scene, one: Departed, seen: _Removals, prior: Array) -> Ar
     """
     evidence, grid, by, way = scene.evidence, scene.phase.grid, scene.by, Way.UNJOINED
     length, deadline = grid.middle, max(evidence.deadline, 1_000)
-    found = by.deaf_before * (seen.cut[way, :, :-1] - seen.cut[way, :, 1:]) / grid.width
-    found = found + by.deaf_commits * seen.at_end[way]
-    found = found + by.deaf_long / deadline * ((one.seen > length) & (one.seen <= length + deadline))
-    within = max(1 - by.deaf_before - by.deaf_commits - by.deaf_long, 0.0)
-    found = found + within / np.maximum(length, _LEAST_PHASE_MS) * (one.seen <= length)
-    found = prior[way] * found
+    found = np.zeros_like(length)
+    if prior[way]:
+        found += by.deaf_before * seen.within[way, 0] / grid.width + by.deaf_commits * seen.at_end[way, 0]
+        found += by.deaf_long / deadline * ((one.seen > length) & (one.seen <= length + deadline))
+        within = max(1 - by.deaf_before - by.deaf_commits - by.deaf_long, 0.0)
+        found += within / np.maximum(length, _LEAST_PHASE_MS) * (one.seen <= length)
+        found *= prior[way]
     if one.session > evidence.deadline and not one.static:
-        dead = np.maximum(seen.middle[way] - seen.before[way], 0.0)
-        found = found + prior[Way.DIED] * dead / np.maximum(one.session - length, _SOON_MS)
-    return np.asarray(found)
+        dead = np.maximum(seen.middle[way, 0] - seen.before[way, 0], 0.0)
+        found += prior[Way.DIED] * dead / np.maximum(one.session - length, _SOON_MS)
+    return found
 
 
 def _removals(scene: _Scene, one: Departed) -> _Removals:
@@ -191,7 +205,8 @@ def _removals(scene: _Scene, one: Departed) -> _Removals:
     open_end = least <= 2 * _AT_MS + _SOON_MS
     at_end = (found[..., 2:3] - found[..., 3:4]) / (2 * _AT_MS) * open_end
     middle = (cut[..., :-1] + cut[..., 1:]) / 2
-    return _Removals(found[..., 1:2], cut, middle, at_end, found[..., :1], found[..., 4:])
+    within = cut[..., :-1] - cut[..., 1:]
+    return _Removals(found[..., 1:2], within, middle, at_end, found[..., :1], found[..., 4:])
 
 
 def _waits(scene: _Scene, one: Departed) -> list[list[Wait]]:
@@ -200,7 +215,7 @@ def _waits(scene: _Scene, one: Departed) -> list[list[Wait]]:
     A stalled member has two rows: what depends on the heartbeat interval, and what does not.
     """
     intervals, client, by = of_departed(one, scene.siblings, scene.by), client_of(one), scene.by
-    usual, beats = intervals.waits(), scene.tried.tolist()
+    usual, beats = intervals.waits(), scene.tried
     plain = {
         Way.LEFT: timers.left(one, intervals, client, by),
         Way.UNJOINED: usual,
@@ -226,35 +241,37 @@ def _rows(count: int) -> Places:
 
 
 class _Sums(NamedTuple):
-    """Sums over the other members, by (member, heartbeat interval, cell).
+    """Sums over the other members, by (member, heartbeat interval, cell), 0 where there is one member.
 
-    `scale`: the likelihood of all others inside. `started`: of a trigger among them or none of the departed;
-    `ended`: of a holder; `both`: of the two, which are not the same; `late`: that the deadline removed some.
+    `scale`: the likelihood of all others inside. `triggers`: of a trigger among them; `begun`: of one that
+    did not depart. `ended`: of a holder; `both`: of a trigger and a holder, which are not the same; `late`:
+    that the deadline removed some.
     """
 
     scale: Array
-    started: Array
-    triggers: Array
-    ended: Array
-    both: Array
-    late: Array
+    begun: float
+    triggers: Array | float
+    ended: Array | float
+    both: Array | float
+    late: Array | float
 
 
-def _others(scene: _Scene, roles: _Roles) -> _Sums:
-    inside = roles.inside.sum(axis=1) + _TINY
-    trigger = roles.trigger.sum(axis=1) / inside
-    unjoined = roles.holder[:, Way.UNJOINED] / inside
-    holder = (roles.holder.sum(axis=1) - roles.holder[:, Way.UNJOINED]) / inside
+def _others(scene: _Scene, sums: Array) -> _Sums:
+    """Sum over the others, from the `sums` of each member over its ways, by role."""
+    inside = sums[:, _INSIDE] + _TINY
+    begun = float(scene.evidence.joined > 0) + scene.by.uncaused
+    if len(sums) == 1:
+        return _Sums(1 / inside.max(keepdims=True), begun, 0.0, 0.0, 0.0, 0.0)
+    trigger, holder = sums[:, _TRIGGER] / inside, sums[:, _HOLDER] / inside
     logs = np.log(inside)
     every = logs.sum(axis=0)
     pairs = trigger * holder
     triggers = np.maximum(trigger.sum(axis=0) - trigger, 0.0)
     ended = np.maximum(holder.sum(axis=0) - holder, 0.0)
-    late = np.log1p(unjoined)
-    begun = float(scene.evidence.joined > 0) + scene.by.uncaused
+    late = np.log1p(sums[:, _REMOVED] / inside)
     return _Sums(
         scale=np.exp(every - every.max() - logs),
-        started=begun + triggers,
+        begun=begun,
         triggers=triggers,
         ended=ended,
         both=begun * ended + np.maximum(triggers * ended - np.maximum(pairs.sum(axis=0) - pairs, 0.0), 0.0),
@@ -262,46 +279,51 @@ def _others(scene: _Scene, roles: _Roles) -> _Sums:
     )
 
 
-def _summed(scene: _Scene, roles: _Roles, weights: Array) -> Explained:
+def _summed(scene: _Scene, roles: Array, weights: Array) -> Explained:
     """Sum over every trigger and holder: each member in each role, with all that the others may have done."""
     evidence, grid, seen = scene.evidence, scene.phase.grid, scene.phase
-    rest = _others(scene, roles)
+    sums = np.empty((len(roles), _ROLES + 1, *roles.shape[3:]))
+    roles.sum(axis=2, out=sums[:, :_ROLES])
+    sums[:, _REMOVED] = roles[:, _HOLDER, Way.UNJOINED]
+    sums[:, _HOLDER] -= sums[:, _REMOVED]
+    rest = _others(scene, sums)
     mass = weights[:, None] * grid.width
-    # Where nobody is left, the last member that departs is trigger and holder at once.
-    emptied = not evidence.kept and not evidence.joined
-    free = seen.free * mass * (not emptied)
-    last = seen.free * mass * emptied
-    held = seen.held * mass
+    free, held = seen.free * mass, seen.held * mass
     late = held * grid.deadline / max(float((grid.deadline * grid.width).sum()), 1.0)
-    inside = rest.started * (free + late * rest.late) + rest.both * held + rest.triggers * last
-    trigger = free + last + rest.ended * held + late * rest.late
-    as_trigger = roles.trigger * (rest.scale * trigger)[:, None]
-    as_holder = roles.holder * (rest.scale * rest.started * held)[:, None]
-    as_holder[:, Way.UNJOINED] = (
-        roles.holder[:, Way.UNJOINED] * rest.scale * rest.started * late * (rest.late + 1)
+    started = rest.begun + rest.triggers
+    # Where nobody is left, the last member that departs is trigger and holder at once.
+    last = started if evidence.kept or evidence.joined else rest.triggers
+    # How likely all else is that belongs to a member in each role.
+    told = np.empty_like(sums)
+    told[:, _TRIGGER] = free + rest.ended * held + late * rest.late
+    told[:, _HOLDER] = started * held
+    told[:, _INSIDE] = last * free + started * late * rest.late + rest.both * held
+    told[:, _REMOVED] = started * late * (rest.late + 1)
+    told *= rest.scale[:, None]
+    return _posterior(scene, roles, told, sums[0], weights)
+
+
+def _posterior(scene: _Scene, roles: Array, told: Array, sums: Array, weights: Array) -> Explained:
+    evidence, count = scene.evidence, len(roles)
+    cells = (told[0] * sums).sum(axis=0)
+    by_role = roles.reshape(count, _ROLES, len(Way), -1) @ told.reshape(count, 1, _ROLES + 1, -1).swapaxes(
+        2, 3
     )
-    total = roles.inside * (rest.scale * inside)[:, None] + as_trigger + as_holder
-    return _posterior(evidence, grid.middle, total, (as_trigger, as_holder), weights)
-
-
-def _posterior(
-    evidence: Evidence, middle: Array, total: Array, roles: tuple[Array, Array], weights: Array
-) -> Explained:
-    ways = total.sum(axis=(2, 3))
+    triggers, holders = by_role[:, _TRIGGER, :, _TRIGGER], by_role[:, _HOLDER, :, _HOLDER]
+    holders[:, Way.UNJOINED] = by_role[:, _HOLDER, Way.UNJOINED, _REMOVED]
+    ways = by_role[:, _INSIDE, :, _INSIDE] + triggers + holders
     # Where nothing explains a member, nothing is known.
     ways[ways.sum(axis=1) <= _NOTHING, Way.UNKNOWN] = 1.0
-    norm = np.maximum(ways.sum(axis=1, keepdims=True), _NOTHING)
-    triggers = roles[0].sum(axis=(1, 2, 3)) / norm[:, 0]
-    holders = roles[1].sum(axis=(2, 3)) / norm
-    unjoined = holders[:, Way.UNJOINED]
-    held = holders.sum(axis=1) - unjoined
-    deadline = float(1 - np.prod(1 - np.minimum(unjoined, 1.0)))
-    cells = total[0].sum(axis=0)
+    norm = np.maximum(ways.sum(axis=1), _NOTHING)
+    unjoined = holders[:, Way.UNJOINED] / norm
+    held = holders.sum(axis=1) / norm - unjoined
+    deadline = float(1 - np.multiply.reduce(1 - np.minimum(unjoined, 1.0)))
+    middle = scene.phase.grid.middle
     length = float((cells.sum(axis=0) * middle).sum() / max(float(cells.sum()), _NOTHING))
-    shares: list[list[float]] = (ways / norm).tolist()
+    shares: list[list[float]] = (ways / norm[:, None]).tolist()
     return Explained(
         ways=shares,
-        triggers=triggers.tolist(),
+        triggers=(triggers.sum(axis=1) / norm).tolist(),
         holders=[*held.tolist(), max(0.0, 1 - deadline - float(held.sum())), deadline],
         length=length,
         beats=phase.learned(evidence.beats, cells.sum(axis=1) / np.maximum(weights, 1e-12)),
