@@ -141,7 +141,7 @@ def _fill_roles(scene: _Scene, one: Departed, trigger: Array, holder: Array, ins
     holder[Way.UNJOINED] = _unjoined(scene, one, seen, prior[:, 0, 0])
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=1_024)
 def _rates(
     grid: Grid, tried: tuple[int, ...], deadline: int, session: int, by: Fitted, *, returned: bool
 ) -> _Rates:
@@ -304,14 +304,11 @@ def _summed(scene: _Scene, roles: Array, weights: Array) -> Explained:
 
 
 def _posterior(scene: _Scene, roles: Array, told: Array, sums: Array, weights: Array) -> Explained:
-    evidence, count = scene.evidence, len(roles)
+    evidence = scene.evidence
     cells = (told[0] * sums).sum(axis=0)
-    by_role = roles.reshape(count, _ROLES, len(Way), -1) @ told.reshape(count, 1, _ROLES + 1, -1).swapaxes(
-        2, 3
-    )
-    triggers, holders = by_role[:, _TRIGGER, :, _TRIGGER], by_role[:, _HOLDER, :, _HOLDER]
-    holders[:, Way.UNJOINED] = by_role[:, _HOLDER, Way.UNJOINED, _REMOVED]
-    ways = by_role[:, _INSIDE, :, _INSIDE] + triggers + holders
+    triggers, holders, inside = np.einsum("mrwbc,mrbc->rmw", roles, told[:, :_ROLES])
+    holders[:, Way.UNJOINED] = (roles[:, _HOLDER, Way.UNJOINED] * told[:, _REMOVED]).sum(axis=(1, 2))
+    ways = inside + triggers + holders
     # Where nothing explains a member, nothing is known.
     ways[ways.sum(axis=1) <= _NOTHING, Way.UNKNOWN] = 1.0
     norm = np.maximum(ways.sum(axis=1), _NOTHING)

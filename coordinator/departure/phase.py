@@ -50,6 +50,9 @@ _NARROW_MS = 30.0
 _EAGER, _COOPERATIVE = 0.05, 0.4
 _DEADLINE_MS = (10.0, 60.0)
 _TIMED = 0.5
+_WAITS = 5
+# So much is kept of what many rebalances share; an entry takes some 5 KB.
+_KEPT = 1_024
 _LONGER = 1.6
 _FINE_MS, _NEAR_MS = 5_000, 250
 _UNDER = (200.0, 500.0, 1_000.0, 2_000.0, 3_500.0, 6_000.0, 9_500.0, 16_000.0)
@@ -110,7 +113,7 @@ class Phase(NamedTuple):
     span: Span
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=_KEPT)
 def _cells(least: float, most: float, deadline: int, near: int, quiet: int) -> Grid:
     low, high = deadline - _DEADLINE_MS[0], deadline + _DEADLINE_MS[1]
     edges = {edge for edge in _EDGES if least < edge < most and not low - 200 < edge < high + 240}
@@ -160,7 +163,7 @@ def phase_of(evidence: Evidence, grid: Grid, by: Fitted) -> Phase:
     return Phase(grid, free, held, span)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=_KEPT)
 def span_of(grid: Grid, session: int, aborted: int, busy: float) -> Span:
     """Return within how long survivors rejoin; `busy`: for how long (ms) one of them may not look."""
     beats = np.array(candidates(session), float)
@@ -168,31 +171,32 @@ def span_of(grid: Grid, session: int, aborted: int, busy: float) -> Span:
     spread = np.minimum(waits + 100 + busy, np.maximum(grid.middle, _NARROW_MS))
     start, table = grid.middle - spread, grid.table
     at = np.maximum(start, table[0])
-    place = np.clip(np.searchsorted(table, at, side="right") - 1, 0, len(table) - 2)
+    place = np.minimum(table.searchsorted(at, side="right") - 1, len(table) - 2)
     return Span(waits, spread, start, place, (at - table[place]) / (table[place + 1] - table[place]))
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=_KEPT)
 def _prior(
     grid: Grid, span: Span, deadline: int, busy: float, quiet: int, kept: int, by: Fitted
 ) -> tuple[Array, Array]:
     """How likely (per ms) the last survivor rejoined in each cell, and by its end, whatever it commits."""
-    edges, beat = grid.edges, span.beats
-    share = by.busy_seen * (quiet > 0)
+    share, beat = by.busy_seen * (quiet > 0), span.beats
     rest = 1 - share
-    waits = (
-        (rest * (1 - by.late_poll - by.busy_poll), beat + _POLL_MS + busy),
-        (rest * by.late_poll, beat + _LATE_MS + 2 * busy),
-        (rest * by.busy_poll / 2, beat + _BUSY_MS),
-        (rest * by.busy_poll / 2, np.maximum(beat + _BUSY_MS, deadline)),
-        (share, np.full_like(beat, max(quiet, _NARROW_MS))),
-    )
-    one = sum(share * np.minimum(edges / most, 1.0) for share, most in waits)
-    prior: Array = 0.5 * np.diff(one) + 0.5 * np.diff(one ** max(kept, 1))
-    return prior / grid.width, np.cumsum(prior, axis=1)
+    most = np.empty((_WAITS, len(beat), 1))
+    most[0] = beat + _POLL_MS + busy
+    most[1] = beat + _LATE_MS + 2 * busy
+    most[2] = beat + _BUSY_MS
+    np.maximum(most[2], deadline, out=most[3])
+    most[4] = max(quiet, _NARROW_MS)
+    usual = rest * (1 - by.late_poll - by.busy_poll), rest * by.late_poll
+    shares = np.array([*usual, rest * by.busy_poll / 2, rest * by.busy_poll / 2, share])
+    one = np.tensordot(shares, np.minimum(grid.edges / most, 1.0), axes=1)
+    both = 0.5 * (one + one ** max(kept, 1))
+    prior = both[:, 1:] - both[:, :-1]
+    return prior / grid.width, prior.cumsum(axis=1)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=_KEPT)
 def _emptied(grid: Grid, span: Span) -> tuple[Array, Array]:
     """Return the same where nobody is left, for whom a phase would wait."""
     prior = np.broadcast_to((grid.edges[1:] <= _NARROW_MS).astype(float), span.spread.shape)
@@ -274,7 +278,7 @@ def _aligned(
     )
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=_KEPT)
 def candidates(session: int) -> tuple[int, ...]:
     """Return the heartbeat intervals (ms) that are tried for a session timeout of so many ms."""
     third = max(session // 3, 300)
@@ -291,7 +295,7 @@ def prior(session: int, known: Sequence[float], by: Fitted) -> Array:
     return np.asarray(told / told.sum())
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=_KEPT)
 def _usual(session: int, by: Fitted) -> Array:
     tried = candidates(session)
     third, default = tried[-1], min(DEFAULT_MS, tried[-1])
@@ -310,11 +314,12 @@ def likeliest(session: int, known: Sequence[float], by: Fitted) -> int:
 
 def learned(before: Sequence[float], likely: Array) -> tuple[float, ...]:
     """Return what a group knows of its candidates after a rebalance that made each so `likely`."""
-    best = float(likely.max())
+    found = likely.tolist()
+    best = max(found)
     if best <= 0:
         return tuple(before)
-    now = np.maximum(likely / best, _LEAST)
+    now = [max(one / best, _LEAST) for one in found]
     if len(before) == len(now):
-        now = now * np.array(before)
-    now = (1 - _FORGET) * now / now.max() + _FORGET
-    return tuple(round(float(one), 3) for one in now)
+        now = [one * known for one, known in zip(now, before, strict=True)]
+    most = max(now)
+    return tuple(round((1 - _FORGET) * one / most + _FORGET, 3) for one in now)
