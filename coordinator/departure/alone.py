@@ -82,10 +82,11 @@ def alone(evidence: Evidence, by: Fitted = FITTED) -> Explained:
 
 def _ways(one: Departed, beat: float, length: float, shares: Sequence[float], by: Fitted) -> list[float]:
     intervals, client = of_departed(one, (), by), client_of(one)
+    (died,) = timers.died(one, intervals, (beat,), by)
     usual, (noticed,) = timers.stalled(one, intervals, (beat,), client, by)
     waits = {
         Way.LEFT: timers.left(one, intervals, client, by),
-        Way.DIED: timers.died(one, intervals, beat, by),
+        Way.DIED: died,
         Way.STALLED: usual + noticed,
         Way.UNKNOWN: [(0.0, one.since + 1_000.0, 1.0)],
     }

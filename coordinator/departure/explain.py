@@ -192,8 +192,9 @@ def _removals(scene: _Scene, one: Departed) -> _Removals:
     evidence, count = scene.evidence, len(scene.tried)
     least, most = one.removed if one.removed[1] >= 0 else (0, evidence.since + 1_000)
     grid = scene.phase.grid
-    ages = np.concatenate([(one.session, least, least - _AT_MS, least + _AT_MS), grid.table])
-    ages[4:].clip(least, most, out=ages[4:])
+    ages = np.empty(4 + len(grid.table))
+    ages[:4] = one.session, least, least - _AT_MS, least + _AT_MS
+    np.minimum(np.maximum(grid.table, least), most, out=ages[4:])
     seen, since, alive = float(one.seen), float(one.since), float(one.alive)
     cdf = Mixtures(_waits(scene, one)).over(
         [seen, seen, since, seen, seen, *[alive] * count, *[seen] * count], ages
@@ -225,7 +226,7 @@ def _waits(scene: _Scene, one: Departed) -> list[list[Wait]]:
     stalled, noticed = timers.stalled(one, intervals, beats, client, by)
     if one.unmoved:
         stalled, noticed = usual, [[] for _ in beats]
-    died = [timers.died(one, intervals, beat, by) for beat in beats]
+    died = timers.died(one, intervals, beats, by)
     return [*(plain[way] for way in _PLAIN), stalled, *died, *noticed]
 
 

@@ -29,6 +29,8 @@ _CLOSE_MS, _SLOW_CLOSE_MS, _SLOWLY = 150.0, 1_000.0, 0.2
 # A client that is about to look sees the breach of its interval within so long (retry.backoff.ms and more).
 _NOTICED_MS = 500.0
 _MOST_NOTICED_MS = 3_000.0
+# Nobody asks what is over more than so long after the end of the join phase.
+_PAST_MS = 50.0
 _SYNC_MS, _LEAST = 500.0, 1e-6
 # Of clients that leave when the stall ends: how many do so at once, and how many before their session does.
 _AT_ONCE, _AMID = 0.3, 0.4
@@ -53,33 +55,48 @@ def left(one: Departed, intervals: Intervals, client: Client, by: Fitted) -> lis
     return closing + scaled(intervals.working(), 1 - final) + intervals.pauses()
 
 
-def expired(intervals: Intervals, beat: float, session: float, *, rearms: bool, by: Fitted) -> list[Wait]:
-    """Return when the session of one ends that stopped at any moment; `beat`: its heartbeat interval (ms)."""
-    found: list[Wait] = []
+def expired(
+    intervals: Intervals, beats: Sequence[float], session: float, *, rearms: bool, by: Fitted
+) -> list[list[Wait]]:
+    """Return when the session of one ends that stopped at any moment, for each of `beats`.
+
+    Those are its heartbeat intervals (ms).
+    """
+    waits = intervals.waits()
     if not rearms:
-        for _, gap, weight in intervals.waits():
-            found += scaled(_difference(gap, beat), weight, session)
-        return found
+        return [
+            [late for _, gap, weight in waits for late in scaled(_difference(gap, beat), weight, session)]
+            for beat in beats
+        ]
     # Who commits within transactions is rare: its usual interval tells enough.
-    found += scaled(_difference(intervals.usual, beat), by.transactional, session)
-    return found + _later_of(intervals.waits(), beat, session, 1 - by.transactional)
+    rest = [(session, gap, weight * (1 - by.transactional)) for _, gap, weight in waits]
+    return [
+        scaled(_difference(intervals.usual, beat), by.transactional, session) + _later_of(rest, beat)
+        for beat in beats
+    ]
 
 
-def _later_of(waits: list[Wait], beat: float, session: float, share: float) -> list[Wait]:
-    """Return how much later than its last commit its last heartbeat came, 0 where that was before.
+def _later_of(waits: Sequence[Wait], beat: float) -> list[Wait]:
+    """Return by how much its last heartbeat came after its last commit, 0 where that was before.
 
-    A commit came up to a wait's length before it stopped, a heartbeat up to `beat`. The later one begins the
-    session; `share`: how likely all that is.
+    `waits`: when the session ends that the commit began, how long ago a commit may have been, and how likely
+    that is. A heartbeat came up to `beat` ago.
     """
     found: list[Wait] = []
-    before = 0.0
-    for _, gap, all_of_it in waits:
-        weight, free = share * all_of_it, max(gap - beat, 0.0)
-        later = 1 - beat / (2 * gap) if free else gap / (2 * beat)
-        before += weight * (1 - later)
-        if free:
-            found.append((session, session + free, weight * free / gap))
-        found += _declining(session + free, session + gap, weight * (later - free / gap))
+    before, session = 0.0, waits[0][0]
+    for _, gap, weight in waits:
+        if gap > beat:
+            before += weight * beat / (2 * gap)
+            least = session + gap - beat
+            found.append((session, least, weight * (gap - beat) / gap))
+            triangle, most = weight * beat / (2 * gap), session + gap
+        else:
+            triangle = weight * gap / (2 * beat)
+            before += weight - triangle
+            least, most = session, session + gap
+        middle = (least + most) / 2
+        found.append((least, middle, 0.75 * triangle))
+        found.append((middle, most, 0.25 * triangle))
     found.append((session - SLACK_MS, session + SLACK_MS, before))
     return found
 
@@ -99,14 +116,19 @@ def _declining(least: float, most: float, weight: float) -> list[Wait]:
     return [(least, middle, 0.75 * weight), (middle, most, 0.25 * weight)]
 
 
-def died(one: Departed, intervals: Intervals, beat: float, by: Fitted) -> list[Wait]:
-    """Return when one is removed that died; before its first commit it may have died before its sync."""
-    usual = expired(intervals, beat, one.session, rearms=one.rearms, by=by)
+def died(one: Departed, intervals: Intervals, beats: Sequence[float], by: Fitted) -> list[list[Wait]]:
+    """Return when one is removed that died, for each of `beats` (ms).
+
+    Before its first commit it may have died before its sync. No wait is returned where none can have ended.
+    """
+    if one.alive + _PAST_MS < one.session - max(beats):
+        return [[] for _ in beats]
+    usual = expired(intervals, beats, one.session, rearms=one.rearms, by=by)
     if one.trace.last >= 0:
         return usual
     young = by.died_young * (one.session <= one.rebalance)
     at_once = [(one.session - 60.0, one.session + SLACK_MS, young)]
-    return scaled(usual, 1 - by.died_young) + at_once
+    return [scaled(waits, 1 - by.died_young) + at_once for waits in usual]
 
 
 def stalled(
@@ -121,8 +143,10 @@ def stalled(
             [] for _ in beats
         ]
     limit = float(one.poll_interval or one.rebalance)
+    if one.seen + _PAST_MS < limit - max(gap for gap, _ in intervals.gaps) - max(beats):
+        return [], [[] for _ in beats]
     if one.static:
-        ends = [expired(intervals, beat, one.session, rearms=False, by=by) for beat in beats]
+        ends = expired(intervals, beats, one.session, rearms=False, by=by)
         return [], [scaled(waits, 1.0, limit) for waits in ends]
     modes = _modes(intervals, client, by)
     usual = scaled(intervals.pauses(), 1.0, limit) + _breached(intervals, limit, modes)
