@@ -19,6 +19,8 @@ _UNITS_MS = {
     "s": 1_000,
     "ms": 1,
 }
+LONGEST_MS = 36_500 * 86_400_000
+"""Clocks and calendars end not far beyond."""
 _DURATION = re.compile("".join(rf"(?:(\d{{1,9}}){unit})?" for unit in _UNITS_MS))
 _TIME = re.compile(r"([01]\d|2[0-4]):([0-5]\d)")
 _MINUTES_OF_DAY = 24 * 60
@@ -33,9 +35,10 @@ def milliseconds(text: str) -> int:
     found = _DURATION.fullmatch(text)
     if found is None or not text:
         raise ValueError(f"{text!r} is no duration; write 30s, 5m, 4h or 1h30m")
-    return sum(
-        int(number or 0) * unit for number, unit in zip(found.groups(), _UNITS_MS.values(), strict=True)
-    )
+    ms = sum(int(number or 0) * unit for number, unit in zip(found.groups(), _UNITS_MS.values(), strict=True))
+    if ms > LONGEST_MS:
+        raise ValueError(f"{text!r} is longer than 100 years")
+    return ms
 
 
 def written(ms: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
@@ -33,6 +34,12 @@ def sections() -> Iterator[tuple[str, type[BaseModel]]]:
         if isinstance(field.default, BaseModel):
             yield name, type(field.default)
             yield from parts_of(type(field.default), name)
+
+
+@pytest.mark.parametrize("text", ["36501d", "999999999d", "999999999h"])
+def test_a_duration_that_no_calendar_holds_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="longer than 100 years"):
+        Duration.read(text)
 
 
 def test_no_key_of_the_configuration_has_a_unit_in_its_name() -> None:
