@@ -6,7 +6,7 @@ that have been silent since before, in groups that it coordinates, are told as o
 the groups. No member is blamed beside it, whatever its silence alone speaks for. A
 group is back with the generation that has as many members as before. Who is not back when a session and a
 rebalance timeout have passed is named, and the finding is critical while that is more than a tenth of the
-groups.
+groups. It ends when all are back, at the broker's next absence, or after an hour: a group may stay smaller.
 """
 
 from __future__ import annotations
@@ -34,6 +34,9 @@ LEAST_LOOKS = 2
 
 REACH_MS, SETTLE_MS = 15_000, 3_000
 """For so long after its return it expires members; for so long none must follow before that is told, ms."""
+
+GIVEN_UP_MS = 3_600_000
+"""So long after its return, or the last loss, an outage is over, whoever is not back: groups change, ms."""
 
 USUAL_MS = 345_000
 """Session and rebalance timeout of members of which none is known: Java's defaults."""
@@ -85,9 +88,10 @@ class Outages:
         if not any(answers.values()):
             # Nobody could even name the brokers.
             answers = dict.fromkeys(self._heard, False)
+        found: list[Finding] = []
         for broker, answered in answers.items():
-            self._note(broker, look.at, answered=answered)
-        return [one for broker in list(self._away) for one in self._tell(broker, look.at)]
+            found += self._note(broker, look.at, answered=answered)
+        return found + [one for broker in list(self._away) for one in self._tell(broker, look.at)]
 
     def take(self, finding: Finding, broker: int | None) -> Finding | None:
         """Return a finding of a group of `broker` as its outage leaves it, None where it blames a member."""
@@ -104,8 +108,9 @@ class Outages:
             return finding
         return self._hit(outage, finding, broker)
 
-    def _note(self, broker: str, at: int, *, answered: bool) -> None:
-        outage = self._away.get(broker)
+    def _note(self, broker: str, at: int, *, answered: bool) -> list[Finding]:
+        """Take one broker's answer, or none; a new absence ends what is open of the one before."""
+        outage, found = self._away.get(broker), []
         if answered:
             self._heard[broker] = at
             if outage is not None and outage.back < 0:
@@ -114,8 +119,11 @@ class Outages:
                     del self._away[broker]
         elif outage is not None and outage.back < 0:
             outage.looks += 1
-        elif broker in self._heard and (outage is None or not outage.groups):
+        elif broker in self._heard and (outage is None or not _may_reach(outage, at)):
+            if outage is not None and outage.incident:
+                found.append(self._found(broker, outage, at, "resolved"))
             self._away[broker] = Away(self._heard[broker], at)
+        return found
 
     def _hit(self, outage: Away, finding: Finding, broker: int | None) -> Finding:
         """Count the group, and say in its finding what the expiries of its members come from."""
@@ -140,11 +148,13 @@ class Outages:
 
     def _tell(self, broker: str, at: int) -> list[Finding]:
         outage = self._away[broker]
-        if outage.back >= 0 and not outage.groups and at > outage.back + REACH_MS:
+        reached = outage.back >= 0 and not _may_reach(outage, at)
+        if reached and not outage.groups:
             del self._away[broker]
         if not outage.groups or at < outage.hit + SETTLE_MS:
             return []
-        over = outage.back >= 0 and at > outage.back + REACH_MS and not outage.waiting
+        given_up = at > max(outage.back, outage.hit) + GIVEN_UP_MS
+        over = given_up or (reached and not outage.waiting)
         if not outage.incident:
             phase = "opened"
         elif over:
@@ -191,7 +201,7 @@ class Outages:
             incident=incident,
             phase=phase,
             opened_at=outage.since,
-            resolution="completed" if phase == "resolved" else None,
+            resolution=("expired" if outage.waiting else "completed") if phase == "resolved" else None,
             details=details,
         )
 
@@ -202,11 +212,15 @@ def _explains(outage: Away, finding: Finding) -> bool:
     A client sends at least three heartbeats a session timeout: none expires of a shorter absence than two
     thirds of it, such as one of the monitor's own network.
     """
-    ended = outage.back < 0 or finding.at <= outage.back + REACH_MS
-    if outage.looks < LEAST_LOOKS or not outage.heard < finding.at or not ended:
+    if outage.looks < LEAST_LOOKS or not outage.heard < finding.at or not _may_reach(outage, finding.at):
         return False
     sessions = [one.session_timeout_ms or 0 for one in finding.members if one.role == "left"]
     return (_until(outage, finding.at) - outage.heard) * 3 >= min(sessions, default=0) * 2
+
+
+def _may_reach(outage: Away, at: int) -> bool:
+    """Whether a loss at `at` (ms) may still come of the outage."""
+    return outage.back < 0 or at <= outage.back + REACH_MS
 
 
 def _until(outage: Away, at: int) -> int:

@@ -16,7 +16,7 @@ from rebalance_monitor.coordinator.settings import DetectionSettings
 from tests.coordinator.support.busy import TIMES, Scene, confident, of_whom, scenes
 from tests.coordinator.support.timeline import T0, in_batches, of
 
-SURE, NEAR_CERTAIN = 0.7, 0.9
+SURE, NEAR_CERTAIN = 0.6, 0.9
 quick = settings(max_examples=60, deadline=None)
 phases = st.integers(0, 999)
 

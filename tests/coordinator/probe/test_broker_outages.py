@@ -40,14 +40,19 @@ def topic(back: Iterable[str]) -> Topic:
     return made.sorted()
 
 
-def told(back: Iterable[str], *, nobody: bool, since: int = AWAY, until: int = 300_000) -> list[Finding]:
-    """Looks once a second at two brokers, of which the first, or both, do not answer from `since` to BACK."""
+def told(
+    back: Iterable[str], *, nobody: bool, since: int = AWAY, until: int = 300_000, again: int = -1
+) -> list[Finding]:
+    """Looks once a second at two brokers, of which the first, or both, do not answer from `since` to BACK.
+
+    And once more from `again` on.
+    """
     shard = ShardCoordinator(new_shard_state(7, 0, None), SETTINGS, "c1")
     live, found, rows = Live(SETTINGS, "c1"), [], topic(back).rows
     for now in range(1_000, until, 1_000):
         out = [one for row in rows if now - 1_000 <= row.record_ts - T0 < now for one in shard.on_row(row)]
         out += shard.on_clock(T0 + now)
-        away = since <= now < BACK
+        away = since <= now < BACK or 0 <= again <= now
         brokers = ((-1, False),) if away and nobody else ((1, not away), (2, True))
         looks = [ProbeSample(T0 + now, (), ((7, 1, 1),), brokers)]
         read = [one.finding for one in out if isinstance(one, FindingOut)]
@@ -76,6 +81,18 @@ def test_who_is_not_back_is_named_and_more_than_a_tenth_of_the_groups_is_critica
     assert [one.phase for one in found] == ["opened", "updated"]
     assert (found[-1].severity, found[-1].details["not_back"]) == (severity, lost)
     assert found[-1].groups[:lost] == tuple(GROUPS[:lost])
+
+
+def test_an_outage_ends_within_the_hour_whoever_is_not_back() -> None:
+    found = of(told(GROUPS[3:], nobody=False, until=4_000_000), Kind.BROKER_AWAY)
+    assert [one.phase for one in found] == ["opened", "updated", "resolved"]
+    assert (found[-1].resolution, found[-1].details["not_back"]) == ("expired", 3)
+
+
+def test_the_next_absence_of_a_broker_ends_what_is_open_of_the_one_before() -> None:
+    found = of(told(GROUPS[3:], nobody=False, again=200_000), Kind.BROKER_AWAY)
+    assert [one.phase for one in found] == ["opened", "updated", "resolved"]
+    assert found[-1].at - T0 < 203_000
 
 
 def test_a_broker_that_misses_one_look_explains_nothing() -> None:
