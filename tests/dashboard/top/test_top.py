@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 
@@ -108,7 +109,7 @@ def test_enter_opens_the_group_with_its_generations_and_escape_goes_back() -> No
         assert said(app, "#about").startswith(known.STORMY)
         table = app.screen.query_one("#generations", DataTable)
         causes = [str(table.get_row_at(number)[2]) for number in range(table.row_count)]
-        assert any("session timeout 93%" in text for text in causes), causes
+        assert any(re.search(r"session timeout \d\d%", text) for text in causes), causes
         await pilot.press("escape")
         assert names(app) == [known.STORMY]
 
