@@ -112,7 +112,9 @@ def test_a_built_worker_joins_commits_in_every_way_expires_when_killed_and_leave
         assert closed
         assert _ids(own, "expired") >= killed, (group, own)
         assert _ids(own, "left") >= closed, (group, own)
-    assert [one for one in journal["a"] if one["event"] == "commit_refused"] == []
+    # One that meets a rebalance is refused for its generation; any other reason is the worker's fault.
+    refused = [one["error"] for one in journal["a"] if one["event"] == "commit_refused"]
+    assert [error for error in refused if "generation" not in error.lower()] == []
     assert [one["event"] for one in journal["a"]][-1] == "closed"
     assert _committed(lab_broker, groups)
 
