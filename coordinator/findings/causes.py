@@ -56,6 +56,17 @@ class Cause(StrEnum):
     CONTRACT_BROKEN = "contract_broken"
 
 
+LOSSES = (
+    Cause.MEMBER_LEFT,
+    Cause.MEMBER_REMOVED_BY_ADMIN,
+    Cause.SESSION_TIMEOUT,
+    Cause.POLL_INTERVAL_EXCEEDED,
+    Cause.STATIC_MEMBER_EXPIRED,
+    Cause.JOIN_DEADLINE_MISSED,
+    Cause.SYNC_DEADLINE_MISSED,
+)
+"""How a member can be lost, in the order of the confusion matrix."""
+
 OF_MONITOR = frozenset(
     {
         Cause.BLIND,

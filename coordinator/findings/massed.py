@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator.findings.causes import Cause
+from rebalance_monitor.coordinator.findings.causes import LOSSES, Cause
 from rebalance_monitor.coordinator.findings.finding import (
     MAX_KEPT,
     MAX_MOVED,
@@ -35,17 +35,6 @@ BESIDE = frozenset({Kind.SESSION_TIMEOUT, Kind.POLL_INTERVAL_EXCEEDED})
 """Kinds that stand beside a rebalance, one finding a member."""
 
 UNLISTED, DIGEST = "unlisted", "unlisted_digest"
-LOSSES = frozenset(
-    {
-        Cause.MEMBER_LEFT,
-        Cause.MEMBER_REMOVED_BY_ADMIN,
-        Cause.SESSION_TIMEOUT,
-        Cause.POLL_INTERVAL_EXCEEDED,
-        Cause.STATIC_MEMBER_EXPIRED,
-        Cause.JOIN_DEADLINE_MISSED,
-        Cause.SYNC_DEADLINE_MISSED,
-    }
-)
 ROLE_OF = {**dict.fromkeys(LOSSES, "left"), Cause.MEMBER_JOINED: "joined"}
 """Cause -> role of the members that it is about."""
 

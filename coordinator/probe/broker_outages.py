@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rebalance_monitor.coordinator.findings.causes import Cause
+from rebalance_monitor.coordinator.findings.causes import LOSSES, Cause
 from rebalance_monitor.coordinator.findings.finding import MAX_GROUPS, CauseEntry, Finding, finding_id
 from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind, Scope, Severity
-from rebalance_monitor.coordinator.findings.massed import BESIDE, LOSSES, before
+from rebalance_monitor.coordinator.findings.massed import BESIDE, before
 from rebalance_monitor.coordinator.findings.wording import seconds
 
 if TYPE_CHECKING:

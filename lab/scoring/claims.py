@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator.findings import massed
-from rebalance_monitor.coordinator.findings.causes import Cause
+from rebalance_monitor.coordinator.findings.causes import LOSSES, Cause
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.lab.scoring import silences
-from rebalance_monitor.lab.scoring.matching import BY_MEMBER, LOSSES, UNLISTED, Claim
+from rebalance_monitor.lab.scoring.matching import BY_MEMBER, UNLISTED, Claim
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -12,7 +12,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator.findings.causes import Cause
+from rebalance_monitor.coordinator.findings.causes import LOSSES, Cause
 from rebalance_monitor.coordinator.findings.kinds import Kind
 
 if TYPE_CHECKING:
@@ -20,16 +20,6 @@ if TYPE_CHECKING:
 
     from rebalance_monitor.lab.truth.fold import Fact
 
-# How a member can be lost: of these the confusion matrix is made.
-LOSSES = (
-    Cause.MEMBER_LEFT,
-    Cause.MEMBER_REMOVED_BY_ADMIN,
-    Cause.SESSION_TIMEOUT,
-    Cause.POLL_INTERVAL_EXCEEDED,
-    Cause.STATIC_MEMBER_EXPIRED,
-    Cause.JOIN_DEADLINE_MISSED,
-    Cause.SYNC_DEADLINE_MISSED,
-)
 BY_MEMBER = frozenset({Kind.SESSION_TIMEOUT, Kind.POLL_INTERVAL_EXCEEDED, Kind.STATIC_MEMBER_REPLACED})
 BY_GROUP = frozenset(
     {

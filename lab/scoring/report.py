@@ -8,8 +8,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from rebalance_monitor.coordinator.findings.causes import LOSSES
 from rebalance_monitor.lab.scoring import bars
-from rebalance_monitor.lab.scoring.matching import LOSSES
 from rebalance_monitor.lab.scoring.score import NOTHING, UNSURE, together
 from rebalance_monitor.lab.scoring.statistics import percentile, share
 from rebalance_monitor.lab.workers.families import FAMILIES, plain

@@ -10,8 +10,9 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from rebalance_monitor.coordinator.findings.causes import LOSSES
 from rebalance_monitor.lab.scoring import silences
-from rebalance_monitor.lab.scoring.matching import LOSSES, key_of, occasion, occasions
+from rebalance_monitor.lab.scoring.matching import key_of, occasion, occasions
 from rebalance_monitor.lab.scoring.pairing import pair
 
 if TYPE_CHECKING:

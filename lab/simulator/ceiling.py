@@ -63,17 +63,7 @@ _SECONDS = (
     (45, 300, 3, 5),
     (45, 120, 15, 30),
 )
-TIMINGS = tuple(
-    Timing(*(n * SECOND for n in one))
-    for one in (
-        (6, 8, 1, 1),
-        (10, 60, 3, 5),
-        (30, 60, 10, 5),
-        (30, 90, 10, 15),
-        (45, 300, 3, 5),
-        (45, 120, 15, 30),
-    )
-)
+TIMINGS = tuple(Timing(*(n * SECOND for n in one)) for one in _SECONDS)
 _SETUPS = (
     ("java", Mode.IN_POLL),
     ("java", Mode.PER_POLL),
