@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings.outputs import Output
     from rebalance_monitor.coordinator.lag.board import Board, GroupLag
     from rebalance_monitor.coordinator.lag.committing import Committing
+    from rebalance_monitor.coordinator.lag.following import Lag, News
     from rebalance_monitor.engine.batch.step import OutRow
 
 # The query id of batches that no query made.
@@ -99,6 +100,16 @@ def batch_of(outputs: Iterable[tuple[int, Output]]) -> Batch:
                 _take_stat(batch, shard, output)
     batch.removed += removed
     return batch
+
+
+def with_lag(told: list[Finding], batch: Batch, lag: Lag, news: News) -> list[Finding]:
+    """Return a batch's findings with what they cost, and those of lag; `batch` gets what is shown of it."""
+    found = lag.on_batch(told, news)
+    publish_commits(batch, lag.board)
+    found += lag.forget(batch.forgotten, news.wall)
+    if news.samples:
+        batch.lags = lag.lags()
+    return found
 
 
 def publish_commits(batch: Batch, board: Board) -> None:

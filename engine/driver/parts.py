@@ -21,7 +21,7 @@ from rebalance_monitor.coordinator.modern.epoch_group import GROUP_TYPES
 from rebalance_monitor.coordinator.probe.sample import ProbeSample, groups_seen
 from rebalance_monitor.coordinator.rollup.rebuild import Outcome, Reading, Rebuilt
 from rebalance_monitor.coordinator.rollup.rollup import RollUp
-from rebalance_monitor.engine.batch.batches import publish_commits
+from rebalance_monitor.engine.batch.batches import with_lag
 from rebalance_monitor.engine.health.health import PROBE_MS, USUAL_AGE_MS, Health
 from rebalance_monitor.engine.health.notices import Notices
 
@@ -146,11 +146,8 @@ class Parts:
         samples = self._ends()
         busy = groups_seen(sightings)
         news = News(batch.committed, batch.removed, busy, samples, self._summaries, batch.now, wall)
-        found = self._lag.on_batch(told, news)
-        publish_commits(batch, self._board)
-        found += self._lag.forget(batch.forgotten, wall)
+        found = with_lag(told, batch, self._lag, news)
         if samples:
-            batch.lags = self._lag.lags()
             missing = self._lag.missing()
             if missing is not None:
                 self._notices.hold(Cause.ENDS_PARTIAL, missing)

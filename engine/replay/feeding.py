@@ -6,9 +6,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator.lag.board import Board
 from rebalance_monitor.dashboard.view.snapshot import Update
-from rebalance_monitor.engine.batch.batches import publish_commits
 from rebalance_monitor.engine.outputs.identities import SHOWN, Identities
 from rebalance_monitor.engine.replay.replaying import replay_capture
 
@@ -41,7 +39,6 @@ class Feed:
         self._stop = stop or (lambda: False)
         self._identities = identities
         self._batch = 0
-        self._board = Board()
         self._began: tuple[float, int] | None = None
 
     def run(self, path: Path, settings: DetectionSettings, until: int | None = None) -> int:
@@ -55,9 +52,6 @@ class Feed:
 
     def _take(self, now: int, batch: Batch, findings: list[Finding]) -> None:
         self._wait(now)
-        for group, body in batch.committed.items():
-            self._board.publish(group, body, now)
-        publish_commits(batch, self._board)
         update = update_of(batch, findings, self._batch)
         told = [self._identities.finding(finding) for finding in update.findings]
         groups = {name: self._identities.summary(group) for name, group in update.groups.items()}

@@ -20,6 +20,7 @@ from rebalance_monitor.cluster.captures.capture import SAMPLE_OF_ENDS, SIGHTING,
 from rebalance_monitor.coordinator.findings.finding import stamp
 from rebalance_monitor.coordinator.findings.outputs import read_until
 from rebalance_monitor.coordinator.lag import ends
+from rebalance_monitor.coordinator.lag.board import Board
 from rebalance_monitor.coordinator.lag.ends import EndsSample
 from rebalance_monitor.coordinator.lag.following import Lag, News
 from rebalance_monitor.coordinator.live import Live
@@ -28,7 +29,7 @@ from rebalance_monitor.coordinator.probe.sample import ProbeSample, groups_seen
 from rebalance_monitor.coordinator.removal import CLOSES_AFTER_MS
 from rebalance_monitor.coordinator.rollup.rollup import RollUp
 from rebalance_monitor.decoders import Decoded, Failure, decode_batch, decode_record
-from rebalance_monitor.engine.batch.batches import batch_of
+from rebalance_monitor.engine.batch.batches import batch_of, publish_commits, with_lag
 from rebalance_monitor.engine.batch.step import Extent, OpenShard, Plan
 from rebalance_monitor.engine.memory import uncollected
 from rebalance_monitor.engine.replay.timeline import Lane, timeline
@@ -122,17 +123,25 @@ class _Seen:
 
 @dataclass(slots=True)
 class _Driver:
-    """What the job's driver adds to what shards say. lag: None where the capture has no samples of ends."""
+    """What the job's driver adds to what shards say.
+
+    board: the groups' positions, None where nobody watches. lag: None where the capture has no samples of
+    ends.
+    """
 
     roll_up: RollUp
     live: Live
+    board: Board | None
     lag: Lag | None
 
     @classmethod
-    def begun(cls, settings: DetectionSettings, cluster: str, *, follows_lag: bool) -> _Driver:
+    def begun(
+        cls, settings: DetectionSettings, cluster: str, *, is_watched: bool, follows_lag: bool
+    ) -> _Driver:
         """Return one without any memory."""
-        lag = Lag(settings, cluster) if follows_lag else None
-        return cls(RollUp(settings, cluster), Live(settings, cluster), lag)
+        board = Board() if is_watched else None
+        lag = Lag(settings, cluster, board=board) if follows_lag else None
+        return cls(RollUp(settings, cluster), Live(settings, cluster), board, lag)
 
     def findings(
         self,
@@ -148,8 +157,11 @@ class _Driver:
         if self.lag is not None:
             busy = groups_seen(looks)
             news = News(batch.committed, batch.removed, busy, seen.samples, summaries, batch.now, batch.now)
-            found = self.lag.on_batch(found, news)
-            batch.lags = self.lag.lags() if seen.samples else None
+            found = with_lag(found, batch, self.lag, news)
+        elif self.board is not None:
+            for group, body in batch.committed.items():
+                self.board.publish(group, body, batch.now)
+            publish_commits(batch, self.board)
         return found + self.roll_up.on_batch(found, stats, batch.now)
 
 
@@ -184,7 +196,12 @@ class Replay:
     def _batches(
         self, ticks: Iterator[Tick], looks: Samples[ProbeSample], asked: Samples[EndsSample]
     ) -> Iterator[tuple[Batch, list[Finding]]]:
-        driver = _Driver.begun(self.settings, self.cluster, follows_lag=asked.next is not None)
+        driver = _Driver.begun(
+            self.settings,
+            self.cluster,
+            is_watched=self.watch is not None,
+            follows_lag=asked.next is not None,
+        )
         self.summarise = any((self.watch, looks.next, asked.next))
         for tick in ticks:
             seen = _Seen(looks.before(tick.now), asked.before(tick.now))
