@@ -50,10 +50,7 @@ SPELLINGS: dict[str, Spelling] = {
     "sasl.mechanism": Spelling("sasl_mechanism", "sasl.mechanism"),
     "sasl.username": Spelling("sasl_plain_username", "sasl.username"),
     "sasl.password": Spelling("sasl_plain_password", "sasl.password"),
-    **{
-        name: Spelling("", name)
-        for name in ("sasl.oauthbearer.method", TOKEN_URL, HTTPS_TRUST, *OIDC_NAMES.values())
-    },
+    **{name: Spelling("", name) for name in OIDC_ONLY},
     "ssl.ca.location": Spelling("ssl_cafile", "ssl.ca.location"),
     "ssl.certificate.location": Spelling("ssl_certfile", "ssl.certificate.location"),
     "ssl.key.location": Spelling("ssl_keyfile", "ssl.key.location"),
