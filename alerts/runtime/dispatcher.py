@@ -239,11 +239,13 @@ class Dispatcher:
         """Take one batch unless it was taken before; say whether it left a file. Raises OSError."""
         (query, batch), batches = name, self._dispatch.memory.batches
         try:
-            findings = self._files.inbox.read(name)
+            findings = self._read_batch(name)
             if batch > batches.get(query, -1) and findings:
                 self._dispatch.take(findings, now)
             self._tries = 0
         except OSError as error:
+            if self._tries < TRIES:
+                raise
             self._set_aside(name, error)
         except Exception:
             # One batch that cannot be taken must not stand before all others for ever.
@@ -253,15 +255,27 @@ class Dispatcher:
             return True
         return False
 
-    def _set_aside(self, name: BatchName, error: OSError) -> None:
-        """Pass over a batch whose file alone cannot be read; raises `error` while that may pass.
+    def _read_batch(self, name: BatchName) -> list[Finding]:
+        """Read the findings of one batch. OSError; from its `TRIES`th failure on, of the file alone.
 
-        Where the memory cannot be saved either the storage is away, not the file: nothing is lost yet.
+        Where the memory cannot be saved either the storage is away, not the file. It may have come back
+        between the read and the save, so the file is read once more behind the save.
         """
-        self._tries += 1
-        if self._tries < TRIES:
-            raise error
-        self._save()
+        try:
+            return self._files.inbox.read(name)
+        except OSError:
+            self._tries += 1
+            if self._tries < TRIES:
+                raise
+        try:
+            self._save()
+        except OSError:
+            self._tries = TRIES - 1
+            raise
+        return self._files.inbox.read(name)
+
+    def _set_aside(self, name: BatchName, error: OSError) -> None:
+        """Pass over a batch whose file cannot be read, and say so."""
         self._tries = 0
         file = self._files.inbox.set_aside(name)
         self._aside = f"the alerts of batch {name[1]} were not told, for {file} cannot be read"

@@ -65,6 +65,27 @@ def test_a_file_that_cannot_be_read_is_set_aside_and_said_and_the_others_are_tol
     assert file.exists()
 
 
+def test_a_storage_that_comes_back_behind_the_last_read_sets_nothing_aside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rebalance_monitor.alerts.runtime.dispatcher.TROUBLE_S", 0.01)
+    tries: list[str] = []
+    works = Inbox.read
+
+    def away(inbox: Inbox, name: tuple[str, int]) -> object:
+        tries.append("read")
+        if len(tries) <= TRIES:
+            raise OSError("the store does not answer")
+        return works(inbox, name)
+
+    monkeypatch.setattr(Inbox, "read", away)
+    with quiet(), dispatching(tmp_path, sink := Memo()) as dispatcher:
+        dispatcher.put(("q", 0), [storm("opened")])
+        dispatcher.committed(("q", 0))
+        assert eventually(lambda: sink.phases() == ["opened"])
+        assert dispatcher.failing() == ""
+
+
 def test_a_storage_that_is_away_for_long_sets_nothing_aside(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
