@@ -1,6 +1,6 @@
 """Versions of the state's form, for the codec and for the manifest. Light to import."""
 
-CODEC_VERSION = 6
+CODEC_VERSION = 7
 """Version of the blob; goes up with any change to it or to the fields of the state."""
 
 OLDEST_READ = 3

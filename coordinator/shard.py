@@ -133,7 +133,10 @@ class ShardCoordinator:
         state.rows += 1
         state.complete |= row.first_offset == 0
         if row.first_offset > state.last_offset + 1 > 0:
+            if state.committing and row.first_offset == state.last_offset + 2:
+                publishing.on_marker(state)
             state.hole = row.first_offset
+        state.committing = row.group if row.row_kind == rows.COMMIT_RUN else ""
         state.last_offset, state.last_ts = row.last_offset, max(state.last_ts, row.record_ts)
         if state.catching_up_until is None and row.first_offset < self._history_end:
             state.catching_up_until = self._history_end

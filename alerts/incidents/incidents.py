@@ -7,6 +7,7 @@
 - A suspected finding below `min_confidence` opens nothing.
 - Below `minimum_severity` an alert is `quiet`: never told, kept only where it explains others.
 - A rolling restart lowers what it explains to info, whether that came before it or comes after.
+- What continues the incident of another kind goes on with that alert: one trouble is one alert.
 - When a storm ends, so do the single findings that it swallowed; a removed group has no open alerts.
 - A completed generation ends that its group is empty: state that was rebuilt does not know the incident. The
   offsets of a topic that the group no longer subscribes to expire all the same.
@@ -20,7 +21,8 @@ from typing import TYPE_CHECKING
 from rebalance_monitor.alerts.incidents.alert import NEVER, Alert, fingerprint
 from rebalance_monitor.alerts.incidents.suppression import EXPLAINED, SINGLES
 from rebalance_monitor.alerts.routing.labels import labels_of
-from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
+from rebalance_monitor.coordinator.findings.kinds import Kind, Severity, louder
+from rebalance_monitor.coordinator.lag.continuing import CONTINUING, STANDING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,6 +33,9 @@ if TYPE_CHECKING:
 RANK = {Severity.INFO: 0, Severity.WARNING: 1, Severity.CRITICAL: 2}
 RESTART_SLACK_MS = 60_000
 """How long before the first replacement of a rolling restart a member's loss may still belong to it."""
+
+OPENING = STANDING | {Kind.MEMBER_SILENT}
+"""Kinds whose incidents others may continue."""
 
 _OF_EMPTY = (Kind.GROUP_EMPTY, Kind.OFFSETS_EXPIRING)
 _EXPLAINING = frozenset({Kind.ROLLING_RESTART, Kind.STORM})
@@ -54,9 +59,49 @@ def taken(alerts: Alerts, finding: Finding, policy: Policy) -> list[Alert]:
     """Return the alerts that are new or changed after this finding; `alerts` by fingerprint, as before."""
     changed = [] if finding.history else _around(alerts, finding, policy)
     changed += [] if finding.history else _refilled(alerts, finding)
+    finding = _explained(alerts, finding)
+    first = _first(alerts, finding)
+    if first is not None:
+        then = _continued(first, finding, policy)
+        return changed if then is first else [*changed, then]
     before = alerts.get(fingerprint(finding))
-    after = apply(before, _explained(alerts, finding), policy)
+    after = apply(before, finding, policy)
     return changed if after is None or after is before else [*changed, after]
+
+
+def _first(alerts: Alerts, finding: Finding) -> Alert | None:
+    """Return the open alert of another kind whose incident this finding continues, if there is one."""
+    if finding.incident is None or finding.history or finding.kind not in OPENING | CONTINUING:
+        return None
+    found = alerts.of_group(finding, OPENING)
+    return next(
+        (
+            alert
+            for alert in found
+            if alert.finding.incident == finding.incident
+            and alert.fingerprint != fingerprint(finding)
+            and not alert.resolved(began(finding))
+            and not alert.quiet
+        ),
+        None,
+    )
+
+
+def _continued(first: Alert, finding: Finding, policy: Policy) -> Alert:
+    """Return the alert of an incident that another kind of finding continues: one alert, by its first name.
+
+    It gets what was found since, and is as loud as the louder of both.
+    """
+    if finding.phase == "resolved":
+        return _ended(first, finding, policy) or first
+    if not _tells(finding, policy):
+        return first
+    severity = louder(first.finding.severity, finding.severity)
+    return replace(
+        first,
+        labels={**first.labels, "severity": severity.value},
+        finding=replace(finding, severity=severity),
+    )
 
 
 def apply(alert: Alert | None, finding: Finding, policy: Policy) -> Alert | None:

@@ -151,7 +151,11 @@ class _Samples:
         self._topics = ConsumedTopics()
         self._probe = stack.enter_context(ProbeThread(properties, probe_s)) if probe_s else None
         self._ends = (
-            stack.enter_context(EndsThread(properties, self._topics.lately, ends_s)) if ends_s else None
+            stack.enter_context(
+                EndsThread(properties, self._topics.lately, ends_s, groups=self._topics.groups)
+            )
+            if ends_s
+            else None
         )
 
     def take(self, batch: pa.RecordBatch, writer: CaptureWriter) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from rebalance_monitor.cluster.clients.connection import opened, sentence, unanswered
+from rebalance_monitor.cluster.clients.fetch_offsets import Committed, fetch_offsets
 from rebalance_monitor.cluster.clients.leader_epochs import epoch_ends
 from rebalance_monitor.cluster.clients.list_offsets import Outcomes, Wanted, list_offsets
 from rebalance_monitor.cluster.clients.properties import admin_arguments
@@ -100,6 +101,10 @@ class ClusterAdmin:
     def list_offsets(self, topics: Mapping[str, Topic], stamp: int, *, committed: bool = False) -> Outcomes:
         """Give an offset, or what is wrong, of every partition of these topics (list_offsets.py)."""
         return self._told(lambda: list_offsets(self._client, topics, Wanted(stamp, committed)))
+
+    def committed_offsets(self, groups: Sequence[str]) -> dict[str, Committed | str]:
+        """Give the committed offsets of each group, or why they are not told (fetch_offsets.py)."""
+        return self._told(lambda: fetch_offsets(self._client, groups)) if groups else {}
 
     def topic_operations(self, name: str = OFFSETS_TOPIC) -> frozenset[str]:
         """Give the operations that we may do on the topic, e.g. "READ"; empty where not told."""

@@ -4,8 +4,9 @@ A round asks for the latest offsets. Once a minute, and when a topic is new, it 
 with how many partitions, and then for the earliest and the last stable offsets too; of topics with an open
 transaction the last stable ones in each round. So topics that were created, deleted, made
 anew or given partitions are followed within a minute. Above `MANY` partitions rounds come less often, in
-proportion: what the client costs grows with the partitions of a round. Nothing here raises: what is missing
-is said in the sample.
+proportion: what the client costs grows with the partitions of a round. After the ends the coordinators are
+asked for the committed offsets of groups that may commit by transactions. Nothing here raises: what is
+missing is said in the sample.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ from typing import TYPE_CHECKING, Protocol, Self
 
 from rebalance_monitor.cluster.clients.properties import portable
 from rebalance_monitor.cluster.ends.admin_offsets import AdminOffsets
+from rebalance_monitor.cluster.ends.committed_offsets import Answers, CommittedOffsets
 from rebalance_monitor.cluster.ends.offsets import Described, Offsets, OffsetsClient, Which
 from rebalance_monitor.cluster.errors import DependencyError
 from rebalance_monitor.cluster.logins.held import has_librdkafka
 from rebalance_monitor.coordinator.lag.ends import EndsSample
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 MANY = 5_000
 """Partitions above which rounds come less often: 20 microseconds of CPU each, so 2 % of a core at most."""
@@ -36,6 +38,8 @@ WAITS_S = 6.0
 NOTHING_S = 0.5
 """After so long it looks again where no topic is consumed yet."""
 
+REFUSED_KEPT = 1_000
+DENIED = "GROUP_AUTHORIZATION_FAILED"
 LOCAL = "_"
 """Names of errors that are the client's own begin so: it reached nobody."""
 
@@ -48,6 +52,13 @@ class Client(Protocol):
 
     def ends(self, topics: Mapping[str, int], which: Which = Which.LATEST) -> Offsets:
         """Give these offsets of topics (name -> partitions)."""
+
+
+class Coordinators(Protocol):
+    """What a round needs of CommittedOffsets."""
+
+    def fetch(self, groups: Sequence[str]) -> Answers:
+        """Ask for all committed offsets of these groups."""
 
 
 def ends_client(properties: Mapping[str, str]) -> OffsetsClient | AdminOffsets:
@@ -63,8 +74,15 @@ def every_s(interval_s: float, partitions: int) -> float:
 class Rounds:
     """Takes samples one after the other, remembering which topics exist. Times of `clock` in s."""
 
-    def __init__(self, client: Client, clock: Callable[[], float] = time.time) -> None:
-        self._client, self._clock = client, clock
+    def __init__(
+        self,
+        client: Client,
+        clock: Callable[[], float] = time.time,
+        coordinators: Coordinators | None = None,
+    ) -> None:
+        self._client, self._clock, self._coordinators = client, clock, coordinators
+        self._asked_groups: Sequence[str] = ()
+        self._refused: dict[str, str] = {}
         self._described = Described()
         self._described_at = float("-inf")
         self._asked: frozenset[str] = frozenset()
@@ -75,8 +93,8 @@ class Rounds:
         """How many partitions the last round asked for."""
         return sum(count for count, _ in self._described.topics.values())
 
-    def sample(self, topics: Collection[str]) -> EndsSample:
-        """Take one sample of `topics`."""
+    def sample(self, topics: Collection[str], groups: Sequence[str] = ()) -> EndsSample:
+        """Take one sample of `topics`; ask for `groups` unless they are the same list as the last time."""
         wanted, asked_at, cpu = frozenset(topics), self._now(), time.process_time()
         is_due = asked_at - self._described_at >= DESCRIBE_S * 1000 or not wanted <= self._asked
         if is_due:
@@ -89,6 +107,8 @@ class Rounds:
         if latest.errors or earliest.errors:
             # A topic that went, or was made anew with fewer partitions: look again at the next round.
             self._described_at = float("-inf")
+        fetched_at = self._now()
+        answers = self._fetch(groups)
         return EndsSample(
             asked_at=asked_at,
             at=self._now(),
@@ -97,10 +117,25 @@ class Rounds:
             stable=stable,
             ids={name: told[1] for name, told in self._described.topics.items() if name in wanted},
             gone=self._described.gone & wanted,
-            partial=missing(self._described.refused, latest.errors),
+            partial=missing(self._described.refused, latest.errors, self._refused),
             is_away=is_away(self._described, latest),
             took_cpu_ms=(time.process_time() - cpu) * 1000,
+            fetched=answers.offsets,
+            fetched_at=fetched_at if groups else -1,
+            refused=answers.refused,
         )
+
+    def _fetch(self, groups: Sequence[str]) -> Answers:
+        if self._coordinators is None or groups is self._asked_groups:
+            return Answers()
+        self._asked_groups = groups
+        answers = self._coordinators.fetch(groups) if groups else Answers()
+        for group in answers.offsets:
+            self._refused.pop(group, None)
+        self._refused |= {group: why for group, why in answers.refused.items() if why == DENIED}
+        while len(self._refused) > REFUSED_KEPT:
+            del self._refused[next(iter(self._refused))]
+        return answers
 
     def _stable(
         self, topics: Mapping[str, int], latest: Offsets, *, everywhere: bool
@@ -131,8 +166,8 @@ def is_away(described: Described, latest: Offsets) -> bool:
     return bool(reasons) and not told and all(why.startswith(LOCAL) for why in reasons)
 
 
-def missing(refused: Mapping[str, str], errors: Mapping[str, int]) -> str:
-    """Return in one sentence which ends are not known, "" where all are."""
+def missing(refused: Mapping[str, str], errors: Mapping[str, int], groups: Mapping[str, str]) -> str:
+    """Return in one sentence which ends and committed offsets are not known, "" where all are."""
     parts = []
     if refused:
         names = sorted(refused)
@@ -141,14 +176,17 @@ def missing(refused: Mapping[str, str], errors: Mapping[str, int]) -> str:
     if errors:
         told = ", ".join(f"{count} {why}" for why, count in sorted(errors.items()))
         parts.append(f"the ends of {sum(errors.values())} partition(s) are not known: {told}")
+    if groups:
+        told = ", ".join(f"{name} ({groups[name]})" for name in sorted(groups)[:3])
+        parts.append(f"the brokers do not tell the committed offsets of {len(groups)} group(s): {told}")
     return "; ".join(parts)
 
 
 class EndsThread:
     """Takes a sample every `interval_s` seconds in a thread of its own; use as a context manager.
 
-    `wanted` names the topics to ask for; it is called from the thread. ConfigError for `properties` (Kafka
-    client properties) that cannot be mapped.
+    `wanted` names the topics to ask for, `groups` those whose committed offsets are wanted; both are called
+    from the thread. ConfigError for `properties` (Kafka client properties) that cannot be mapped.
     """
 
     def __init__(
@@ -157,10 +195,11 @@ class EndsThread:
         wanted: Callable[[], Collection[str]],
         interval_s: float = 5.0,
         *,
+        groups: Callable[[], Sequence[str]] = tuple,
         clock: Callable[[], float] = time.time,
     ) -> None:
         portable(properties)
-        self._properties, self._wanted = properties, wanted
+        self._properties, self._wanted, self._groups = properties, wanted, groups
         self._interval_s, self._clock = interval_s, clock
         self._waiting: deque[EndsSample] = deque(maxlen=KEPT)
         self._stop = threading.Event()
@@ -192,13 +231,14 @@ class EndsThread:
 
     def _run(self) -> None:
         rounds: Rounds | None = None
+        coordinators = CommittedOffsets(self._properties)
         while not self._stop.is_set():
             began, wait_s = time.monotonic(), NOTHING_S
             try:
-                rounds = rounds or Rounds(ends_client(self._properties), self._clock)
+                rounds = rounds or Rounds(ends_client(self._properties), self._clock, coordinators)
                 topics = self._wanted()
                 if topics:
-                    self._waiting.append(rounds.sample(topics))
+                    self._waiting.append(rounds.sample(topics, self._groups()))
                     wait_s = every_s(self._interval_s, rounds.partitions)
             except Exception as error:  # noqa: BLE001 - a client's bug must not end the asking
                 now = int(self._clock() * 1000)
@@ -206,3 +246,4 @@ class EndsThread:
                 self._waiting.append(EndsSample(now, now, partial=why, is_away=True))
                 rounds, wait_s = None, self._interval_s
             self._stop.wait(max(0.0, wait_s - (time.monotonic() - began)))
+        coordinators.close()

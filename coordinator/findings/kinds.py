@@ -108,6 +108,10 @@ _COST = {
     "waiting_peak": "the most that waited since",
     "caught_up_at": "when no more waited than before, ms since epoch",
     "partition_seconds": "partitions that stood still times how long, at most; of a storm the sum",
+    "impact": "what the severity was weighed by: records that wait (nothing, usual, waiting), or unknown",
+}
+_IMPACT = {
+    "impact": "what the severity was weighed by: records that wait (nothing, usual, waiting), or unknown",
 }
 _LAG_DETAILS = {
     "topic": "topic of the partition that is worst",
@@ -355,7 +359,9 @@ KINDS: dict[Kind, KindSpec] = {
         Severity.WARNING,
         DrivenBy.PROBE,
         "a member of a stable group commits nothing at all while ever more records wait for it",
-        _LAG_DETAILS,
+        _LAG_DETAILS
+        | _IMPACT
+        | {"moving": "partitions of the group whose offsets moved since: with none it may be critical"},
     ),
     Kind.FALLING_BEHIND: _phased(
         Scope.GROUP,

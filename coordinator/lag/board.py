@@ -7,14 +7,18 @@ recent ends are kept, both bounded per partition.
 
 from __future__ import annotations
 
+from array import array
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from heapq import nsmallest
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, overload
 
 from rebalance_monitor.coordinator.commits import positions
-from rebalance_monitor.coordinator.lag import committing, windows
+from rebalance_monitor.coordinator.lag import asking, committing, windows
 from rebalance_monitor.coordinator.lag.arithmetic import Ends, records
+from rebalance_monitor.coordinator.lag.asking import Asked
 from rebalance_monitor.coordinator.lag.ends import LATELY_MS, UNKNOWN
 from rebalance_monitor.coordinator.lag.windows import MARKER, Track
 
@@ -34,8 +38,18 @@ FRESH_MS = 8_000
 MAX_LONE = 10_000
 """Groups without a record of their own that are known at most."""
 
-TOTALS_KEPT = 60
-"""Totals of a group that are remembered: with a sample every 5 s those of five minutes."""
+AGREED = 3
+"""So many answers of the brokers that were as new as the topic clear a group of pending commits."""
+
+TOTALS_KEPT = 120
+"""Totals of a group that are remembered: with a sample every 5 s those of ten minutes."""
+
+
+class Source(StrEnum):
+    """Where a group's positions come from: commits on the topic, or the brokers' answers to OffsetFetch."""
+
+    TOPIC = "topic"
+    BROKERS = "brokers"
 
 
 class PartitionLag(NamedTuple):
@@ -82,38 +96,98 @@ class TopicLag:
 
 @dataclass(frozen=True, slots=True)
 class GroupLag:
-    """A group's lag at one sample (`at`, ms): sums and worst of its topics, None where it is of none."""
+    """A group's lag at one sample (`at`, ms): sums and worst of its topics, None where it is of none.
+
+    `as_of`: the time (ms) of which positions and ends are compared. `source`: of the positions.
+    """
 
     at: int
     records: int | None
     age_ms: int | None
     unknown: int
     topics: Mapping[str, TopicLag]
+    as_of: int = -1
+    source: Source = Source.TOPIC
+
+
+class Totals(Sequence[tuple[int, int]]):
+    """A group's newest totals, oldest first: time of the sample (ms) and records that waited."""
+
+    __slots__ = ("_at", "_records")
+
+    def __init__(self) -> None:
+        self._at, self._records = array("q"), array("q")
+
+    def add(self, at: int, records: int) -> None:
+        """Take a total; of too many the oldest go."""
+        self._at.append(at)
+        self._records.append(records)
+        if len(self._at) > TOTALS_KEPT:
+            del self._at[0], self._records[0]
+
+    def __len__(self) -> int:
+        return len(self._at)
+
+    @overload
+    def __getitem__(self, place: int) -> tuple[int, int]: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[tuple[int, int]]: ...
+    def __getitem__(self, place: int | slice) -> tuple[int, int] | list[tuple[int, int]]:
+        """Return the total at a place, or those of a slice."""
+        if isinstance(place, slice):
+            return list(zip(self._at[place], self._records[place], strict=True))
+        return self._at[place], self._records[place]
 
 
 @dataclass(slots=True)
 class Consumed:
     """One group: its positions, the windows of its partitions, its newest lag and its last totals.
 
-    `published`: the clock (ms) of the positions. `went_back`: some are smaller than before. `lone`: it has no
-    record of its own. `counts`: offsets committed until which clock. `topics_changed`: other topics than
-    before.
+    `written`: the positions as the topic has them, `published` the clock (ms) of these; `places` those that
+    lag is measured from, the same unless the group commits by transactions (`asking.py`). `went_back`: some
+    are smaller than before. `lone`: it has no record of its own. `marked`: as of `Positions`. `counts`:
+    offsets committed until which clock. `topics_changed`: other topics than before.
     """
 
     places: Places = field(default_factory=dict)
+    written: Places = field(default_factory=dict)
     tracks: dict[tuple[str, int], Track] = field(default_factory=dict)
     published: int = -1
     went_back: bool = False
     lag: GroupLag | None = None
-    totals: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=TOTALS_KEPT))
+    totals: Totals = field(default_factory=Totals)
     lone: bool = False
     counts: deque[tuple[int, int]] = field(default_factory=deque)
     topics_changed: bool = False
+    marked: bool = False
+    asked: Asked = field(default_factory=Asked)
 
     @property
     def last_commit(self) -> int:
         """When it committed last, ms; -1 where nothing is known."""
-        return positions.newest(self.places)
+        return positions.newest(self.written)
+
+    @property
+    def may_be_pending(self) -> bool:
+        """Whether the newest positions may be those of a transaction that has not ended, or was aborted."""
+        return self.marked and not self.asked.transactional and self.asked.agreed < AGREED
+
+    def start(self, places: Places) -> None:
+        """Measure lag from positions of another source: what was remembered of the partitions is void."""
+        self.tracks = {}
+        self.place(places)
+
+    def place(self, places: Places) -> None:
+        """Measure lag from these positions from now on."""
+        self.places = places
+        for topic, partition, place in _each(places):
+            track = self.tracks.get((topic, partition))
+            if track is None:
+                track = self.tracks[topic, partition] = Track()
+            windows.commit(track, place)
+            self.went_back |= track.from_offset >= 0
+        for key in [key for key in self.tracks if key[1] not in places.get(key[0], ())]:
+            del self.tracks[key]
 
 
 class Board:
@@ -124,6 +198,8 @@ class Board:
         self.sample: EndsSample | None = None
         self.topics: frozenset[str] = frozenset()
         """Topics whose ends matter: replaced as a whole, so any thread may read it."""
+        self.asks: tuple[str, ...] = ()
+        """Groups whose committed offsets the brokers shall be asked for next; replaced as a whole, too."""
         self._ends: dict[str, list[Ends]] = {}
         self._ids: dict[str, str] = {}
         self._wanted_at = -WANT_MS
@@ -142,19 +218,12 @@ class Board:
             self.forget(group)
             return
         consumed = self.groups.setdefault(group, Consumed())
-        consumed.topics_changed = consumed.lone != held.lone or consumed.places.keys() != places.keys()
-        consumed.lone = held.lone
+        consumed.topics_changed = consumed.lone != held.lone or consumed.written.keys() != places.keys()
+        consumed.lone, consumed.marked = held.lone, held.marked
         committing.count(consumed.counts, now, held.commits)
-        consumed.places, consumed.published = places, now
-        for topic, partition, place in _each(places):
-            track = consumed.tracks.get((topic, partition))
-            if track is None:
-                track = consumed.tracks[topic, partition] = Track()
-            windows.commit(track, place)
-            consumed.went_back |= track.from_offset >= 0
-        gone = [key for key in consumed.tracks if key[1] not in places.get(key[0], ())]
-        for key in gone:
-            del consumed.tracks[key]
+        consumed.written, consumed.published = places, now
+        if not consumed.asked.transactional:
+            consumed.place(places)
 
     def forget(self, group: str) -> None:
         """Forget a group that is gone."""
@@ -186,18 +255,22 @@ class Board:
         self.topics = frozenset(
             topic
             for consumed in self.groups.values()
-            for topic, places in consumed.places.items()
+            for topic, places in consumed.written.items()
             if any(place.at > since for place in places.values())
         )
 
     def take(self, sample: EndsSample, busy: Collection[str]) -> None:
         """Take a sample of ends; `busy`: groups that rebalance, whose windows begin anew."""
+        before = self.sample
         self.sample, self._then = sample, {}
         self._learn(sample)
+        asking.take(self.groups, sample)
         for name, consumed in self.groups.items():
             lag = consumed.lag = self._lag(consumed, sample, paused=name in busy)
             if lag.records is not None:
-                consumed.totals.append((sample.at, lag.records))
+                consumed.totals.add(sample.at, lag.records)
+        since = sample.asked_at - before.asked_at if before is not None else 0
+        self.asks = asking.choose(self.groups, sample.at, since)
 
     def _learn(self, sample: EndsSample) -> None:
         for topic, ends in sample.latest.items():
@@ -233,6 +306,8 @@ class Board:
             _most([topic.age_ms for topic in topics.values()]),
             sum(topic.unknown for topic in topics.values()),
             topics,
+            as_of,
+            Source.BROKERS if consumed.asked.transactional else Source.TOPIC,
         )
 
     def _topic(
@@ -269,8 +344,11 @@ def _as_of(consumed: Consumed, sample: EndsSample) -> int:
 
     A group that goes on committing publishes its positions every few seconds: to compare old positions with
     new ends would show records as waiting that were read long ago. One that has published nothing for longer
-    has committed nothing.
+    has committed nothing. The same holds of answers, which come every half a minute.
     """
+    if consumed.asked.transactional:
+        answered = consumed.asked.answered
+        return answered if consumed.last_commit > answered else max(answered, sample.asked_at)
     is_fresh = sample.asked_at - FRESH_MS <= consumed.published <= sample.asked_at
     return consumed.published if is_fresh else sample.asked_at
 

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rebalance_monitor.coordinator.findings.finding import Finding, finding_id, from_json, to_json
-from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
-from rebalance_monitor.coordinator.lag.impact import impact, weigh
+from rebalance_monitor.coordinator.findings.kinds import Kind, Severity, louder
+from rebalance_monitor.coordinator.lag.impact import WEIGHED, Impact, impact, weigh
 from rebalance_monitor.decoders.twins import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from rebalance_monitor.coordinator.findings.finding import Details
     from rebalance_monitor.coordinator.lag.board import Consumed
@@ -74,8 +74,12 @@ class Costs:
         if known is None:
             known = Stopped("", since, *_waiting(totals, since))
         known.seconds = known.seconds or seconds
-        severity = weigh(finding, impact(totals, known.since), self._settings)
-        priced = replace(finding, severity=severity, details={**finding.details, **_details(known)})
+        found = impact(totals, known.since)
+        severity = weigh(finding, found, self._settings)
+        details: Details = {**finding.details, **_details(known)}
+        if finding.kind in WEIGHED:
+            details["impact"] = str(found)
+        priced = replace(finding, severity=severity, details=details)
         self._remember(priced, known)
         return priced
 
@@ -91,10 +95,10 @@ class Costs:
             if is_news:
                 known.caught_up = at
             last = from_json(known.finding)
-            severity = weigh(last, impact(consumed.totals, known.since), self._settings)
-            is_worse = _RANK[severity] > _RANK[last.severity]
-            if is_news or is_worse:
-                found.append(self._update(group, incident, known, last, at, severity if is_worse else None))
+            weight = impact(consumed.totals, known.since)
+            severity = louder(weigh(last, weight, self._settings), last.severity)
+            if is_news or severity is not last.severity:
+                found.append(self._update(group, incident, known, last, at, severity, weight))
         return found
 
     def forget(self, group: str) -> None:
@@ -102,9 +106,17 @@ class Costs:
         self._open.pop(group, None)
 
     def _update(
-        self, group: str, incident: str, known: Stopped, last: Finding, at: int, severity: Severity | None
+        self,
+        group: str,
+        incident: str,
+        known: Stopped,
+        last: Finding,
+        at: int,
+        severity: Severity,
+        weight: Impact,
     ) -> Finding:
         known.told += 1
+        is_weighed = last.kind in WEIGHED
         found = replace(
             last,
             id=finding_id(
@@ -113,8 +125,8 @@ class Costs:
             at=at,
             phase="updated",
             detected_at=-1,
-            severity=severity or last.severity,
-            details={**last.details, **_details(known)},
+            severity=severity,
+            details={**last.details, **_details(known), **({"impact": str(weight)} if is_weighed else {})},
         )
         known.finding = to_json(found)
         return found
@@ -135,13 +147,13 @@ class Costs:
         self._open.setdefault(group, {})[incident] = known
 
 
-_RANK: Mapping[Severity, int] = {Severity.INFO: 0, Severity.WARNING: 1, Severity.CRITICAL: 2}
-
-
 def _stopped_at(finding: Finding) -> int:
     """Return when (ms) consumption stopped at the earliest, as far as the finding tells."""
     if finding.kind in {Kind.STORM, Kind.REBALANCE_STUCK} and finding.opened_at is not None:
-        return finding.opened_at
+        # A storm has begun with the first of the rebalances that made it one.
+        return finding.opened_at - (
+            int(finding.details.get("window_ms", 0)) if finding.kind is Kind.STORM else 0
+        )
     if finding.started_at_min is not None:
         return finding.started_at_min
     return finding.at - (finding.stopped_ms_max or finding.stopped_ms_min or 0)

@@ -14,6 +14,12 @@ import msgspec
 UNKNOWN = -1
 """In place of an offset that nobody told."""
 
+A_SECOND = 50
+"""Groups whose committed offsets are asked for at most in a second."""
+
+AGAIN_MS = 30_000
+"""A group that commits by transactions is asked for again after so long."""
+
 LATELY_MS = 7 * 86_400_000
 """A topic is asked for while a group has committed to it in this time."""
 
@@ -27,7 +33,8 @@ class EndsSample:
     where the broker tells none. `gone`: topics that do not exist. `partial`: why answers are missing, one
     sentence, "" where none is. `is_away`: no broker answered at all. `took_cpu_ms`: CPU time of the client.
     `stable`: topic -> last stable offset of each partition, only of topics in which an open transaction holds
-    one below the high watermark.
+    one below the high watermark. `fetched`: group -> topic -> partition -> committed offset, of the groups
+    that were asked for (OffsetFetch) at `fetched_at` (ms); `refused`: group -> why there is no answer.
     """
 
     asked_at: int
@@ -40,6 +47,9 @@ class EndsSample:
     is_away: bool = False
     took_cpu_ms: float = 0.0
     stable: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    fetched: dict[str, dict[str, dict[int, int]]] = field(default_factory=dict)
+    fetched_at: int = -1
+    refused: dict[str, str] = field(default_factory=dict)
 
     def end(self, topic: str, partition: int) -> int:
         """Return the high watermark of a partition, UNKNOWN where nobody told it."""

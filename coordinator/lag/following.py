@@ -9,8 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from rebalance_monitor.coordinator.findings.kinds import Kind
+from rebalance_monitor.coordinator.lag import continuing
 from rebalance_monitor.coordinator.lag.board import Board
+from rebalance_monitor.coordinator.lag.continuing import Silences
 from rebalance_monitor.coordinator.lag.costs import Costs
 from rebalance_monitor.coordinator.lag.ends import LATELY_MS
 from rebalance_monitor.coordinator.lag.judging import Judging
@@ -66,6 +70,8 @@ class Lag:
         memory = state or {}
         self.board = board or Board()
         self._judging = Judging(settings, cluster, memory.get("judging"))
+        self._silences = msgspec.convert(memory.get("silences", {}), Silences)
+        self._judging.silences = self._silences
         self._losses = Losses(settings, cluster, memory.get("losses"))
         self._costs = Costs(settings, memory.get("costs"))
         self._before: EndsSample | None = None
@@ -77,15 +83,24 @@ class Lag:
             "judging": self._judging.snapshot(),
             "losses": self._losses.snapshot(),
             "costs": self._costs.snapshot(),
+            "silences": msgspec.to_builtins(self._silences),
         }
 
     def on_batch(self, told: list[Finding], news: News) -> list[Finding]:
         """Return a batch's findings with what they cost, and those that lag decides."""
+        for one in told:
+            continuing.learn(self._silences, one)
+        told = [continuing.continued(one, self._judging.open_of(one.group or "")) for one in told]
         ended = self.forget(news.removed, news.wall)
         ended += self.publish(news.committed, news.now if news.now >= 0 else news.wall)
         rebalancing = news.rebalancing | {one.group for one in told if one.group and one.kind in _REBALANCED}
         found = self.on_samples(news.samples, news.summaries, rebalancing)
         return [*self.priced(told), *found, *ended]
+
+    @property
+    def opened(self) -> frozenset[str]:
+        """Incidents that are open, and end by lag alone."""
+        return self._judging.opened | self._losses.opened
 
     def lags(self) -> dict[str, GroupLag]:
         """Return the newest lag of each group that has one."""
@@ -106,6 +121,7 @@ class Lag:
             found += self._judging.end(group, at, "expired")
             found += self._losses.end(group, at, "expired")
             self._costs.forget(group)
+            self._silences.pop(group, None)
             self.board.forget(group)
         return found
 

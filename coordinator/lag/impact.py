@@ -5,10 +5,10 @@ The impact is taken from the group's lag:
 - `nothing`: no record waits;
 - `usual`: no more wait than in the minutes before;
 - `waiting`: more wait than before;
-- `unknown`: nobody told the ends of its topics. Then the severity that the kind has without lag stands.
+- `unknown`: no sample of its topics' ends says so. Then the severity that the kind has without lag stands.
 
-Whoever configures a severity (`severity_overrides`), or that a group must never be empty (`always_on`), has
-the last word.
+`details.impact` of a finding says which it was. Whoever configures a severity (`severity_overrides`), or that
+a group must never be empty (`always_on`), has the last word.
 """
 
 from __future__ import annotations
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 USUAL_SHARE = 1.5
 """More than this times the most that waited before is more than usual."""
+
+JUST_MS = 15_000
+"""Of what has only just begun the last sample speaks, if it is no older."""
 
 
 class Impact(StrEnum):
@@ -54,8 +57,13 @@ WEIGHTS: dict[tuple[Kind, Impact], Weight] = {
     (Kind.REBALANCE_STUCK, Impact.WAITING): Weight(at_least=Severity.CRITICAL),
     # Of a group whose members did not say goodbye.
     (Kind.GROUP_EMPTY, Impact.WAITING): Weight(at_least=Severity.WARNING),
+    # Where no partition of the group moves.
+    (Kind.CONSUMPTION_STOPPED, Impact.WAITING): Weight(at_least=Severity.CRITICAL),
 }
 """(kind, impact) -> bounds of the severity; what is not here does not depend on the impact."""
+
+WEIGHED = frozenset(kind for kind, _ in WEIGHTS)
+"""Kinds whose severity depends on the impact."""
 
 _RANK = {Severity.INFO: 0, Severity.WARNING: 1, Severity.CRITICAL: 2}
 _LEFT_BY_ITSELF = "leave"
@@ -64,22 +72,31 @@ _LEFT_BY_ITSELF = "leave"
 def impact(totals: Sequence[tuple[int, int]], since: int) -> Impact:
     """Return the impact of what began at `since` (ms) on a group with these totals: (time, records)."""
     after = [records for at, records in totals if at >= since]
+    after = after or [records for at, records in totals[-1:] if at >= since - JUST_MS]
+    before = [records for at, records in totals if at < since]
     if not after:
         return Impact.UNKNOWN
     if not any(after):
         return Impact.NOTHING
-    before = max((records for at, records in totals if at < since), default=0)
-    return Impact.WAITING if after[-1] > USUAL_SHARE * before else Impact.USUAL
+    if not before:
+        # Nobody knows how much is usual.
+        return Impact.UNKNOWN
+    return Impact.WAITING if after[-1] > USUAL_SHARE * max(before) else Impact.USUAL
 
 
 def weigh(finding: Finding, found: Impact, settings: DetectionSettings) -> Severity:
     """Return the severity of a finding with this impact."""
-    bounds = WEIGHTS.get((finding.kind, found), _FREE)
-    if finding.kind is Kind.GROUP_EMPTY and finding.details.get("ended_by") == _LEFT_BY_ITSELF:
-        bounds = _FREE
+    bounds = _FREE if _is_free(finding) else WEIGHTS.get((finding.kind, found), _FREE)
     given = finding.severity
     if bounds.at_least is not None:
         given = max(given, bounds.at_least, key=_RANK.__getitem__)
     if bounds.at_most is not None:
         given = min(given, bounds.at_most, key=_RANK.__getitem__)
     return settings.severity_of(finding.kind, finding.group or "", given)
+
+
+def _is_free(finding: Finding) -> bool:
+    """Whether its impact decides nothing: members that left as they should, or others that read on."""
+    if finding.kind is Kind.GROUP_EMPTY:
+        return finding.details.get("ended_by") == _LEFT_BY_ITSELF
+    return finding.kind is Kind.CONSUMPTION_STOPPED and finding.details.get("moving") != 0

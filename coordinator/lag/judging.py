@@ -23,8 +23,13 @@ from rebalance_monitor.coordinator.findings.finding import (
 )
 from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind, Scope, Severity
 from rebalance_monitor.coordinator.lag import windows
+from rebalance_monitor.coordinator.lag.board import Source
+from rebalance_monitor.coordinator.lag.continuing import STANDING, Silences, silence_of
+from rebalance_monitor.coordinator.lag.ends import AGAIN_MS
+from rebalance_monitor.coordinator.lag.impact import WEIGHED, impact, weigh
 from rebalance_monitor.coordinator.lag.owners import Reader, readers_of, unlisted
 from rebalance_monitor.coordinator.lag.windows import Verdict
+from rebalance_monitor.decoders.twins import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -40,19 +45,23 @@ KINDS_OF = {
     Verdict.BEHIND: Kind.FALLING_BEHIND,
 }
 MAX_MEMBERS = 20
+ANSWERS = 3
+"""A window holds at least so many answers, where the brokers are asked for the positions."""
+
 _HELD = CauseEntry(
     Cause.TRANSACTION_OPEN, 1.0, "the last stable offset of the topic stands where the group has read to"
 )
 
 
 class Open(msgspec.Struct, array_like=True):
-    """An open incident: its id, since when (ms), and the partition that it was opened for."""
+    """An open incident: its id, since when (ms), the partition that it was opened for, and whose that is."""
 
     incident: str
     opened_at: int
     topic: str
     partition: int
     offset: int
+    members: tuple[str, ...] = ()
 
 
 class Hit(NamedTuple):
@@ -72,6 +81,8 @@ class Judging:
     ) -> None:
         self._settings, self._cluster = settings, cluster
         self._open = msgspec.convert(state or {}, dict[str, dict[str, Open]])
+        self.silences: Silences = {}
+        """Silent members of each group, whose incidents a standstill of theirs continues."""
 
     def snapshot(self) -> dict[str, Any]:
         """JSON-able memory for the ledger."""
@@ -83,6 +94,10 @@ class Judging:
         """Incidents that are open."""
         return frozenset(one.incident for kinds in self._open.values() for one in kinds.values())
 
+    def open_of(self, group: str) -> Mapping[str, Open]:
+        """Return the open incidents of a group by kind."""
+        return self._open.get(group, {})
+
     def on_sample(self, group: str, consumed: Consumed, summary: Mapping[str, Any]) -> list[Finding]:
         """Judge a group at its newest lag; `summary`: its last one."""
         lag = consumed.lag
@@ -93,7 +108,8 @@ class Judging:
         for verdict, kind in KINDS_OF.items():
             known = self._open.get(group, {}).get(kind.value)
             if known is None and hits[verdict]:
-                found.append(self._opened(kind, group, hits[verdict], lag, summary))
+                opened = self._opened(kind, group, hits[verdict], consumed, lag, summary)
+                found.append(self._weighed(opened, consumed) if kind in WEIGHED else opened)
             elif known is not None and not hits[verdict] and _has_moved(known, consumed):
                 found.append(self._resolved(kind, group, known, lag.at, "quiet"))
         return found
@@ -107,6 +123,7 @@ class Judging:
         self, group: str, consumed: Consumed, lag: GroupLag, summary: Mapping[str, Any]
     ) -> dict[Verdict, list[Hit]]:
         settings = self._settings.for_group(group)
+        least, every = _window_of(lag, settings)
         found: dict[Verdict, list[Hit]] = {verdict: [] for verdict in Verdict}
         readers: Mapping[tuple[str, int], Reader] | None = None
         for topic, told in lag.topics.items():
@@ -119,9 +136,7 @@ class Judging:
                 if reader is None:
                     # Nobody is assigned it: no member stands still.
                     continue
-                verdict = windows.judge(
-                    track, lag.at, reader.owner, settings.lag_window_ms, settings.falling_behind_ms
-                )
+                verdict = windows.judge(track, lag.at, reader.owner, least, settings.falling_behind_ms, every)
                 if verdict is not Verdict.BEHIND or not one.is_held:
                     found[verdict].append(Hit(topic, one, track, reader))
         if self._settings.may_pause(group):
@@ -129,7 +144,13 @@ class Judging:
         return found
 
     def _opened(
-        self, kind: Kind, group: str, hits: list[Hit], lag: GroupLag, summary: Mapping[str, Any]
+        self,
+        kind: Kind,
+        group: str,
+        hits: list[Hit],
+        consumed: Consumed,
+        lag: GroupLag,
+        summary: Mapping[str, Any],
     ) -> Finding:
         settings = self._settings.for_group(group)
         hits = [hit for hit in hits if not hit.lag.is_held] or hits
@@ -138,8 +159,15 @@ class Judging:
         anchor = f"lag/{worst.topic}/{worst.lag.partition}/{worst.lag.offset}/{worst.lag.committed_at}"
         incident = finding_id(self._cluster, kind, group, anchor, phase="opened")
         since = track.rising if kind is Kind.FALLING_BEHIND else track.grown
+        members = () if worst.lag.is_held else tuple(_members(hits))
+        names = tuple(member.member_id for member in members)
+        silence = silence_of(self.silences, group, names) if kind in STANDING else None
+        if silence is not None:
+            incident, opened_at = silence.incident, silence.opened_at
+        else:
+            opened_at = since
         self._open.setdefault(group, {})[kind.value] = Open(
-            incident, since, worst.topic, worst.lag.partition, worst.lag.offset
+            incident, opened_at, worst.topic, worst.lag.partition, worst.lag.offset, names
         )
         details: Details = {
             "topic": worst.topic,
@@ -148,8 +176,10 @@ class Judging:
             "waiting": sum(hit.lag.records or 0 for hit in hits),
             "since": since,
             "committed_offset": worst.lag.offset,
-            "window_ms": windows.window(track, worst.reader.owner, settings.lag_window_ms),
+            "window_ms": windows.window(track, worst.reader.owner, *_window_of(lag, settings)),
         }
+        if kind is Kind.CONSUMPTION_STOPPED:
+            details["moving"] = sum(one.moved > since for one in consumed.tracks.values())
         ages = [hit.lag.age_ms for hit in hits if hit.lag.age_ms is not None]
         if ages:
             details["age_ms"] = max(ages)
@@ -164,18 +194,24 @@ class Judging:
             anchor,
             lag.at,
             severity=Severity.WARNING if is_late else None,
-            phase="opened",
+            phase="opened" if silence is None else "updated",
             incident=incident,
-            opened_at=since,
+            opened_at=opened_at,
             topics=topics[:MAX_TOPICS],
             topics_total=len(topics),
             causes=(_HELD,) if worst.lag.is_held else (),
-            members=() if worst.lag.is_held else tuple(_members(hits)),
+            members=members,
             members_total=summary.get("members"),
             partitions_affected=len(hits),
             details=details,
             **_place(summary),
         )
+
+    def _weighed(self, opened: Finding, consumed: Consumed) -> Finding:
+        """Return a finding with the severity that its impact gives it."""
+        found = impact(consumed.totals, int(opened.details["since"]))
+        severity = weigh(opened, found, self._settings)
+        return replace(opened, severity=severity, details={**opened.details, "impact": str(found)})
 
     def _resolved(self, kind: Kind, group: str, known: Open, at: int, resolution: str) -> Finding:
         kinds = self._open[group]
@@ -241,6 +277,13 @@ def lag_resolved(
         topics_total=1,
         details={"topic": known.topic, "partition": known.partition},
     )
+
+
+def _window_of(lag: GroupLag, settings: DetectionSettings) -> tuple[int, int]:
+    """Return the least window (ms), and how often (ms) positions come at least."""
+    if lag.source is Source.TOPIC:
+        return settings.lag_window_ms, windows.PUBLISHED_MS
+    return max(settings.lag_window_ms, ANSWERS * AGAIN_MS), 2 * AGAIN_MS
 
 
 def _has_moved(known: Open, consumed: Consumed) -> bool:

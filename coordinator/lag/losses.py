@@ -50,6 +50,11 @@ class Losses:
         found: dict[str, Any] = msgspec.to_builtins(self._open)
         return found
 
+    @property
+    def opened(self) -> frozenset[str]:
+        """Incidents that are open."""
+        return frozenset(one.incident for one in self._open.values())
+
     def on_sample(
         self, group: str, consumed: Consumed, sample: EndsSample, before: EndsSample | None
     ) -> list[Finding]:
@@ -78,7 +83,7 @@ class Losses:
         changes = []
         for topic, one, track in _each(consumed):
             before, track.from_offset = track.from_offset, -1
-            if before > one.offset:
+            if before > one.offset and not consumed.may_be_pending:
                 changes.append(Change(topic, one, before - one.offset, before))
         if not changes:
             return []

@@ -47,6 +47,13 @@ def on_lone_commits(shard: ShardState, group: str, at: int, parts: tuple[bytes, 
     _keep_lone(shard, group, held)
 
 
+def on_marker(shard: ShardState) -> None:
+    """Note that one offset is missing behind the last commit, as where a transaction has ended."""
+    if shard.catching_up_until is None and shard.committing not in shard.marked:
+        shard.marked.append(shard.committing)
+        shard.unpublished.setdefault(shard.committing, shard.now + PUBLISH_MS)
+
+
 def on_tombstone(shard: ShardState, group: str, state: GroupState | None, at: int, key: bytes) -> None:
     """Forget the position of an offset that expired or was deleted at `at` (ms); `key`: its record's key."""
     if state is None and group not in shard.lone:
@@ -93,11 +100,26 @@ def publish(shard: ShardState, reader: int) -> list[PositionsOut]:
 def _published(shard: ShardState, group: str) -> PositionsOut | None:
     """Return what is published of a group, None where nothing was ever committed to it."""
     del shard.unpublished[group]
+    is_marked = group in shard.marked
+    if is_marked:
+        shard.marked.remove(group)
     state = shard.groups.get(group)
     if state is None:
-        return PositionsOut(group, shard.lone[group]) if group in shard.lone else None
+        return _published_lone(shard, group, is_marked=is_marked)
     held = state.positions
+    held.marked |= is_marked
     return PositionsOut(group, positions.published(held)) if held.runs or held.table else None
+
+
+def _published_lone(shard: ShardState, group: str, *, is_marked: bool) -> PositionsOut | None:
+    text = shard.lone.get(group)
+    if text is None:
+        return None
+    if is_marked:
+        held = positions.read(text)
+        held.marked = True
+        text = shard.lone[group] = positions.published(held)
+    return PositionsOut(group, text)
 
 
 def _keep_lone(shard: ShardState, group: str, held: Positions) -> None:
@@ -116,4 +138,6 @@ def _trim(shard: ShardState, most: int) -> None:
         gone = next(iter(shard.lone))
         del shard.lone[gone]
         shard.unpublished.pop(gone, None)
+        if gone in shard.marked:
+            shard.marked.remove(gone)
         shard.lone_dropped += 1

@@ -114,17 +114,22 @@ def pause(track: Track) -> None:
     track.grown = track.rising = track.low = track.base = -1
 
 
-def window(track: Track, owner: Owner, least_ms: int) -> int:
-    """Return the partition's own window, ms; -1 where no commit interval is known to make one of."""
+def window(track: Track, owner: Owner, least_ms: int, published_ms: int = PUBLISHED_MS) -> int:
+    """Return the partition's own window, ms; -1 where no commit interval is known to make one of.
+
+    `published_ms`: its positions come at least so often.
+    """
     # What is published every few seconds shows no shorter interval; the member's own is that of each commit.
-    is_coarse = owner.cadence >= 0 and track.cadence <= PUBLISHED_MS
+    is_coarse = owner.cadence >= 0 and track.cadence <= published_ms
     cadence = owner.cadence if is_coarse else max(track.cadence, owner.cadence)
     return -1 if cadence < 0 else max(least_ms, COMMITS * cadence)
 
 
-def judge(track: Track, at: int, owner: Owner, least_ms: int, behind_ms: int) -> Verdict:
-    """Judge a partition at `at` (ms)."""
-    wide = window(track, owner, least_ms)
+def judge(
+    track: Track, at: int, owner: Owner, least_ms: int, behind_ms: int, published_ms: int = PUBLISHED_MS
+) -> Verdict:
+    """Judge a partition at `at` (ms); the times in ms are as of `window`."""
+    wide = window(track, owner, least_ms, published_ms)
     if wide < 0:
         return Verdict.FINE
     if track.grown >= 0 and at - track.grown >= wide:

@@ -5,7 +5,8 @@ runs, oldest first: the list of partitions (T of the row contract, decoders/rows
 offsets (O)). A later run overrides an earlier one; an offset of -1 says that the coordinator has dropped the
 partition. `table` holds what was in earlier runs, one entry a partition (coordinator/commits/positions.py
 packs it, 20 bytes each). `size` is the bytes of `runs`. `commits`: how many offsets were committed so far.
-`lone`: the group has no record of its own.
+`lone`: the group has no record of its own. `marked`: a commit of it had a hole of one offset behind it, as a
+transaction's marker leaves one.
 """
 
 from __future__ import annotations
@@ -21,3 +22,4 @@ class Positions(msgspec.Struct, array_like=True, gc=False):
     size: int = 0
     commits: int = 0
     lone: bool = False
+    marked: bool = False

@@ -34,7 +34,9 @@ class ShardState:
     -> its newest commit, while catching up. `unpublished`: group -> clock (ms) from which on its positions
     are to be published. `lone`: group without a record of its own -> its positions as text, the one that
     committed last at the end; `lone_dropped` counts those that had to make room. `reader`: the process that
-    positions were published to: a new one knows none of them.
+    positions were published to: a new one knows none of them. `committing`: the group of the last row, if it
+    was a commit run; `marked`: groups whose commits had a hole of one offset behind them since they published
+    last.
     """
 
     shard: int
@@ -59,3 +61,5 @@ class ShardState:
     lone: dict[str, str] = field(default_factory=dict)
     lone_dropped: int = 0
     reader: int = -1
+    committing: str = ""
+    marked: list[str] = field(default_factory=list)

@@ -24,7 +24,7 @@ from rebalance_monitor.engine.outputs.sinks import JsonLines, QuarantineTable
 from rebalance_monitor.engine.outputs.upkeep import ParquetFindings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Sequence
 
     from rebalance_monitor.config.model import Settings
     from rebalance_monitor.coordinator.findings.finding import Finding
@@ -91,7 +91,7 @@ class Outputs:
             self._opened,
             self._samples,
         )
-        self._ends = _ends(settings, self._parts.topics)
+        self._ends = _ends(settings, self._parts)
         self.writer = BatchWriter(
             ledger,
             ledger.load().on_topic(facts.id, facts.cluster_id),
@@ -180,7 +180,8 @@ def _probe(settings: Settings) -> ProbeThread | None:
     return ProbeThread(settings.kafka.client_properties(), settings.probe.interval.seconds)
 
 
-def _ends(settings: Settings, topics: Callable[[], Collection[str]]) -> EndsThread | None:
+def _ends(settings: Settings, parts: Parts) -> EndsThread | None:
     if not settings.ends.enabled:
         return None
-    return EndsThread(settings.kafka.client_properties(), topics, settings.ends.interval.seconds)
+    properties, every_s = settings.kafka.client_properties(), settings.ends.interval.seconds
+    return EndsThread(properties, parts.topics, every_s, groups=parts.asks)

@@ -79,6 +79,10 @@ class Parts:
         """Return the topics whose ends matter; any thread may ask."""
         return self._board.topics
 
+    def asks(self) -> tuple[str, ...]:
+        """Return the groups whose committed offsets the brokers shall be asked for; any thread may ask."""
+        return self._board.asks
+
     def recall(self, summaries: Mapping[str, Mapping[str, Any]]) -> None:
         """Take what an earlier process knew of the groups: each is summarised anew only when it changes."""
         self._summaries = {name: dict(summary) for name, summary in summaries.items() if summary}
@@ -89,8 +93,8 @@ class Parts:
         `groups`: all that are known, where history is read from its beginning.
         """
         self._live.forget_records(shard)
-        probed = self._live.opened
-        opened = [finding for finding in self._opened() if finding.incident not in probed]
+        others = self._live.opened | self._lag.opened
+        opened = [finding for finding in self._opened() if finding.incident not in others]
         self._rebuilt.begin(opened, groups, shard)
         return bool(self._rebuilt.snapshot())
 

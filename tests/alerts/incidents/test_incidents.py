@@ -203,3 +203,18 @@ def test_a_flood_of_warnings_keeps_no_critical_alert_out(monkeypatch: pytest.Mon
     assert play.memory.engine.refused == 3
     play.happens(storm(group="worst"))
     assert ("pager/pagerduty", Phase.OPENED, Reason.FIRST) in play.run(MINUTE)
+
+
+def test_what_continues_an_incident_of_another_kind_is_the_same_alert_until_that_ends() -> None:
+    play = Play()
+    stopped = finding(Kind.CONSUMPTION_STOPPED, incident="i", details={"topic": "orders"})
+    play.happens(stopped)
+    assert play.run(MINUTE) == [("sre/slack", Phase.OPENED, Reason.FIRST)]
+    silent = finding(
+        Kind.MEMBER_SILENT, id="s", severity=Severity.WARNING, incident="i", phase="updated", confidence=0.9
+    )
+    play.happens(silent, finding(Kind.POLL_INTERVAL_EXCEEDED, id="p", incident="i"))
+    play.run(10 * MINUTE)
+    assert len(play.last.notification.alerts) == 1
+    play.happens(replace(stopped, id="r", phase="resolved"))
+    assert play.run(10 * MINUTE)[-1] == ("sre/slack", Phase.RESOLVED, Reason.ALL_RESOLVED)

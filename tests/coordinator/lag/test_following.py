@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from rebalance_monitor.coordinator.commits import positions
 from rebalance_monitor.coordinator.findings.causes import Cause
-from rebalance_monitor.coordinator.findings.finding import Finding
+from rebalance_monitor.coordinator.findings.finding import Finding, MemberEntry
 from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind, Scope, Severity
 from rebalance_monitor.coordinator.lag.ends import UNKNOWN, EndsSample
-from rebalance_monitor.coordinator.lag.following import Lag
+from rebalance_monitor.coordinator.lag.following import Lag, News
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.state.positions import Positions
 from rebalance_monitor.decoders.rows import partition_entry
@@ -128,6 +128,53 @@ def test_a_member_that_stops_is_named_with_its_partitions_once_and_resolved_when
     resolved = world.of(Kind.CONSUMPTION_STOPPED)[1]
     assert (resolved.phase, resolved.incident, resolved.resolution) == ("resolved", opened.incident, "quiet")
     assert not [one for one in world.found if one.kind is not Kind.CONSUMPTION_STOPPED]
+
+
+def silent(world: World, phase: str, member: str = "m1") -> Finding:
+    entry = MemberEntry(member, None, f"c{member[1:]}", "h", host_is_stale=False, role="kept")
+    return finding(
+        Kind.MEMBER_SILENT, world.at, phase, incident=f"silent-{member}", opened_at=world.at, members=(entry,)
+    )
+
+
+def batch(world: World, *told: Finding) -> list[Finding]:
+    return world.lag.on_batch(list(told), News({}, [], frozenset(), [], {}, world.at, world.at))
+
+
+@pytest.mark.parametrize(("member", "same"), [("m1", True), ("m0", False)])
+def test_a_silence_continues_the_incident_of_its_own_member_s_partitions(member: str, same: bool) -> None:  # noqa: FBT001
+    world = World()
+    world.run(30)
+    world.run(40, reads=(0, 1))
+    (opened,) = world.of(Kind.CONSUMPTION_STOPPED)
+    found = batch(world, silent(world, "opened", member), silent(world, "resolved", member))
+    assert all((one.incident == opened.incident) is same for one in found)
+    assert [one.phase for one in found] == (["updated"] * 2 if same else ["opened", "resolved"])
+    world.run(2)
+    assert [one.phase for one in world.of(Kind.CONSUMPTION_STOPPED)] == ["opened", "resolved"]
+
+
+def test_partitions_that_stand_still_continue_the_incident_of_their_silent_member() -> None:
+    world = World()
+    world.run(30)
+    (first,) = batch(world, silent(world, "opened"))
+    world.run(40, reads=(0, 1))
+    (going_on,) = world.of(Kind.CONSUMPTION_STOPPED)
+    assert (going_on.phase, going_on.incident) == ("updated", first.incident)
+    (over,) = batch(world, silent(world, "resolved"))
+    assert over.phase == "updated"
+    world.run(2)
+    assert world.of(Kind.CONSUMPTION_STOPPED)[1].incident == first.incident
+
+
+@pytest.mark.parametrize(("reads", "severity"), [((), Severity.CRITICAL), ((0, 1), Severity.WARNING)])
+def test_consumption_that_has_stopped_is_critical_where_no_partition_moves(
+    reads: tuple[int, ...], severity: Severity
+) -> None:
+    world = World()
+    world.run(30)
+    world.run(40, reads=reads)
+    assert world.of(Kind.CONSUMPTION_STOPPED)[0].severity is severity
 
 
 def test_one_partition_that_stands_still_while_its_member_goes_on_is_stalled() -> None:
@@ -388,7 +435,7 @@ def test_a_storm_is_as_bad_as_what_waits_for_it(rate: int, severity: Severity) -
 
 def test_without_ends_a_storm_is_what_it_was() -> None:
     (told,) = World().lag.priced([finding(Kind.STORM, T0, "opened", opened_at=T0)])
-    assert (told.severity, told.details) == (Severity.CRITICAL, {})
+    assert (told.severity, told.details) == (Severity.CRITICAL, {"impact": "unknown"})
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.booleans()), min_size=20, max_size=120))

@@ -4,6 +4,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from rebalance_monitor.cluster.clients.admin import ClusterAdmin
 from rebalance_monitor.cluster.clients.reader import Reading, read_records
+from rebalance_monitor.cluster.ends.committed_offsets import CommittedOffsets
 from rebalance_monitor.cluster.ends.ends import Rounds
 from rebalance_monitor.cluster.ends.offsets import OffsetsClient
 from rebalance_monitor.coordinator.findings.outputs import PositionsOut
@@ -77,8 +79,9 @@ def member(broker: LabBroker, group: str, topics: list[str], records: int, **mor
 
 
 def transacted(broker: LabBroker, group: str, topic: str, offset: int, *, ends: str) -> Producer:
-    """Commit an offset in a transaction that is committed or left to its end."""
-    producer = Producer(config(broker, **{"transactional.id": f"tx-{group}"}))
+    """Commit an offset in a transaction that is committed, aborted or left open."""
+    settings = {"transactional.id": f"tx-{group}", "transaction.timeout.ms": 600_000}
+    producer = Producer(config(broker, **settings))
     producer.init_transactions(30)
     producer.begin_transaction()
     producer.produce(topic, b"made", partition=1)
@@ -89,6 +92,8 @@ def transacted(broker: LabBroker, group: str, topic: str, offset: int, *, ends: 
     consumer.close()
     if ends == "commit":
         producer.commit_transaction(30)
+    elif ends == "abort":
+        producer.abort_transaction(30)
     return producer
 
 
@@ -122,8 +127,14 @@ def monitored(broker: LabBroker) -> Described:
             if isinstance(out, PositionsOut):
                 board.publish(out.group, out.body, now)
     board.want(now)
-    with OffsetsClient({"bootstrap.servers": broker.bootstrap}) as client:
-        board.take(Rounds(client).sample(board.topics), ())
+    properties = {"bootstrap.servers": broker.bootstrap}
+    coordinators = CommittedOffsets(properties)
+    with OffsetsClient(properties) as client:
+        for later in range(4):
+            # As if so much time had passed from one round to the next.
+            clock = partial(_later, later * TURN_S)
+            board.take(Rounds(client, clock, coordinators).sample(board.topics, board.asks), ())
+    coordinators.close()
     return {
         (group, topic, one.partition): (one.offset, None if one.end < 0 else one.end, one.records)
         for group, consumed in board.groups.items()
@@ -133,7 +144,12 @@ def monitored(broker: LabBroker) -> Described:
     }
 
 
+def _later(seconds: float) -> float:
+    return time.time() + seconds
+
+
 SETTINGS = DetectionSettings()
+TURN_S = 20.0
 
 
 def test_lag_equals_kafka_s_own_tool_in_every_situation(broker: LabBroker) -> None:
@@ -160,6 +176,11 @@ def test_lag_equals_kafka_s_own_tool_in_every_situation(broker: LabBroker) -> No
     commit(broker, "rewound", {("orders", 0): 90})
     commit(broker, "rewound", {("orders", 0): 10})
     transacted(broker, "transacted", "orders", 21, ends="commit")
+    commit(broker, "aborted", {("orders", 0): 12})
+    transacted(broker, "aborted", "orders", 42, ends="abort")
+    commit(broker, "pending", {("orders", 0): 13})
+    still_open = transacted(broker, "pending", "orders", 43, ends="never")
+    transacted(broker, "first", "orders", 44, ends="abort")
     # A committed offset that the log's beginning has passed, and one at its end.
     commit(broker, "passed", {("cut", 0): 5, ("cut", 1): 60})
     order(broker, lambda client: client.delete_records([TopicPartition("cut", 0, 40)]))
@@ -173,9 +194,11 @@ def test_lag_equals_kafka_s_own_tool_in_every_situation(broker: LabBroker) -> No
     # A consumer that is not closed before it is collected waits for ever.
     for consumer in (classic, modern):
         consumer.close()
+    del still_open
     wanted = {place: value for place, value in truth.items() if value[0] is not None}
     groups = {group for group, _, _ in wanted}
     assert {"classic", "modern", "left", "lone", "rewound", "transacted", "passed"} <= groups
+    assert (wanted["aborted", "orders", 0][0], wanted["pending", "orders", 0][0]) == (12, 13)
     assert {place: found.get(place) for place in wanted} == wanted
     # And nothing beside that: what has no committed offset has no lag.
     assert found.keys() - wanted.keys() == set()

@@ -13,6 +13,7 @@ from rebalance_monitor.coordinator.lag.publishing import MAX_LONE, PUBLISH_MS, W
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
 from rebalance_monitor.coordinator.state.shard_state import ShardState
+from rebalance_monitor.decoders.rows import COMMIT_RUN
 from tests.coordinator.support.classic import A, B, two_members
 from tests.coordinator.support.timeline import T0, Topic, text
 
@@ -123,3 +124,23 @@ def test_groups_without_records_are_bounded_and_those_out_are_counted(more: int)
     assert state.lone_dropped == more
     assert (f"lone-{0:04}" in state.lone) is (more == 0)
     assert len(told(coordinator.on_clock(T0 + 60_000))) == MAX_LONE
+
+
+@pytest.mark.parametrize("lone", [True, False])
+@pytest.mark.parametrize(("missing", "marked"), [(0, False), (1, True), (2, False)])
+def test_a_hole_of_one_offset_behind_a_commit_marks_its_group(
+    missing: int,
+    marked: bool,  # noqa: FBT001
+    lone: bool,  # noqa: FBT001
+) -> None:
+    topic = two_members(20_000, idle=False)
+    rows = [row for row in topic.rows if not lone or row.row_kind == COMMIT_RUN]
+    state, offset, found = fresh(), 0, []
+    for number, row in enumerate(sorted(rows, key=lambda row: row.record_ts)):
+        shard(state).on_row(replace(row, first_offset=offset, last_offset=offset))
+        offset += 1 + (missing if row.row_kind == COMMIT_RUN and number > len(rows) // 2 else 0)
+        # A shard's state may be stored between any two rows.
+        state = decode_state(encode_state(state))
+        found += told(shard(state).on_clock(row.record_ts))
+    assert positions.read(found[-1].body).marked is marked
+    assert positions.read(found[0].body).marked is False

@@ -1,0 +1,149 @@
+"""Groups whose positions the brokers are asked for, and what their answers say.
+
+A transaction writes the offsets that it commits before it ends, and no record says that a group commits that
+way. So the topic's newest commit may belong to an open or an aborted transaction. OffsetFetch knows: pending
+commits never appear in its answer. Groups with lag are asked in turns. A transaction's marker takes one
+offset of the topic, so groups whose commits had a hole of one offset behind them are asked first.
+
+A group commits by transactions if an answer was older than the topic: a larger offset had been written before
+the question, and nothing that was read since explains it. From then on it is asked every `AGAIN_MS`,
+and its positions are the answers.
+"""
+
+from __future__ import annotations
+
+from heapq import nsmallest
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from rebalance_monitor.coordinator.commits.positions import Position
+from rebalance_monitor.coordinator.lag.arithmetic import SKEW_MS
+from rebalance_monitor.coordinator.lag.ends import A_SECOND, AGAIN_MS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rebalance_monitor.coordinator.commits.positions import Places
+    from rebalance_monitor.coordinator.lag.board import Consumed
+    from rebalance_monitor.coordinator.lag.ends import EndsSample
+
+MOST = 500
+MARKED_MS = 60_000
+TURN_MS = 600_000
+"""A group that has lag, and was not found to commit by transactions, is asked again after so long."""
+
+READ_MS = 8_000
+"""What was committed before an answer has been read and published by then."""
+
+STALE_MS = 120_000
+"""Positions are taken from the topic again where the brokers have answered nothing for so long."""
+
+
+class Doubt(NamedTuple):
+    """A partition of which a broker answered an older offset than the topic had."""
+
+    topic: str
+    partition: int
+    written: Position
+
+
+class Asked(msgspec.Struct, gc=False):
+    """What asking for one group has brought.
+
+    `at`: when (ms) it was asked last, -1 before that. `answered`: when (ms) the question was asked that
+    `offsets` answer. `transactional`: its positions are the answers. `doubts`: where the answer differs from
+    the topic, until that is judged. `agreed`: answers that were as new as the topic.
+    """
+
+    at: int = -1
+    answered: int = -1
+    offsets: dict[str, dict[int, int]] = {}
+    transactional: bool = False
+    doubts: tuple[Doubt, ...] = ()
+    agreed: int = 0
+
+
+def choose(groups: Mapping[str, Consumed], at: int, since_ms: int) -> tuple[str, ...]:
+    """Return the groups to ask for, the most urgent first, at `at` (ms), `since_ms` after the last ones."""
+    most = min(MOST, max(1, since_ms * A_SECOND // 1000))
+    due = ((rank, one.asked.at, name) for name, one in groups.items() if (rank := _rank(one, at)) >= 0)
+    return tuple(name for _, _, name in nsmallest(most, due))
+
+
+def _rank(consumed: Consumed, at: int) -> int:
+    """Return how urgent a question is, 0 most; -1 for none."""
+    asked = consumed.asked
+    since = at - asked.at
+    if asked.transactional:
+        return 0 if since >= AGAIN_MS else -1
+    if consumed.marked and since >= MARKED_MS:
+        return 1
+    has_lag = consumed.lag is not None and bool(consumed.lag.records)
+    return 2 if has_lag and (asked.at < 0 or since >= TURN_MS) else -1
+
+
+def take(groups: Mapping[str, Consumed], sample: EndsSample) -> None:
+    """Take the answers of a sample, and judge those of before."""
+    for consumed in groups.values():
+        if consumed.asked.at >= 0:
+            _judge(consumed, sample.asked_at)
+    for group in groups.keys() & sample.refused.keys():
+        groups[group].asked.at = sample.fetched_at
+    for group in groups.keys() & sample.fetched.keys():
+        _answer(groups[group], sample.fetched[group], sample.fetched_at)
+
+
+def _answer(consumed: Consumed, offsets: dict[str, dict[int, int]], at: int) -> None:
+    asked = consumed.asked
+    asked.at = asked.answered = at
+    asked.offsets = offsets
+    if asked.transactional:
+        consumed.place(_positions(consumed))
+        return
+    asked.doubts = tuple(
+        Doubt(topic, partition, place)
+        for topic, places in consumed.written.items()
+        for partition, place in places.items()
+        if offsets.get(topic, {}).get(partition, -1) < place.offset and place.at <= at - SKEW_MS
+    )
+    if not asked.doubts:
+        asked.offsets = {}
+        asked.agreed += 1
+
+
+def _judge(consumed: Consumed, now: int) -> None:
+    """Decide whether the group commits by transactions, once what it had committed by then has been read."""
+    asked = consumed.asked
+    if asked.transactional and now >= asked.answered + STALE_MS:
+        consumed.asked = Asked()
+        consumed.start(consumed.written)
+    elif asked.doubts and now >= asked.answered + READ_MS:
+        asked.transactional = any(_is_unexplained(one, consumed.written) for one in asked.doubts)
+        asked.doubts = ()
+        if asked.transactional:
+            consumed.start(_positions(consumed))
+        else:
+            asked.offsets = {}
+
+
+def _is_unexplained(doubt: Doubt, written: Places) -> bool:
+    """Whether nothing that was read since explains the answer: no reset, and no deleted offset."""
+    now = written.get(doubt.topic, {}).get(doubt.partition)
+    return now is not None and now.offset >= doubt.written.offset
+
+
+def _positions(consumed: Consumed) -> Places:
+    """Return the positions of a group that commits by transactions: what the brokers answered.
+
+    The time of a commit is not in the answer: that of the topic's commit of the same offset, else the time
+    at which the offset was first told.
+    """
+    asked, found = consumed.asked, dict[str, dict[int, Position]]()
+    for topic, offsets in asked.offsets.items():
+        written, before = consumed.written.get(topic, {}), consumed.places.get(topic, {})
+        for partition, offset in sorted(offsets.items()):
+            known = [one for one in (written.get(partition), before.get(partition)) if one is not None]
+            same = (one for one in known if one.offset == offset)
+            found.setdefault(topic, {})[partition] = next(same, Position(offset, asked.answered))
+    return found
