@@ -12,17 +12,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.lab.simulator import wire848 as wire
-from rebalance_monitor.lab.simulator.coordinator import Coordinator, Member, State
+from rebalance_monitor.lab.simulator.protocol import wire848 as wire
+from rebalance_monitor.lab.simulator.protocol.coordinator import Coordinator, Member, State
 from rebalance_monitor.lab.simulator.truth import JoinPhase, Removed
 
 if TYPE_CHECKING:
     from random import Random
 
-    from rebalance_monitor.lab.simulator.client import Client
-    from rebalance_monitor.lab.simulator.log import Log
-    from rebalance_monitor.lab.simulator.plan import BrokerPlan, GroupPlan
-    from rebalance_monitor.lab.simulator.timeline import Timeline
+    from rebalance_monitor.lab.simulator.plans.plan import BrokerPlan, GroupPlan
+    from rebalance_monitor.lab.simulator.protocol.client import Client
+    from rebalance_monitor.lab.simulator.protocol.log import Log
+    from rebalance_monitor.lab.simulator.protocol.timeline import Timeline
     from rebalance_monitor.lab.simulator.truth import Truth
 
 _STABLE, _UNREVOKED, _UNRELEASED = 0, 1, 2

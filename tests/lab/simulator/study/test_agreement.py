@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from rebalance_monitor.lab.simulator.agreement import LATTICE, compare, distance, noise, table
+from rebalance_monitor.lab.simulator.study.agreement import LATTICE, compare, distance, noise, table
 
-FIXTURES = Path(__file__).parents[2] / "fixtures" / "scenarios"
+FIXTURES = Path(__file__).parents[3] / "fixtures" / "scenarios"
 # Without the one whose coordinator moves: its scenarios are not played.
 RECORDED = sorted(path for path in FIXTURES.iterdir() if not path.name.startswith("moved"))
 MANY = 40

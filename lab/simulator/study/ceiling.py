@@ -1,8 +1,8 @@
 """How often an observer who knows every setting could be sure why a member left, from records alone.
 
-`python -m rebalance_monitor.lab.simulator.ceiling` simulates, for each cell (family, commit mode, timers),
-many departures of groups that are all set up so. A learner (`forest`) is grown on one half of them, from
-what the topic shows of each, and answers for the other half. Classic groups only.
+`python -m rebalance_monitor.lab.simulator.study.ceiling` simulates, for each cell (family, commit mode,
+timers), many departures of groups that are all set up so. A learner (`forest`) is grown on one half of them,
+from what the topic shows of each, and answers for the other half. Classic groups only.
 
 Its figures are estimates. More departures raise them. The learner also knows the habits of drawn lives (how
 soon after a crash a new pod starts), which no observer of a real group does.
@@ -21,11 +21,11 @@ import numpy as np
 
 from rebalance_monitor.decoders import Decoded, GroupMetadataValue, decode_record, rows
 from rebalance_monitor.decoders.embedded.consumer import Assignment, decode_assignment
-from rebalance_monitor.lab.simulator.draw import draw_plan
 from rebalance_monitor.lab.simulator.engine import simulate
-from rebalance_monitor.lab.simulator.forest import Forest
-from rebalance_monitor.lab.simulator.plan import Mode
-from rebalance_monitor.lab.simulator.setup import SECOND, Timing
+from rebalance_monitor.lab.simulator.plans.draw import draw_plan
+from rebalance_monitor.lab.simulator.plans.plan import Mode
+from rebalance_monitor.lab.simulator.plans.setup import SECOND, Timing
+from rebalance_monitor.lab.simulator.study.forest import Forest
 from rebalance_monitor.lab.simulator.truth import Removed
 
 if TYPE_CHECKING:

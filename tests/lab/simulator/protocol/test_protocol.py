@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from rebalance_monitor.decoders import Decoded, GroupMetadataValue, decode_record, rows
 from rebalance_monitor.lab.simulator import Simulation, draw_plan, simulate
-from rebalance_monitor.lab.simulator.families import FAMILIES
-from rebalance_monitor.lab.simulator.measures import Fact, departures
-from rebalance_monitor.lab.simulator.plan import (
+from rebalance_monitor.lab.simulator.plans.families import FAMILIES
+from rebalance_monitor.lab.simulator.plans.plan import (
     Act,
     BrokerPlan,
     ClientPlan,
@@ -23,6 +22,7 @@ from rebalance_monitor.lab.simulator.plan import (
     Step,
     Traffic,
 )
+from rebalance_monitor.lab.simulator.study.measures import Fact, departures
 from rebalance_monitor.lab.simulator.truth import Removal, Removed
 
 S, P, H, C = 10_000, 30_000, 3_000, 5_000

@@ -17,17 +17,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.lab.simulator import wire
-from rebalance_monitor.lab.simulator.coordinator import Coordinator, Member, Phase, State
+from rebalance_monitor.lab.simulator.protocol import wire
+from rebalance_monitor.lab.simulator.protocol.coordinator import Coordinator, Member, Phase, State
 from rebalance_monitor.lab.simulator.truth import JoinPhase, Removed
 
 if TYPE_CHECKING:
     from random import Random
 
-    from rebalance_monitor.lab.simulator.client import Client
-    from rebalance_monitor.lab.simulator.log import Log
-    from rebalance_monitor.lab.simulator.plan import BrokerPlan, GroupPlan
-    from rebalance_monitor.lab.simulator.timeline import Timeline
+    from rebalance_monitor.lab.simulator.plans.plan import BrokerPlan, GroupPlan
+    from rebalance_monitor.lab.simulator.protocol.client import Client
+    from rebalance_monitor.lab.simulator.protocol.log import Log
+    from rebalance_monitor.lab.simulator.protocol.timeline import Timeline
     from rebalance_monitor.lab.simulator.truth import Truth
 
 NEW_MEMBER_MS = 300_000.0

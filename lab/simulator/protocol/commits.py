@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.lab.simulator import wire
-from rebalance_monitor.lab.simulator.log import partitions_bytes
-from rebalance_monitor.lab.simulator.plan import Mode
+from rebalance_monitor.lab.simulator.plans.plan import Mode
+from rebalance_monitor.lab.simulator.protocol import wire
+from rebalance_monitor.lab.simulator.protocol.log import partitions_bytes
 
 if TYPE_CHECKING:
     from random import Random
 
-    from rebalance_monitor.lab.simulator.coordinator import Coordinator, Member
-    from rebalance_monitor.lab.simulator.families import Family
-    from rebalance_monitor.lab.simulator.feed import Feed, Owned
-    from rebalance_monitor.lab.simulator.log import Log
-    from rebalance_monitor.lab.simulator.plan import ClientPlan
+    from rebalance_monitor.lab.simulator.plans.families import Family
+    from rebalance_monitor.lab.simulator.plans.plan import ClientPlan
+    from rebalance_monitor.lab.simulator.protocol.coordinator import Coordinator, Member
+    from rebalance_monitor.lab.simulator.protocol.feed import Feed, Owned
+    from rebalance_monitor.lab.simulator.protocol.log import Log
 
 NEVER = float("inf")
 _TIMED = frozenset({Mode.IN_POLL, Mode.BACKGROUND, Mode.OWN_TIMER})

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.lab.cluster.properties import SESSION_TIMEOUT_848_MS
-from rebalance_monitor.lab.simulator.families import FAMILIES
-from rebalance_monitor.lab.simulator.plan import (
+from rebalance_monitor.lab.simulator.plans.families import FAMILIES
+from rebalance_monitor.lab.simulator.plans.plan import (
     Act,
     BrokerPlan,
     ClientPlan,
@@ -20,7 +20,7 @@ from rebalance_monitor.lab.simulator.plan import (
 if TYPE_CHECKING:
     from random import Random
 
-    from rebalance_monitor.lab.simulator.recorded import Run
+    from rebalance_monitor.lab.simulator.study.recorded import Run
 
 # The lab's family -> the simulator's, and the protocol of its groups.
 _NAMES = {

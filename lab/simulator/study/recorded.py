@@ -11,7 +11,7 @@ import yaml
 from rebalance_monitor.cluster.captures.capture import read_capture
 from rebalance_monitor.decoders import decode_batch
 from rebalance_monitor.decoders.rows import made_rows
-from rebalance_monitor.lab.simulator.measures import Fact
+from rebalance_monitor.lab.simulator.study.measures import Fact
 from rebalance_monitor.lab.simulator.truth import Removed
 from rebalance_monitor.lab.truth.truth import read_truth
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.lab.simulator.wire import string
+from rebalance_monitor.lab.simulator.protocol.wire import string
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,21 +11,21 @@ from base64 import b64encode, urlsafe_b64encode
 from math import log
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.lab.simulator import wire
-from rebalance_monitor.lab.simulator.beats import Beats
-from rebalance_monitor.lab.simulator.commits import Commits
-from rebalance_monitor.lab.simulator.coordinator import State
-from rebalance_monitor.lab.simulator.families import FAMILIES
-from rebalance_monitor.lab.simulator.plan import Act
+from rebalance_monitor.lab.simulator.plans.families import FAMILIES
+from rebalance_monitor.lab.simulator.plans.plan import Act
+from rebalance_monitor.lab.simulator.protocol import wire
+from rebalance_monitor.lab.simulator.protocol.beats import Beats
+from rebalance_monitor.lab.simulator.protocol.commits import Commits
+from rebalance_monitor.lab.simulator.protocol.coordinator import State
 from rebalance_monitor.lab.simulator.truth import Removed
 
 if TYPE_CHECKING:
     from random import Random
 
-    from rebalance_monitor.lab.simulator.coordinator import Coordinator, Member, Phase
-    from rebalance_monitor.lab.simulator.feed import Feed, Owned
-    from rebalance_monitor.lab.simulator.log import Log
-    from rebalance_monitor.lab.simulator.plan import ClientPlan, GroupPlan
+    from rebalance_monitor.lab.simulator.plans.plan import ClientPlan, GroupPlan
+    from rebalance_monitor.lab.simulator.protocol.coordinator import Coordinator, Member, Phase
+    from rebalance_monitor.lab.simulator.protocol.feed import Feed, Owned
+    from rebalance_monitor.lab.simulator.protocol.log import Log
 
 NEVER = float("inf")
 # Between the library's answer to a heartbeat and its JoinGroup, where no poll is needed.

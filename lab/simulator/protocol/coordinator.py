@@ -11,10 +11,10 @@ from rebalance_monitor.lab.simulator.truth import Removal, Removed
 if TYPE_CHECKING:
     from random import Random
 
-    from rebalance_monitor.lab.simulator.client import Client
-    from rebalance_monitor.lab.simulator.log import Log
-    from rebalance_monitor.lab.simulator.plan import BrokerPlan, GroupPlan
-    from rebalance_monitor.lab.simulator.timeline import Timeline
+    from rebalance_monitor.lab.simulator.plans.plan import BrokerPlan, GroupPlan
+    from rebalance_monitor.lab.simulator.protocol.client import Client
+    from rebalance_monitor.lab.simulator.protocol.log import Log
+    from rebalance_monitor.lab.simulator.protocol.timeline import Timeline
     from rebalance_monitor.lab.simulator.truth import Truth
 
 # A timer and the clock that it is read from; most ends are within 1 ms of their time.

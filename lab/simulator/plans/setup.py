@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.lab.simulator.families import FAMILIES
-from rebalance_monitor.lab.simulator.plan import ClientPlan, Mode
+from rebalance_monitor.lab.simulator.plans.families import FAMILIES
+from rebalance_monitor.lab.simulator.plans.plan import ClientPlan, Mode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from random import Random
 
-    from rebalance_monitor.lab.simulator.families import Family
+    from rebalance_monitor.lab.simulator.plans.families import Family
 
 SECOND = 1000
 _S, _H, _C, _P = (10, 30, 45, 60), (3, 5, 10, 15, 20), (1, 5, 10, 15, 30, 60), (30, 60, 90, 120, 300)

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.lab.simulator.life import Life
-from rebalance_monitor.lab.simulator.plan import BrokerPlan, Outage, Plan
-from rebalance_monitor.lab.simulator.setup import PROFILES, SECOND, Server, Timing, chance, draw_client
+from rebalance_monitor.lab.simulator.plans.life import Life
+from rebalance_monitor.lab.simulator.plans.plan import BrokerPlan, Outage, Plan
+from rebalance_monitor.lab.simulator.plans.setup import PROFILES, SECOND, Server, Timing, chance, draw_client
 
 if TYPE_CHECKING:
     from random import Random
 
-    from rebalance_monitor.lab.simulator.plan import Mode
+    from rebalance_monitor.lab.simulator.plans.plan import Mode
 
 _DAY_MS = 86_400_000
 # Shares of plans with an outage of the broker, and of brokers with the Java coordinator.

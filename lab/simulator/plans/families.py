@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from rebalance_monitor.lab.simulator.plan import Mode
+from rebalance_monitor.lab.simulator.plans.plan import Mode
 
 _BY_HAND = (Mode.PER_POLL, Mode.PER_RECORD, Mode.OWN_TIMER)
 

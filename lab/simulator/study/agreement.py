@@ -1,6 +1,6 @@
 """Holds the simulator against recordings: the same scenarios, measured the same way.
 
-`python -m rebalance_monitor.lab.simulator.agreement FOLDER...` reads suite folders, recorded with real
+`python -m rebalance_monitor.lab.simulator.study.agreement FOLDER...` reads suite folders, recorded with real
 brokers and clients, and plays each of their scenarios again in virtual time. It prints, for each client
 family, the Kolmogorov-Smirnov distance of two things: the silence before a removal less the timer that
 ended it, and the length of join phases by what began them. It also prints how sharply removals lie on the
@@ -21,16 +21,16 @@ from typing import TYPE_CHECKING
 
 from rebalance_monitor.lab.cluster.properties import SESSION_TIMEOUT_848_MS
 from rebalance_monitor.lab.simulator.engine import simulate
-from rebalance_monitor.lab.simulator.measures import SERVER_SIDE, Fact, departures
-from rebalance_monitor.lab.simulator.recorded import read_recording
+from rebalance_monitor.lab.simulator.study.measures import SERVER_SIDE, Fact, departures
+from rebalance_monitor.lab.simulator.study.recorded import read_recording
+from rebalance_monitor.lab.simulator.study.twin import twin
 from rebalance_monitor.lab.simulator.truth import Removed
-from rebalance_monitor.lab.simulator.twin import twin
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from rebalance_monitor.lab.simulator.measures import Departure
-    from rebalance_monitor.lab.simulator.recorded import Recording, Run
+    from rebalance_monitor.lab.simulator.study.measures import Departure
+    from rebalance_monitor.lab.simulator.study.recorded import Recording, Run
 
     Samples = dict[tuple[str, str], list[float]]
     """Values (ms) by client family and measure."""

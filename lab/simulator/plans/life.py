@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from rebalance_monitor.lab.simulator.families import FAMILIES
-from rebalance_monitor.lab.simulator.plan import Act, ClientPlan, GroupPlan, Step, Traffic
-from rebalance_monitor.lab.simulator.setup import SECOND, chance, draw_client
+from rebalance_monitor.lab.simulator.plans.families import FAMILIES
+from rebalance_monitor.lab.simulator.plans.plan import Act, ClientPlan, GroupPlan, Step, Traffic
+from rebalance_monitor.lab.simulator.plans.setup import SECOND, chance, draw_client
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from random import Random
 
-    from rebalance_monitor.lab.simulator.setup import Server, Timing
+    from rebalance_monitor.lab.simulator.plans.setup import Server, Timing
 
 # Records a second and partition, and how often they are drawn.
 _TRAFFIC = {20.0: 60, 2.0: 15, 0.2: 8, 1 / 60: 12, 0.0: 5}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from random import Random
 
-    from rebalance_monitor.lab.simulator.plan import GroupPlan
+    from rebalance_monitor.lab.simulator.plans.plan import GroupPlan
 
     Owned = list[tuple[str, list[int]]]
 

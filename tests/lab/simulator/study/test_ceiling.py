@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from rebalance_monitor.lab.simulator.agreement import concentration, distance, noise
-from rebalance_monitor.lab.simulator.ceiling import Cell, ceiling
-from rebalance_monitor.lab.simulator.forest import Forest
-from rebalance_monitor.lab.simulator.plan import Mode
-from rebalance_monitor.lab.simulator.setup import Timing
+from rebalance_monitor.lab.simulator.plans.plan import Mode
+from rebalance_monitor.lab.simulator.plans.setup import Timing
+from rebalance_monitor.lab.simulator.study.agreement import concentration, distance, noise
+from rebalance_monitor.lab.simulator.study.ceiling import Cell, ceiling
+from rebalance_monitor.lab.simulator.study.forest import Forest
 from rebalance_monitor.lab.simulator.truth import Removed
 
 

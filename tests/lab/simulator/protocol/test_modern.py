@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from rebalance_monitor.decoders import Decoded, decode_record, rows
 from rebalance_monitor.lab.simulator import Simulation, simulate
-from rebalance_monitor.lab.simulator.families import FAMILIES
-from rebalance_monitor.lab.simulator.plan import (
+from rebalance_monitor.lab.simulator.plans.families import FAMILIES
+from rebalance_monitor.lab.simulator.plans.plan import (
     Act,
     BrokerPlan,
     ClientPlan,
