@@ -19,7 +19,7 @@ from rebalance_monitor.coordinator.departure.hypotheses import CAUSE_OF, STATIC_
 from rebalance_monitor.coordinator.departure.phase import quiet_of
 from rebalance_monitor.coordinator.findings.finding import MEASURED
 from rebalance_monitor.coordinator.findings.wording import entry, seconds
-from rebalance_monitor.decoders.twins import quickly_made
+from rebalance_monitor.decoders.layouts.twins import quickly_made
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,7 +11,7 @@ from functools import lru_cache
 from struct import Struct
 from typing import Protocol
 
-from rebalance_monitor.decoders.schema import FIXED, Field
+from rebalance_monitor.decoders.layouts.schema import FIXED, Field
 
 Lengths = tuple[int, ...]
 Unpack = Callable[[bytes, int], tuple[object, ...]]

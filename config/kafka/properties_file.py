@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.config.clients import OWNED
 from rebalance_monitor.config.errors import ConfigError
+from rebalance_monitor.config.kafka.clients import OWNED
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,7 @@ opens a file.
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 
-from rebalance_monitor.config.jaas import JaasError, Login, parse
+from rebalance_monitor.config.kafka.jaas import JaasError, Login, parse
 
 PROTOCOL, MECHANISM = "security.protocol", "sasl.mechanism"
 JAAS, USER, PASSWORD = "sasl.jaas.config", "sasl.username", "sasl.password"

@@ -9,12 +9,12 @@ anything read. `source(layout, version, ...)` shows it. Elements that are alike 
 from functools import cache
 from struct import Struct
 
-from rebalance_monitor.decoders import wire
 from rebalance_monitor.decoders.errors import DecodeError, Run, locate
-from rebalance_monitor.decoders.schema import FIXED, Field, Wire, fields_of
-from rebalance_monitor.decoders.shapes import AlikeReader, codes, shape_at
-from rebalance_monitor.decoders.twins import open_twin
-from rebalance_monitor.decoders.wire import Reader
+from rebalance_monitor.decoders.layouts import wire
+from rebalance_monitor.decoders.layouts.schema import FIXED, Field, Wire, fields_of
+from rebalance_monitor.decoders.layouts.shapes import AlikeReader, codes, shape_at
+from rebalance_monitor.decoders.layouts.twins import open_twin
+from rebalance_monitor.decoders.layouts.wire import Reader
 
 
 @cache

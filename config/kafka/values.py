@@ -10,9 +10,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
 
-from rebalance_monitor.config.addresses import servers_of
 from rebalance_monitor.config.errors import ConfigError
-from rebalance_monitor.config.logins import (
+from rebalance_monitor.config.kafka.addresses import servers_of
+from rebalance_monitor.config.kafka.logins import (
     BY_LIBRDKAFKA,
     JAVA_SASL,
     MECHANISM,

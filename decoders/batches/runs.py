@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from rebalance_monitor.decoders.columns import (
+from rebalance_monitor.decoders.batches.columns import (
     WORD,
     Bytes,
     Cells,
@@ -22,7 +22,7 @@ from rebalance_monitor.decoders.columns import (
     same,
     view,
 )
-from rebalance_monitor.decoders.kernel import Commits
+from rebalance_monitor.decoders.batches.kernel import Commits
 from rebalance_monitor.decoders.rows import BODY_VERSION, SAME_TOPIC
 
 # Body: version byte, u32 length of T. An entry of T without its topic: u16 mark, i32 partition.

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rebalance_monitor.decoders import batch as under_test
 from rebalance_monitor.decoders import decode_batch, rows
+from rebalance_monitor.decoders.batches import batch as under_test
 
-FIXTURES = Path(__file__).parents[1] / "fixtures"
+FIXTURES = Path(__file__).parents[2] / "fixtures"
 FILES = [
     FIXTURES / "corpus" / "records.parquet",
     *sorted(FIXTURES.glob("scenarios/*/capture/records.parquet")),

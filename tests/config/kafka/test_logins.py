@@ -2,7 +2,7 @@
 
 import pytest
 
-from rebalance_monitor.config.logins import LoginKind, login_kind, login_problems
+from rebalance_monitor.config.kafka.logins import LoginKind, login_kind, login_problems
 
 SECURITY = "org.apache.kafka.common.security"
 OAUTH = f"{SECURITY}.oauthbearer.OAuthBearerLoginModule required"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from rebalance_monitor.decoders.columns import LONG, Bytes, Cells, Ints, Mask, ascii_only, view
+from rebalance_monitor.decoders.batches.columns import LONG, Bytes, Cells, Ints, Mask, ascii_only, view
 
 # type, group length, topic length, partition; version, offset, metadata length, commit timestamp
 _LEAST_KEY, _LEAST_VALUE = 2 + 2 + 2 + 4, 2 + 8 + 2 + 8

@@ -19,7 +19,7 @@ from rebalance_monitor.decoders.errors import (
     DecodeError,
     TruncatedError,
 )
-from rebalance_monitor.decoders.shapes import ENOUGH, AlikeReader
+from rebalance_monitor.decoders.layouts.shapes import ENOUGH, AlikeReader
 
 # Kafka's own reader refuses longer strings.
 MAX_STRING = 32767

@@ -6,8 +6,8 @@ from pickle import dumps, loads
 
 import pytest
 
-from rebalance_monitor.decoders import twins
-from rebalance_monitor.decoders.twins import quickly_made
+from rebalance_monitor.decoders.layouts import twins
+from rebalance_monitor.decoders.layouts.twins import quickly_made
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,13 +15,13 @@ import numpy as np
 import pyarrow as pa
 
 from rebalance_monitor.decoders import rows
-from rebalance_monitor.decoders.columns import Cells, Ints, cells
-from rebalance_monitor.decoders.folding import Source, as_commit, fold, single
+from rebalance_monitor.decoders.batches.columns import Cells, Ints, cells
+from rebalance_monitor.decoders.batches.folding import Source, as_commit, fold, single
+from rebalance_monitor.decoders.batches.kernel import Commits, scan
+from rebalance_monitor.decoders.batches.runs import Runs, assemble, borders, unreadable_names
 from rebalance_monitor.decoders.hashing import bucket_of
-from rebalance_monitor.decoders.kernel import Commits, scan
 from rebalance_monitor.decoders.record import Decoded, Failure, decode_record
 from rebalance_monitor.decoders.rows import ROW_SCHEMA, Row
-from rebalance_monitor.decoders.runs import Runs, assemble, borders, unreadable_names
 
 # An Arrow column of 32-bit offsets holds no more bytes.
 LARGEST = 2**31 - 1

@@ -11,8 +11,8 @@ from typing import ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from rebalance_monitor.config.addresses import servers_of
-from rebalance_monitor.config.kafka_values import settled
+from rebalance_monitor.config.kafka.addresses import servers_of
+from rebalance_monitor.config.kafka.values import settled
 from rebalance_monitor.config.secrets import Value, held, read_secret, revealed, shown
 
 OWNED = {

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from rebalance_monitor.cluster.jars.gateway import java_gateway
 from rebalance_monitor.cluster.jars.jars import installed_spark, resolve_spark_kafka
-from rebalance_monitor.config.jaas import JaasError, parse
-from rebalance_monitor.config.logins import jaas_line, login_of
+from rebalance_monitor.config.kafka.jaas import JaasError, parse
+from rebalance_monitor.config.kafka.logins import jaas_line, login_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rebalance_monitor.decoders import ROW_SCHEMA, Row, decode_batch, pieces, rows
-from rebalance_monitor.decoders import batch as under_test
+from rebalance_monitor.decoders.batches import batch as under_test
 from tests.decoders.encode import (
     TOPIC_ID_TAG,
     Pair,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rebalance_monitor.config.errors import ConfigError
-from rebalance_monitor.config.properties_file import parse_properties, read_properties
+from rebalance_monitor.config.kafka.properties_file import parse_properties, read_properties
 
 if TYPE_CHECKING:
     from pathlib import Path

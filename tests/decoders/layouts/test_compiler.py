@@ -12,16 +12,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rebalance_monitor.decoders import Decoded, compiler, decode_record
+from rebalance_monitor.decoders import Decoded, decode_record
 from rebalance_monitor.decoders.errors import REASONS, DecodeError
+from rebalance_monitor.decoders.layouts import compiler
+from rebalance_monitor.decoders.layouts.schema import fields_of
+from rebalance_monitor.decoders.layouts.wire import ENDED, Reader, sequence
 from rebalance_monitor.decoders.records.classic import GroupMember, OffsetCommitKey, OffsetCommitValue
 from rebalance_monitor.decoders.records.common import RetiredValue
 from rebalance_monitor.decoders.registry import RECORD_TYPES, RecordType
-from rebalance_monitor.decoders.schema import fields_of
-from rebalance_monitor.decoders.wire import ENDED, Reader, sequence
 from tests.decoders.encode import TOPIC_ID_TAG, commit_key, commit_value
 
-CORPUS = Path(__file__).parents[1] / "fixtures" / "corpus" / "records.parquet"
+CORPUS = Path(__file__).parents[2] / "fixtures" / "corpus" / "records.parquet"
 
 
 def test_compiled_readers_agree_with_the_readers_of_single_fields() -> None:
