@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 
 from pydantic import ConfigDict, Field, SecretStr, model_validator
 
-from rebalance_monitor.config.clients import FreeForm
 from rebalance_monitor.config.detection import Section
 from rebalance_monitor.config.durations import Duration, Lasting
+from rebalance_monitor.config.kafka.clients import FreeForm
 from rebalance_monitor.config.secrets import read_secret
 
 PROXIES = ("http://", "https://", "socks5://", "socks5h://")
