@@ -14,10 +14,10 @@ from pydantic import Field, NonNegativeInt, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from rebalance_monitor.config.alerts import Alerts
-from rebalance_monitor.config.clients import Kafka, Spark
 from rebalance_monitor.config.dashboard import Audit, Metrics, Tables
 from rebalance_monitor.config.detection import Detection, Section
 from rebalance_monitor.config.durations import Duration, Lasting
+from rebalance_monitor.config.kafka.clients import Kafka, Spark
 from rebalance_monitor.config.web import Web
 
 ENVIRONMENT_PREFIX = "REBALANCE_MONITOR_"

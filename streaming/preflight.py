@@ -18,7 +18,7 @@ from rebalance_monitor.cluster.jars.ivy import Coordinate
 from rebalance_monitor.cluster.jars.jars import delta_coordinate, given_files, installed_spark
 from rebalance_monitor.cluster.logins.held import has_librdkafka
 from rebalance_monitor.config.errors import ConfigError
-from rebalance_monitor.config.logins import login_kind
+from rebalance_monitor.config.kafka.logins import login_kind
 from rebalance_monitor.dashboard.web.http.access import access_of
 from rebalance_monitor.engine.driver.job import Options
 from rebalance_monitor.engine.embedded.engine import EmbeddedKind

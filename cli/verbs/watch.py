@@ -88,7 +88,7 @@ def command(
 
 def _connection(path: Path | None, bootstrap: str | None) -> dict[str, object]:
     """Return the flags of a client properties file; `--bootstrap` wins over its `bootstrap.servers`."""
-    from rebalance_monitor.config.properties_file import read_properties
+    from rebalance_monitor.config.kafka.properties_file import read_properties
 
     properties = read_properties(path) if path else {}
     servers = bootstrap or properties.pop("bootstrap.servers", None)

@@ -23,7 +23,7 @@ from rebalance_monitor.cluster.jars.gateway import chain_of, words_of
 from rebalance_monitor.cluster.logins.attempts import Attempts
 from rebalance_monitor.cluster.logins.causes import login_error
 from rebalance_monitor.cluster.logins.jvm import LOGIN_JVM, class_named
-from rebalance_monitor.config.logins import CLIENT_HANDLER, MECHANISM
+from rebalance_monitor.config.kafka.logins import CLIENT_HANDLER, MECHANISM
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

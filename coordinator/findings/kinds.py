@@ -108,10 +108,10 @@ _COST = {
     "waiting_peak": "the most that waited since",
     "caught_up_at": "when no more waited than before, ms since epoch",
     "partition_seconds": "partitions that stood still times how long, at most; of a storm the sum",
-    "impact": "what the severity was weighed by: records that wait (nothing, usual, waiting), or unknown",
+    "impact": "what waits, as the severity was weighed by it: nothing, usual, waiting or unknown",
 }
 _IMPACT = {
-    "impact": "what the severity was weighed by: records that wait (nothing, usual, waiting), or unknown",
+    "impact": "what waits, as the severity was weighed by it: nothing, usual, waiting or unknown",
 }
 _LAG_DETAILS = {
     "topic": "topic of the partition that is worst",
@@ -332,10 +332,11 @@ KINDS: dict[Kind, KindSpec] = {
         Scope.GROUP,
         Severity.WARNING,
         DrivenBy.RECORD,
-        "partitions are assigned to members that do not subscribe to their topic, or to two members",
+        "partitions are assigned to members that do not subscribe to their topic, to two members or to none",
         {
             "unread": "partitions of members that do not subscribe to their topic: nobody reads them",
             "twice": "partitions that more than one member owns: read twice",
+            "skipped": "partitions that nobody owns, between others of their topic that are owned",
             "applications": "sets of members without a common topic: from 2 on, several share the group id",
             "unowned_topics": "topics that are subscribed to and owned by nobody, not checked to exist",
         },

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rebalance_monitor.coordinator.findings.kinds import Kind
-from rebalance_monitor.decoders.twins import replace
+from rebalance_monitor.decoders.layouts.twins import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -15,7 +15,7 @@ import msgspec
 from rebalance_monitor.coordinator.findings.finding import Finding, finding_id, from_json, to_json
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity, louder
 from rebalance_monitor.coordinator.lag.impact import WEIGHED, Impact, impact, weigh
-from rebalance_monitor.decoders.twins import replace
+from rebalance_monitor.decoders.layouts.twins import replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,7 +77,7 @@ class Costs:
         found = impact(totals, known.since)
         severity = weigh(finding, found, self._settings)
         details: Details = {**finding.details, **_details(known)}
-        if finding.kind in WEIGHED:
+        if finding.kind in WEIGHED and found is not Impact.UNKNOWN:
             details["impact"] = str(found)
         priced = replace(finding, severity=severity, details=details)
         self._remember(priced, known)

@@ -7,8 +7,8 @@ The impact is taken from the group's lag:
 - `waiting`: more wait than before;
 - `unknown`: no sample of its topics' ends says so. Then the severity that the kind has without lag stands.
 
-`details.impact` of a finding says which it was. Whoever configures a severity (`severity_overrides`), or that
-a group must never be empty (`always_on`), has the last word.
+`details.impact` of a finding says which it was, if it is known. Whoever configures a severity
+(`severity_overrides`), or that a group must never be empty (`always_on`), has the last word.
 """
 
 from __future__ import annotations

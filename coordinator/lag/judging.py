@@ -29,7 +29,7 @@ from rebalance_monitor.coordinator.lag.ends import AGAIN_MS
 from rebalance_monitor.coordinator.lag.impact import WEIGHED, impact, weigh
 from rebalance_monitor.coordinator.lag.owners import Reader, readers_of, unlisted
 from rebalance_monitor.coordinator.lag.windows import Verdict
-from rebalance_monitor.decoders.twins import replace
+from rebalance_monitor.decoders.layouts.twins import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

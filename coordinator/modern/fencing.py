@@ -25,7 +25,7 @@ from rebalance_monitor.coordinator.findings.finding import CauseEntry
 from rebalance_monitor.coordinator.findings.wording import seconds, who
 from rebalance_monitor.coordinator.modern import rejoins
 from rebalance_monitor.coordinator.rebalance import baselines
-from rebalance_monitor.decoders.twins import replace
+from rebalance_monitor.decoders.layouts.twins import replace
 
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.context import Scene
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 _FENCE_SLACK_MS = 1_500
 _WAIT_MS = 500
+# Members of share groups have no rebalance timeout: none can run out.
+_UNLIMITED_MS = 2**31 - 1
 # Heartbeats of a session: no fewer than with the longest interval that brokers allow.
 _LEAST_HEARTBEATS = 3
 _MAX_DEPARTED = 50
@@ -102,7 +104,7 @@ def _judge(state: GroupState, member: Member, scene: Scene) -> _Read:
     life = worked if speaks else heard
     one = Departed(
         session=member.session_timeout,
-        rebalance=max(member.rebalance_timeout, 1),
+        rebalance=member.rebalance_timeout if member.rebalance_timeout > 0 else _UNLIMITED_MS,
         since=max(0, scene.ts - max(member.joined_at, member.acked_at)),
         trace=_trace(member, scene.ts, life, idle=speaks and commits_when_idle(state, member)),
         family=family.name,
@@ -124,7 +126,8 @@ def _judge(state: GroupState, member: Member, scene: Scene) -> _Read:
     )
     (usual,) = judge([member], evidence, history=False).gone
     holds = client_of(one).holds
-    seen = replace(usual.seen, silence=max(0, scene.ts - life))
+    silence = max(0, scene.ts - life)
+    seen = replace(usual.seen, silence=silence, rebalance=member.rebalance_timeout)
     usual = _static(member, seen, speaks=speaks, holds=holds) if static else replace(usual, seen=seen)
     return _Read(usual, speaks, holds)
 

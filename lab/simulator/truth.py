@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rebalance_monitor.lab.simulator.plan import ClientPlan
+    from rebalance_monitor.lab.simulator.plans.plan import ClientPlan
 
 
 class Removed(StrEnum):

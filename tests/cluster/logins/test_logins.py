@@ -29,8 +29,8 @@ from rebalance_monitor.cluster.errors import AccessDeniedError, BrokerUnreachabl
 from rebalance_monitor.cluster.logins.jvm import LOGIN_JVM
 from rebalance_monitor.cluster.logins.tokens import shared_token
 from rebalance_monitor.cluster.probe.probe import ProbeThread
+from rebalance_monitor.config.kafka.logins import JAAS, TOKEN_URL
 from rebalance_monitor.config.load import load
-from rebalance_monitor.config.logins import JAAS, TOKEN_URL
 from rebalance_monitor.lab.cluster.node import wait_until
 from tests.chaos.clock import Clock
 from tests.cluster.support.identity_provider import SECRET, IdentityProvider, new_key

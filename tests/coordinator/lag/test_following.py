@@ -435,7 +435,7 @@ def test_a_storm_is_as_bad_as_what_waits_for_it(rate: int, severity: Severity) -
 
 def test_without_ends_a_storm_is_what_it_was() -> None:
     (told,) = World().lag.priced([finding(Kind.STORM, T0, "opened", opened_at=T0)])
-    assert (told.severity, told.details) == (Severity.CRITICAL, {"impact": "unknown"})
+    assert (told.severity, told.details) == (Severity.CRITICAL, {})
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.booleans()), min_size=20, max_size=120))
