@@ -155,6 +155,8 @@ def why_of(way: Way, one: Departed) -> str:
         text += f"; session timeout {seconds(one.session)}"
     if way is Way.DIED and 0 <= one.heard < one.seen:
         text += f"; it acknowledged an epoch {seconds(one.heard)} before"
+    if way is Way.DIED and one.deaf >= 0:
+        text += f"; for {seconds(one.deaf)} it did not acknowledge an epoch that others had"
     if one.trace.last >= 0 and one.usual >= 0:
         text += f"; commits every {seconds(one.usual)} until then"
     if one.unmoved and not one.static:

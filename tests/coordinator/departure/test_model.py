@@ -153,9 +153,15 @@ def evidences() -> st.SearchStrategy[Evidence]:
         st.sampled_from(sorted(FAMILIES)),
         st.booleans(),
         st.integers(0, 10**6),
-        st.booleans(),
+        st.integers(0, 2),
         st.booleans(),
         st.integers(0, 2),
+        st.booleans(),
+        st.just((-1, -1)),
+        st.integers(-1, 10**6),
+        st.booleans(),
+        st.integers(0, 2),
+        st.integers(-1, 10**6),
         st.booleans(),
     )
     return st.builds(
