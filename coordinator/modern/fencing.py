@@ -43,7 +43,7 @@ _FENCED_LATE = 0.5
 
 
 class _Heard(NamedTuple):
-    """Evidence of a departure; `life`: the last sign of work (ms); `speaks`: whether silence since then does."""
+    """Evidence of a departure; `life`: its last sign of work (ms); `speaks`: whether silence since does."""
 
     evidence: Evidence
     life: int
