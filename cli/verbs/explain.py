@@ -152,7 +152,7 @@ def _asked(
     try:
         if broker >= 0:
             state = _live_state(admin, dossier.group, broker)
-        topics = sorted({topic for names in dossier.subscriptions.values() for topic in names})
+        topics = sorted({topic for names in dossier.asked.values() for topic in names})
         partitions = {one: admin.partition_count(one) for one in topics[:MAX_TOPICS]}
     except DependencyError as error:
         click.echo(f"The brokers do not tell everything: {error}", err=True)
