@@ -165,7 +165,7 @@ def _silences(config: Path | None, assignments: tuple[str, ...]) -> "SilenceFile
 def _row(silence: "Silence", now: int) -> dict[str, object]:
     return {
         "id": silence.id,
-        "state": "holds" if silence.holds(now) else "ended",
+        "state": "active" if silence.holds(now) else "ended",
         "matchers": ", ".join(silence.matchers),
         "ends": _moment(silence.ends_at),
         "by": silence.created_by,

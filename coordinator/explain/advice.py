@@ -16,6 +16,7 @@ from rebalance_monitor.coordinator.checks import unassigned_partitions
 from rebalance_monitor.coordinator.checks.assignment_skew import KNOWN
 from rebalance_monitor.coordinator.checks.unassigned_partitions import TWO_APPLICATIONS
 from rebalance_monitor.coordinator.commits.client_families import FAMILIES
+from rebalance_monitor.coordinator.explain import schedules
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.findings.ranking import MAJORITY
@@ -286,6 +287,15 @@ def _returns(findings: Iterable[Finding]) -> Counter[tuple[str, str]]:
     return returns
 
 
+def _scheduled(facts: Facts) -> Iterable[Advice]:
+    """Suggest to declare a schedule on which members come and go; it is not followed before it is."""
+    every = schedules.interval(facts.findings)
+    if every is not None and not facts.settings.expected_churn:
+        reason = f"members join, work and leave every {seconds(every)}, each time with a goodbye"
+        remedy = "if that is meant, declare expected_churn for the group: it is no storm then"
+        yield Advice("group_overrides", remedy, reason)
+
+
 def _eager(facts: Facts) -> Iterable[Advice]:
     """Speak for cooperative rebalancing where an eager group rebalances often."""
     rebalances = sum(f.kind is Kind.REBALANCE for f in facts.findings)
@@ -365,6 +375,7 @@ RULES: tuple[Callable[[Facts], Iterable[Advice]], ...] = (
     _mixed,
     _assignors,
     _static,
+    _scheduled,
     _eager,
     _spread,
     _size,

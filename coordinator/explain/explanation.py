@@ -62,7 +62,7 @@ def explain(
         state,
         tuple(dossier.findings),
         dossier.gaps,
-        settings,
+        settings.for_group(dossier.group),
         now,
         options,
         dossier.assignors,

@@ -94,7 +94,7 @@ def _judge(state: GroupState, member: Member, scene: Scene) -> Departure:
     """Judge by the timers: no join phase stands between a removal and its record."""
     evidence, life, speaks = heard_of(state, member, scene.ts)
     (usual,) = judge([member], evidence, history=False).gone
-    seen = replace(usual.seen, silence=max(0, scene.ts - life))
+    seen = replace(usual.seen, silence=max(0, scene.ts - life), rebalance=member.rebalance_timeout)
     if member.instance_id is None:
         return replace(usual, seen=seen)
     holds = client_of(evidence.departed[0]).holds
@@ -123,7 +123,7 @@ def heard_of(state: GroupState, member: Member, now: int) -> _Heard:
         heard=now - heard,
         work=work_of(state, member),
         deaf=_deaf(state, member, rest, now),
-        young=not member.commits and told < member.joined_at + member.session_timeout // _LEAST_HEARTBEATS,
+        young=_is_young(member, told) and state.group_type == "consumer",
     )
     evidence = Evidence(
         since=one.since,
@@ -137,6 +137,14 @@ def heard_of(state: GroupState, member: Member, now: int) -> _Heard:
         phase=(0, _WAIT_MS),
     )
     return _Heard(evidence, life, speaks)
+
+
+def _is_young(member: Member, told: int) -> bool:
+    """Whether it has never committed and was `told` (ms) of nothing after its first heartbeats.
+
+    Members of share and streams groups may commit nothing that is seen, however old they are.
+    """
+    return not member.commits and told < member.joined_at + member.session_timeout // _LEAST_HEARTBEATS
 
 
 def _trace(member: Member, now: int, life: int, *, idle: bool) -> Trace:
