@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 _FENCE_SLACK_MS = 1_500
 _WAIT_MS = 500
-# Members of share groups have no rebalance timeout: none can run out.
-_UNLIMITED_MS = 2**31 - 1
 # Heartbeats of a session: no fewer than with the longest interval that brokers allow.
 _LEAST_HEARTBEATS = 3
 _MAX_DEPARTED = 50
@@ -104,7 +102,7 @@ def _judge(state: GroupState, member: Member, scene: Scene) -> _Read:
     life = worked if speaks else heard
     one = Departed(
         session=member.session_timeout,
-        rebalance=member.rebalance_timeout if member.rebalance_timeout > 0 else _UNLIMITED_MS,
+        rebalance=max(member.rebalance_timeout, 1),
         since=max(0, scene.ts - max(member.joined_at, member.acked_at)),
         trace=_trace(member, scene.ts, life, idle=speaks and commits_when_idle(state, member)),
         family=family.name,
@@ -126,8 +124,7 @@ def _judge(state: GroupState, member: Member, scene: Scene) -> _Read:
     )
     (usual,) = judge([member], evidence, history=False).gone
     holds = client_of(one).holds
-    silence = max(0, scene.ts - life)
-    seen = replace(usual.seen, silence=silence, rebalance=member.rebalance_timeout)
+    seen = replace(usual.seen, silence=max(0, scene.ts - life))
     usual = _static(member, seen, speaks=speaks, holds=holds) if static else replace(usual, seen=seen)
     return _Read(usual, speaks, holds)
 
