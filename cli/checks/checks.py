@@ -159,7 +159,7 @@ def blind_trap(settings: "Settings") -> Result:
     """Check that nothing switches off the setting without which Spark delivers no row of this topic."""
     value = settings.spark.properties().get(BLIND_TRAP, "true")
     return Result(
-        "blind trap",
+        "Spark internal-topic switch",
         value.strip().lower() == "true",
         f"{BLIND_TRAP} is {value}",
         f"Remove {BLIND_TRAP} from `spark:`: without it Spark gives no row of this topic, and no error.",
@@ -212,6 +212,6 @@ LOCAL: dict[str, Check] = {
     "jars": jars,
     "login": login,
     "java client": java_client,
-    "blind trap": blind_trap,
+    "Spark internal-topic switch": blind_trap,
     "storage": storage,
 }

@@ -18,7 +18,7 @@ from tests.alerts.support.findings import finding
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-CAPTURE = Path(__file__).resolve().parents[2] / "fixtures" / "scenarios" / "faults-4.1.1" / "capture"
+CAPTURE = Path(__file__).resolve().parents[3] / "fixtures" / "scenarios" / "faults-4.1.1" / "capture"
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ def test_a_silence_is_added_listed_shown_by_routes_and_ended(
     assert rows(capsys)[0]["now"] == "silenced"
     assert run(["alerts", "silence", "list", "-c", config, "-o", "jsonl"]) == 0
     (row,) = rows(capsys)
-    assert (row["id"], row["state"], row["by"], row["comment"]) == (identity, "holds", "me", "deploying")
+    assert (row["id"], row["state"], row["by"], row["comment"]) == (identity, "active", "me", "deploying")
     assert run(["alerts", "silence", "expire", identity, "-c", config]) == 0
     assert run(["alerts", "silence", "expire", identity, "-c", config]) == 2
     capsys.readouterr()

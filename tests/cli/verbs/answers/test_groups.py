@@ -100,6 +100,9 @@ def test_an_hour_ago_is_counted_from_the_last_that_is_known(
     assert 0 < len(since) < len(every)
     assert [row for row in every if int(str(row["at"])) >= newest - 20_000][: len(since)] == since
     assert run(["history", "*", "--url", url, "--since", "yesterday"]) == ExitCode.USAGE
+    capsys.readouterr()
+    assert run(["history", "*", "--url", url, "--since", "5"]) == ExitCode.USAGE
+    assert "'5' has no unit; write 5s, 5m, 5h or ms since epoch" in capsys.readouterr().err
 
 
 def test_groups_of_a_replay(capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rebalance_monitor.cli.options import config_options, load_settings, load_valid
-from rebalance_monitor.cli.verbs.config_thresholds import thresholds
+from rebalance_monitor.cli.verbs.setup.thresholds import thresholds
 
 if TYPE_CHECKING:
     from rebalance_monitor.config.model import Settings
