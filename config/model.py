@@ -69,7 +69,7 @@ class Storage(Section):
     path: str = Field(
         default="rebalance-monitor-data",
         min_length=1,
-        description="The job's folder: a path, or a URI that pyarrow reaches (`s3://bucket/monitor`, "
+        description="The job's folder: a path, or a URI (`s3://bucket/monitor`, "
         "`hdfs://…`, `gs://…`, `abfss://…`, `file:///…` for a mount without locks). One job owns it.",
     )
     checkpoint: str = Field(

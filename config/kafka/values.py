@@ -1,4 +1,4 @@
-"""What values of Kafka client properties mean, settled once before three clients read them each in its way.
+"""Normalises values of Kafka client properties once, because three clients would each read them differently.
 
 Kafka's Java client (Spark), librdkafka and kafka-python disagree on what is written wrong: kafka-python, for
 instance, connects in plain text where it does not know the security protocol. So a value is brought to the

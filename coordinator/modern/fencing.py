@@ -94,7 +94,7 @@ def _judge(state: GroupState, member: Member, scene: Scene) -> Departure:
     """Judge by the timers: no join phase stands between a removal and its record."""
     evidence, life, speaks = heard_of(state, member, scene.ts)
     (usual,) = judge([member], evidence, history=False).gone
-    seen = replace(usual.seen, silence=max(0, scene.ts - life), rebalance=member.rebalance_timeout)
+    seen = replace(usual.seen, silence=max(0, scene.ts - life))
     if member.instance_id is None:
         return replace(usual, seen=seen)
     holds = client_of(evidence.departed[0]).holds

@@ -1,4 +1,4 @@
-"""Arrays whose elements are alike: those that follow in the same shape are read at once.
+"""Arrays with elements of one shape: further elements of a known shape are read with one `struct` call each.
 
 Members of one group tend to have strings of the same lengths: ids end in a UUID, one application has one
 client id and one size of assignment. Where some elements of an array had the same size, those that follow are

@@ -1,4 +1,4 @@
-"""Frozen dataclasses made at the price of open ones.
+"""Frozen dataclasses constructed at the cost of mutable ones.
 
 The constructor that `dataclass(frozen=True)` writes sets each field by a call of `object.__setattr__`, so an
 object of forty fields costs as much as the reading of a record. Here an object is made as one of a subclass

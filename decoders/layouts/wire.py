@@ -1,4 +1,4 @@
-"""Readers of single wire elements, each written down once.
+"""Readers of single wire elements: integers, varints, strings, arrays, tagged fields.
 
 A reader is a plain function `(buffer, offset, notes) -> (value, next offset)`: no cursor, no copy of the
 buffer. `notes` is the caller's list of what was legal but unexpected. What cannot be read raises a

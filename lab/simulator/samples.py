@@ -1,4 +1,4 @@
-"""What a live probe would have seen of a simulation: a look every few seconds, and end offsets of topics."""
+"""Probe samples of a simulation, one every few seconds, and end offsets, as a live probe would take them."""
 
 from __future__ import annotations
 

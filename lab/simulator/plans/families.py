@@ -1,4 +1,4 @@
-"""The client families as the simulator plays them: what each library does by itself.
+"""Client families in the simulator: the default behaviour of each library.
 
 Sources: the clients' code (facts of `docs/detection.md`) and recordings of real ones. Where an application
 decides (poll gap, commit by hand) the plan says so, not the family.

@@ -1,4 +1,4 @@
-"""What a simulation is asked for: groups, their clients, what happens to them and to the broker.
+"""The plan of a simulation: groups, their clients, and the events of clients and broker.
 
 A plan is data: the same plan and seed give the same simulation. All times are ms from the simulation's start.
 """

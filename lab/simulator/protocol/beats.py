@@ -1,4 +1,4 @@
-"""Heartbeats of one member, by need: only those that somebody asks for are drawn.
+"""Heartbeats of one member, drawn lazily: a heartbeat is drawn only when a caller asks for it.
 
 Heartbeats begin with the generation and form a lattice: start + k * interval, each sent up to `lag` late, and
 the next one due an interval after it was sent. Hence a removal after a crash lies at start + k * h + S.

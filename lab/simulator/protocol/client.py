@@ -1,4 +1,4 @@
-"""One client process in virtual time: what its library and its application do.
+"""One client process in virtual time: the behaviour of its library and of its application.
 
 Heartbeats and commits are no events: they are worked out when something depends on them. The commits of a
 stretch are written when the group's state changes. A heartbeat is drawn when the client falls silent, or when

@@ -1,4 +1,4 @@
-"""What every group coordinator has: members, session timers for the silent, a broker that may not answer."""
+"""Common to both coordinators: members, their session timers, and a broker that may not answer."""
 
 from __future__ import annotations
 

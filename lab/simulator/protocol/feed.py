@@ -1,4 +1,4 @@
-"""What is produced to a group's topics: the end offset of each partition at any time."""
+"""Production to a group's topics: the end offset of each partition at any time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Virtual time: what is due next."""
+"""Virtual time: a queue of callbacks, run in the order in which they are due."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Holds the simulator against recordings: the same scenarios, measured the same way.
+"""Compares the simulator with recordings: the same scenarios, measured the same way.
 
 `python -m rebalance_monitor.lab.simulator.study.agreement FOLDER...` reads suite folders, recorded with real
 brokers and clients, and plays each of their scenarios again in virtual time. It prints, for each client

@@ -1,4 +1,4 @@
-"""What a topic shows of departures, measured the same way on recorded and simulated rows.
+"""Measures of departures that the topic shows, taken alike from recorded and from simulated rows.
 
 Of each removed member: the time from its last commit to its removal, and when its generation was stored.
 """

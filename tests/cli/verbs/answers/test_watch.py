@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from rebalance_monitor.cli.main import run
 from rebalance_monitor.engine.embedded.watching import KEEPS_NOTHING
-from tests.cli.verbs.test_capture import come_and_go
+from tests.cli.verbs.records.test_capture import come_and_go
 
 if TYPE_CHECKING:
     from collections.abc import Callable

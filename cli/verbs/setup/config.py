@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rebalance_monitor.cli.options import config_options, load_settings, load_valid
-from rebalance_monitor.cli.verbs.config_thresholds import thresholds
+from rebalance_monitor.cli.verbs.setup.thresholds import thresholds
 
 if TYPE_CHECKING:
     from rebalance_monitor.config.model import Settings
@@ -45,10 +45,10 @@ def _refused_by_java(settings: "Settings") -> Iterator[str]:
     from rebalance_monitor.cluster.clients.java_client import java_refusal
     from rebalance_monitor.cluster.clients.properties import java_properties
     from rebalance_monitor.cluster.jars.jars import installed_spark, resolve_spark_kafka
-    from rebalance_monitor.cluster.logins.jvm import LOGIN_JVM
+    from rebalance_monitor.cluster.jars.shared_jvm import SHARED_JVM
 
     properties = java_properties(settings.kafka.client_properties())
-    if why := java_refusal(properties, resolve_spark_kafka(*installed_spark(), settings), LOGIN_JVM.options):
+    if why := java_refusal(properties, resolve_spark_kafka(*installed_spark(), settings), SHARED_JVM.options):
         yield f"Spark's Kafka client refuses `kafka:`: {why}"
 
 

@@ -27,7 +27,7 @@ from rebalance_monitor.cli.sources import (
     moment_option,
     span_of,
 )
-from rebalance_monitor.cli.verbs.run import stop_on_signals
+from rebalance_monitor.cli.verbs.job.run import stop_on_signals
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,7 +9,7 @@ from rebalance_monitor.cli.answering import answer_options, answers_of, problem_
 from rebalance_monitor.cli.exit_codes import ExitCode
 from rebalance_monitor.cli.output import Form, output_option, write_rows
 from rebalance_monitor.cli.sources import absolute, moment_option
-from rebalance_monitor.cli.verbs.groups import cause_text, moment, printable
+from rebalance_monitor.cli.verbs.answers.groups import cause_text, moment, printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

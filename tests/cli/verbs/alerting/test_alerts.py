@@ -18,7 +18,7 @@ from tests.alerts.support.findings import finding
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-CAPTURE = Path(__file__).resolve().parents[2] / "fixtures" / "scenarios" / "faults-4.1.1" / "capture"
+CAPTURE = Path(__file__).resolve().parents[3] / "fixtures" / "scenarios" / "faults-4.1.1" / "capture"
 
 
 @pytest.fixture

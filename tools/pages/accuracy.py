@@ -17,7 +17,7 @@ from rebalance_monitor.lab.scoring.score import Band, Tally, together
 from rebalance_monitor.lab.scoring.scored import Scored
 from rebalance_monitor.lab.scoring.statistics import percentile
 from rebalance_monitor.lab.suite.accuracy import kept_sections
-from tools.templates import ROOT, fill, table
+from tools.pages.templates import ROOT, fill, table
 
 RESULTS = ROOT / "docs" / "accuracy"
 _HUNDRED = 100

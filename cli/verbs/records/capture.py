@@ -11,7 +11,7 @@ import click
 from rebalance_monitor.cli.exit_codes import ExitCode
 from rebalance_monitor.cli.options import config_options, load_settings
 from rebalance_monitor.cli.sources import Duration, Progress, bootstrap_option
-from rebalance_monitor.cli.verbs.run import stop_on_signals
+from rebalance_monitor.cli.verbs.job.run import stop_on_signals
 
 if TYPE_CHECKING:
     from rebalance_monitor.cluster.clients.reader import Reading

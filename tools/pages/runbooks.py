@@ -12,7 +12,7 @@ from itertools import pairwise
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from tools.detection_pages import runbooks_markdown
+from tools.pages.detection import runbooks_markdown
 
 PAGE = """<!doctype html>
 <html lang="en">

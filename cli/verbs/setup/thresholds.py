@@ -102,7 +102,7 @@ def _team(settings: "Settings", layers: Layers, group: str) -> Row:
 def _receivers(settings: "Settings", group: str) -> Iterator[Row]:
     """Yield who is notified of each kind of finding, and by which route."""
     from rebalance_monitor.alerts.setup.receivers import plan_of
-    from rebalance_monitor.cli.verbs.alerts_routes import routed
+    from rebalance_monitor.cli.verbs.alerting.routes import routed
     from rebalance_monitor.engine.settings import detection_settings
 
     if not settings.alerts.is_on:

@@ -20,7 +20,7 @@ from rebalance_monitor.cli.logs import configure
 from rebalance_monitor.cli.options import config_options, identities_for, load_settings
 from rebalance_monitor.cli.output import Form, output_option
 from rebalance_monitor.cli.sources import Duration, Progress, bootstrap_option, group_option, is_about
-from rebalance_monitor.cli.verbs.run import stop_on_signals
+from rebalance_monitor.cli.verbs.job.run import stop_on_signals
 
 if TYPE_CHECKING:
     from rebalance_monitor.checkpoints.ledger import Snapshot

@@ -80,7 +80,7 @@ def _alerts(stack: ExitStack, url: str | None) -> dict[str, object] | None:
 
 
 def _broker(stack: ExitStack, version: str, home: Path, *, keep: bool) -> "LabBroker":
-    from rebalance_monitor.cli.verbs.lab import default_folder
+    from rebalance_monitor.cli.verbs.local.lab import default_folder
     from rebalance_monitor.cluster.errors import DependencyError
     from rebalance_monitor.lab.cluster import broker as lab
 

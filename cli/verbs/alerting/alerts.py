@@ -13,8 +13,8 @@ import click
 from rebalance_monitor.cli.exit_codes import ExitCode
 from rebalance_monitor.cli.options import config_options, load_settings, storage_of
 from rebalance_monitor.cli.output import Form, output_option, write_rows
-from rebalance_monitor.cli.verbs.alerts_preview import preview
-from rebalance_monitor.cli.verbs.alerts_routes import routes
+from rebalance_monitor.cli.verbs.alerting.preview import preview
+from rebalance_monitor.cli.verbs.alerting.routes import routes
 
 if TYPE_CHECKING:
     from rebalance_monitor.alerts.messages.notification import Sink

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 TEMPLATES = ROOT / "docs" / "templates"
 _SLOT = re.compile(r"^<!-- ([A-Z_]+) -->$", re.MULTILINE)
 

@@ -17,7 +17,7 @@ from rebalance_monitor.coordinator.findings.finding import SCHEMA, CauseEntry, F
 from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind, KindSpec
 from rebalance_monitor.coordinator.rollup.bursts import ROLLED_UP
 from rebalance_monitor.coordinator.state.state_machine import TRANSITIONS, Status
-from tools.templates import fill, table, template
+from tools.pages.templates import fill, table, template
 
 _FIRST = re.compile(r"^- (\*\*First:\*\* .*?)(?=\n- |\Z)", re.DOTALL | re.MULTILINE)
 _WRONG = re.compile(r"^- (\*\*Wrong if:\*\* .*?)(?=\n- |\n\n|\Z)", re.DOTALL | re.MULTILINE)

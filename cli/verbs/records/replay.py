@@ -102,7 +102,7 @@ def write_told(findings: "Iterable[Finding]", settings: "Settings", output: Form
     from rebalance_monitor.alerts.dispatch.rehearsal import rehearse
     from rebalance_monitor.alerts.messages.text import moment
     from rebalance_monitor.alerts.runtime.journal import entry
-    from rebalance_monitor.cli.verbs.alerts_preview import rehearsal_plan
+    from rebalance_monitor.cli.verbs.alerting.preview import rehearsal_plan
 
     rows = [entry(outgoing, at) for at, outgoing in rehearse(rehearsal_plan(settings), findings)]
     if output.is_table:
