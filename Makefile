@@ -66,10 +66,10 @@ exam: setup ## Runs at production timings, 22 minutes a seed; goes on where it s
 	@$(VENV)/python tools/jars.py
 	@$(VENV)/python -m rebalance_monitor.lab.suite.exam $(ARGS)
 agreement: setup ## The simulator beside recordings of real brokers and clients, by distribution.
-	@$(VENV)/python -m rebalance_monitor.lab.simulator.agreement $(ARGS) $(filter-out %/moved-4.1.1,$(wildcard tests/fixtures/scenarios/*))
+	@$(VENV)/python -m rebalance_monitor.lab.simulator.study.agreement $(ARGS) $(filter-out %/moved-4.1.1,$(wildcard tests/fixtures/scenarios/*))
 
 ceiling: setup ## How often an observer who knows every setting could be sure (long; ARGS="--family java").
-	@$(VENV)/python -m rebalance_monitor.lab.simulator.ceiling $(ARGS)
+	@$(VENV)/python -m rebalance_monitor.lab.simulator.study.ceiling $(ARGS)
 
 bench: setup ## Records per second and CPU of every stage, steady traffic, against the floors of this machine.
 	@$(VENV)/python tools/jars.py

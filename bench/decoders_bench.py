@@ -27,8 +27,8 @@ import pyarrow as pa
 from kafka.protocol.api_data import ApiData
 
 from rebalance_monitor.decoders import decode_batch, decode_record
-from rebalance_monitor.decoders.columns import Cells, cells, gather, view
-from rebalance_monitor.decoders.kernel import Commits, scan
+from rebalance_monitor.decoders.batches.columns import Cells, cells, gather, view
+from rebalance_monitor.decoders.batches.kernel import Commits, scan
 
 if TYPE_CHECKING:
     from collections.abc import Callable

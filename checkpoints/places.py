@@ -1,4 +1,4 @@
-"""Where files of a job lie: on a path of this machine, or on a file system that pyarrow reaches by a URI.
+"""Where files of a job lie: on a path of this machine, or on a file system that a URI names.
 
 `Place` is what may be asked of either: `pathlib.Path` is one by nature, `RemotePlace` the other. Writing is
 in `files`, since it differs. Light to import: every verb names a storage folder.

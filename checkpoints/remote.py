@@ -1,11 +1,11 @@
-"""File systems that pyarrow reaches: object stores (S3, GCS), HDFS, Azure, and mounts without locks (`file://`).
+"""File systems elsewhere, by pyarrow or Hadoop (hadoop.py): object stores, HDFS, mounts without locks (`file://`).
 
 Files are small and written whole. A put to S3 or GCS appears at once or not at all, so that is how they are
 written there. Azure shows an empty file until a write is done, so a draft is written there, which the service
-itself copies. Elsewhere a file is written beside its place and moved; since not every file system moves onto
-a file that exists (HDFS does not), the new one waits under a name of its own while the old one goes: a reader
-that finds no file takes the one that waits. So a file is the old or the new one, whatever kills the process,
-and one that is there is never missing in between. Refuses to write once a lease is lost (lease.py).
+itself copies, where pyarrow reaches it. HDFS moves a draft onto a file in one step, where Hadoop reaches it.
+Elsewhere a draft moves onto nothing: the new file waits under a name of its own while the old one goes, and a
+reader that finds no file takes the one that waits. So a file is the old or the new one, whatever kills the
+process, and one that is there is never missing in between. Refuses to write once a lease is lost (lease.py).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import os
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow.fs as pafs
@@ -27,10 +28,21 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 PAUSES_S = (0.2, 0.6, 1.8)
 """Pauses before an operation is tried again: what passes within seconds must not fail a batch."""
-WHOLE_PUTS = frozenset({"s3", "gcs", "abfs"})
-COPIES = frozenset({"abfs"})
 NO_FSYNC = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP})
 DRAFT, NEXT, FOLDER = ".draft", ".next", ".folder"
+
+
+class Replacing(StrEnum):
+    """How a file system replaces a file as a whole.
+
+    whole: what is written appears at once, when it is closed. copied: the service itself copies a draft.
+    over: a draft moves onto the file. aside: a draft moves onto nothing only.
+    """
+
+    WHOLE = "whole"
+    COPIED = "copied"
+    OVER = "over"
+    ASIDE = "aside"
 
 
 @dataclass(slots=True, eq=False)
@@ -45,11 +57,15 @@ class Remote:
     base: str
     uri: str
     given: str
-    whole_puts: bool
-    copies: bool = False
+    replacing: Replacing
     pause: Callable[[float], None] = time.sleep
     fences: list[Callable[[], None]] = field(default_factory=list)
     _made: set[str] = field(default_factory=set)
+
+    @property
+    def whole_puts(self) -> bool:
+        """Whether files appear as a whole, and folders are names only."""
+        return self.replacing in {Replacing.WHOLE, Replacing.COPIED}
 
     def tried(self, step: Callable[[], T]) -> T:
         """Do one restartable operation, again if it fails. FileNotFoundError is an answer. StoreError."""
@@ -75,14 +91,20 @@ class Remote:
 
     def put_unfenced(self, key: str, content: bytes) -> None:
         """Do as `put`, whoever owns the folder."""
-        if not self.whole_puts:
-            self._move_in(key, content)
-        elif self.copies:
-            self._write(beside(key, DRAFT), content)
-            self.filesystem.copy_file(beside(key, DRAFT), key)
-            self.filesystem.delete_file(beside(key, DRAFT))
-        else:
-            self._write(key, content)
+        draft = beside(key, DRAFT)
+        match self.replacing:
+            case Replacing.WHOLE:
+                self._write(key, content)
+            case Replacing.COPIED:
+                self._write(draft, content)
+                self.filesystem.copy_file(draft, key)
+                self.filesystem.delete_file(draft)
+            case Replacing.OVER:
+                self.make_folder(key.rpartition("/")[0])
+                self._write(draft, content)
+                self.filesystem.move(draft, key)
+            case Replacing.ASIDE:
+                self._move_in(key, content)
 
     def read(self, key: str) -> bytes:
         """Return a whole file. FileNotFoundError."""

@@ -1,6 +1,7 @@
 """What a URI names, as a place: `pathlib`'s ways over a remote file system (checkpoints/remote.py).
 
-Refuses URIs with a password, which would be printed, and what pyarrow does not know.
+Hadoop's client in the driver's JVM serves it where there is one that knows the scheme, pyarrow elsewhere.
+Refuses URIs with a password, which would be printed, and what neither knows.
 """
 
 from __future__ import annotations
@@ -17,13 +18,16 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from rebalance_monitor.checkpoints.errors import FolderError, first_line
+from rebalance_monitor.checkpoints.hadoop import HadoopFiles, connected, hadoop_files
+from rebalance_monitor.checkpoints.hadoop_jvm import jvm_for
 from rebalance_monitor.checkpoints.mounts import name_for_spark
-from rebalance_monitor.checkpoints.remote import COPIES, DRAFT, NEXT, WHOLE_PUTS, Remote, beside
+from rebalance_monitor.checkpoints.remote import DRAFT, NEXT, Remote, Replacing, beside
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 SCHEMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
+BY_ARROW = {"s3": Replacing.WHOLE, "gcs": Replacing.WHOLE, "abfs": Replacing.COPIED}
 FOR_SPARK = {"s3": "s3a", "gcs": "gs"}
 SECRET_OPTIONS = frozenset(
     {"account_key", "client_secret", "sas_token", "access_key", "secret_key", "session_token"}
@@ -84,11 +88,15 @@ class RemotePlace:
         return f"{self.remote.uri}/{self.path}".rstrip("/")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Travel to another process as the URI."""
-        return _again, (self.remote.given, self.path)
+        """Travel to another process of this machine as the URI, and the way to the JVM that serves it."""
+        files = self.remote.filesystem
+        connection = files.connection if isinstance(files, HadoopFiles) else None
+        return _again, (self.remote.given, self.path, connection)
 
     def as_uri(self) -> str:
         """Return the URI under which Spark knows it: Hadoop calls S3 `s3a`, Databricks its mounts `dbfs`."""
+        if isinstance(self.remote.filesystem, HadoopFiles):
+            return str(self)
         scheme, rest = str(self).split(":", 1)
         if scheme == "file" and (mounted := name_for_spark(rest.removeprefix("//"))):
             return mounted
@@ -170,8 +178,8 @@ class RemotePlace:
             yield below.split("/"), type(self)(self.remote, f"{self.path}/{below}".strip("/"), info)
 
 
-def remote_at(uri: str) -> RemotePlace:
-    """Return the folder that `uri` names. Raises FolderError; asks nothing of an object store yet."""
+def require_no_secret(uri: str) -> None:
+    """Raise FolderError for a URI that could not be printed."""
     parts = urlsplit(uri)
     if parts.password is not None or (parts.username and parts.scheme.startswith("s3")):
         raise FolderError(
@@ -181,15 +189,24 @@ def remote_at(uri: str) -> RemotePlace:
     secret = next((name for name in parse_qs(parts.query) if name in SECRET_OPTIONS), None)
     if secret is not None:
         raise FolderError(f"storage.path has the secret {secret!r} among its options: it would be printed.")
+
+
+def remote_at(uri: str) -> RemotePlace:
+    """Return the folder that `uri` names. Raises FolderError; asks nothing of an object store yet."""
+    require_no_secret(uri)
+    parts = urlsplit(uri)
     plain = uri.partition("?")[0].rstrip("/")
     try:
+        files = None if parts.query else hadoop_files(uri, parts.scheme, jvm_for(parts.scheme))
+        if files is not None:
+            return RemotePlace(Remote(files, files.base, plain, uri, files.replacing))
         filesystem, base = _opened(uri, SCHEMES.get(parts.scheme, parts.scheme))
     except (pa.ArrowException, ValueError, OSError, NotImplementedError) as error:
         raise FolderError(
             f"{plain} cannot be used: {first_line(error).rstrip('.')}.{_advice(parts.scheme)}"
         ) from error
-    kind = filesystem.type_name
-    return RemotePlace(Remote(filesystem, base.rstrip("/"), plain, uri, kind in WHOLE_PUTS, kind in COPIES))
+    replacing = BY_ARROW.get(filesystem.type_name, Replacing.ASIDE)
+    return RemotePlace(Remote(filesystem, base.rstrip("/"), plain, uri, replacing))
 
 
 def _opened(uri: str, scheme: str) -> tuple[Any, str]:
@@ -208,11 +225,15 @@ def _opened(uri: str, scheme: str) -> tuple[Any, str]:
 def _advice(scheme: str) -> str:
     if scheme in {"hdfs", "viewfs"}:
         return (
-            " HDFS needs Hadoop's native library and classes on the driver: JAVA_HOME, HADOOP_HOME (or "
-            'ARROW_LIBHDFS_DIR) and CLASSPATH="$(hadoop classpath --glob)".'
+            " HDFS is served by Spark's JVM: install rebalance-monitor[spark] and Java 17, and set "
+            "HADOOP_CONF_DIR. Without Spark: Hadoop's native library and classes (HADOOP_HOME, "
+            'CLASSPATH="$(hadoop classpath --glob)").'
         )
     if scheme in {"dbfs", "wasb", "wasbs"}:
-        return " pyarrow knows no such file system: name its mount, as file:///dbfs/…, or a volume."
+        return (
+            " Only a platform's Spark has this file system: run there, or name its mount, as file:///dbfs/…, "
+            "or a volume."
+        )
     return ""
 
 
@@ -220,5 +241,10 @@ def _matches(names: list[str], parts: list[str]) -> bool:
     return len(names) == len(parts) and all(map(fnmatchcase, names, parts))
 
 
-def _again(given: str, path: str) -> RemotePlace:
-    return RemotePlace(remote_at(given).remote, path)
+def _again(given: str, path: str, connection: tuple[int, str] | None) -> RemotePlace:
+    if connection is None:
+        return RemotePlace(remote_at(given).remote, path)
+    files = hadoop_files(given, urlsplit(given).scheme, connected(connection))
+    if files is None:
+        raise FolderError(f"{given} is not served by the JVM any more.")
+    return RemotePlace(Remote(files, files.base, given.rstrip("/"), given, files.replacing), path)

@@ -46,7 +46,7 @@ def _group(found: Json) -> Json:
         "leader": found["leader"],
         "since": _time(found["since"]),
         "last commit": _time(found["last_commit"]),
-        "topics": ", ".join(found["topics"]),
+        "topics": ", ".join(found["topics"]) or None,
     }
 
 
@@ -59,6 +59,12 @@ def _member(one: Json) -> Json:
         ("runs" if one["work"] else "partitions"): _partitions(one),
         "session": _span(one["session_timeout_ms"]),
         "rebalance": _span(one["rebalance_timeout_ms"]),
+        **({} if one["work"] else _commits(one)),
+    }
+
+
+def _commits(one: Json) -> Json:
+    return {
         "commits every": _span(one["commit_every_ms"]),
         "longest gap": _span(one["longest_commit_gap_ms"]),
         "last commit": _time(one["last_commit"]),

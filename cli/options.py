@@ -54,7 +54,7 @@ def load_with_layers(
 
     given = {**(flags or {}), **dict(_assignment(text) for text in assignments)}
     settings, layers = load_layers(config, given)
-    return _with_logins(settings), layers
+    return _with_jvm(settings), layers
 
 
 def load_valid(config: Path | None, assignments: tuple[str, ...] = ()) -> "Settings":
@@ -62,15 +62,17 @@ def load_valid(config: Path | None, assignments: tuple[str, ...] = ()) -> "Setti
     from rebalance_monitor.config.load import load_as_far
     from rebalance_monitor.streaming.preflight import valid
 
-    return _with_logins(valid(load_as_far(config, dict(_assignment(text) for text in assignments))))
+    return _with_jvm(valid(load_as_far(config, dict(_assignment(text) for text in assignments))))
 
 
-def _with_logins(settings: "Settings") -> "Settings":
-    """Let the JVM of the driver serve the logins that no Python client has."""
-    from rebalance_monitor.cluster.logins.jvm import LOGIN_JVM
-    from rebalance_monitor.streaming.spark.drivers_jvm import drivers_jvm
+def _with_jvm(settings: "Settings") -> "Settings":
+    """Let the JVM of the driver serve the logins and file systems that Python's clients do not."""
+    from rebalance_monitor.checkpoints.hadoop_jvm import use_jvm
+    from rebalance_monitor.cluster.jars.shared_jvm import SHARED_JVM
+    from rebalance_monitor.streaming.spark.drivers_jvm import drivers_jvm, sessions_jvm
 
-    LOGIN_JVM.configure(settings, drivers_jvm)
+    SHARED_JVM.configure(settings, drivers_jvm, sessions_jvm)
+    use_jvm(SHARED_JVM.for_files)
     return settings
 
 

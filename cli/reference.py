@@ -1,12 +1,11 @@
 """Writes docs/cli.md from the commands themselves, so that the page and `--help` cannot disagree."""
 
-import importlib
 from collections.abc import Iterator
 
 import click
 
 from rebalance_monitor.cli.exit_codes import ExitCode
-from rebalance_monitor.cli.registry import VERBS
+from rebalance_monitor.cli.registry import VERBS, command_of
 
 HEAD = """# Verbs
 
@@ -46,7 +45,7 @@ def cli_markdown() -> str:
 
 
 def _verb(name: str) -> Iterator[str]:
-    command = importlib.import_module(f"rebalance_monitor.cli.verbs.{name}").command
+    command = command_of(name)
     yield f"## `{name}`\n\n{VERBS[name]}\n"
     yield from _below(name, command)
 

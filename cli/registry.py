@@ -1,6 +1,7 @@
-"""The verbs: one file each, imported only when it is the one that runs.
+"""The table of verbs. A verb's module is imported only when that verb runs.
 
-`cli/<verb>.py` exposes `command`, a click command. The summaries stand here so that `--help` imports nothing.
+`cli/verbs/<folder>/<verb>.py` exposes `command`, a click command. The summaries stand here so that `--help`
+imports no verb.
 """
 
 import importlib
@@ -32,6 +33,23 @@ VERBS = {
     "alerts": "Try out who is told of what, and hold alerts back for a while.",
     "config": "Check, show and explain the configuration.",
 }
+
+FOLDERS = {
+    "setup": ("config", "doctor"),
+    "job": ("run", "checkpoint", "table", "audit"),
+    "alerting": ("alerts",),
+    "answers": ("watch", "explain", "top", "groups", "history"),
+    "records": ("decode", "capture", "replay"),
+    "local": ("demo", "lab"),
+}
+"""Folder of `cli/verbs/` -> the verbs whose modules lie in it."""
+
+
+def command_of(verb: str) -> click.Command:
+    """Import the module of one of VERBS and return its command."""
+    folder = next(folder for folder, verbs in FOLDERS.items() if verb in verbs)
+    module = importlib.import_module(f"rebalance_monitor.cli.verbs.{folder}.{verb}")
+    return cast("click.Command", module.command)
 
 
 def reader_is_gone() -> bool:
@@ -65,10 +83,7 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         """Import the verb's module and return its command; None for no verb of ours."""
-        if cmd_name not in VERBS:
-            return None
-        module = importlib.import_module(f"rebalance_monitor.cli.verbs.{cmd_name}")
-        return cast("click.Command", module.command)
+        return command_of(cmd_name) if cmd_name in VERBS else None
 
     def make_context(self, *given: Any, **more: Any) -> click.Context:  # noqa: ANN401 - click's own
         """Read the command line, and print help if it asks for it."""

@@ -75,6 +75,10 @@ class Duration(click.ParamType[float]):
             self.fail(str(error), param, ctx)
 
 
+EARLIEST_MS = 1_000_000_000
+"""Twelve days after 1970: a smaller number is a duration without its unit, not a moment."""
+
+
 class Moment(click.ParamType[int]):
     """A moment: `1h` (so long before now), a time (ISO 8601, UTC), or ms since epoch. Gives ms; <= 0: ago."""
 
@@ -87,6 +91,10 @@ class Moment(click.ParamType[int]):
         text = str(value).strip()
         try:
             if text.isdigit():
+                if 0 < int(text) < EARLIEST_MS:
+                    self.fail(
+                        f"{text!r} has no unit; write {text}s, {text}m, {text}h or ms since epoch", param, ctx
+                    )
                 return max(1, int(text))
             if not re.match(r"\d+-", text):
                 return -milliseconds(text)

@@ -1,4 +1,4 @@
-"""Who is told of what, when: receivers, the route tree, inhibition and time intervals.
+"""Who is notified of what, when: receivers, the route tree, inhibition and time intervals.
 
 The keys under `route`, `inhibit_rules` and `time_intervals` are Alertmanager's own with its meaning, so these
 sections can be moved between the two. Matchers and names are checked where they are used
@@ -20,7 +20,7 @@ class Route(Section):
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
-    receiver: str | None = Field(default=None, description="Who is told; the top route must name one.")
+    receiver: str | None = Field(default=None, description="Who is notified; the top route must name one.")
     matchers: tuple[str, ...] = Field(
         default=(), description='Which alerts: `severity="critical"`, `group=~"orders-.*"`; all must match.'
     )
@@ -33,10 +33,10 @@ class Route(Section):
         default=None, description="Wait for more alerts of a new group. At the top: 10s."
     )
     group_interval: Duration | None = Field(
-        default=None, description="Time until a group's news is told. At the top: 1m."
+        default=None, description="Time until news of a group notifies. At the top: 1m."
     )
     repeat_interval: Duration | None = Field(
-        default=None, description="Time until what still fires is told again. At the top: 4h."
+        default=None, description="Time until what still fires notifies again. At the top: 4h."
     )
     goes_on: bool = Field(
         default=False, alias="continue", description="Whether later siblings are tried too."
@@ -59,7 +59,7 @@ class Route(Section):
 
 
 class InhibitRule(Section):
-    """While a source alert fires, target alerts that share the labels `equal` with it are not told."""
+    """While a source alert fires, target alerts that share the labels `equal` with it do not notify."""
 
     source_matchers: tuple[str, ...] = Field(default=(), description="Which alerts silence others.")
     target_matchers: tuple[str, ...] = Field(default=(), description="Which alerts are silenced.")
@@ -126,9 +126,9 @@ class Watchdog(Section):
 
 
 class Alerts(Section):
-    """Who is told of what, when. Without `receivers` nobody is told anything."""
+    """Who is notified of what, when. Without `receivers` nobody is notified."""
 
-    receivers: tuple[Receiver, ...] = Field(default=(), description="Who can be told, and how.")
+    receivers: tuple[Receiver, ...] = Field(default=(), description="Who can be notified, and how.")
     route: Route = Field(default=Route(), description="The top of the route tree.")
     inhibit_rules: tuple[InhibitRule, ...] = Field(
         default=(), description="Which alerts silence which; storms and roll-ups need no rule."
@@ -137,7 +137,7 @@ class Alerts(Section):
         default=(), description="Named times for `mute_time_intervals` and `active_time_intervals`."
     )
     minimum_severity: Severity = Field(
-        default="warning", description="Findings below it are never told, whatever the routes say."
+        default="warning", description="Findings below it never notify, whatever the routes say."
     )
     min_confidence: Share = Field(
         default=0.6, description="Suspected findings below this confidence open no incident."
@@ -161,5 +161,5 @@ class Alerts(Section):
 
     @property
     def is_on(self) -> bool:
-        """Whether anybody is to be told anything."""
+        """Whether anybody is to be notified."""
         return bool(self.receivers)

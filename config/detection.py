@@ -131,7 +131,7 @@ class Detection(Section):
     )
     records_expiring: Duration = Field(
         default=Duration("4h"),
-        description="Time before records are lost to retention from which that is told.",
+        description="How long before retention removes unread records that is reported.",
     )
     expected_pause: tuple[str, ...] = Field(
         default=(),

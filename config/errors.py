@@ -1,4 +1,4 @@
-"""The error of a configuration that cannot be used: the person who wrote it must act.
+"""The error of an unusable configuration: its author must act.
 
 Every problem is one sentence that says what is wrong, where it stands (file, environment or command line)
 and what to do. All problems of a configuration are told at once.

@@ -18,8 +18,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 from pydantic_settings import EnvSettingsSource, SettingsError
 
-from rebalance_monitor.config.clients import FreeForm, Kafka, Spark
 from rebalance_monitor.config.errors import ConfigError
+from rebalance_monitor.config.kafka.clients import FreeForm, Kafka, Spark
 from rebalance_monitor.config.model import ENVIRONMENT_PREFIX, Settings
 from rebalance_monitor.config.receivers import is_secret_field
 from rebalance_monitor.config.secrets import is_secret

@@ -14,10 +14,10 @@ from pydantic import Field, NonNegativeInt, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from rebalance_monitor.config.alerts import Alerts
-from rebalance_monitor.config.clients import Kafka, Spark
 from rebalance_monitor.config.dashboard import Audit, Metrics, Tables
 from rebalance_monitor.config.detection import Detection, Section
 from rebalance_monitor.config.durations import Duration, Lasting
+from rebalance_monitor.config.kafka.clients import Kafka, Spark
 from rebalance_monitor.config.web import Web
 
 ENVIRONMENT_PREFIX = "REBALANCE_MONITOR_"
@@ -69,7 +69,7 @@ class Storage(Section):
     path: str = Field(
         default="rebalance-monitor-data",
         min_length=1,
-        description="The job's folder: a path, or a URI that pyarrow reaches (`s3://bucket/monitor`, "
+        description="The job's folder: a path, or a URI (`s3://bucket/monitor`, "
         "`hdfs://…`, `gs://…`, `abfss://…`, `file:///…` for a mount without locks). One job owns it.",
     )
     checkpoint: str = Field(

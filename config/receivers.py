@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 
 from pydantic import ConfigDict, Field, SecretStr, model_validator
 
-from rebalance_monitor.config.clients import FreeForm
 from rebalance_monitor.config.detection import Section
 from rebalance_monitor.config.durations import Duration, Lasting
+from rebalance_monitor.config.kafka.clients import FreeForm
 from rebalance_monitor.config.secrets import read_secret
 
 PROXIES = ("http://", "https://", "socks5://", "socks5h://")
@@ -47,10 +47,10 @@ class WayOut(Section):
     addresses: ClassVar[tuple[str, ...]] = ()
     """Fields that hold web addresses; a wrong one is refused without being named, as it may be secret."""
 
-    send_resolved: bool = Field(default=True, description="Whether the end of an incident is told too.")
+    send_resolved: bool = Field(default=True, description="Whether the end of an incident notifies too.")
     send_updates: bool | None = Field(
         default=None,
-        description="Whether news about an incident that is open already are told. Empty: as the service"
+        description="Whether news about an open incident notifies. Empty: as the service"
         " takes them without a new page (Slack threads do, incoming webhooks do not).",
     )
     per_minute: int = Field(default=30, ge=1, description="Notifications a minute at most; the rest waits.")
@@ -139,7 +139,7 @@ class PagerDuty(WayOut):
 
 
 class Alertmanager(WayOut):
-    """Prometheus Alertmanager, API v2; told again while an alert fires."""
+    """Prometheus Alertmanager, API v2; firing alerts are sent again and again, as it expects."""
 
     addresses: ClassVar[tuple[str, ...]] = ("urls",)
 
@@ -217,7 +217,7 @@ class Console(WayOut):
 
 
 class Receiver(Section):
-    """One receiver that routes name, with any of the ways out; without any, what it gets is told nobody."""
+    """One receiver that routes name, with any integrations; without one, nobody is notified."""
 
     name: str = Field(
         min_length=1,

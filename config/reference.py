@@ -14,8 +14,8 @@ import yaml
 from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
-from rebalance_monitor.config.clients import OWNED, FreeForm
 from rebalance_monitor.config.durations import Duration
+from rebalance_monitor.config.kafka.clients import OWNED, FreeForm
 from rebalance_monitor.config.model import ENVIRONMENT_PREFIX, Settings
 from rebalance_monitor.config.receivers import WayOut
 

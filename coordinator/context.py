@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.coordinator.findings.finding import MAX_TOPICS, Finding, finding_id, record_anchor
 from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind, Severity
-from rebalance_monitor.decoders.twins import quickly_made
+from rebalance_monitor.decoders.layouts.twins import quickly_made
 
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings.finding import Details

@@ -28,7 +28,7 @@ from rebalance_monitor.decoders import Decoded, GroupMetadataValue, decode_recor
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.settings import DetectionSettings
     from rebalance_monitor.decoders import Row
-    from rebalance_monitor.decoders.batch import Read
+    from rebalance_monitor.decoders.batches.batch import Read
 
 _QUIET_CLOCKS = 10
 # The end offset may never be read: markers of transactions and compaction leave offsets without a record.

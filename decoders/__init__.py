@@ -3,7 +3,7 @@
 Pure Python, numpy and pyarrow: no Spark, no Kafka client, no clock.
 """
 
-from rebalance_monitor.decoders.batch import decode_batch, pieces
+from rebalance_monitor.decoders.batches.batch import decode_batch, pieces
 from rebalance_monitor.decoders.hashing import bucket_of, coordinator_partition, java_hash
 from rebalance_monitor.decoders.record import Decoded, Failure, Key, decode_record
 from rebalance_monitor.decoders.records.classic import (

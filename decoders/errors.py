@@ -1,4 +1,4 @@
-"""Why bytes could not be read: one small class per reason.
+"""Decode errors: one class for each reason why bytes could not be read.
 
 Readers raise these inside `decoders` only; `decode_record` and `decode_batch` turn them into
 `Failure` values, so that nothing a record holds can raise past the package's surface.

@@ -14,9 +14,9 @@ from struct import unpack_from
 from typing import cast
 
 from rebalance_monitor.decoders.embedded.expand import expand
+from rebalance_monitor.decoders.layouts.schema import Field, fields_of
 from rebalance_monitor.decoders.record import Decoded, Failure, decode_record
 from rebalance_monitor.decoders.records.common import RetiredValue
-from rebalance_monitor.decoders.schema import Field, fields_of
 
 _Form = Callable[[object], object]
 

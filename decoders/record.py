@@ -9,7 +9,6 @@ import struct
 from dataclasses import dataclass
 from typing import Literal, Protocol, cast
 
-from rebalance_monitor.decoders import compiler
 from rebalance_monitor.decoders.errors import (
     DecodeError,
     NullKeyError,
@@ -17,10 +16,11 @@ from rebalance_monitor.decoders.errors import (
     UnknownTypeError,
     UnknownVersionError,
 )
+from rebalance_monitor.decoders.layouts import compiler
+from rebalance_monitor.decoders.layouts.twins import quickly_made
+from rebalance_monitor.decoders.layouts.wire import Reader, note
 from rebalance_monitor.decoders.records.common import RetiredValue
 from rebalance_monitor.decoders.registry import RECORD_TYPES, RecordType
-from rebalance_monitor.decoders.twins import quickly_made
-from rebalance_monitor.decoders.wire import Reader, note
 
 Part = Literal["key", "value"]
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
+from rebalance_monitor.decoders.layouts.schema import NEVER, Field, Wire, fields_of
 from rebalance_monitor.decoders.registry import RECORD_TYPES, RecordType
-from rebalance_monitor.decoders.schema import NEVER, Field, Wire, fields_of
 
 _HEAD = """\
 # Record types of `__consumer_offsets`

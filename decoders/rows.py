@@ -18,7 +18,7 @@ from struct import Struct, pack, unpack_from
 
 import pyarrow as pa
 
-from rebalance_monitor.decoders.twins import quickly_made
+from rebalance_monitor.decoders.layouts.twins import quickly_made
 
 BODY_VERSION = 1
 COMMIT_RUN, RECORD, FAILURE = "commit_run", "record", "failure"

@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING
 
 from rebalance_monitor.alerts.setup.receivers import sinks_of
 from rebalance_monitor.alerts.setup.setup import rules_of
+from rebalance_monitor.checkpoints.remote_place import require_no_secret
 from rebalance_monitor.cluster.clients.properties import java_properties, portable
 from rebalance_monitor.cluster.clients.tls_files import require_usable
 from rebalance_monitor.cluster.clients.trial import require_accepted
 from rebalance_monitor.cluster.errors import DependencyError
 from rebalance_monitor.cluster.jars.ivy import Coordinate
 from rebalance_monitor.cluster.jars.jars import delta_coordinate, given_files, installed_spark
+from rebalance_monitor.cluster.jars.shared_jvm import needs_hadoop
 from rebalance_monitor.cluster.logins.held import has_librdkafka
 from rebalance_monitor.config.errors import ConfigError
-from rebalance_monitor.config.logins import login_kind
+from rebalance_monitor.config.kafka.logins import login_kind
 from rebalance_monitor.dashboard.web.http.access import access_of
 from rebalance_monitor.engine.driver.job import Options
 from rebalance_monitor.engine.embedded.engine import EmbeddedKind
@@ -64,6 +66,15 @@ def _reach(settings: Settings) -> None:
     if settings.source.reader == "spark":
         java_properties(given)
     require_accepted(given)
+
+
+def _storage(settings: Settings) -> None:
+    """Check the folder's name, as far as no JVM is needed for that."""
+    path = settings.storage.path
+    if needs_hadoop(path):
+        require_no_secret(path)
+    else:
+        storage_at(path, settings.storage.checkpoint)
 
 
 def _routes(settings: Settings) -> None:
@@ -123,7 +134,7 @@ CHECKS: dict[Callable[[Settings], object], frozenset[str]] = {
     _routes: frozenset({"alerts"}),
     _receivers: frozenset({"alerts", "kafka"}),
     _page: frozenset({"web"}),
-    lambda settings: storage_at(settings.storage.path, settings.storage.checkpoint): frozenset({"storage"}),
+    _storage: frozenset({"storage"}),
     _engine: frozenset({"engine", "spark", "source", "outputs", "tables", "jars", "packages", "storage"}),
 }
 """Check -> the sections that it looks at."""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from rebalance_monitor.lab.cluster.broker import LabBroker
+    from tests.checkpoints.stores import StoreOfHadoop
 
 Report = pytest.TestReport | pytest.CollectReport
 
@@ -50,6 +51,17 @@ def s3() -> Iterator[str]:
 
     with s3_server() as uri:
         yield uri
+
+
+@pytest.fixture(scope="session")
+def hdfs_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator["StoreOfHadoop"]:
+    """An HDFS with permissions for the whole session: the home of the user `sre`, and a JVM of that user."""
+    pytest.importorskip("pyspark")
+    from tests.checkpoints.stores import hdfs_home
+    from tests.deploy.minicluster import MiniCluster
+
+    with MiniCluster(tmp_path_factory.mktemp("hdfs"), nodes=0) as cluster, hdfs_home(cluster) as home:
+        yield home
 
 
 @pytest.fixture(scope="session")

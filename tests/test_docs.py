@@ -1,6 +1,5 @@
 """The hand-written pages agree with the code and with each other."""
 
-import importlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +9,7 @@ import pytest
 
 from rebalance_monitor.cli.main import run
 from rebalance_monitor.cli.reference import cli_markdown
-from rebalance_monitor.cli.registry import VERBS
+from rebalance_monitor.cli.registry import VERBS, command_of
 from rebalance_monitor.config.load import load
 from tools import docs
 
@@ -45,7 +44,7 @@ def test_the_page_of_verbs_has_every_command_however_deep_it_lies_with_all_its_o
         re.findall(r"^##+ `([a-z ]+)`\n(.*?)(?=^##|\Z)", cli_markdown(), re.MULTILINE | re.DOTALL)
     )
     for name in VERBS:
-        command = importlib.import_module(f"rebalance_monitor.cli.verbs.{name}").command
+        command = command_of(name)
         for words, leaf in _leaves(name, command):
             named = [one for parameter in leaf.params for one in parameter.opts if one.startswith("--")]
             assert [one for one in named if not re.search(rf"{one}[ `]", sections[words])] == []
@@ -90,7 +89,7 @@ def _unknown(line: str) -> list[str]:
     verb, *rest = words
     if verb not in VERBS:
         return [verb]
-    command = importlib.import_module(f"rebalance_monitor.cli.verbs.{verb}").command
+    command = command_of(verb)
     while isinstance(command, click.Group) and rest:
         part, *rest = rest
         if part not in command.commands and "|" not in part:

@@ -12,17 +12,17 @@ from rebalance_monitor.cli.reference import cli_markdown
 from rebalance_monitor.config.reference import reference_markdown, reference_yaml
 from rebalance_monitor.dashboard.metrics.reference import metrics_markdown
 from rebalance_monitor.decoders.reference import records_markdown
-from tools.accuracy_page import RESULTS, accuracy_markdown, measurements_markdown
 from tools.chart import values_schema
-from tools.detection_pages import (
+from tools.pages.accuracy import RESULTS, accuracy_markdown, measurements_markdown
+from tools.pages.detection import (
     detection_markdown,
     findings_markdown,
     kind_pages,
     runbooks_markdown,
     thresholds_markdown,
 )
-from tools.runbooks import runbooks_html
-from tools.structure import architecture_markdown
+from tools.pages.runbooks import runbooks_html
+from tools.pages.structure import architecture_markdown
 
 ROOT = Path(__file__).resolve().parent.parent
 GENERATED: dict[str, Callable[[], str]] = {

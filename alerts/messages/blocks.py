@@ -68,11 +68,15 @@ Block: TypeAlias = Paragraph | Fields | Bullets
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message: a title that stands alone (it is also the notification's text), then its blocks."""
+    """One message: a title that stands alone, a few lines that answer what is asked first, then details.
+
+    `details` are folded where the medium can: in Slack they are the first reply of the thread.
+    """
 
     tone: Tone
     title: str
     blocks: tuple[Block, ...]
+    details: tuple[Block, ...] = ()
 
 
 def plain(text: str) -> Span:

@@ -12,144 +12,156 @@ from rebalance_monitor.coordinator.findings.kinds import Kind
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """`opened` follows the group's name in a title, `resolved` does once it is over; `next_step` acts.
+    """`opened` follows the group's name in a title, `resolved` once it is over; `next_step` is what to do.
 
-    `many`: instead of `opened`, where it is about several members: `{number}`, `{of}` of so many.
+    `many` replaces `opened` where several members are affected: `{number}` of them, `{of}` so many. `spread`
+    replaces `next_step` where no member is behind a third of the rebalances.
     """
 
     opened: str
     next_step: str
-    resolved: str | None = None
+    resolved: str
     many: str | None = None
+    spread: str | None = None
 
 
 HEADLINES: dict[Kind, Headline] = {
     Kind.REBALANCE: Headline(
         "rebalanced",
-        "Nothing, if it stays at one: look at the cause named here before scaling or restarting anything.",
+        "Nothing, if it stays at one. Check the named cause before you scale or restart anything.",
+        "had no further rebalance",
     ),
     Kind.REBALANCE_FAILED: Headline(
         "had rebalances that never produced an assignment",
-        "Look for members that die or hang between joining and syncing: start with the newest deployment.",
+        "Look for members that die or hang between joining and syncing. Start with the newest deployment.",
+        "had no further failed rebalance",
     ),
     Kind.REBALANCE_IN_PROGRESS: Headline(
         "is rebalancing",
-        "Wait for it to complete; consumption of the group's eager members is stopped meanwhile.",
+        "Wait for it to complete. Eager members consume nothing until then.",
         "finished rebalancing",
     ),
     Kind.REBALANCE_STUCK: Headline(
         "is stuck in a rebalance",
-        "Find the member that has not rejoined: it holds every other member up until its rebalance timeout.",
-        "left its stuck rebalance",
+        "Find the member that has not rejoined. All others wait for it, at most for its rebalance timeout.",
+        "is no longer stuck in a rebalance",
     ),
     Kind.SESSION_TIMEOUT: Headline(
         "lost a member to its session timeout",
-        "Check the member's host: killed, out of memory, a long pause, or cut off from the broker.",
-        "lost no more members to session timeouts",
-        "lost {number}{of} members to their session timeouts",
+        "Check the member's process and host: killed, out of memory, a long pause, no network to the broker.",
+        "lost no further member to a session timeout",
+        "lost {number}{of} members to session timeouts",
     ),
     Kind.POLL_INTERVAL_EXCEEDED: Headline(
         "lost a member that stopped polling",
-        "Find what the member was processing; raise max.poll.interval.ms or lower max.poll.records.",
-        "lost no more members that stopped polling",
+        "Find what the member was processing. Raise max.poll.interval.ms or lower max.poll.records.",
+        "lost no further member that stopped polling",
         "lost {number}{of} members that stopped polling",
     ),
     Kind.MEMBER_SILENT: Headline(
-        "has a member that went silent",
-        "Check that the member's process is alive; the broker will expire it if it stays silent.",
-        "silent member explained",
+        "has a silent member",
+        "Check that the member's process is alive. If it stays silent, the broker removes it.",
+        "has no silent member any more",
     ),
     Kind.STORM: Headline(
         "is in a rebalance storm",
-        "Stop or fix the worst offender first: each of its returns stops consumption for all.",
+        "Stop or fix the worst offender first. Each time it joins, all members stop.",
         "rebalance storm is over",
+        spread="No single member causes it. Check what the members share: a deployment, a host, timeouts, an "
+        "autoscaler.",
     ),
     Kind.ROLLING_RESTART: Headline(
         "went through a rolling restart",
-        "Nothing, where it was deployed: static membership (group.instance.id) would have saved these "
-        "rebalances. Where members expired, see what took their hosts or memory.",
+        "Nothing, if it was a deployment; static membership (group.instance.id) avoids these rebalances. If "
+        "members expired, check their hosts and memory.",
         "rolling restart is over",
     ),
     Kind.STATIC_MEMBER_REPLACED: Headline(
-        "had a static member come back without a rebalance",
-        "Nothing, if it was restarted: this is what static membership is for. Again and again: see that no "
-        "other process has its group.instance.id, then why it crashes.",
+        "had a static member return without a rebalance",
+        "Nothing, if the member was restarted. If it repeats, check that no other process uses the same "
+        "group.instance.id, then why the member crashes.",
+        "had no further return of a static member",
     ),
     Kind.GROUP_MIGRATED: Headline(
         "moved to another group protocol",
-        "Check that every client of the group speaks the new protocol.",
+        "Check that every client of the group supports the new protocol.",
+        "stays on its group protocol",
     ),
     Kind.GROUP_REMOVED: Headline(
         "was removed",
-        "If nobody retired the group: who called DeleteGroups, or why did its offsets expire?",
+        "If nobody retired the group, find out who called DeleteGroups or why its offsets expired.",
+        "is removed",
     ),
     Kind.COORDINATOR_MOVED: Headline(
         "coordinator moved",
-        "Check the broker that lost the partition; most clients carry on without a rebalance.",
-        "coordinator stays where it is",
+        "Check the broker that lost the partition. Most clients continue without a rebalance.",
+        "coordinator has not moved again",
     ),
     Kind.BROKER_AWAY: Headline(
-        "lost members while their broker did not answer",
-        "Look at the broker, not at the members: paused, out of memory, a slow disk, a long collection.",
-        "have recovered from their broker's absence",
+        "lost members while their broker did not respond",
+        "Check the broker, not the members: paused, out of memory, a slow disk, a long garbage collection.",
+        "broker outage is over",
     ),
     Kind.GROUP_EMPTY: Headline(
         "has no members left",
-        "If it should be running: start its consumers; lag grows and offsets expire after their retention.",
+        "If the group should run, start its consumers. Lag grows, and offsets expire after their retention.",
         "has members again",
         "lost all of its {number} members",
     ),
     Kind.OFFSETS_EXPIRING: Headline(
         "will lose its offsets soon",
-        "Let a consumer join, even briefly, or save the positions (kafka-consumer-groups --reset-offsets "
-        "--to-current --dry-run --export); a topic no longer subscribed to: subscribe again, or let it go.",
-        "offsets are safe again",
+        "Let a consumer join, even briefly, or save the offsets (kafka-consumer-groups --reset-offsets "
+        "--to-current --dry-run --export). If a topic was unsubscribed by mistake, subscribe to it again.",
+        "offsets no longer expire",
     ),
     Kind.SLOW_SYNC: Headline(
-        "waited for its leader's assignment",
-        "Look at the group's leader: a slow assignor, or slow metadata for many topics.",
+        "slow assignment: leader took {sync}",
+        "Check the group's leader: a slow assignor, or slow metadata for many topics.",
+        "had no further slow assignment",
     ),
     Kind.ASSIGNMENT_SKEWED: Headline(
         "spreads its partitions unevenly",
-        "Compare assignors with `rebalance-monitor explain`; idle members only cost rebalances.",
+        "Compare assignors with `rebalance-monitor explain`. Remove idle members: they only add rebalances.",
         "spreads its partitions evenly again",
     ),
     Kind.PARTITIONS_UNASSIGNED: Headline(
-        "has partitions that nobody reads, or that two members read",
-        "Compare what members subscribe to with what they own; give each application a group id of its own.",
-        "assigns all partitions to members that subscribe to them again",
+        "has partitions that no member reads, or that two members read",
+        "Compare the members' subscriptions with their assignments. Give each application its own group id.",
+        "assigns every partition to one subscribed member again",
     ),
     Kind.GROUP_TOO_LARGE: Headline(
-        "nears the size that the broker can store",
+        "is close to the largest group record that the broker can store",
         "Raise max.message.bytes of the offsets topic or split the group, before assignments fail.",
-        "fits well again",
+        "group record is small enough again",
     ),
     Kind.CONSUMPTION_STALLED: Headline(
-        "has a member that commits and does not get on",
-        "Look at what the named member does with the record at its committed offset: one that always fails, "
-        "a call that never returns, a partition that it has paused. More members do not help.",
-        "gets on again",
+        "has a member that commits the same offset while lag grows",
+        "Check what the member does with the record at its committed offset: a record that always fails, a "
+        "call that never returns, a paused partition. More members do not help.",
+        "makes progress again",
     ),
     Kind.CONSUMPTION_STOPPED: Headline(
         "has a member that commits nothing while records wait",
-        "See whether the named member's process lives and polls: its log, a thread dump. Its session may "
-        "still be kept by a heartbeat thread of its own.",
+        "Check that the member's process runs and polls: its log, a thread dump. A heartbeat thread can keep "
+        "its session alive while it does not poll.",
         "consumes again",
     ),
     Kind.FALLING_BEHIND: Headline(
         "reads slower than its topics grow",
-        "More members as far as partitions last, or less work per record; see whether one partition gets "
-        "most.",
+        "Add members, up to one per partition, or do less work per record. Check whether one partition gets "
+        "most records.",
         "no longer falls behind",
     ),
     Kind.OFFSETS_REWOUND: Headline(
         "reads records again",
-        "Nothing, where somebody reset or replays it. Else: who commits older offsets, or seeks?",
+        "Nothing, if the offsets were reset on purpose. Otherwise find who commits older offsets.",
+        "did not go back again",
     ),
     Kind.RECORDS_LOST: Headline(
         "has lost records that it had not read",
-        "They are gone from the topic. Raise its retention, see why the group was behind, and where else "
-        "they can be had from.",
+        "The topic no longer has these records. Raise its retention, find out why the group was behind, and "
+        "replay the records from another source if there is one.",
+        "lost no further records",
     ),
     Kind.RECORDS_EXPIRING: Headline(
         "will lose records that it has not read",
@@ -158,14 +170,14 @@ HEADLINES: dict[Kind, Headline] = {
         "no longer loses records",
     ),
     Kind.UNREADABLE_RECORDS: Headline(
-        "records that cannot be read",
-        "Look into the quarantine table; a newer Kafka may write a form that this version does not know.",
-        "records can be read again",
+        "offsets topic has records that cannot be read",
+        "Check the quarantine table. A newer Kafka may write a format that this version cannot read.",
+        "offsets topic can be read again",
     ),
     Kind.MONITOR_DEGRADED: Headline(
-        "the monitor itself is degraded",
-        "Until this is resolved silence means nothing: see the cause named here and the job's log.",
-        "the monitor works again",
+        "monitor degraded",
+        "Until this is resolved, missing alerts prove nothing. Check the named cause and the monitor's log.",
+        "monitor works again",
     ),
 }
 """kind -> headline; every kind has one."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import quote
+
+from rebalance_monitor.alerts.routing.matchers import Matcher, Operator
 
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings.finding import Finding
@@ -49,3 +52,11 @@ class Links:
         cluster = quote(finding.cluster.encode(errors="replace"), safe="")
         address = self.page.replace("{cluster}", cluster).replace("{group}", group)
         return address if len(address) <= MAX_ADDRESS else None
+
+
+def silence_command(finding: Finding) -> str:
+    """Return the command that silences this kind of alert of the group for an hour, quoted for a shell."""
+    scope = finding.scope.value if finding.group is None else None
+    wanted = {"group": finding.group, "kind": finding.kind.value, "scope": scope}
+    matchers = (Matcher(label, Operator.EQUAL, value) for label, value in wanted.items() if value)
+    return f"rebalance-monitor alerts silence add {shlex.quote(','.join(map(str, matchers)))} --for 1h"

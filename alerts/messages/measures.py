@@ -1,13 +1,13 @@
-"""How bad it is: the rows of numbers in a message, from the finding's fields and its kind's details.
+"""The rows of numbers in a message, from the finding's fields and its kind's details.
 
-What a kind's details add is one table of row templates; a row whose details are missing, or a duration of no
-time, is left out. The templates are ours; values are put in as words and never read as templates.
+What a kind's details add is one table of row templates. A row is left out where a detail is missing, a
+duration is zero, or the only number is zero. Values are put in as words and never read as templates.
 """
 
 from __future__ import annotations
 
 from string import Formatter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from rebalance_monitor.alerts.messages import text
 from rebalance_monitor.coordinator.findings.kinds import Kind
@@ -17,106 +17,122 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings.finding import Details, Finding
 
 Row = tuple[str, str]
+Rows: TypeAlias = tuple[Row, ...]
 
-_LOST = (
+_LOST: Rows = (
     ("Silence", "{silence_ms} (session timeout {session_timeout_ms})"),
     ("Commits", "every {cadence_ms}"),
 )
-_COST = (
-    ("Waiting", "{waiting_peak} records at the peak, {waiting_at_stop} when it stopped"),
+_COST: Rows = (
+    ("Waiting", "{waiting_peak:record} at the peak, {waiting_at_stop:record} when it stopped"),
     ("Caught up", "at {caught_up_at}"),
 )
-_LAG = (
-    ("Waiting", "{waiting} records in {partitions} partition(s), the oldest for {age_ms}"),
+_LAG: Rows = (
+    ("Waiting", "{waiting:record} in {partitions:partition}, the oldest for {age_ms}"),
     ("Worst", "{topic} partition {partition}, at offset {committed_offset} since {since}"),
 )
-DETAIL_ROWS: dict[Kind, tuple[tuple[str, str], ...]] = {
+_PROBED: Rows = (("Rebalancing", "for {duration_ms} ({sightings:probe sample})"),)
+DETAIL_ROWS: dict[Kind, Rows] = {
     Kind.REBALANCE: _COST,
-    Kind.REBALANCE_FAILED: (("Generations lost", "{failed}, without an assignment"),),
-    Kind.REBALANCE_IN_PROGRESS: (("Seen rebalancing", "for {duration_ms}; looks: {sightings}"),),
+    Kind.REBALANCE_FAILED: (("Failed", "{failed:generation} without an assignment"),),
+    Kind.REBALANCE_IN_PROGRESS: _PROBED,
     Kind.REBALANCE_STUCK: (
-        ("Seen rebalancing", "for {duration_ms}; looks: {sightings}"),
         ("Waits for", "{waits_for}"),
-        ("Stuck from", "{threshold_ms} on"),
+        *_PROBED,
+        ("Threshold", "{threshold_ms}"),
         *_COST,
     ),
     Kind.SESSION_TIMEOUT: _LOST,
     Kind.POLL_INTERVAL_EXCEEDED: (("Silence", "{silence_ms} (rebalance timeout {rebalance_timeout_ms})"),),
     Kind.MEMBER_SILENT: (("Silence", "{silence_ms}, past its {deadline} deadline"),),
     Kind.STORM: (
-        ("In the window", "{count} {rule} in {window_ms}"),
-        ("Of them", "{completed} completed, {failed} failed"),
-        ("Storm from", "{threshold} on"),
-        ("Since it began", "{total} generations"),
-        ("Worst offender", "{worst_client}, in {worst_share} of them"),
-        ("Its host", "{worst_host}"),
+        ("Rebalances", "{count} in {window_ms}"),
+        ("Threshold", "{threshold:rebalance} in {window_ms}"),
+        ("Failed", "{failed}"),
+        ("Since it began", "{total}"),
+        ("Most frequent", "{worst_client}, in {worst_share} of the rebalances"),
         *_COST,
     ),
-    Kind.ROLLING_RESTART: (("Restarted", "{restarted} members in {window_ms}"),),
+    Kind.ROLLING_RESTART: (("Restarted", "{restarted:member} in {window_ms}"),),
     Kind.STATIC_MEMBER_REPLACED: (
         ("Instance", "{instance_id}"),
-        ("Times", "{times} in {window_ms}"),
+        ("Returned", "{times:time} in {window_ms}"),
     ),
     Kind.GROUP_MIGRATED: (("Protocol", "from {from} to {to}"),),
     Kind.GROUP_REMOVED: (("Was empty for", "{empty_ms}"),),
     Kind.BROKER_AWAY: (
-        ("Broker", "{broker}, which answered nobody for {silent_ms}"),
-        ("Not back", "{not_back} groups, {missing} first"),
+        ("Broker", "{broker}, no response for {silent_ms}"),
+        ("Not recovered", "{not_back:group}, {missing} first"),
     ),
-    Kind.COORDINATOR_MOVED: (("Coordinator before", "broker {previous_broker}, epoch {previous_epoch}"),),
-    Kind.GROUP_EMPTY: (("Last member went by", "{ended_by}"), ("Was empty for", "{empty_ms}"), *_COST),
+    Kind.COORDINATOR_MOVED: (("Before", "broker {previous_broker}, epoch {previous_epoch}"),),
+    Kind.GROUP_EMPTY: (("Last member", "{ended_by}"), ("Was empty for", "{empty_ms}"), *_COST),
     Kind.OFFSETS_EXPIRING: (("Topic", "{topic}"), ("Offsets expire", "{expires_at}")),
-    Kind.SLOW_SYNC: (("Slow from", "{threshold_ms} on"),),
+    Kind.SLOW_SYNC: (("Threshold", "{threshold_ms}"),),
     Kind.ASSIGNMENT_SKEWED: (
-        ("Partitions", "{most} at the busiest member, {least} at the idlest; {idle} members without any"),
+        ("Partitions", "{most} at the busiest member, {least} at the least busy one"),
+        ("Idle", "{idle:member} without partitions"),
     ),
     Kind.PARTITIONS_UNASSIGNED: (
-        ("Partitions", "{unread} assigned to members that do not subscribe to them, {twice} owned twice"),
-        ("Topics owned by nobody", "{unowned_topics}"),
+        ("Not read", "{unread:partition} assigned to members that do not subscribe to the topic"),
+        ("Read twice", "{twice:partition} owned by two members"),
+        ("Topics without an owner", "{unowned_topics}"),
         ("Applications under this group id", "{applications}"),
     ),
-    Kind.GROUP_TOO_LARGE: (("Record", "{bytes} bytes of at most {limit}"),),
+    Kind.GROUP_TOO_LARGE: (("Record", "{bytes:byte}, limit {limit}"),),
     Kind.CONSUMPTION_STALLED: _LAG,
     Kind.CONSUMPTION_STOPPED: _LAG,
     Kind.FALLING_BEHIND: _LAG,
     Kind.OFFSETS_REWOUND: (
-        ("Read again", "{records} records of {partitions} partition(s)"),
+        ("Read again", "{records:record} in {partitions:partition}"),
         ("Furthest", "{topic} partition {partition}, from offset {from_offset} to {to_offset}"),
     ),
     Kind.RECORDS_LOST: (
-        ("Lost", "{records} records of {partitions} partition(s)"),
-        ("Most", "{topic} partition {partition}: committed {committed_offset}, begins at {earliest_offset}"),
+        ("Lost", "{records:record} in {partitions:partition}"),
+        (
+            "Most",
+            "{topic} partition {partition}: committed {committed_offset}, topic begins at {earliest_offset}",
+        ),
     ),
     Kind.RECORDS_EXPIRING: (
-        ("Left", "{left_ms} at the present rate"),
-        ("Next", "{topic} partition {partition}: committed {committed_offset}, begins at {earliest_offset}"),
+        ("Time left", "{left_ms} at the present rate"),
+        (
+            "First",
+            "{topic} partition {partition}: committed {committed_offset}, topic begins at {earliest_offset}",
+        ),
     ),
     Kind.UNREADABLE_RECORDS: (
-        ("Unreadable", "{count} records in {window_ms}: {reason}"),
+        ("Unreadable", "{count:record} in {window_ms}: {reason}"),
         ("For example", "partition and offset {sample}"),
     ),
     Kind.MONITOR_DEGRADED: (
-        ("Degraded", "{cause}"),
         ("Behind", "{lag_ms}"),
         ("Records", "{records}"),
         ("Groups seen", "{seen} of {expected}"),
     ),
 }
-"""kind -> (label, template over the kind's details)."""
+"""kind -> (label, template over the kind's details), the most important rows first.
+
+A field is `{key}`, or `{key:noun}` for a number with its noun, which takes an s except for one.
+"""
+
+_SAID = {"leave": "left cleanly", "session": "removed after its session timeout", "unknown": "unknown"}
+_WHERE_IT_MATTERS = {Kind.COORDINATOR_MOVED, Kind.BROKER_AWAY}
 
 
-def measures(finding: Finding) -> list[Row]:
-    """Return the rows that say how bad it is, the damage to consumption first."""
+def key_rows(finding: Finding) -> list[Row]:
+    """Return the rows of the kind's details, after the coordinator where that is what it is about."""
+    rows = DETAIL_ROWS.get(finding.kind, ())
+    filled = [("Coordinator", _coordinator(finding))]
+    filled += [(label, _filled(template, finding.details)) for label, template in rows]
+    return [(label, value) for label, value in filled if value]
+
+
+def more_rows(finding: Finding) -> list[Row]:
+    """Return the rows that only somebody who investigates asks for."""
     rows = [
-        ("Consumption stopped", text.bounds(finding.stopped_ms_min, finding.stopped_ms_max)),
-        ("Members", _members(finding)),
-        *_details(finding),
         ("Generation", _generation(finding)),
         ("Joining took", text.bounds(finding.join_ms_min, finding.join_ms_max)),
         ("Sync took", None if finding.sync_ms is None else text.duration(finding.sync_ms)),
-        ("Shard", None if finding.shard is None or finding.group is not None else f"{finding.shard}"),
-        ("Coordinator", _coordinator(finding)),
-        ("Ended", finding.resolution),
     ]
     return [(label, value) for label, value in rows if value]
 
@@ -126,19 +142,14 @@ def closing(tally: Tally) -> list[Row]:
     rows = []
     if tally.rebalances or tally.failed:
         failed = f", {tally.failed:,} failed" if tally.failed else ""
-        rows.append(("Rebalances meanwhile", f"{tally.rebalances:,} completed{failed}"))
+        rows.append(("Rebalances", f"{tally.rebalances:,} completed{failed}"))
     if tally.stopped_ms:
-        rows.append(("Stood still in all", f"at most {text.duration(tally.stopped_ms)}"))
-    if tally.offenders:
-        name, times = tally.offenders[0]
-        total = tally.rebalances + tally.failed
-        rows.append(("Worst offender", f"{text.name(name)}, in {times:,} of {total:,} rebalances"))
+        rows.append(("Total stop time", f"at most {text.duration(tally.stopped_ms)}"))
+    if tally.worst is not None:
+        name, times = tally.worst
+        total = text.count(tally.rebalances + tally.failed, "rebalance")
+        rows.append(("Worst offender", f"{text.name(name)}, in {times:,} of {total}"))
     return rows
-
-
-def _details(finding: Finding) -> list[tuple[str, str | None]]:
-    rows = DETAIL_ROWS.get(finding.kind, ())
-    return [(label, _filled(template, finding.details)) for label, template in rows]
 
 
 def keys_of(template: str) -> tuple[str, ...]:
@@ -150,21 +161,28 @@ def _filled(template: str, details: Details) -> str | None:
     keys = keys_of(template)
     if any(details.get(key) in (None, "") or _is_no_time(key, details[key]) for key in keys):
         return None
-    return template.format_map({key: _worded(key, details[key]) for key in keys})
+    if len(keys) == 1 and ":" in template and details[keys[0]] == 0:
+        return None
+    parts = Formatter().parse(template)
+    return "".join(
+        before + (_worded(key, details[key], noun or "") if key else "") for before, key, noun, _ in parts
+    )
 
 
 def _is_no_time(key: str, value: str | float) -> bool:
     return value == 0 and key.endswith("_ms")
 
 
-def _worded(key: str, value: str | float) -> str:
+def _worded(key: str, value: str | float, noun: str) -> str:
     if isinstance(value, str):
-        return text.name(value.lstrip("/") if key.endswith("_host") else value)
+        return _SAID.get(value, value) if key == "ended_by" else text.name(value)
+    if noun:
+        return text.count(int(value), noun)
     if key.endswith("_share"):
         return f"{value:.0%}"
     if key.endswith("_ms"):
         return text.duration(int(value))
-    return text.moment(int(value)) if key.endswith("_at") else f"{value:,}"
+    return text.moment(int(value)) if key.endswith("_at") or key == "since" else f"{value:,}"
 
 
 def _generation(finding: Finding) -> str | None:
@@ -174,18 +192,7 @@ def _generation(finding: Finding) -> str | None:
     return f"{finding.generation}" if before is None else f"{before} → {finding.generation}"
 
 
-def _members(finding: Finding) -> str | None:
-    parts = []
-    if finding.members_affected is not None:
-        parts.append(f"{finding.members_affected:,} affected")
-    if finding.members_total is not None:
-        parts.append(f"{finding.members_total:,} in the group")
-    if finding.partitions_affected:
-        parts.append(text.count(finding.partitions_affected, "partition"))
-    return ", ".join(parts) or None
-
-
 def _coordinator(finding: Finding) -> str | None:
-    if finding.coordinator is None:
+    if finding.coordinator is None or finding.kind not in _WHERE_IT_MATTERS:
         return None
     return f"broker {finding.coordinator.broker}, epoch {finding.coordinator.leader_epoch}"

@@ -1,14 +1,14 @@
-"""A finding as a message; in this order: which group, what, since when, how bad, why, who, what next.
+"""A finding as a message: title, lead, a few lines to act on, then details. Pure.
 
-Pure. What is only suspected says so in its title and with its confidence; the sentence of numbers behind a
-cause is shown as the detection wrote it.
+At most MAX_LINES lines stand before the details. What is only suspected says so in its title and with its
+confidence. The sentence behind a cause is shown as the detection wrote it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
-from rebalance_monitor.alerts.messages import measures, text
+from rebalance_monitor.alerts.messages import lead, measures, text
 from rebalance_monitor.alerts.messages.blocks import (
     Block,
     Bullets,
@@ -24,16 +24,18 @@ from rebalance_monitor.alerts.messages.blocks import (
     link,
     plain,
 )
-from rebalance_monitor.alerts.messages.headlines import HEADLINES, Headline
-from rebalance_monitor.alerts.messages.links import Links
-from rebalance_monitor.coordinator.findings.causes import Cause
-from rebalance_monitor.coordinator.findings.kinds import Severity
+from rebalance_monitor.alerts.messages.headlines import HEADLINES
+from rebalance_monitor.alerts.messages.lead import Ended
+from rebalance_monitor.alerts.messages.links import Links, silence_command
+from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
 
 if TYPE_CHECKING:
-    from rebalance_monitor.alerts.incidents.tally import Tally
     from rebalance_monitor.coordinator.findings.finding import CauseEntry, Finding, MemberEntry
 
-OVER = "Nothing to do now; the runbook says how to keep it from coming back."
+OVER = "Nothing to do now. The runbook says how to prevent it."
+MAX_LINES = 7
+"""Lines of a message before its details, the title among them."""
+MAX_ROWS = 3
 MAX_CAUSES = 4
 MAX_MEMBERS = 8
 MAX_GROUPS = 10
@@ -42,20 +44,29 @@ MAX_TITLE = 150
 _TONES = {Severity.CRITICAL: Tone.CRITICAL, Severity.WARNING: Tone.WARNING, Severity.INFO: Tone.INFO}
 NO_LINKS = Links()
 _HAPPENED = ("joined", "left", "replaced")
+_IN_LEAD, _IN_WHY = frozenset({"Most frequent"}), frozenset({"Silence", "Commits", "Waits for"})
+"""Labels of rows that repeat the lead of a storm with an offender, and the sentence behind a cause."""
+LabelledLine: TypeAlias = tuple[str, Line]
 
 
-def message_of(finding: Finding, links: Links = NO_LINKS, closing: Tally | None = None) -> Message:
-    """Return the message of one finding; `closing` sums up the incident that this finding ended."""
-    blocks: list[Block] = [Fields(tuple(_facts(finding, closing)))]
-    blocks += _causes(finding)
-    blocks += _who(finding)
-    blocks.append(Paragraph(next_step(finding, links)))
-    return Message(tone_of(finding), title_of(finding), tuple(blocks))
+def message_of(finding: Finding, links: Links = NO_LINKS, ended: Ended | None = None) -> Message:
+    """Return the message of one finding; `ended`: the incident is over, whatever the finding says."""
+    if ended is None and finding.phase == "resolved":
+        ended = Ended(finding.at)
+    rows, more = _rows(finding, ended)
+    blocks: list[Block] = [Paragraph(lead.lead(finding, ended))]
+    blocks += [Fields(tuple(rows))] if rows else []
+    blocks.append(Paragraph((bold("Next: "), plain(next_step(finding, over=ended is not None)))))
+    if addresses := links_of(finding, links):
+        blocks.append(Paragraph(addresses))
+    details = [Fields(tuple(more)), *_causes(finding, ended), *_who(finding)]
+    tone = Tone.RESOLVED if ended is not None else _TONES[finding.severity]
+    return Message(tone, title_of(finding, over=ended is not None), tuple(blocks), tuple(details))
 
 
-def title_of(finding: Finding) -> str:
+def title_of(finding: Finding, *, over: bool = False) -> str:
     """Return the title: cluster, group or scope, and what happened, at most 150 code points."""
-    what = what_of(finding)
+    what = what_of(finding, over=over)
     where = f"[{text.name(finding.cluster, 40)}]"
     room = MAX_TITLE - len(where) - len(what) - 2
     words = (where, subject_of(finding, room), what)
@@ -63,29 +74,20 @@ def title_of(finding: Finding) -> str:
 
 
 def subject_of(finding: Finding, room: int = text.MAX_NAME) -> str:
-    """Return whom it concerns: a group's name in `room` code points, so many groups, a shard, or nobody."""
+    """Return what is affected: a group in `room` code points, so many groups, a partition, or nothing."""
     if finding.group is not None:
         return text.name(finding.group, room)
     if finding.groups_total > 0:
         return f"{text.count(finding.groups_total, 'group')}:"
-    return "" if finding.shard is None else f"shard {finding.shard}:"
+    return "" if finding.shard is None else f"offsets partition {finding.shard}:"
 
 
-def what_of(finding: Finding) -> str:
+def what_of(finding: Finding, *, over: bool = False) -> str:
     """Return what happened, as it follows the group's name; what is only suspected says so."""
-    said = HEADLINES[finding.kind]
-    if finding.phase == "resolved":
-        return said.resolved or said.opened
-    opened = _opened(said, finding)
+    if over or finding.phase == "resolved":
+        return HEADLINES[finding.kind].resolved
+    opened = _opened(finding)
     return f"{opened} (suspected)" if finding.evidence == "suspected" else opened
-
-
-def _opened(said: Headline, finding: Finding) -> str:
-    number = finding.members_affected or 0
-    if said.many is None or number < 2:  # noqa: PLR2004 - the other sentence is about one
-        return said.opened
-    total = finding.details.get("members_before")
-    return said.many.format(number=f"{number:,}", of=f" of {total:,}" if isinstance(total, int) else "")
 
 
 def tone_of(finding: Finding) -> Tone:
@@ -93,45 +95,59 @@ def tone_of(finding: Finding) -> Tone:
     return Tone.RESOLVED if finding.phase == "resolved" else _TONES[finding.severity]
 
 
-def next_step(finding: Finding, links: Links) -> Line:
-    """Return the line that says what to do, with the runbook's section and the incident's or group's page."""
-    step = OVER if finding.phase == "resolved" else HEADLINES[finding.kind].next_step
-    line: Line = (bold("Next: "), plain(step))
-    incident = links.incident_of(finding)
-    page = ("Incident page", incident) if incident else ("Group page", links.page_of(finding))
-    for words, address in (("Runbook", links.runbook_of(finding)), page):
-        if address is not None:
-            line = (*line, plain(" "), link(words, address))
-    return line
+def next_step(finding: Finding, *, over: bool = False) -> str:
+    """Return what to do."""
+    if over or finding.phase == "resolved":
+        return OVER
+    said = HEADLINES[finding.kind]
+    spread = said.spread if finding.details.get("worst_client") and not lead.has_offender(finding) else None
+    return spread or said.next_step
 
 
-def _facts(finding: Finding, closing: Tally | None) -> list[tuple[str, Line]]:
-    rows: list[tuple[str, Line]] = []
-    if finding.group is not None:
-        rows.append(("Group", (code(text.name(finding.group)),)))
-    if finding.groups:
-        rows.append(("Groups", _groups(finding)))
-    rows.append(_when(finding))
-    rows += [(label, (plain(value),)) for label, value in measures.measures(finding)]
-    if closing is not None:
-        rows += _summed(closing, {label for label, _ in rows})
-    rows.append(("Evidence", (_evidence(finding),)))
-    return rows
+def links_of(finding: Finding, links: Links) -> Line:
+    """Return the pages of incident and group, and the runbook's section."""
+    addresses = (
+        ("Incident page", links.incident_of(finding)),
+        ("Group page", links.page_of(finding)),
+        ("Runbook", links.runbook_of(finding)),
+    )
+    shown = [link(words, address) for words, address in addresses if address is not None]
+    spaced = [span for one in shown for span in (plain(" · "), one)]
+    return tuple(spaced[1:])
 
 
-def _summed(closing: Tally, said: set[str]) -> list[tuple[str, Line]]:
-    return [(label, (plain(value),)) for label, value in measures.closing(closing) if label not in said]
+def _opened(finding: Finding) -> str:
+    said, number = HEADLINES[finding.kind], finding.members_affected or 0
+    if finding.kind is Kind.SLOW_SYNC:
+        return said.opened.format(sync=text.duration(finding.sync_ms))
+    if said.many is None or number < 2:  # noqa: PLR2004 - the other sentence is about one
+        return said.opened
+    total = finding.details.get("members_before")
+    return said.many.format(number=f"{number:,}", of=f" of {total:,}" if isinstance(total, int) else "")
 
 
-def _when(finding: Finding) -> tuple[str, Line]:
-    since = finding.opened_at
-    if since is None:
-        return ("When", (plain(text.moment(finding.at)),))
-    lasted = text.duration(finding.at - since) if since < finding.at else ""
-    if finding.phase == "resolved":
-        return ("Lasted", (plain(lasted or "no time"), faint(f", until {text.moment(finding.at)}")))
-    so_long: Line = (faint(f" (for {lasted})"),) if lasted else ()
-    return ("Since", (plain(text.moment(since)), *so_long))
+def _rows(finding: Finding, ended: Ended | None) -> tuple[list[LabelledLine], list[LabelledLine]]:
+    """Return the labelled lines to act on, and those for somebody who investigates."""
+    groups = [("Groups", _groups(finding))] if finding.groups else []
+    own = measures.key_rows(finding)
+    last = [*_worded(measures.more_rows(finding)), ("Evidence", (_evidence(finding),))]
+    if ended is not None:
+        return [*groups, *_worded(measures.closing(ended.tally))], [*_worded(own), *last]
+    entry = lead.first_cause(finding) or next(iter(finding.causes), None)
+    why = [("Why", _why(entry))] if entry is not None and entry.why else []
+    said = _IN_LEAD if lead.has_offender(finding) else frozenset()
+    later = _IN_WHY if why else frozenset()
+    last.append(("Silence 1 h", (code(text.visible(silence_command(finding))),)))
+    rows = [*groups, *why, *_worded([row for row in own if row[0] not in said | later])]
+    return rows[:MAX_ROWS], [*rows[MAX_ROWS:], *_worded([row for row in own if row[0] in later]), *last]
+
+
+def _worded(rows: list[measures.Row]) -> list[LabelledLine]:
+    return [(label, (plain(value),)) for label, value in rows]
+
+
+def _why(entry: CauseEntry) -> Line:
+    return (plain(text.cut(text.visible(entry.why), MAX_WHY)),)
 
 
 def _evidence(finding: Finding) -> Span:
@@ -142,28 +158,18 @@ def _evidence(finding: Finding) -> Span:
     return plain(f"{finding.evidence}{sure}")
 
 
-def _causes(finding: Finding) -> list[Block]:
+def _causes(finding: Finding, ended: Ended | None) -> list[Block]:
+    """List the causes; where the lines before the details say the only one, nothing."""
     shown = finding.causes[:MAX_CAUSES]
-    if not shown:
+    if not shown or (ended is None and len(finding.causes) == 1 and shown[0] is lead.first_cause(finding)):
         return []
     listed = Bullets(tuple(_cause(entry) for entry in shown), len(finding.causes) - len(shown))
-    return [Paragraph((bold("Probable cause"),)), listed]
+    return [Paragraph((bold("Causes" if len(finding.causes) > 1 else "Cause"),)), listed]
 
 
 def _cause(entry: CauseEntry) -> Line:
-    line: Line = (bold(entry.cause.value.replace("_", " ")), faint(f" {entry.confidence:.0%}"))
-    if entry.cause is Cause.UNKNOWN:
-        line = (bold("not known"),)
-    who = _identity(entry.client_id, entry.host, entry.instance_id)
-    if who:
-        line += (plain(" — "), *who)
-    return (*line, plain(": " + text.cut(text.visible(entry.why), MAX_WHY))) if entry.why else line
-
-
-def _identity(client_id: str | None, host: str | None, instance_id: str | None) -> Line:
-    named = ((" ", client_id), (" as ", instance_id), (" on ", host.lstrip("/") if host else None))
-    line = [span for word, name in named if name for span in (plain(word), code(text.name(name)))]
-    return (plain(line[0].text.lstrip()), *line[1:]) if line else ()
+    line = lead.cause_words(entry)
+    return (*line, plain(": "), *_why(entry)) if entry.why else line
 
 
 def _who(finding: Finding) -> list[Block]:
@@ -178,9 +184,12 @@ def _who(finding: Finding) -> list[Block]:
 
 
 def _member(member: MemberEntry) -> Line:
-    line: Line = (plain(f"{member.role}: "), *_identity(member.client_id, member.host, member.instance_id))
+    line: Line = (
+        plain(f"{member.role}: "),
+        *lead.identity(member.client_id, member.host, member.instance_id),
+    )
     stale = " (host as of its first start)" if member.host_is_stale else ""
-    silence = f", silent {text.duration(member.silence_ms)}" if member.silence_ms is not None else ""
+    silence = f", no commit for {text.duration(member.silence_ms)}" if member.silence_ms is not None else ""
     return (*line, faint(f"{stale}{silence}, {text.count(member.partitions, 'partition')}"))
 
 

@@ -1,6 +1,6 @@
 """Messages of a thread: the present state of a group of alerts, and what is new in it. Pure.
 
-One alert is told as its newest finding. Several share one message: how many fire, one line each, worst
+One alert is shown as its newest finding. Several share one message: how many are open, one line each, worst
 first, and the next step of the worst. A closed thread is summed up with its duration and its tally.
 """
 
@@ -23,17 +23,18 @@ from rebalance_monitor.alerts.messages.blocks import (
     faint,
     plain,
 )
+from rebalance_monitor.alerts.messages.lead import Ended, cause_words, first_cause
 from rebalance_monitor.alerts.messages.message import (
     MAX_TITLE,
     NO_LINKS,
+    links_of,
     message_of,
     next_step,
     subject_of,
     tone_of,
     what_of,
 )
-from rebalance_monitor.coordinator.findings.kinds import Severity
-from rebalance_monitor.coordinator.findings.wording import likely
+from rebalance_monitor.coordinator.findings.kinds import Scope, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
     from rebalance_monitor.alerts.messages.links import Links
     from rebalance_monitor.coordinator.findings.finding import Finding
 
+MAX_LINES = 3
+"""Alerts that are listed before the details."""
 MAX_ALERTS = 12
 _RANK = {severity: rank for rank, severity in enumerate(reversed(Severity))}
 
@@ -53,19 +56,22 @@ def message_of_thread(
     """Return the message of at least one alert at `now` (ms); `opened_at` is when the thread began."""
     over = all(alert.resolved(now) for alert in alerts)
     if len(alerts) == 1:
-        return _single(alerts[0], tally, links, over=over)
+        ended = Ended(min(now, alerts[0].ends_at), tally) if over else None
+        return message_of(alerts[0].finding, links, ended)
     ordered = sorted(alerts, key=lambda alert: _order(alert, now))
-    firing = sum(not alert.resolved(now) for alert in alerts)
-    blocks: list[Block] = [_list(ordered, now)]
-    if over:
-        began = min(alert.starts_at for alert in alerts) if opened_at is None else opened_at
-        ended = max(alert.ends_at for alert in alerts)
-        lasted = ("Lasted", text.duration(max(0, ended - began)))
-        rows = [lasted, *measures.closing(tally)]
-        blocks.insert(0, Fields(tuple((label, (plain(value),)) for label, value in rows)))
-    blocks.append(Paragraph(next_step(ordered[0].finding, replace(links, page=None))))
+    firing = [alert for alert in ordered if not alert.resolved(now)]
+    blocks: list[Block] = [
+        Paragraph(_summed(alerts, opened_at) if over else _open(firing)),
+        _list(ordered, now, MAX_LINES),
+        Paragraph((bold("Next: "), plain(next_step(ordered[0].finding, over=over)))),
+    ]
+    if addresses := links_of(ordered[0].finding, replace(links, page=None)):
+        blocks.append(Paragraph(addresses))
+    details: list[Block] = [_list(ordered, now, MAX_ALERTS)] if len(ordered) > MAX_LINES else []
+    if over and (rows := measures.closing(tally)):
+        details.insert(0, Fields(tuple((label, (plain(value),)) for label, value in rows)))
     tone = Tone.RESOLVED if over else tone_of(ordered[0].finding)
-    return Message(tone, _title(ordered, firing), tuple(blocks))
+    return Message(tone, _title(ordered, len(firing)), tuple(blocks), tuple(details))
 
 
 def news_of(findings: tuple[Finding, ...], message: Message, said: str = "") -> Message:
@@ -77,9 +83,21 @@ def news_of(findings: tuple[Finding, ...], message: Message, said: str = "") -> 
     return Message(message.tone, message.title, tuple(blocks))
 
 
-def _single(alert: Alert, tally: Tally, links: Links, *, over: bool) -> Message:
-    made = message_of(alert.finding, links, tally if over else None)
-    return Message(Tone.RESOLVED, made.title, made.blocks) if over else made
+def _summed(alerts: Iterable[Alert], opened_at: int | None) -> Line:
+    began = min(alert.starts_at for alert in alerts) if opened_at is None else opened_at
+    ended = max(alert.ends_at for alert in alerts)
+    return (plain(f"lasted {text.duration(max(0, ended - began))}, until {text.moment(ended)}"),)
+
+
+def _open(firing: list[Alert]) -> Line:
+    """Say since when the first of them has been open, and which cause they share."""
+    since = text.moment(min(alert.starts_at for alert in firing))
+    causes = [first_cause(alert.finding) for alert in firing]
+    named = {None if entry is None else (entry.cause, entry.client_id or entry.host) for entry in causes}
+    shared: Line = ()
+    if len(named) == 1 and causes[0] is not None:
+        shared = (*cause_words(causes[0]), plain("; "))
+    return (*shared, plain(f"since {since}"))
 
 
 def _order(alert: Alert, now: int) -> tuple[bool, int, int]:
@@ -89,12 +107,16 @@ def _order(alert: Alert, now: int) -> tuple[bool, int, int]:
 def _title(ordered: list[Alert], firing: int) -> str:
     """Name the groups and what befalls them, then how many alerts that is."""
     cluster = f"[{text.name(ordered[0].finding.cluster, 40)}]"
-    subjects = (subject_of(alert.finding, 40).rstrip(":") or "cluster" for alert in ordered)
+    subjects = (_subject(alert.finding) for alert in ordered)
     kinds = (alert.finding.kind.value.replace("_", " ") for alert in ordered)
     what = f"{_some(subjects, 2)}: {_some(kinds, 3)}"
     if not firing:
         return text.cut(f"{cluster} {what} (all {len(ordered)} alerts are over)", MAX_TITLE)
-    count = f"{len(ordered)} alerts" if firing == len(ordered) else f"{firing} of {len(ordered)} alerts fire"
+    count = (
+        f"{len(ordered)} alerts"
+        if firing == len(ordered)
+        else f"{firing} of {len(ordered)} alerts still open"
+    )
     return text.cut(f"{cluster} {what} ({count})", MAX_TITLE)
 
 
@@ -104,8 +126,12 @@ def _some(names: Iterable[str], limit: int) -> str:
     return ", ".join(known[:limit]) + (f" and {len(known) - limit} more" if len(known) > limit else "")
 
 
-def _list(ordered: list[Alert], now: int) -> Bullets:
-    shown = ordered[:MAX_ALERTS]
+def _subject(finding: Finding) -> str:
+    return subject_of(finding, 40).rstrip(":") or ("monitor" if finding.scope is Scope.MONITOR else "cluster")
+
+
+def _list(ordered: list[Alert], now: int, limit: int) -> Bullets:
+    shown = ordered[:limit]
     return Bullets(tuple(_line(alert, now) for alert in shown), len(ordered) - len(shown))
 
 
@@ -118,17 +144,18 @@ def _line(alert: Alert, now: int) -> Line:
     who: Line = (code(subject_of(finding)), plain(" ")) if finding.group is not None else ()
     if not who and subject_of(finding):
         who = (plain(f"{subject_of(finding)} "),)
-    return (bold(f"{severity} "), *who, plain(what_of(finding)), faint(f", {since}"), *_because(finding))
+    return (
+        bold(f"{severity} "),
+        *who,
+        plain(what_of(finding, over=over)),
+        faint(f", {since}"),
+        *_because(finding),
+    )
 
 
 def _because(finding: Finding) -> Line:
-    if not finding.causes:
-        return ()
-    first = finding.causes[0]
-    words = likely(first.cause.value, first.confidence).replace("_", " ")
-    named = first.client_id or first.host
-    who: Line = (plain(" of "), code(text.name(named))) if named else ()
-    return (plain(f"; {words}"), *who)
+    entry = first_cause(finding) or next(iter(finding.causes), None)
+    return () if entry is None else (plain("; "), *cause_words(entry))
 
 
 def _news(finding: Finding) -> Line:

@@ -32,6 +32,8 @@ def render(message: Message) -> str:
     colour = COLOURS[message.tone]
     head = f'<h3 style="color:{colour}">{MARKS[message.tone]} {escape(message.title)}</h3>'
     body = "".join(_block(block) for block in message.blocks)
+    if message.details:
+        body += "<h4>Details</h4>" + "".join(_block(block) for block in message.details)
     return f'<div style="border-left:4px solid {colour};padding-left:12px">{head}{body}</div>\n'
 
 

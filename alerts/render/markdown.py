@@ -24,6 +24,7 @@ def render(message: Message) -> str:
     """Return the message as Markdown."""
     parts = [f"### {MARKS[message.tone]} {escape(message.title)}"]
     parts += [_block(block) for block in message.blocks]
+    parts += ["#### Details", *map(_block, message.details)] if message.details else []
     return "\n\n".join(parts) + "\n"
 
 

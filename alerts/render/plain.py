@@ -14,6 +14,10 @@ def render(message: Message) -> str:
     lines = [f"{MARKS[message.tone]} {message.title}"]
     for block in message.blocks:
         lines += _block(block)
+    if message.details:
+        lines += ["", "Details"]
+    for block in message.details:
+        lines += _block(block)
     return "\n".join(lines) + "\n"
 
 

@@ -27,7 +27,7 @@ from rebalance_monitor.alerts.messages.text import cut
 from rebalance_monitor.alerts.render import plain
 
 COLOURS = {Tone.CRITICAL: "#d92d20", Tone.WARNING: "#f79009", Tone.INFO: "#2e90fa", Tone.RESOLVED: "#12b76a"}
-MARKS = {Tone.CRITICAL: "🔴", Tone.WARNING: "🟠", Tone.INFO: "🔵", Tone.RESOLVED: "🟢"}
+MARKS = {Tone.CRITICAL: "🔴", Tone.WARNING: "🟠", Tone.INFO: "🔵", Tone.RESOLVED: "RESOLVED"}
 MAX_BLOCKS = 50
 MAX_HEADER = 150
 MAX_SECTION = 3_000
@@ -42,14 +42,17 @@ _STYLES: dict[Style, dict[str, bool]] = {
 Json = dict[str, Any]
 
 
-def render(message: Message) -> Json:
-    """Return the arguments of `chat.postMessage` and `chat.update` but for channel and thread."""
-    title = cut(f"{MARKS[message.tone]} {message.title}", MAX_HEADER)
+def render(message: Message, *, whole: bool = False) -> Json:
+    """Return the arguments of `chat.postMessage` and `chat.update` but for channel and thread.
+
+    `whole`: with the details, where no thread takes them.
+    """
+    title = _title(message)
     header: Json = {"type": "header", "text": {"type": "plain_text", "text": title, "emoji": False}}
-    blocks = _fitting(message.blocks)
+    blocks = _fitting((*message.blocks, *(message.details if whole else ())))
     bar: Json = {"color": COLOURS[message.tone], "fallback": escape(title), "blocks": blocks}
     return {
-        "text": escape(title),
+        "text": _notified(message),
         "blocks": [header],
         "attachments": [bar] if blocks else [],
         "unfurl_links": False,
@@ -58,16 +61,28 @@ def render(message: Message) -> Json:
 
 
 def render_reply(message: Message) -> Json:
-    """Return a reply in a thread: title and blocks without header and bar."""
-    title = cut(f"{MARKS[message.tone]} {message.title}", MAX_HEADER)
-    blocks = _fitting((Paragraph((Span(title, Style.BOLD),)), *message.blocks))
+    """Return a reply in a thread: title, blocks and details without header and bar."""
+    title = _title(message)
+    blocks = _fitting((Paragraph((Span(title, Style.BOLD),)), *message.blocks, *message.details))
     return {"text": escape(title), "blocks": blocks, "unfurl_links": False, "unfurl_media": False}
 
 
 def render_text(message: Message) -> Json:
-    """Return the message without blocks, for where Slack refuses them: told plainly is better than never."""
-    said = escape(cut(f"{MARKS[message.tone]} {plain.render(message)}", MAX_PLAIN))
+    """Return the message without blocks, for where Slack refuses them."""
+    said = escape(cut(plain.render(message), MAX_PLAIN))
     return {"text": said, "mrkdwn": False, "blocks": [], "attachments": []}
+
+
+def _title(message: Message) -> str:
+    return cut(f"{MARKS[message.tone]} {message.title}", MAX_HEADER)
+
+
+def _notified(message: Message) -> str:
+    """Return what a phone shows: the title and the line after it."""
+    first = next(
+        (plain.words(block.line) for block in message.blocks[:1] if isinstance(block, Paragraph)), ""
+    )
+    return escape("\n".join(filter(None, (_title(message), first))))
 
 
 def escape(text: str) -> str:

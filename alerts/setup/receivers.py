@@ -19,7 +19,7 @@ from rebalance_monitor.alerts.routing.routes import ALL_LABELS, Route
 from rebalance_monitor.alerts.setup.setup import names_of, policy_of, rules_of, takes_updates, ways_of
 from rebalance_monitor.alerts.sinks.http import Net
 from rebalance_monitor.config.errors import ConfigError
-from rebalance_monitor.config.kafka_values import REACH, for_librdkafka
+from rebalance_monitor.config.kafka.values import REACH, for_librdkafka
 from rebalance_monitor.config.secrets import is_secret
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.alerts.dispatch.watchdog import ALERTNAME
+from rebalance_monitor.alerts.messages.lead import Ended
 from rebalance_monitor.alerts.messages.message import NO_LINKS, message_of
 from rebalance_monitor.alerts.messages.notification import Sent, SinkError
 from rebalance_monitor.alerts.messages.text import cut, visible
@@ -91,7 +92,8 @@ class AlertmanagerSink:
         ends_at = alert.ends_at if alert.resolved(now_ms) else now_ms + alive_ms
         message = notification.message
         if len(notification.alerts) > 1:
-            message = message_of(alert.finding, self._links)
+            ended = Ended(alert.ends_at) if alert.resolved(now_ms) else None
+            message = message_of(alert.finding, self._links, ended)
         return {
             "labels": labels_for(alert.labels),
             "annotations": {"summary": message.title, "description": plain.render(message)},

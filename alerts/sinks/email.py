@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from rebalance_monitor.alerts.messages.blocks import Tone
 from rebalance_monitor.alerts.messages.notification import Phase, Sent, SinkError
 from rebalance_monitor.alerts.render import html, plain
 from rebalance_monitor.alerts.sinks.deadline import Deadline, deadline
@@ -184,7 +185,7 @@ def mail_of(
     domain = sender.rpartition("@")[2].rstrip(">")
     root = f"<{short(notification.thread)}@{domain}>"
     mail = EmailMessage()
-    mail["Subject"] = ("Re: " if notification.phase is not Phase.OPENED else "") + _subject(notification)
+    mail["Subject"] = _subject(notification)
     mail["From"] = sender
     mail["To"] = ", ".join(recipients)
     mail["Date"] = formatdate(now_ms / 1000)
@@ -201,7 +202,10 @@ def mail_of(
 
 def _subject(notification: Notification) -> str:
     """Return the title as letters: `=?utf-8?q?=0D=0A?=` in a name would be decoded and end the header."""
-    return notification.message.title.replace("=?", "= ?")
+    before = "" if notification.phase is Phase.OPENED else "Re: "
+    if notification.message.tone is Tone.RESOLVED:
+        before = "RESOLVED "
+    return before + notification.message.title.replace("=?", "= ?")
 
 
 def _leave(server: smtplib.SMTP) -> None:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from rebalance_monitor.alerts.messages.blocks import Tone
+from rebalance_monitor.alerts.messages.blocks import Paragraph, Tone
 from rebalance_monitor.alerts.messages.notification import Phase, Sent
 from rebalance_monitor.alerts.messages.text import cut, visible
 from rebalance_monitor.alerts.render import plain
@@ -83,7 +83,7 @@ def event_of(notification: Notification) -> Json:
 def _payload(notification: Notification) -> Json:
     message, labels = notification.message, notification.labels
     return {
-        "summary": cut(message.title, MAX_SUMMARY),
+        "summary": cut(_summary(message), MAX_SUMMARY),
         "source": _label(labels.get("cluster") or "rebalance-monitor"),
         "severity": _SEVERITIES[message.tone],
         "timestamp": _moment(notification.opened_at),
@@ -96,6 +96,14 @@ def _payload(notification: Notification) -> Json:
             "alerts": len(notification.alerts),
         },
     }
+
+
+def _summary(message: Message) -> str:
+    """Return the title and the line after it: all that a phone shows."""
+    first = next(
+        (plain.words(block.line) for block in message.blocks[:1] if isinstance(block, Paragraph)), ""
+    )
+    return ": ".join(filter(None, (message.title, first)))
 
 
 def _links(message: Message) -> list[Json]:

@@ -1,10 +1,11 @@
-"""Slack by its Web API: one message per incident, edited in place, with a reply for everything new.
+"""Slack by its Web API: one message per incident, edited in place, with replies for details and news.
 
-The parent is posted once and then updated; the last edit is green. A message that is gone or may not be
-edited any more is replaced by a new one. Slack offers no idempotent post, so every message carries our keys
-as metadata, and where an earlier attempt may have arrived the channel's history, or the thread, is searched
-for them first. That needs the scopes chat:write and channels:history (groups:history in private channels);
-without the latter an attempt that may have arrived is posted again: twice is better than never.
+The parent is posted once and then updated; the last edit begins with RESOLVED and is green. A message that is
+gone or may not be edited any more is replaced by a new one. Slack offers no idempotent post, so every message
+carries our keys as metadata, and where an earlier attempt may have arrived the channel's history, or the
+thread, is searched for them first. That needs the scopes chat:write and channels:history (groups:history in
+private channels); without the latter an attempt that may have arrived is posted again: twice is better than
+never.
 
 The channel is its id (C0123ABCD): names change, and history takes ids only.
 """
@@ -12,12 +13,13 @@ The channel is its id (C0123ABCD): names change, and history takes ids only.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from http.client import HTTPException
 from typing import TYPE_CHECKING, Any
 
 from slack_sdk.errors import SlackClientError
 
-from rebalance_monitor.alerts.messages.notification import Phase, Sent
+from rebalance_monitor.alerts.messages.notification import Phase, Sent, SinkError
 from rebalance_monitor.alerts.messages.thread import news_of
 from rebalance_monitor.alerts.render import slack as blocks
 from rebalance_monitor.alerts.sinks import slack_errors
@@ -40,16 +42,17 @@ _MAX_PAGES = 5
 _SKEW_S = 600
 """How far before the incident's opening the search begins: our clock and Slack's may differ."""
 
+_DUE = "due"
 _SAID = {
-    Phase.ACKNOWLEDGED: "Silenced by hand: nothing more is told until the silence ends or it is over.",
-    Phase.REPEATED: "It still fires.",
+    Phase.ACKNOWLEDGED: "Silenced: no further notification until the silence ends or the incident is over.",
+    Phase.REPEATED: "Still open.",
 }
 
 Json = dict[str, Any]
 
 
 class SlackSink:
-    """Posts to one channel. `state` of a thread: `channel` and `ts` of its parent."""
+    """Posts to one channel. `state` of a thread: `channel` and `ts` of its parent; `details` if still due."""
 
     kind = "slack"
     is_idempotent = True
@@ -74,13 +77,18 @@ class SlackSink:
         )
 
     def send(self, notification: Notification, now_ms: int) -> Sent:
-        """Bring the parent to the present state, then reply with what is new."""
+        """Bring the parent to the present state, then reply with the details of a new one, or what is new."""
         ts, fresh = notification.state.get("ts", ""), False
         if not ts or not self._update(notification, ts):
             ts, fresh = self._parent_after(ts, notification, now_ms)
+        state = {"channel": self._channel, "ts": ts}
+        late = notification.state.get("details") == _DUE
+        if (fresh or late) and not self._detailed(notification, ts, again=late):
+            state["details"] = _DUE
         if not fresh and notification.phase is not Phase.OPENED:
-            self._reply(notification, ts)
-        return Sent({"channel": self._channel, "ts": ts})
+            key = short(notification.key)
+            self._reply(_news(notification), ts, key, again=notification.maybe_sent)
+        return Sent(state)
 
     def close(self) -> None:
         """Nothing is kept open between calls."""
@@ -92,7 +100,7 @@ class SlackSink:
             return str(found["ts"]), _carries(found, {"key": short(notification.key)})
         keys = {"thread": short(notification.thread), "key": short(notification.key)}
         return self._write(
-            "chat.postMessage", notification, _with(keys, blocks.render(notification.message))
+            "chat.postMessage", notification.message, _with(keys, blocks.render(notification.message))
         ), True
 
     def _posted_before(self, gone: str, notification: Notification, now_ms: int) -> Json | None:
@@ -107,23 +115,43 @@ class SlackSink:
         """Return whether the parent could be edited; False means that a new one is needed."""
         content = blocks.render(notification.message)
         try:
-            self._write("chat.update", notification, {**content, "ts": ts})
+            self._write("chat.update", notification.message, {**content, "ts": ts})
         except slack_errors.RefusedError as refused:
             if refused.error in slack_errors.UNEDITABLE:
                 return False
             raise
         return True
 
-    def _reply(self, notification: Notification, ts: str) -> None:
-        keys = {"key": short(notification.key)}
-        if notification.maybe_sent:
-            wanted = {"channel": self._channel, "ts": ts, "oldest": ts}
-            if self._search("conversations.replies", wanted, keys) is not None:
-                return
-        content = blocks.render_reply(_news(notification))
-        self._write("chat.postMessage", notification, _with(keys, {**content, "thread_ts": ts}))
+    def _detailed(self, notification: Notification, ts: str, *, again: bool) -> bool:
+        """Reply with the details; False where that failed.
 
-    def _write(self, method: str, notification: Notification, content: Json) -> str:
+        The parent has arrived by then, and to raise would post it again where the history cannot be read.
+        """
+        message = notification.message
+        if not message.details:
+            return True
+        reply = replace(message, title=f"Details: {message.title}", blocks=message.details, details=())
+        try:
+            self._reply(
+                reply,
+                ts,
+                short(f"{notification.thread}/details/{ts}"),
+                again=again or notification.maybe_sent,
+            )
+        except SinkError:
+            return False
+        return True
+
+    def _reply(self, reply: Message, ts: str, key: str, *, again: bool) -> None:
+        """Reply under a parent; `again`: unless a reply with this key is there already."""
+        if again:
+            wanted = {"channel": self._channel, "ts": ts, "oldest": ts}
+            if self._search("conversations.replies", wanted, {"key": key}) is not None:
+                return
+        content = blocks.render_reply(reply)
+        self._write("chat.postMessage", reply, _with({"key": key}, {**content, "thread_ts": ts}))
+
+    def _write(self, method: str, message: Message, content: Json) -> str:
         """Post or edit and return the message's ts; where Slack refuses the blocks, without them."""
         sent = {**content, "channel": self._channel}
         try:
@@ -131,7 +159,7 @@ class SlackSink:
         except slack_errors.RefusedError as refused:
             if refused.error not in slack_errors.BAD_BLOCKS:
                 raise
-        return str(self._call(method, {**sent, **blocks.render_text(notification.message)})["ts"])
+        return str(self._call(method, {**sent, **blocks.render_text(message)})["ts"])
 
     def _search(self, method: str, wanted: Json, keys: dict[str, str]) -> Json | None:
         """Return the first listed message with these keys; None also where we may not look."""
@@ -162,8 +190,11 @@ class SlackSink:
 
 
 def _news(notification: Notification) -> Message:
+    """Return what is new in the thread; its last reply has the details of the end."""
     said = _SAID.get(notification.phase, "")
-    return news_of(notification.news, notification.message, said)
+    news = news_of(notification.news, notification.message, said)
+    ended = notification.phase is Phase.RESOLVED
+    return replace(news, details=notification.message.details) if ended else news
 
 
 def _with(keys: dict[str, str], content: Json) -> Json:

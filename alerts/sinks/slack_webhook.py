@@ -39,7 +39,7 @@ class SlackWebhookSink:
     def send(self, notification: Notification, now_ms: int) -> Sent:
         """Post one message; where Slack refuses its blocks, without them."""
         try:
-            self._post(blocks.render(notification.message), now_ms)
+            self._post(blocks.render(notification.message, whole=True), now_ms)
         except _BadBlocksError:
             self._post(blocks.render_text(notification.message), now_ms)
         return Sent()

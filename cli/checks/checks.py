@@ -143,14 +143,14 @@ def java_client(settings: "Settings") -> Result:
     """Check that Java's Kafka client, with which Spark reads, takes the properties."""
     from rebalance_monitor.cluster.clients.java_client import java_refusal
     from rebalance_monitor.cluster.clients.properties import java_properties
-    from rebalance_monitor.cluster.logins.jvm import LOGIN_JVM
+    from rebalance_monitor.cluster.jars.shared_jvm import SHARED_JVM
     from rebalance_monitor.streaming.spark.session import is_platform, kafka_jars
 
     name = "java client"
     if is_platform(os.environ) or settings.source.reader == "python":
         return Result(name, ok=True, found="not asked: the platform's own, or none, reads the topic")
     properties = java_properties(settings.kafka.client_properties())
-    why = java_refusal(properties, kafka_jars(settings), LOGIN_JVM.options)
+    why = java_refusal(properties, kafka_jars(settings), SHARED_JVM.options)
     remedy = "Correct `kafka:` in the configuration."
     return Result(name, not why, why or "takes the properties of `kafka:`", remedy)
 
@@ -159,7 +159,7 @@ def blind_trap(settings: "Settings") -> Result:
     """Check that nothing switches off the setting without which Spark delivers no row of this topic."""
     value = settings.spark.properties().get(BLIND_TRAP, "true")
     return Result(
-        "blind trap",
+        "Spark internal-topic switch",
         value.strip().lower() == "true",
         f"{BLIND_TRAP} is {value}",
         f"Remove {BLIND_TRAP} from `spark:`: without it Spark gives no row of this topic, and no error.",
@@ -212,6 +212,6 @@ LOCAL: dict[str, Check] = {
     "jars": jars,
     "login": login,
     "java client": java_client,
-    "blind trap": blind_trap,
+    "Spark internal-topic switch": blind_trap,
     "storage": storage,
 }

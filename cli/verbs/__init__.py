@@ -1,1 +1,1 @@
-"""The verbs, one file each."""
+"""The verbs, one file each, in folders by what they are about."""

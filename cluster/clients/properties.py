@@ -14,7 +14,16 @@ from typing import Any
 
 from rebalance_monitor.cluster.logins.held import has_librdkafka, login_arguments
 from rebalance_monitor.config.errors import ConfigError
-from rebalance_monitor.config.kafka_values import (
+from rebalance_monitor.config.kafka.logins import (
+    JAAS,
+    MECHANISM,
+    PASSWORD,
+    TOKEN_URL,
+    USER,
+    jaas_line,
+    login_kind,
+)
+from rebalance_monitor.config.kafka.values import (
     HOST_CHECK,
     HTTPS_TRUST,
     OIDC_NAMES,
@@ -23,7 +32,6 @@ from rebalance_monitor.config.kafka_values import (
     settled,
     translated,
 )
-from rebalance_monitor.config.logins import JAAS, MECHANISM, PASSWORD, TOKEN_URL, USER, jaas_line, login_kind
 
 Convert = Callable[[str], Any]
 SECURITY = ("ssl.", "sasl.", "security.")

@@ -24,8 +24,8 @@ from rebalance_monitor.cluster.errors import AccessDeniedError, BrokerUnreachabl
 from rebalance_monitor.cluster.logins.held import has_librdkafka, require_login
 from rebalance_monitor.cluster.logins.tokens import shared_token
 from rebalance_monitor.config.errors import ConfigError
-from rebalance_monitor.config.kafka_values import HOST_CHECK
-from rebalance_monitor.config.logins import PROTOCOL, LoginKind, login_kind
+from rebalance_monitor.config.kafka.logins import PROTOCOL, LoginKind, login_kind
+from rebalance_monitor.config.kafka.values import HOST_CHECK
 from rebalance_monitor.config.secrets import is_secret
 
 if TYPE_CHECKING:

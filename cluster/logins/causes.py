@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.cluster.errors import AccessDeniedError, BrokerUnreachableError, DependencyError
-from rebalance_monitor.config.logins import MECHANISM, SERVICE, login_of
+from rebalance_monitor.config.kafka.logins import MECHANISM, SERVICE, login_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.cluster.logins.attempts import Attempts
 from rebalance_monitor.cluster.logins.causes import login_error
-from rebalance_monitor.config.logins import login_of, service_of
+from rebalance_monitor.config.kafka.logins import login_of, service_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from rebalance_monitor.cluster.logins.gssapi_login import GssapiLogin, gssapi_login, has_gssapi
 from rebalance_monitor.cluster.logins.java_login import JavaLogin, java_login
 from rebalance_monitor.cluster.logins.tokens import SharedToken, shared_token, token_provider
-from rebalance_monitor.config.logins import BY_LIBRDKAFKA, MECHANISM, MECHANISMS, LoginKind, login_kind
+from rebalance_monitor.config.kafka.logins import BY_LIBRDKAFKA, MECHANISM, MECHANISMS, LoginKind, login_kind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.cluster.errors import DependencyError
 from rebalance_monitor.cluster.jars.gateway import chain_of, words_of
+from rebalance_monitor.cluster.jars.shared_jvm import SHARED_JVM, class_named
 from rebalance_monitor.cluster.logins.attempts import Attempts
 from rebalance_monitor.cluster.logins.causes import login_error
-from rebalance_monitor.cluster.logins.jvm import LOGIN_JVM, class_named
-from rebalance_monitor.config.logins import CLIENT_HANDLER, MECHANISM
+from rebalance_monitor.config.kafka.logins import CLIENT_HANDLER, MECHANISM
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -81,7 +81,7 @@ class JavaLogin:
 
     def _current(self) -> _Made:
         with self._lock:
-            jvm = self._told(LOGIN_JVM.view)
+            jvm = self._told(SHARED_JVM.for_logins)
             if self._made is None or self._made.jvm is not jvm:
                 if self._failure and time.monotonic() < self._again_at:
                     raise self._failure.with_traceback(None)

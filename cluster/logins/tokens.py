@@ -23,7 +23,7 @@ from urllib.parse import urlencode
 from urllib.request import Request, urlopen
 
 from rebalance_monitor.cluster.errors import AccessDeniedError, BrokerUnreachableError, DependencyError
-from rebalance_monitor.config.logins import TOKEN_URL, client_credentials, token_trust
+from rebalance_monitor.config.kafka.logins import TOKEN_URL, client_credentials, token_trust
 from rebalance_monitor.config.secrets import without_login
 
 if TYPE_CHECKING:

@@ -5,7 +5,9 @@ partitions to members that do not subscribe to them, which read none of them, an
 topics: a silent outage where two applications share a group id. A partition that two members own is read
 twice. Each of these is wrong whatever the assignor. That a topic which is subscribed to is owned by nobody is
 told beside them, for no record says whether it exists. Only where every subscription and assignment can be
-read; never of Kafka Streams, whose members subscribe to more than their tasks read.
+read; never of classic Kafka Streams, whose members subscribe to more than their tasks read. Of epoch-based
+groups the target is judged, once it is reached: a partition, or an active task, of two members or of none.
+Share groups assign one partition to several members on purpose.
 """
 
 from __future__ import annotations
@@ -14,47 +16,78 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator.findings.finding import MAX_KEPT
+from rebalance_monitor.coordinator.findings.causes import Cause
+from rebalance_monitor.coordinator.findings.finding import MAX_KEPT, CauseEntry
 from rebalance_monitor.coordinator.findings.kinds import Kind
+from rebalance_monitor.coordinator.rebalance import baselines
 from rebalance_monitor.coordinator.rebalance.report import member_entry
+from rebalance_monitor.coordinator.state.membership import COOPERATIVE
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from rebalance_monitor.coordinator.context import Scene
     from rebalance_monitor.coordinator.findings.finding import Details, Finding
     from rebalance_monitor.coordinator.rebalance.group_metadata import Membership
     from rebalance_monitor.coordinator.state.group_state import GroupState, Member
 
-_NAMED = 5
+TWO_APPLICATIONS = "two applications share this group id"
+
+_NAMED, _SOME, _SEVERAL = 5, 3, 2
+_SHARED = 0.4
 _UNJUDGED = frozenset({"stream"})
 
 
 @dataclass(frozen=True, slots=True)
 class Faults:
-    """What one assignment has wrong: members that own what they do not subscribe to, and how much of it."""
+    """What one assignment has wrong, in partitions.
+
+    `owners`: members that own what they do not subscribe to (`unread`), or what another owns (`twice`).
+    `skipped`: owned by nobody, between others of their topic that are. `unowned`: topics that are subscribed
+    to and owned by nobody.
+    """
 
     owners: tuple[Member, ...]
     unread: int
     twice: int
     unowned: tuple[str, ...]
     applications: int
+    skipped: int = 0
 
 
 def judge(state: GroupState, scene: Scene, after: Membership) -> list[Finding]:
     """Open, or resolve, what is wrong in the assignment of a completed generation."""
-    if state.protocol_type != "consumer" or state.protocol in _UNJUDGED or after.partial:
+    if state.protocol in _UNJUDGED or not is_readable(state, after):
         return close(state, scene)
-    if len(after.subscriptions) < len(state.members):
+    return _told(state, scene, faults(state, after.subscriptions), after.subscriptions)
+
+
+def judge_settled(state: GroupState, scene: Scene) -> list[Finding]:
+    """Open, or resolve, what is wrong in the target assignment that an epoch-based group has reached.
+
+    Its members are assigned their targets then: partitions of a KIP-848 group, active tasks of a streams
+    group. Where not all members are known, what seems to be owned by nobody may be theirs.
+    """
+    if not baselines.knows_members(state, scene.ts):
         return close(state, scene)
-    found = faults(state, after.subscriptions)
-    wrong = bool(found.unread or found.twice)
-    if not wrong:
+    return _told(state, scene, faults(state, None), {})
+
+
+def is_readable(state: GroupState, after: Membership) -> bool:
+    """Whether all subscriptions and assignments of a classic group's record can be read."""
+    readable = state.protocol_type == "consumer" and not after.partial
+    return readable and len(after.subscriptions) >= len(state.members)
+
+
+def _told(
+    state: GroupState, scene: Scene, found: Faults, subscriptions: Mapping[str, Collection[str]]
+) -> list[Finding]:
+    if not (found.unread or found.twice or found.skipped):
         return close(state, scene, "completed")
     if state.unassigned_id:
         return []
     state.unassigned_id = scene.identify(Kind.PARTITIONS_UNASSIGNED, phase="opened")
-    return [_opened(state, scene, found)]
+    return [_opened(state, scene, found, subscriptions)]
 
 
 def close(state: GroupState, scene: Scene, resolution: str = "withdrawn") -> list[Finding]:
@@ -76,30 +109,86 @@ def close(state: GroupState, scene: Scene, resolution: str = "withdrawn") -> lis
     ]
 
 
-def faults(state: GroupState, subscriptions: Mapping[str, Collection[str]]) -> Faults:
-    """Compare the assignment with the `subscriptions` (member id -> topics) of all members."""
-    owned = Counter(
-        (topic, one) for member in state.members for topic, *given in member.assigned for one in given
-    )
-    unread = {member.member_id: _unread(state, member, subscriptions) for member in state.members}
-    asked = {topic for topics in subscriptions.values() for topic in topics}
+def faults(state: GroupState, subscriptions: Mapping[str, Collection[str]] | None) -> Faults:
+    """Compare the assignment with the `subscriptions` (member id -> topics) of all members.
+
+    None: records do not tell which member asked for which topic, and the brokers assign what it asked for.
+    """
+    owned = Counter(place for member in state.members for place in _places(member))
+    asked = subscriptions or {}
+    unread = {
+        member.member_id: 0 if subscriptions is None else _unread(state, member, asked)
+        for member in state.members
+    }
+    every = {topic for topics in asked.values() for topic in topics}
+    twice = {place for place, times in owned.items() if times > 1}
     return Faults(
-        owners=tuple(member for member in state.members if unread[member.member_id]),
+        owners=tuple(m for m in state.members if unread[m.member_id] or twice & set(_places(m))),
         unread=sum(unread.values()),
-        twice=sum(times > 1 for times in owned.values()),
-        unowned=tuple(sorted(asked - {state.topics[topic] for topic, _ in owned})),
-        applications=applications(subscriptions.values()),
+        twice=len(twice),
+        unowned=tuple(sorted(every - {state.topics[topic] for topic, _ in owned})),
+        applications=len(apart(asked)),
+        skipped=0 if state.protocol in COOPERATIVE else _skipped(owned),
     )
 
 
-def applications(subscriptions: Collection[Collection[str]]) -> int:
-    """Count the sets of members that share no topic with any other: two applications under one group id."""
-    apart: list[set[str]] = []
-    for topics in map(set, subscriptions):
+def _places(member: Member) -> Iterator[tuple[int, int]]:
+    return ((topic, one) for topic, *given in member.assigned for one in given)
+
+
+def _skipped(owned: Collection[tuple[int, int]]) -> int:
+    """Count the partitions that nobody owns although a higher number of the same topic is owned.
+
+    Partitions are numbered without a gap, so these exist. A cooperative assignor withholds some on purpose.
+    """
+    highest: dict[int, int] = {}
+    for topic, one in owned:
+        highest[topic] = max(one, highest.get(topic, -1))
+    return sum(most + 1 for most in highest.values()) - len(owned)
+
+
+def apart(subscriptions: Mapping[str, Collection[str]]) -> list[set[str]]:
+    """Return the sets of topics that no member subscribes across: from two on, one for each application.
+
+    `subscriptions`: member id -> topics, of all members; those without any topic say nothing.
+    """
+    found: list[set[str]] = []
+    for topics in map(set, subscriptions.values()):
         if topics:
-            shared = [one for one in apart if one & topics]
-            apart = [one for one in apart if not one & topics] + [topics.union(*shared)]
-    return len(apart)
+            shared = [one for one in found if one & topics]
+            found = [one for one in found if not one & topics] + [topics.union(*shared)]
+    return found
+
+
+def shared(members: Collection[Member], subscriptions: Mapping[str, Collection[str]]) -> list[CauseEntry]:
+    """Name the applications that share the group id; nothing where it is one.
+
+    Each deployment of one of them rebalances the other. It is no member's doing, so it comes after causes
+    that are.
+    """
+    sets = apart(subscriptions)
+    if len(sets) < _SEVERAL:
+        return []
+    why = f"{described(members, sets, subscriptions)} have no topic in common: {TWO_APPLICATIONS}"
+    return [CauseEntry(Cause.GROUP_ID_SHARED, _SHARED, why)]
+
+
+def described(
+    members: Collection[Member],
+    sets: Collection[Collection[str]],
+    subscriptions: Mapping[str, Collection[str]],
+) -> str:
+    """Name each set's topics and the clients that subscribe to them."""
+    told = []
+    for topics in sorted(map(sorted, sets)):
+        asking = [m.client_id for m in members if set(topics) & set(subscriptions.get(m.member_id, ()))]
+        told.append(f"{_some(list(dict.fromkeys(asking)))} ({_some(topics)})")
+    return " and ".join(told[:_NAMED])
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SOME} more" if len(names) > _SOME else ""
+    return f"{', '.join(names[:_SOME])}{more}"
 
 
 def _unread(state: GroupState, member: Member, subscriptions: Mapping[str, Collection[str]]) -> int:
@@ -107,8 +196,12 @@ def _unread(state: GroupState, member: Member, subscriptions: Mapping[str, Colle
     return sum(len(given) for topic, *given in member.assigned if state.topics[topic] not in asked)
 
 
-def _opened(state: GroupState, scene: Scene, found: Faults) -> Finding:
+def _opened(
+    state: GroupState, scene: Scene, found: Faults, subscriptions: Mapping[str, Collection[str]]
+) -> Finding:
     details: Details = {"unread": found.unread, "twice": found.twice, "applications": found.applications}
+    if found.skipped:
+        details["skipped"] = found.skipped
     if found.unowned:
         details["unowned_topics"] = ", ".join(found.unowned[:_NAMED])
     return scene.find(
@@ -120,7 +213,8 @@ def _opened(state: GroupState, scene: Scene, found: Faults) -> Finding:
         incident=state.unassigned_id,
         opened_at=state.ts,
         members_affected=len(found.owners),
-        partitions_affected=found.unread + found.twice,
+        partitions_affected=found.unread + found.twice + found.skipped,
         members=tuple(member_entry(member, "kept") for member in found.owners[:MAX_KEPT]),
+        causes=tuple(shared(state.members, subscriptions)),
         details=details,
     )

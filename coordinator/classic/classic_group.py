@@ -173,6 +173,8 @@ def _completed(before: GroupState, state: GroupState, after: Membership, scene: 
         asked = group_metadata.asked_for(after)
         causes = first_start.started(before, state, asked, new=_is_new(before, state, scene))
         visits.forget(state, asked)
+    if unassigned_partitions.is_readable(state, after):
+        causes += tuple(unassigned_partitions.shared(state.members, after.subscriptions))
     rebalance_causes.remember(state, causes)
     found = [report.rebalance(before, state, scene, change, judged, causes)]
     found += _beside(before, state, scene, gone, found[0].id)

@@ -67,6 +67,9 @@ _NONE: frozenset[str] = frozenset()
 STREAMS_1071 = "streams-1071"
 """Kafka Streams with its own protocol (KIP-1071): all members of a streams group."""
 
+CONNECT = "connect"
+"""Workers of Kafka Connect: their group's members commit nothing, the consumers of its sink tasks do."""
+
 FAMILIES: dict[str, Family] = {
     family.name: family
     for family in (
@@ -89,7 +92,7 @@ FAMILIES: dict[str, Family] = {
             static=True,
             batch="max.poll.records",
         ),
-        Family("connect", commits_idle=False, enforces_poll=True, assignors=_NONE, static=False),
+        Family(CONNECT, commits_idle=False, enforces_poll=True, assignors=_NONE, static=False),
         Family(
             "librdkafka",
             commits_idle=False,
@@ -161,7 +164,7 @@ _BY_CLIENT_ID = (
     ("kgo", "franz-go"),
     ("kafkajs", "kafkajs"),
     ("consumer-", "java"),
-    ("connect-", "connect"),
+    ("connect-", CONNECT),
 )
 _PREFIXES = tuple(prefix for prefix, _ in _BY_CLIENT_ID)
 _ANYBODYS = "consumer-"
@@ -180,8 +183,8 @@ def recognise(
     client_id: str, session: int, rebalance: int, protocol_type: str, protocol: str, sub: Subscription | None
 ) -> str:
     """Name of the likeliest family, `unknown` where nothing speaks for one; timeouts in ms."""
-    if protocol_type == "connect":
-        return "connect"
+    if protocol_type == CONNECT:
+        return CONNECT
     if protocol == "stream":
         return "streams"
     shaped = _by_subscription(sub, protocol, same=session == rebalance)
@@ -200,7 +203,7 @@ def recognise(
 def is_named(client_id: str, family: str) -> bool:
     """Whether a library's own client id, or a protocol that no other has, tells the family."""
     own = next((name for prefix, name in _BY_CLIENT_ID if client_id.startswith(prefix)), "")
-    return own == family or family in {"streams", "connect", "kafkajs"}
+    return own == family or family in {"streams", CONNECT, "kafkajs"}
 
 
 def recognise_848(member_id: str) -> str:

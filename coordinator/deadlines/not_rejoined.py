@@ -20,6 +20,7 @@ from rebalance_monitor.coordinator.deadlines.member_deadlines import under_traff
 from rebalance_monitor.coordinator.deadlines.stuck_limits import Limits, limits
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import MAX_KEPT, CauseEntry, MemberEntry
+from rebalance_monitor.coordinator.findings.ranking import MAJORITY
 from rebalance_monitor.coordinator.findings.wording import seconds
 from rebalance_monitor.coordinator.state.group_state import NEVER
 from rebalance_monitor.coordinator.state.membership import COOPERATIVE
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 _NAMED = 5
 _TOGETHER = 2
+_LIVES = frozenset({Cause.JOIN_DEADLINE_MISSED, Cause.POLL_INTERVAL_EXCEEDED})
 
 MARGIN_MS = 2_000
 """Commits this much (or twice the member's cadence) apart from the others' are told apart."""
@@ -145,14 +147,20 @@ def due(state: GroupState, settings: DetectionSettings, now: int) -> int:
 
 
 def held(rebalance: Finding) -> list[Seen]:
-    """Return the departed member that a stuck barrier waited for, by the generation that ended it.
+    """Return the departed members that a stuck barrier waited for, by the generation that ended it.
 
     Had the only one that is gone left, or been dead, the barrier would have ended sooner: nobody else was
-    missing.
+    missing. Of several it waited for those that lived on and did not rejoin.
     """
     gone = [member for member in rebalance.members if member.role == "left"]
     named = [member for member in gone if member.member_id == rebalance.details.get("held_by")]
-    one = named or (gone if len(gone) == 1 else [])
+    late = {
+        entry.member_id
+        for entry in rebalance.causes
+        if entry.cause in _LIVES and entry.confidence >= MAJORITY
+    }
+    removed = [member for member in gone if member.member_id in late]
+    one = named or removed or (gone if len(gone) == 1 else [])
     return [
         Seen(m.member_id, m.client_id, m.host, m.instance_id, m.last_seen or -1, -1, idle=False) for m in one
     ]

@@ -152,13 +152,14 @@ def _overdue(state: GroupState, scene: Scene) -> list[Member]:
 def _limits(state: GroupState, settings: DetectionSettings) -> Limits:
     """Return from when on a group is stuck, by those that it waits for.
 
-    Not earlier than a minute unless that is configured: commits only suggest it, and an epoch-based group may
-    have to wait for one member after the other.
+    Of a classic group not earlier than a minute unless that is configured: commits only suggest it.
     """
     behind = state.members if state.group_type == "classic" else _behind(state)
     found = limits(
         settings, [one.session_timeout for one in behind], [one.rebalance_timeout for one in behind]
     )
+    if state.group_type != "classic":
+        return found
     warns = settings.stuck_after_ms or MOST_MS
     return Limits(warns, max(warns, found.pages))
 

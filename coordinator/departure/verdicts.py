@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
-from rebalance_monitor.coordinator.commits.client_families import FAMILIES
+from rebalance_monitor.coordinator.commits.client_families import CONNECT, FAMILIES
 from rebalance_monitor.coordinator.departure.alone import Explained, alone
 from rebalance_monitor.coordinator.departure.evidence import encode
 from rebalance_monitor.coordinator.departure.explain import explain
@@ -19,7 +19,7 @@ from rebalance_monitor.coordinator.departure.hypotheses import CAUSE_OF, STATIC_
 from rebalance_monitor.coordinator.departure.phase import quiet_of
 from rebalance_monitor.coordinator.findings.finding import MEASURED
 from rebalance_monitor.coordinator.findings.wording import entry, seconds
-from rebalance_monitor.decoders.twins import quickly_made
+from rebalance_monitor.decoders.layouts.twins import quickly_made
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -142,7 +142,9 @@ def details_of(judged: Judged) -> Details:
 
 def why_of(way: Way, one: Departed) -> str:
     """Say what was measured in one sentence, with the numbers that speak for this way."""
-    if one.trace.last < 0:
+    if one.trace.last < 0 and one.family == CONNECT:
+        text = f"{seconds(one.since)} in the generation, in which a Connect worker commits nothing"
+    elif one.trace.last < 0:
         text = f"no commit in its {seconds(one.since)} of the generation"
     else:
         text = f"silent {seconds(one.trace.last)} before the join phase ended"

@@ -12,19 +12,23 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from rebalance_monitor.coordinator.checks import unassigned_partitions
 from rebalance_monitor.coordinator.checks.assignment_skew import KNOWN
+from rebalance_monitor.coordinator.checks.unassigned_partitions import TWO_APPLICATIONS
 from rebalance_monitor.coordinator.commits.client_families import FAMILIES
+from rebalance_monitor.coordinator.explain import schedules
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.kinds import Kind
+from rebalance_monitor.coordinator.findings.ranking import MAJORITY
 from rebalance_monitor.coordinator.findings.wording import seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from rebalance_monitor.coordinator.assignors.compare import Spread
     from rebalance_monitor.coordinator.commits.client_families import Family
     from rebalance_monitor.coordinator.explain.dossier import Gap, Gaps
-    from rebalance_monitor.coordinator.findings.finding import Finding
+    from rebalance_monitor.coordinator.findings.finding import CauseEntry, Finding
     from rebalance_monitor.coordinator.settings import DetectionSettings
     from rebalance_monitor.coordinator.state.group_state import GroupState, Member
 
@@ -35,6 +39,7 @@ _NEAR = 0.5
 _CHURN = 3
 _CHANGED = 2
 _EAGER_CHURN = 5
+_LIVES = frozenset({Cause.JOIN_DEADLINE_MISSED, Cause.POLL_INTERVAL_EXCEEDED})
 _EAGER = frozenset({"range", "roundrobin", "sticky"})
 _COOPERATIVE = "cooperative-sticky"
 _RECENT = 10
@@ -63,6 +68,7 @@ class Facts:
     options: Mapping[str, Spread] = field(default_factory=dict)
     assignors: Mapping[str, str] = field(default_factory=dict)
     size: int = 0
+    subscriptions: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def members(self) -> list[Member]:
@@ -82,7 +88,7 @@ def advise(facts: Facts) -> list[Advice]:
 
 def _poll(facts: Facts) -> Iterable[Advice]:
     """Compare max.poll.interval with the time between commits, and with breaches."""
-    breached = _caused(facts, Cause.POLL_INTERVAL_EXCEEDED)
+    breached = _caused(facts, Cause.POLL_INTERVAL_EXCEEDED, Cause.JOIN_DEADLINE_MISSED)
     longest = ((gap, one) for one in facts.members for gap in facts.gaps.get(one.member_id, {}).values())
     near = [(gap, member) for gap, member in longest if may_be_a_poll(gap, member)]
     if near:
@@ -95,10 +101,49 @@ def _poll(facts: Facts) -> Iterable[Advice]:
             reason += "; that may be one batch, or a time without records"
             more = f"look at its lag of then: if it had records to read all that time, {more}"
         yield Advice("max.poll.interval.ms", more, reason, member.client_id, member.host)
+    elif breached and facts.families and all(one.enforces_poll is False for one in facts.families):
+        reason = f"members did not rejoin within the rebalance timeout {_times(breached)} lately"
+        remedy = "end a batch, or a handler, when the group rebalances, or raise it above the longest batch"
+        yield Advice("rebalance timeout", remedy, reason)
     elif breached:
         reason = f"members stopped polling for max.poll.interval.ms {_times(breached)} lately"
         remedy = f"raise it above the longest batch, {_sooner(facts.families)}"
         yield Advice("max.poll.interval.ms", remedy, reason)
+
+
+def _unclosed(facts: Facts) -> Iterable[Advice]:
+    """Speak of consumers that are created anew while the old ones live on, and hold up the group."""
+    again: Counter[tuple[str, str]] = Counter()
+    for finding in facts.findings:
+        lived = {c.member_id for c in finding.causes if c.cause in _LIVES and c.confidence >= MAJORITY}
+        came = {(m.client_id, m.host) for m in finding.members if m.role == "joined"}
+        left = (m for m in finding.members if m.role == "left" and m.member_id in lived)
+        again.update({(m.client_id, m.host) for m in left} & came)
+    for (client, host), times in again.most_common(1):
+        if times >= _CHANGED:
+            reason = f"{times} times a new member of it came while the group waited for an old one"
+            remedy = "if it makes a new consumer after an error, let it close the old one first"
+            yield Advice("close()", remedy, reason, client, host)
+
+
+def _shared(facts: Facts) -> Iterable[Advice]:
+    """Speak for group ids of their own where several applications share this one."""
+    strangers = _named_by(facts, Cause.CONNECT_CONFIGS_DIFFER)
+    for client, host in sorted({(one.client_id or "", one.host or "") for one in strangers}):
+        remedy = "give the worker's Connect cluster its own, or the config.storage.topic of the others"
+        yield Advice("group.id", remedy, strangers[-1].why, client, host)
+    apart = unassigned_partitions.apart(facts.subscriptions)
+    if len(apart) > 1:
+        reason = "members subscribe to sets of topics that have none in common: "
+        reason += unassigned_partitions.described(facts.members, apart, facts.subscriptions)
+        yield Advice("group.id", f"{TWO_APPLICATIONS}: give each one of its own", reason)
+    elif shared := _named_by(facts, Cause.GROUP_ID_SHARED):
+        remedy = "give the application that uses assign(), or only commits, one of its own"
+        yield Advice("group.id", remedy, shared[-1].why)
+
+
+def _named_by(facts: Facts, cause: Cause) -> list[CauseEntry]:
+    return [one for finding in facts.findings for one in finding.causes if one.cause is cause]
 
 
 def _sooner(families: list[Family]) -> str:
@@ -242,6 +287,15 @@ def _returns(findings: Iterable[Finding]) -> Counter[tuple[str, str]]:
     return returns
 
 
+def _scheduled(facts: Facts) -> Iterable[Advice]:
+    """Suggest to declare a schedule on which members come and go; it is not followed before it is."""
+    every = schedules.interval(facts.findings)
+    if every is not None and not facts.settings.expected_churn:
+        reason = f"members join, work and leave every {seconds(every)}, each time with a goodbye"
+        remedy = "if that is meant, declare expected_churn for the group: it is no storm then"
+        yield Advice("group_overrides", remedy, reason)
+
+
 def _eager(facts: Facts) -> Iterable[Advice]:
     """Speak for cooperative rebalancing where an eager group rebalances often."""
     rebalances = sum(f.kind is Kind.REBALANCE for f in facts.findings)
@@ -303,26 +357,25 @@ def _times(count: int) -> str:
 
 
 def _caused(facts: Facts, *causes: Cause) -> int:
-    """Count how often members went of whom these are the likeliest cause, confidently."""
-    sure = facts.settings.attribution_confidence
+    """Count how often members went by one of these causes, confidently: what they share adds up."""
     kinds = {Kind.REBALANCE, Kind.GROUP_EMPTY}
-    return len(
-        {
-            (finding.id, cause.member_id)
-            for finding in facts.findings
-            for cause in finding.causes
-            if finding.kind in kinds and cause.cause in causes and cause.confidence >= sure
-        }
-    )
+    shares: Counter[tuple[str, str | None]] = Counter()
+    for finding in facts.findings:
+        for cause in finding.causes if finding.kind in kinds else ():
+            shares[finding.id, cause.member_id] += round(100 * cause.confidence) * (cause.cause in causes)
+    return sum(share >= 100 * facts.settings.attribution_confidence for share in shares.values())
 
 
 RULES: tuple[Callable[[Facts], Iterable[Advice]], ...] = (
     _poll,
+    _unclosed,
+    _shared,
     _session,
     _heartbeat,
     _mixed,
     _assignors,
     _static,
+    _scheduled,
     _eager,
     _spread,
     _size,

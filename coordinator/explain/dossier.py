@@ -16,6 +16,8 @@ from rebalance_monitor.coordinator.commits.trace import commits_when_idle
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.findings.outputs import FindingOut
 from rebalance_monitor.coordinator.lag.committing import COMMITS_ONLY
+from rebalance_monitor.coordinator.rebalance import subscriptions
+from rebalance_monitor.coordinator.rebalance.baselines import CLASSIC
 from rebalance_monitor.coordinator.rebalance.connect import is_connect
 from rebalance_monitor.coordinator.removal import CLOSES_AFTER_MS
 from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
@@ -31,7 +33,7 @@ from rebalance_monitor.decoders.embedded.consumer import decode_subscription
 from rebalance_monitor.decoders.record import Failure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
     from rebalance_monitor.coordinator.findings.finding import Finding
     from rebalance_monitor.coordinator.settings import DetectionSettings
@@ -113,6 +115,17 @@ class Dossier:
         if not positions.places_of(held):
             return GroupState()
         return GroupState(group_type=COMMITS_ONLY, status=Status.EMPTY, positions=held)
+
+    @property
+    def asked(self) -> Mapping[str, Sequence[str]]:
+        """Member id -> topics, of all members; empty where not all of them are known."""
+        state = self.state
+        if state is None or not state.members:
+            return {}
+        if state.group_type != CLASSIC:
+            return subscriptions.of_members(state)
+        asked = {one.member_id: self.subscriptions.get(one.member_id, ()) for one in state.members}
+        return asked if all(asked.values()) else {}
 
     def on_rows(self, read: Iterable[Row]) -> None:
         """Take rows of the group's shard in offset order; those of other groups are passed over."""

@@ -17,9 +17,10 @@ from rebalance_monitor.coordinator.explain import advice
 from rebalance_monitor.coordinator.explain.dossier import TOLD
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.lag.committing import COMMITS_ONLY
+from rebalance_monitor.coordinator.state.membership import COOPERATIVE
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     from rebalance_monitor.coordinator.explain.dossier import Dossier
     from rebalance_monitor.coordinator.findings.finding import Finding
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 MAX_REBALANCES = 20
 MAX_CAUSES = 5
+_MAX_UNOWNED = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,19 +59,31 @@ def explain(
     epochs = state.group_type == "consumer"
     options = compare.alternatives(members, counts, epochs=epochs)
     facts = advice.Facts(
-        state, tuple(dossier.findings), dossier.gaps, settings, now, options, dossier.assignors, dossier.size
+        state,
+        tuple(dossier.findings),
+        dossier.gaps,
+        settings.for_group(dossier.group),
+        now,
+        options,
+        dossier.assignors,
+        dossier.size,
+        dossier.asked,
     )
     names = topic_names.named(state) or state.topics
     topics = [name or topic for name, topic in zip(names, state.topics, strict=True)]
     return {
         "group": dossier.group,
         "coordinator": _coordinator(place),
-        **_group(state, place),
+        **_group(state, place, dossier.asked),
         "members": [_member(dossier, topics, member) for member in state.members],
         "rebalances": [_told(finding) for finding in _recent(dossier)],
         "spread": _spread(state, now, options, counts),
         "advice": [asdict(one) for one in advice.advise(facts)] if dossier.state else [],
-        "notes": [*assumed, *_notes(dossier, state, settings, options)],
+        "notes": [
+            *assumed,
+            *_unowned(state, dossier.asked, partitions or {}),
+            *_notes(dossier, state, settings, options),
+        ],
     }
 
 
@@ -82,8 +96,10 @@ def _coordinator(place: Place) -> Json:
     }
 
 
-def _group(state: GroupState, place: Place) -> Json:
+def _group(state: GroupState, place: Place, asked: Mapping[str, Sequence[str]]) -> Json:
     places = positions.places_of(state.positions)
+    named = list(state.names or state.topics)
+    named += sorted({topic for topics in asked.values() for topic in topics}.difference(named))
     return {
         "state": place.live_state or str(state.status),
         "recorded_state": str(state.status),
@@ -94,7 +110,7 @@ def _group(state: GroupState, place: Place) -> Json:
         "leader": state.leader or None,
         "since": known(state.cst),
         "last_commit": known(max(state.last_commit, positions.newest(places))),
-        "topics": list(state.names or state.topics) or sorted(places),
+        "topics": named or sorted(places),
     }
 
 
@@ -203,6 +219,23 @@ def _spread(
         "now": None if now is None else asdict(now) | {"protocol": state.protocol or None},
         "assignors": {name: asdict(option) for name, option in options.items()},
     }
+
+
+def _unowned(
+    state: GroupState, asked: Mapping[str, Sequence[str]], partitions: Mapping[str, int]
+) -> list[str]:
+    """Name topics that members subscribe to and nobody owns, with what the brokers say of them."""
+    if state.group_type != "classic" or state.protocol_type != "consumer" or state.protocol in COOPERATIVE:
+        return []
+    every = {topic for topics in asked.values() for topic in topics}
+    told = []
+    for topic in sorted(every.difference(state.topics))[:_MAX_UNOWNED]:
+        names = sorted({one.client_id for one in state.members if topic in asked[one.member_id]})
+        count = partitions.get(topic, -1)
+        what = f"it has {count} partitions, which nobody reads" if count > 0 else "it does not exist"
+        known = what if count >= 0 else "whether it exists was not asked of the brokers"
+        told.append(f"{topic} is subscribed to by {', '.join(names[:3])} and owned by no member: {known}")
+    return told
 
 
 def _notes(

@@ -113,7 +113,7 @@ CAUSE_WHAT: dict[Cause, str] = {
     Cause.GROUP_OVER_CAPACITY: "the group has more members than group.max.size",
     Cause.ASSIGNMENT_NOT_STORED: "the coordinator could not store an assignment",
     Cause.OFFSETS_RESET: "offsets of its topics were committed while the group had no members: a reset tool",
-    Cause.GROUP_ID_SHARED: "another application commits with this group id, for topics that no member reads",
+    Cause.GROUP_ID_SHARED: "two applications share the group id: no common topic, or foreign commits",
     Cause.TRANSACTION_OPEN: "a transaction on the topic is open: committed records end before it",
     Cause.UNKNOWN: "the topic holds no evidence for any cause",
     Cause.BLIND: "the broker has records that the monitor does not get",

@@ -15,7 +15,7 @@ import msgspec
 
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.kinds import Kind, Scope, Severity
-from rebalance_monitor.decoders.twins import quickly_made, replace
+from rebalance_monitor.decoders.layouts.twins import quickly_made, replace
 
 SCHEMA = 1
 """Version of the finding's fields."""

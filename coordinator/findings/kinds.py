@@ -328,10 +328,11 @@ KINDS: dict[Kind, KindSpec] = {
         Scope.GROUP,
         Severity.WARNING,
         DrivenBy.RECORD,
-        "partitions are assigned to members that do not subscribe to their topic, or to two members",
+        "partitions are assigned to members that do not subscribe to their topic, to two members or to none",
         {
             "unread": "partitions of members that do not subscribe to their topic: nobody reads them",
             "twice": "partitions that more than one member owns: read twice",
+            "skipped": "partitions that nobody owns, between others of their topic that are owned",
             "applications": "sets of members without a common topic: from 2 on, several share the group id",
             "unowned_topics": "topics that are subscribed to and owned by nobody, not checked to exist",
         },

@@ -22,7 +22,7 @@ from rebalance_monitor.coordinator.findings.finding import (
 )
 from rebalance_monitor.coordinator.findings.kinds import Kind, louder
 from rebalance_monitor.coordinator.findings.wording import seconds
-from rebalance_monitor.decoders.twins import replace
+from rebalance_monitor.decoders.layouts.twins import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

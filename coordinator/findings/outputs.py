@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.coordinator.findings.names import bounded, short
-from rebalance_monitor.decoders.twins import quickly_made
+from rebalance_monitor.decoders.layouts.twins import quickly_made
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -15,7 +15,7 @@ import msgspec
 from rebalance_monitor.coordinator.findings.finding import Finding, finding_id, from_json, to_json
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
 from rebalance_monitor.coordinator.lag.impact import impact, weigh
-from rebalance_monitor.decoders.twins import replace
+from rebalance_monitor.decoders.layouts.twins import replace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

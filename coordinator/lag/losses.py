@@ -14,7 +14,7 @@ import msgspec
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.lag.judging import Open, lag_finding, lag_resolved
 from rebalance_monitor.coordinator.state.group_state import NEVER
-from rebalance_monitor.decoders.twins import replace
+from rebalance_monitor.decoders.layouts.twins import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator.checks import assignment_skew
+from rebalance_monitor.coordinator.checks import assignment_skew, unassigned_partitions
 from rebalance_monitor.coordinator.commits import topic_names
 from rebalance_monitor.coordinator.deadlines import stuck_rebalances
 from rebalance_monitor.coordinator.deadlines.member_deadlines import AWAY
@@ -121,6 +121,7 @@ def _converged(state: GroupState, scene: Scene) -> list[Finding]:
     left = {member.member_id for member in change.left}
     gone = [departure for departure in _departures(state) if departure.member.member_id in left]
     causes = _causes(state, scene, change, gone)
+    causes += tuple(unassigned_partitions.shared(state.members, subscriptions.of_members(state)))
     took, went = max(0, scene.ts - state.bumped_at), len(change.left) + state.uncounted
     known, renewed = state.stable_epoch >= 0, rolling_restarts.renewed(state, change, causes, state.bumped_at)
     found = [
@@ -147,7 +148,8 @@ def _converged(state: GroupState, scene: Scene) -> list[Finding]:
     if known and not _is_own_step(state, change):
         found += storm.note_generation(state, scene, change, scene.ts, causes)
     found[0] = storm.marked(found[0], state.storm, state.bumped_at, renewed=renewed)
-    return found + (assignment_skew.judge_settled(state, scene) if state.group_type == "consumer" else [])
+    found += assignment_skew.judge_settled(state, scene) if state.group_type == "consumer" else []
+    return found + (unassigned_partitions.judge_settled(state, scene) if state.group_type != "share" else [])
 
 
 def _is_own_step(state: GroupState, change: Change) -> bool:
@@ -170,6 +172,8 @@ def _causes(state: GroupState, scene: Scene, change: Change, gone: list[Departur
         if state.migrated <= 0:
             asked = state.names or None
             found += visits.causes(state, state.cst, state.bumped_at, asked)
+            if new and state.stable_epoch < 0 and len(found) == 1:
+                found += visits.before_members(state, state.bumped_at, asked)
             visits.forget(state, asked)
         return tuple(found + [joined(member, sizes, alone=True) for member in change.joined if change.kept])
     found = [cause for departure in gone for cause in departure.causes]
@@ -251,6 +255,7 @@ def _emptied(state: GroupState, scene: Scene) -> list[Finding]:
         empty,
         *beside,
         *assignment_skew.close(state, scene),
+        *unassigned_partitions.close(state, scene),
     ]
     return found + storm.note_generation(state, scene, change, scene.ts, causes)
 

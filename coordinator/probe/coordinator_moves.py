@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.coordinator.findings.finding import Coordinator, Finding, finding_id
 from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind, Scope
-from rebalance_monitor.decoders.twins import replace
+from rebalance_monitor.decoders.layouts.twins import replace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

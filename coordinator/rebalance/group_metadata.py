@@ -15,8 +15,8 @@ from rebalance_monitor.coordinator.commits import client_families
 from rebalance_monitor.coordinator.rebalance import connect
 from rebalance_monitor.coordinator.state.group_state import Member
 from rebalance_monitor.decoders.embedded.consumer import decode_assignment, decode_subscription
+from rebalance_monitor.decoders.layouts.twins import quickly_made
 from rebalance_monitor.decoders.record import Failure
-from rebalance_monitor.decoders.twins import quickly_made
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -23,7 +23,7 @@ from rebalance_monitor.coordinator.findings.wording import (
 )
 from rebalance_monitor.coordinator.rebalance import connect, follow_ups, subscriptions
 from rebalance_monitor.coordinator.state import membership
-from rebalance_monitor.decoders.twins import replace
+from rebalance_monitor.decoders.layouts.twins import replace
 
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.departure.verdicts import Departure, Judged

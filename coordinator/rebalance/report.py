@@ -137,9 +137,9 @@ def departed(
     """One finding per member whose timeout is certain enough; `went_in`: id of the rebalance, group_empty."""
     found = []
     for departure in gone:
-        kind = beside.kind_by(departure.causes[0], scene.settings)
-        if kind is not None:
-            found.append(_departed(state, scene, departure, kind, went_in, previous))
+        claimed = beside.kind_by(departure.causes, scene.settings)
+        if claimed is not None:
+            found.append(_departed(state, scene, departure, claimed, went_in, previous))
     return found
 
 
@@ -176,17 +176,17 @@ def _departed(
     state: GroupState,
     scene: Scene,
     departure: Departure,
-    kind: Kind,
+    claimed: tuple[Kind, float],
     went_in: str,
     previous: GroupState,
 ) -> Finding:
-    member, seen = departure.member, departure.seen
+    member, seen, (kind, sure) = departure.member, departure.seen, claimed
     return scene.find(
         kind,
         state,
         at=state.ts,
         evidence="suspected",
-        confidence=departure.causes[0].confidence,
+        confidence=sure,
         severity=beside.severity_of(kind, seen),
         member=member.member_id,
         previous_generation=previous.generation,

@@ -46,6 +46,17 @@ def resolve(state: GroupState, key: Any, value: Any, at: int) -> None:  # noqa: 
     settle(state)
 
 
+def of_members(state: GroupState) -> dict[str, list[str]]:
+    """Return member id -> topics of a KIP-848 group; nothing where those of one member are not all known.
+
+    A pattern's topics are in a record of its own, a long list is cut, and a record may not have been read.
+    """
+    if state.group_type != "consumer" or any(name.startswith(_PATTERN) for name in state.subscriptions):
+        return {}
+    asked = {one.member_id: state.subscriptions.get(one.subscribed, []) for one in state.members}
+    return asked if all(0 < len(topics) < _MAX_NAMES for topics in asked.values()) else {}
+
+
 def changed(topics: Sequence[str], before: int = -1) -> str:
     """Say that a member subscribes to other `topics` now; `before`: how many its group was assigned."""
     more = f" and {len(topics) - _TOLD} more" if len(topics) > _TOLD else ""

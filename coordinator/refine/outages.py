@@ -28,7 +28,8 @@ SLACK_MS = 2_500
 _LOOKS = 2
 _EXPIRED = 0.8
 _DOUBT = 0.3
-_TIMEOUTS = frozenset(KIND_OF)
+# A join phase that its deadline ended was begun after a reload: that forgets the one before.
+_TIMEOUTS = frozenset(KIND_OF) - {Cause.JOIN_DEADLINE_MISSED}
 
 
 class Reach:

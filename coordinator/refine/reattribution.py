@@ -179,9 +179,10 @@ def _beside(
     rebalance: Finding, stood: Sequence[Finding], judged: _Judged, settings: DetectionSettings
 ) -> list[Finding]:
     """Give the finding about the member itself, where its cause is certain enough."""
-    kind = beside.kind_by(judged.causes[0], settings) if judged.causes else None
-    if kind is None:
+    claimed = beside.kind_by(judged.causes, settings)
+    if claimed is None:
         return []
+    kind, sure = claimed
     gone, group = judged.member, rebalance.group or ""
     usual = beside.severity_of(kind, judged.seen) or KINDS[kind].severity
     anchor = record_anchor(rebalance.shard or 0, rebalance.offset or 0, rebalance.at)
@@ -191,7 +192,7 @@ def _beside(
             base,
             id=finding_id(rebalance.cluster, kind, group, anchor, member=gone.member_id),
             kind=kind,
-            confidence=judged.causes[0].confidence,
+            confidence=sure,
             severity=settings.severity_of(kind, group, usual),
             causes=judged.causes,
         )

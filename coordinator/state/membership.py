@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.decoders.twins import quickly_made
+from rebalance_monitor.decoders.layouts.twins import quickly_made
 
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.state.group_state import Member

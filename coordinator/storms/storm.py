@@ -33,7 +33,7 @@ from rebalance_monitor.coordinator.storms import (
     static_takeovers,
 )
 from rebalance_monitor.coordinator.storms.rolling_restarts import AGAIN, LOSSES, START_MS, YOUNG, Code
-from rebalance_monitor.decoders.twins import replace
+from rebalance_monitor.decoders.layouts.twins import replace
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from rebalance_monitor.decoders.embedded.lenient import read_prefix
 from rebalance_monitor.decoders.errors import DecodeError
+from rebalance_monitor.decoders.layouts.schema import array, wire
 from rebalance_monitor.decoders.record import Failure
-from rebalance_monitor.decoders.schema import array, wire
 
 NEWEST = 2
 CONNECTOR = -1

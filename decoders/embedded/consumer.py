@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from rebalance_monitor.decoders.embedded.lenient import read_prefix
 from rebalance_monitor.decoders.errors import DecodeError
+from rebalance_monitor.decoders.layouts.schema import array, wire
+from rebalance_monitor.decoders.layouts.twins import quickly_made
 from rebalance_monitor.decoders.record import Failure
-from rebalance_monitor.decoders.schema import array, wire
-from rebalance_monitor.decoders.twins import quickly_made
 
 TopicPartitions = tuple[tuple[str, tuple[int, ...]], ...]
 NEWEST = 3

@@ -10,10 +10,10 @@ import dataclasses
 from collections.abc import Callable
 
 from rebalance_monitor.decoders.embedded import connect, consumer, sticky, streams
+from rebalance_monitor.decoders.layouts.schema import camel
 from rebalance_monitor.decoders.record import Decoded, Failure
 from rebalance_monitor.decoders.records.classic import GroupMetadataValue
 from rebalance_monitor.decoders.records.consumer import ConsumerGroupMemberMetadataValue
-from rebalance_monitor.decoders.schema import camel
 
 _Decode = Callable[[bytes], object]
 # Assignor -> readers of the user data in a subscription and in an assignment.

@@ -8,10 +8,10 @@ from functools import cache
 from struct import unpack_from
 from typing import TypeVar, cast
 
-from rebalance_monitor.decoders import compiler
 from rebalance_monitor.decoders.errors import DecodeError, TruncatedError, UnknownVersionError
-from rebalance_monitor.decoders.schema import fields_of
-from rebalance_monitor.decoders.wire import ENDED, Reader
+from rebalance_monitor.decoders.layouts import compiler
+from rebalance_monitor.decoders.layouts.schema import fields_of
+from rebalance_monitor.decoders.layouts.wire import ENDED, Reader
 
 T = TypeVar("T")
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from rebalance_monitor.decoders.embedded.lenient import read_fields
 from rebalance_monitor.decoders.errors import DecodeError
+from rebalance_monitor.decoders.layouts.schema import array, wire
 from rebalance_monitor.decoders.record import Failure
-from rebalance_monitor.decoders.schema import array, wire
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from struct import unpack_from
 from typing import TypeVar, cast
 
-from rebalance_monitor.decoders import compiler
 from rebalance_monitor.decoders.errors import DecodeError, TruncatedError, UnknownVersionError
+from rebalance_monitor.decoders.layouts import compiler
+from rebalance_monitor.decoders.layouts.schema import ZERO_UUID, array, wire
 from rebalance_monitor.decoders.record import Failure
-from rebalance_monitor.decoders.schema import ZERO_UUID, array, wire
 
 T = TypeVar("T")
 NEWEST = 11

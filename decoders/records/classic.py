@@ -5,7 +5,7 @@ Which release writes which version stands in the table (`registry`). Types 3 and
 
 from dataclasses import dataclass
 
-from rebalance_monitor.decoders.schema import ZERO_UUID, array, wire
+from rebalance_monitor.decoders.layouts.schema import ZERO_UUID, array, wire
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from rebalance_monitor.decoders.schema import array, wire
+from rebalance_monitor.decoders.layouts.schema import array, wire
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,13 @@ The previews' records are not promised to be readable: what does not fit these l
 
 from dataclasses import dataclass
 
+from rebalance_monitor.decoders.layouts.schema import array, wire
 from rebalance_monitor.decoders.records.common import (
     GroupKey,
     GroupMemberKey,
     TargetAssignmentMember,
     TargetAssignmentMetadata,
 )
-from rebalance_monitor.decoders.schema import array, wire
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ type 15 without the initializing topics) are failures. Type 9 went in 4.1.
 
 from dataclasses import dataclass
 
+from rebalance_monitor.decoders.layouts.schema import array, wire
 from rebalance_monitor.decoders.records.common import (
     GroupKey,
     GroupMemberKey,
@@ -13,7 +14,6 @@ from rebalance_monitor.decoders.records.common import (
     TargetAssignmentMetadata,
     TopicPartitions,
 )
-from rebalance_monitor.decoders.schema import array, wire
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ Types 18 and 24 were written by development builds only: their keys are read, th
 
 from dataclasses import dataclass
 
+from rebalance_monitor.decoders.layouts.schema import array, wire
 from rebalance_monitor.decoders.records.common import GroupKey, GroupMemberKey, TargetAssignmentMetadata
-from rebalance_monitor.decoders.schema import array, wire
 
 
 @dataclass(frozen=True, slots=True)

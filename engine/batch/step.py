@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.settings import DetectionSettings
     from rebalance_monitor.coordinator.state.shard_state import ShardState
     from rebalance_monitor.decoders import Row
-    from rebalance_monitor.decoders.batch import Read
+    from rebalance_monitor.decoders.batches.batch import Read
 
 MAX_ERRORS = 20
 AHEAD_MS = 10_000

@@ -6,19 +6,19 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.lab.simulator.client import Client
-from rebalance_monitor.lab.simulator.feed import Feed
-from rebalance_monitor.lab.simulator.group import Group
-from rebalance_monitor.lab.simulator.log import Log
-from rebalance_monitor.lab.simulator.modern import ModernGroup
-from rebalance_monitor.lab.simulator.plan import Act, Outage
-from rebalance_monitor.lab.simulator.timeline import Timeline
+from rebalance_monitor.lab.simulator.plans.plan import Act, Outage
+from rebalance_monitor.lab.simulator.protocol.client import Client
+from rebalance_monitor.lab.simulator.protocol.feed import Feed
+from rebalance_monitor.lab.simulator.protocol.group import Group
+from rebalance_monitor.lab.simulator.protocol.log import Log
+from rebalance_monitor.lab.simulator.protocol.modern import ModernGroup
+from rebalance_monitor.lab.simulator.protocol.timeline import Timeline
 from rebalance_monitor.lab.simulator.truth import Truth
 
 if TYPE_CHECKING:
     from rebalance_monitor.decoders.rows import Row
-    from rebalance_monitor.lab.simulator.coordinator import Coordinator
-    from rebalance_monitor.lab.simulator.plan import GroupPlan, Plan, Step
+    from rebalance_monitor.lab.simulator.plans.plan import GroupPlan, Plan, Step
+    from rebalance_monitor.lab.simulator.protocol.coordinator import Coordinator
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What a live probe would have seen of a simulation: a look every few seconds, and end offsets of topics."""
+"""Probe samples of a simulation, one every few seconds, and end offsets, as a live probe would take them."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator.probe.sample import ProbeSample, RebalancingGroup
-from rebalance_monitor.lab.simulator.coordinator import State
-from rebalance_monitor.lab.simulator.plan import Outage
+from rebalance_monitor.lab.simulator.plans.plan import Outage
+from rebalance_monitor.lab.simulator.protocol.coordinator import State
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rebalance_monitor.lab.simulator.coordinator import Coordinator, Member
     from rebalance_monitor.lab.simulator.engine import Simulation
+    from rebalance_monitor.lab.simulator.protocol.coordinator import Coordinator, Member
 
     Seen = tuple[str, str, str, str]
     """Member id, instance id or "", client id, host."""

@@ -1,4 +1,4 @@
-"""What really happened in a simulation: the broker's log and the client's side of it, as typed values.
+"""The truth of a simulation, as typed values: the broker's log, and each client's own account.
 
 Member ids, generations and causes are the broker's words; `fault` is what the plan did to the client. Times
 are ms since 1970.
@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rebalance_monitor.lab.simulator.plan import ClientPlan
+    from rebalance_monitor.lab.simulator.plans.plan import ClientPlan
 
 
 class Removed(StrEnum):

@@ -25,7 +25,7 @@ from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
 from rebalance_monitor.coordinator.state.membership import compare
 from rebalance_monitor.lab.simulator import draw_plan, simulate
-from rebalance_monitor.lab.simulator.recorded import read_recording
+from rebalance_monitor.lab.simulator.study.recorded import read_recording
 from rebalance_monitor.lab.simulator.truth import Removed
 
 if TYPE_CHECKING:

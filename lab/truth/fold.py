@@ -119,6 +119,7 @@ class Facts:
             Cause.SESSION_TIMEOUT: Kind.SESSION_TIMEOUT,
             Cause.STATIC_MEMBER_EXPIRED: Kind.SESSION_TIMEOUT,
             Cause.POLL_INTERVAL_EXCEEDED: Kind.POLL_INTERVAL_EXCEEDED,
+            Cause.JOIN_DEADLINE_MISSED: Kind.POLL_INTERVAL_EXCEEDED,
         }.get(Cause(change.cause))
         if kind is not None:
             self.facts.append(Fact(kind, group.name, generation, change.member, change.at))

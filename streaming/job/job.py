@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+import os
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from rebalance_monitor.checkpoints.places import place_at
 from rebalance_monitor.checkpoints.spark_log import unfinished
 from rebalance_monitor.cluster.captures.heavy import HeavyRecord, find_heavy
 from rebalance_monitor.cluster.errors import DependencyError
+from rebalance_monitor.cluster.jars.shared_jvm import needs_hadoop
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.engine.batch.progress import End
 from rebalance_monitor.engine.driver import job
@@ -31,12 +33,13 @@ from rebalance_monitor.streaming.source.source import topic_source
 from rebalance_monitor.streaming.spark.heap import NO_HEAP, batch_sentence, ended_without_heap, heap_peak
 from rebalance_monitor.streaming.spark.session import (
     interprets,
+    is_platform,
     kafka_jars,
     shuffle_partitions,
     start_session,
     stopped_at_the_end,
 )
-from rebalance_monitor.streaming.storage.delta import DeltaFindings, early_session
+from rebalance_monitor.streaming.storage.delta import DeltaFindings, early_session, start_for_files
 
 if TYPE_CHECKING:
     import threading
@@ -67,7 +70,28 @@ def run_job(
     if options.available_now and settings.source.max_offsets_per_trigger is not None:
         # Spark's clock source gives its one row to the first of the batches.
         raise ConfigError("`source.max_offsets_per_trigger` does not go with --available-now; leave one out")
-    return job.run_job(SparkKind(settings, options), settings, options, stop, more_sinks)
+    with _session_for_files(settings):
+        return job.run_job(SparkKind(settings, options), settings, options, stop, more_sinks)
+
+
+@contextmanager
+def _session_for_files(settings: Settings) -> Iterator[None]:
+    """Start the session before the storage is opened, where Spark's JVM alone reaches that.
+
+    The job joins it. On a platform the JVM runs already.
+    """
+    if is_platform(os.environ) or not needs_hadoop(settings.storage.path):
+        yield
+        return
+    from py4j.protocol import Py4JError  # noqa: PLC0415 - comes with pyspark
+
+    session = start_for_files(settings)
+    try:
+        yield
+    finally:
+        # The job has stopped it already, or whoever ended the job.
+        with suppress(Py4JError, ConnectionError):
+            session.stop()
 
 
 class SparkKind:

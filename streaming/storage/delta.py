@@ -140,7 +140,7 @@ def early_session(settings: Settings) -> Iterator[SparkSession | None]:
 
     Raises ConfigError, DependencyError.
     """
-    if not (settings.outputs.parquet and settings.tables.format == "delta"):
+    if not _wants_delta(settings):
         yield None
         return
     from py4j.protocol import Py4JError  # noqa: PLC0415 - comes with pyspark
@@ -159,8 +159,7 @@ def start_with_delta(name: str, settings: Settings) -> SparkSession:
 
     Raises ConfigError (no Delta for this Spark, a folder that executors do not reach), DependencyError.
     """
-    given = settings.spark.properties()
-    session = start_session(name, session_settings(given, os.environ), _jars(settings))
+    session = start_for(name, settings, delta=True)
     if not _has_delta(session):
         session.stop()
         raise ConfigError(
@@ -173,6 +172,26 @@ def start_with_delta(name: str, settings: Settings) -> SparkSession:
         session.stop()
         raise
     return session
+
+
+def start_for_files(settings: Settings) -> SparkSession:
+    """Start a job's session before its storage is opened, which lies where Spark's JVM alone reaches.
+
+    Raises DependencyError, ConfigError.
+    """
+    return start_for("rebalance-monitor", settings, delta=_wants_delta(settings))
+
+
+def start_for(name: str, settings: Settings, *, delta: bool) -> SparkSession:
+    """Start or join a session that has Kafka's source, and Delta where that is wanted."""
+    given = settings.spark.properties()
+    if not delta:
+        return start_session(name, given, kafka_jars(settings))
+    return start_session(name, session_settings(given, os.environ), _jars(settings))
+
+
+def _wants_delta(settings: Settings) -> bool:
+    return settings.outputs.parquet and settings.tables.format == "delta"
 
 
 def require_reach(session: SparkSession, root: Place) -> None:

@@ -5,20 +5,57 @@ from __future__ import annotations
 import logging
 import os
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.fs as pafs
+import pytest
 
+from rebalance_monitor.checkpoints.hadoop import hadoop_files
 from rebalance_monitor.checkpoints.places import place_at
-from rebalance_monitor.checkpoints.remote import Remote
+from rebalance_monitor.checkpoints.remote import Remote, Replacing
 from rebalance_monitor.checkpoints.remote_place import RemotePlace
+from rebalance_monitor.cluster.jars.gateway import java_gateway
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from tests.deploy.minicluster import MiniCluster
+
 BUCKET = "monitors"
+
+
+@dataclass(frozen=True)
+class StoreOfHadoop:
+    """A folder that the Hadoop of a JVM reaches."""
+
+    jvm: object
+    uri: str
+
+
+@contextmanager
+def as_user(name: str) -> Iterator[None]:
+    """Have Hadoop's clients that start meanwhile be this user; without Kerberos it believes them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HADOOP_USER_NAME", name)
+        yield
+
+
+@contextmanager
+def hdfs_home(cluster: MiniCluster, user: str = "sre") -> Iterator[StoreOfHadoop]:
+    """Give a user a home, which its administrator (`monitor`) makes, and a JVM."""
+    uri = f"{cluster.file_system}/user/{user}"
+    with as_user("monitor"), java_gateway(()) as jvm:
+        home = jvm.org.apache.hadoop.fs.Path(uri)
+        files = home.getFileSystem(jvm.org.apache.hadoop.conf.Configuration())
+        files.mkdirs(home)
+        files.setOwner(home, user, user)
+    with as_user(user), java_gateway(()) as jvm:
+        # Where ViewFS finds it.
+        jvm.java.lang.System.setProperty("spark.hadoop.fs.viewfs.mounttable.default.link./monitors", uri)
+        yield StoreOfHadoop(jvm, uri)
 
 
 @contextmanager
@@ -139,10 +176,18 @@ def faulty_place(
     """Return `folder` behind `Faulty`, which waits for nothing; `copies`: written as on Azure."""
     system = pafs.PyFileSystem(Faulty(before))
     uri = f"faulty://{folder}"
-    return RemotePlace(Remote(system, str(folder), uri, uri, copies, copies, pause=lambda _seconds: None))
+    replacing = Replacing.COPIED if copies else Replacing.ASIDE
+    return RemotePlace(Remote(system, str(folder), uri, uri, replacing, pause=lambda _seconds: None))
 
 
 def sub_tree_place(folder: Path) -> RemotePlace:
     """Return `folder` as the root of a file system of its own."""
     system = pafs.SubTreeFileSystem(str(folder), pafs.LocalFileSystem())
-    return RemotePlace(Remote(system, "home", "subtree://", "subtree://", whole_puts=False))
+    return RemotePlace(Remote(system, "home", "subtree://", "subtree://", Replacing.ASIDE))
+
+
+def hadoop_place(jvm: object, uri: str) -> RemotePlace:
+    """Return what a URI names, by the Hadoop of a JVM."""
+    files = hadoop_files(uri, uri.partition(":")[0], jvm)
+    assert files is not None
+    return RemotePlace(Remote(files, files.base, uri, uri, files.replacing))

@@ -28,14 +28,26 @@ from rebalance_monitor.checkpoints.manifest import (
 )
 from rebalance_monitor.checkpoints.places import is_remote, place_at
 from rebalance_monitor.engine.storage import storage_at
-from tests.checkpoints.stores import faulty_place, s3_place, sub_tree_place
+from tests.checkpoints.stores import faulty_place, hadoop_place, s3_place, sub_tree_place
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from rebalance_monitor.checkpoints.places import Place
+    from tests.checkpoints.stores import StoreOfHadoop
 
-KINDS = ("path", "file_uri", "sub_tree", "moves_onto_nothing", "copies", "s3")
+KINDS = (
+    "path",
+    "file_uri",
+    "sub_tree",
+    "moves_onto_nothing",
+    "copies",
+    "s3",
+    pytest.param("jvm_file", marks=pytest.mark.spark),
+    pytest.param("hdfs", marks=pytest.mark.slow),
+    pytest.param("viewfs", marks=pytest.mark.slow),
+)
 TREE = (
     "manifest.json",
     "lock",
@@ -47,21 +59,30 @@ TREE = (
 )
 
 
+def of_hadoop(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    if request.param == "jvm_file":
+        return hadoop_place(request.getfixturevalue("hadoop_jvm"), tmp_path.as_uri())
+    store: StoreOfHadoop = request.getfixturevalue(f"{request.param}_store")
+    return hadoop_place(store.jvm, f"{store.uri}/{uuid.uuid4().hex}")
+
+
+def of_s3(request: pytest.FixtureRequest, _folder: Path) -> Place:
+    return s3_place(request.getfixturevalue("s3"), uuid.uuid4().hex)
+
+
+MADE: dict[str, Callable[[pytest.FixtureRequest, Path], Place]] = {
+    "path": lambda _, folder: folder,
+    "file_uri": lambda _, folder: place_at(folder.as_uri()),
+    "sub_tree": lambda _, folder: sub_tree_place(folder),
+    "moves_onto_nothing": lambda _, folder: faulty_place(folder),
+    "copies": lambda _, folder: faulty_place(folder, copies=True),
+    "s3": of_s3,
+}
+
+
 @pytest.fixture(params=KINDS)
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    match request.param:
-        case "path":
-            return tmp_path
-        case "file_uri":
-            return place_at(tmp_path.as_uri())
-        case "sub_tree":
-            return sub_tree_place(tmp_path)
-        case "moves_onto_nothing":
-            return faulty_place(tmp_path)
-        case "copies":
-            return faulty_place(tmp_path, copies=True)
-        case _:
-            return s3_place(request.getfixturevalue("s3"), uuid.uuid4().hex)
+    return MADE.get(request.param, of_hadoop)(request, tmp_path)
 
 
 def made(place: Place, name: str, content: bytes = b"x") -> Place:

@@ -90,7 +90,7 @@ def test_a_folder_in_which_no_job_has_run_is_said_to_be_one(capsys: pytest.Captu
 
 
 def test_findings_that_are_no_text_are_refused_on_standard_input() -> None:
-    from rebalance_monitor.cli.verbs.alerts_preview import preview
+    from rebalance_monitor.cli.verbs.alerting.preview import preview
 
     told = CliRunner().invoke(preview, ["-"], input=bytes(range(256)))
     assert (told.exit_code, "- holds no findings: it is no text" in told.output) == (2, True), told.output

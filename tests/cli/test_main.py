@@ -15,7 +15,7 @@ import yaml
 from rebalance_monitor.cli import registry
 from rebalance_monitor.cli.exit_codes import ExitCode
 from rebalance_monitor.cli.main import cli, main, run
-from rebalance_monitor.cli.verbs.run import stop_on_signals
+from rebalance_monitor.cli.verbs.job.run import stop_on_signals
 from rebalance_monitor.cluster.errors import BrokerUnreachableError, DependencyError
 from rebalance_monitor.config.errors import ConfigError
 
@@ -62,9 +62,11 @@ def test_help_names_every_verb_with_its_summary(capsys: pytest.CaptureFixture[st
 
 def test_every_file_that_defines_a_command_is_a_verb_of_the_table() -> None:
     defining = re.compile(r"^def command\(|^command\b.*=", re.MULTILINE)
-    files = (ROOT / "cli" / "verbs").glob("*.py")
-    verbs_on_disk = {path.stem for path in files if defining.search(path.read_text(encoding="utf-8"))}
-    assert verbs_on_disk == set(registry.VERBS)
+    files = (ROOT / "cli" / "verbs").rglob("*.py")
+    defined = [path for path in files if defining.search(path.read_text(encoding="utf-8"))]
+    listed = [(folder, verb) for folder, verbs in registry.FOLDERS.items() for verb in verbs]
+    assert sorted((path.parent.name, path.stem) for path in defined) == sorted(listed)
+    assert sorted(verb for _, verb in listed) == sorted(registry.VERBS)
 
 
 @pytest.mark.parametrize("verb", registry.VERBS)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rebalance_monitor.cli.output import Form, fitting, to_line, write_rows
-from rebalance_monitor.cli.verbs import groups
+from rebalance_monitor.cli.verbs.answers import groups
 
 VALUES = st.none() | st.booleans() | st.integers() | st.text() | st.lists(st.integers(), max_size=3)
 ROWS = st.lists(st.dictionaries(st.text(min_size=1), VALUES, max_size=4), max_size=4)

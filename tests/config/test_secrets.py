@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalance_monitor.config.clients import Kafka, Spark
 from rebalance_monitor.config.errors import ConfigError
+from rebalance_monitor.config.kafka.clients import Kafka, Spark
 from rebalance_monitor.config.load import load
 
 HUSH = "correct-horse-battery"

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from rebalance_monitor.decoders import batch, hashing, json_form, record
+from rebalance_monitor.decoders import hashing, json_form, record
+from rebalance_monitor.decoders.batches import batch
 from rebalance_monitor.decoders.embedded import connect, consumer, sticky
 from rebalance_monitor.decoders.errors import REASONS
 from rebalance_monitor.decoders.reference import records_markdown

@@ -35,10 +35,13 @@ MEGABYTES = 6_144
 
 
 class MiniCluster:
-    """One NameNode, DataNode, ResourceManager and NodeManager; `conf` is its configuration folder."""
+    """A NameNode, a DataNode, and a ResourceManager with `nodes` NodeManagers; none of these where that is 0.
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.conf = folder, folder / "conf"
+    `conf` is its configuration folder.
+    """
+
+    def __init__(self, folder: Path, nodes: int = 1) -> None:
+        self.folder, self.conf, self._nodes = folder, folder / "conf", nodes
 
     def __enter__(self) -> Self:
         jars = resolve(NEEDED, cache_folder() / "jars" / f"hadoop-minicluster-{VERSION}-java17")
@@ -62,7 +65,8 @@ class MiniCluster:
         java = find_java()
         command = [str(java.executable), "-Xmx768m"]
         command += [f"--add-opens={one}=ALL-UNNAMED" for one in OPENED]
-        command += ["-cp", os.pathsep.join(map(str, jars)), str(MAIN), str(self.folder), str(written)]
+        command += ["-cp", os.pathsep.join(map(str, jars)), str(MAIN), str(self.folder)]
+        command += [str(written), str(self._nodes)]
         command += [f"{name}={value}" for name, value in limits.items()]
         environment = {**os.environ, "JAVA_HOME": str(java.home), "HADOOP_USER_NAME": "monitor"}
         with (self.folder / "cluster.log").open("wb") as log:

@@ -151,7 +151,7 @@ function pulse() {
   if (document.body.dataset.linkState === "away") return "offline";
   if (!health) return "connecting";
   if (health.last_batch < 0 && clock.live) return "starting";
-  if (!health.ready && clock.live) return `catching up ${health.shards - health.catching_up}/${health.shards}`;
+  if (!health.ready && clock.live) return health.shards ? `reading history: ${health.shards - health.catching_up} of ${health.shards} partitions` : "starting";
   if (!clock.live) return "replay";
   const behind = app.now() - clock.now + (health.behind_ms ?? 0);
   return behind < 3000 ? "live" : `${duration(behind)} behind`;

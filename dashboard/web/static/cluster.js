@@ -116,7 +116,7 @@ function hour(seen) {
         title: (index, count) => `${count} rebalances, ${60 - index} minutes ago` })),
     h("ul", { class: "ranks", "aria-label": "Likeliest causes" }, seen.causes.slice(0, 5).map((one) =>
       h("li", {}, h("span", { class: `cause ${causeTone(one.name)}` }, words(one.name)), h("i", { class: `rank ${causeTone(one.name)}`, vars: { "--value": one.count / most } }), h("b", { class: "num" }, number(one.count)))),
-      seen.causes.length === 0 && h("li", { class: "quiet" }, "no causes to tell")));
+      seen.causes.length === 0 && h("li", { class: "quiet" }, "no known causes")));
 }
 
 function monitor(seen) {
@@ -125,8 +125,8 @@ function monitor(seen) {
   return panel(null, { class: "stat monitor", "aria-label": "The monitor itself" },
     h("div", { class: "figure" }, h("b", { class: health.ready ? "good" : "warn" }, health.ready ? "Caught up" : health.shards ? "Catching up" : "Starting"), h("span", {}, "the monitor itself")),
     h("dl", { class: "facts" },
-      fact("behind", health.behind_ms === null ? "replay" : duration(health.behind_ms), "age of the newest batch"),
-      fact("unread", number(health.lag_records), "records in the topic that have not been read"),
+      fact("behind", health.behind_ms === null ? "–" : duration(health.behind_ms), "age of the newest batch"),
+      fact("records to read", number(health.lag_records), "records of the topic that the monitor has not read yet"),
       fact("batch", number(Math.max(0, health.batch)), `${number(health.rows)} rows in the last one`),
       fact("state", bytes(health.state_bytes), "coordinator state, compressed"),
       fact("partitions", health.catching_up ? `${health.shards - health.catching_up}/${health.shards}` : number(health.shards)),

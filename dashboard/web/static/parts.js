@@ -89,7 +89,7 @@ export function incidentCard(one, now) {
     link({ incident: one.id }, { class: "row-link cover", "aria-label": `${words(one.kind)} ${one.group ?? ""}` }),
     h("div", { class: "incident-head" },
       h("b", { class: "label" }, words(one.kind)),
-      open ? h("span", { class: "timer" }, "for ", since(one.opened_at)) : h("span", { class: "quiet" }, `${one.resolution ?? "closed"} ${ago(one.closed_at, now)}`)),
+      open ? h("span", { class: "timer" }, "for ", since(one.opened_at)) : h("span", { class: "quiet" }, `resolved ${ago(one.closed_at, now)}`)),
     h("div", { class: "mono name" }, one.group ?? (one.groups_total ? `${one.groups_total} groups` : one.scope)),
     h("div", { class: "quiet say" }, told(one)));
 }

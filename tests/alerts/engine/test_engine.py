@@ -11,7 +11,7 @@ from rebalance_monitor.alerts.engine.decision import Entry, Reason, needs_update
 from rebalance_monitor.alerts.engine.engine import Due, Engine, Rules, State
 from rebalance_monitor.alerts.incidents import incidents
 from rebalance_monitor.alerts.incidents.alert import Alert
-from rebalance_monitor.alerts.messages.measures import measures
+from rebalance_monitor.alerts.messages.measures import key_rows
 from rebalance_monitor.alerts.routing.intervals import Interval
 from rebalance_monitor.alerts.routing.matchers import parse
 from rebalance_monitor.alerts.routing.routes import InhibitRule, Route
@@ -89,7 +89,7 @@ def test_a_monitor_that_falls_further_behind_pages_nobody_anew_and_ends_with_the
     assert reasons["pager"] == [Reason.FIRST, Reason.ALL_RESOLVED]
     assert reasons["thread"] == [Reason.FIRST, *[Reason.CHANGED] * 5, Reason.ALL_RESOLVED]
     (over,) = line.told[-1][1].resolved
-    assert dict(measures(over.finding))["Behind"] == "6 min 40 s"
+    assert dict(key_rows(over.finding))["Behind"] == "6 min 40 s"
 
 
 def test_a_lasting_incident_is_repeated_after_the_repeat_interval_only() -> None:

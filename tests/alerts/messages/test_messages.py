@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from html.parser import HTMLParser
 
 import pytest
@@ -11,10 +12,15 @@ from hypothesis import strategies as st
 
 from rebalance_monitor.alerts.messages import text
 from rebalance_monitor.alerts.messages.headlines import HEADLINES
-from rebalance_monitor.alerts.messages.links import Links
-from rebalance_monitor.alerts.messages.message import MAX_TITLE, message_of, title_of
+from rebalance_monitor.alerts.messages.lead import Ended
+from rebalance_monitor.alerts.messages.links import Links, silence_command
+from rebalance_monitor.alerts.messages.message import MAX_LINES, MAX_TITLE, OVER, message_of, title_of
 from rebalance_monitor.alerts.render import html, markdown, plain, slack
-from rebalance_monitor.coordinator.findings.kinds import Kind
+from rebalance_monitor.alerts.routing.labels import labels_of
+from rebalance_monitor.alerts.routing.matchers import all_match, parse
+from rebalance_monitor.coordinator.findings.causes import Cause
+from rebalance_monitor.coordinator.findings.finding import CauseEntry, Coordinator
+from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind
 from tests.alerts.sinks.block_kit import problems, refusal
 from tests.alerts.support.findings import CAUSE, MEMBER, finding
 
@@ -36,30 +42,90 @@ HOSTILE = [
 def test_every_kind_has_a_headline_and_a_message_that_names_group_cause_and_next_step(kind: Kind) -> None:
     said = plain.render(message_of(finding(kind), Links("https://runbooks.example/page")))
     assert HEADLINES[kind].next_step in said
-    assert "session timeout 93%" in said
+    assert "ession timeout 93%" in said
     assert CAUSE.why in said
     assert "orders-3 on 10.1.2.3" in said
     assert f"https://runbooks.example/page#{kind.value}" in said
 
 
-def test_what_is_only_suspected_says_so_before_its_cause() -> None:
+def test_what_is_only_suspected_says_so_in_its_title_and_how_sure_it_is_in_the_details() -> None:
     said = plain.render(message_of(finding(Kind.MEMBER_SILENT, evidence="suspected", confidence=0.7)))
-    assert said.index("suspected, confidence 70%") < said.index(CAUSE.why)
+    assert said.index("(suspected)") < said.index(CAUSE.why) < said.index("suspected, confidence 70%")
 
 
-def test_the_order_is_group_time_damage_cause_member_next_step() -> None:
+def test_the_order_is_group_offender_time_damage_next_step_members() -> None:
     said = plain.render(message_of(finding(Kind.STORM)))
     marks = [
         "orders",
+        "Session timeout 93% of orders-3 on 10.1.2.3",
         "2026-11-20",
         "900 ms to 3.1 s",
-        "1 affected",
-        "session timeout 93%",
-        "left: ",
+        "1 member and 4 partitions affected",
         "Next: ",
+        "left: ",
     ]
     places = [said.index(mark) for mark in marks]
     assert places == sorted(places)
+
+
+LINKS = Links(
+    "https://docs.example/runbooks/",
+    "https://monitor.example/?group={group}",
+    "https://monitor.example/?incident={incident}",
+)
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+@pytest.mark.parametrize("phase", ["opened", "resolved"])
+def test_a_message_has_at_most_seven_lines_before_its_details(kind: Kind, phase: str) -> None:
+    said = plain.render(
+        message_of(finding(kind, phase=phase, details=dict.fromkeys(KINDS[kind].details, 7)), LINKS)
+    )
+    assert len(said.split("\n\nDetails\n")[0].splitlines()) <= MAX_LINES
+    assert ("rebalance-monitor alerts silence add " in said) is (phase == "opened")
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+def test_what_is_over_begins_with_resolved_in_every_medium_and_repeats_no_bad_news(kind: Kind) -> None:
+    over = message_of(finding(kind), LINKS, Ended(finding().at + 200_000))
+    assert plain.render(over).startswith("RESOLVED [prod] ")
+    assert slack.render(over)["text"].startswith("RESOLVED [prod] ")
+    assert HEADLINES[kind].opened not in over.title
+    assert OVER in plain.render(over)
+
+
+@pytest.mark.parametrize(("share", "named"), [(0.33, False), (0.34, True)])
+def test_a_member_behind_less_than_a_third_of_the_rebalances_is_not_the_worst_offender(
+    share: float, *, named: bool
+) -> None:
+    details = {"count": 9, "window_ms": 300_000, "worst_client": "orders-9", "worst_share": share}
+    said = plain.render(message_of(finding(Kind.STORM, details=details)))
+    assert ("Worst offender orders-9" in said) is named
+    assert ("Stop or fix the worst offender" in said) is named
+    assert ("No member is behind a third of the rebalances" in said) is not named
+    assert "orders-9, in 3" in said
+
+
+@given(st.text(min_size=1, max_size=80).filter(lambda name: "\0" not in name))
+def test_the_command_in_a_message_silences_this_alert_whatever_the_group_is_called(group: str) -> None:
+    found = finding(Kind.STORM, group=group)
+    *command, matchers, _for, _hour = shlex.split(silence_command(found))
+    assert command == ["rebalance-monitor", "alerts", "silence", "add"]
+    assert all_match(parse(matchers), labels_of(found, {}))
+    assert not all_match(parse(matchers), labels_of(finding(Kind.STORM, group=f"{group}x"), {}))
+
+
+def test_coordinator_and_epoch_are_said_only_where_they_are_the_matter() -> None:
+    where = Coordinator(3, 42)
+    assert "epoch 42" not in plain.render(message_of(finding(Kind.STORM, coordinator=where)))
+    assert "epoch 42" in plain.render(message_of(finding(Kind.COORDINATOR_MOVED, coordinator=where)))
+
+
+def test_an_unknown_cause_has_no_percentage() -> None:
+    unknown = CauseEntry(Cause.UNKNOWN, 1.0, "the probe saw it rebalance, no record explains it")
+    said = plain.render(message_of(finding(causes=(unknown,))))
+    assert "Cause unknown; at" in said
+    assert "100%" not in said
 
 
 def test_a_resolved_incident_is_green_and_says_how_it_ended() -> None:
@@ -67,7 +133,8 @@ def test_a_resolved_incident_is_green_and_says_how_it_ended() -> None:
     made = slack.render(message_of(over))
     assert made["attachments"][0]["color"] == "#12b76a"
     assert "rebalance storm is over" in made["text"]
-    assert "3 min 20 s, until 2026-11-20" in plain.render(message_of(over))
+    assert "Lasted 3 min 20 s, until 2026-11-20" in plain.render(message_of(over))
+    assert "the rebalances stopped; now 5 members" in plain.render(message_of(over))
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -79,7 +146,21 @@ def test_hostile_names_stay_letters_in_every_medium(name: str) -> None:
     assert problems(said) == []
     assert kinds <= {"text"}
     shown = html.render(message_of(bad))
-    assert _tags(shown) <= {"div", "h3", "table", "tr", "th", "td", "span", "strong", "code", "p", "ul", "li"}
+    assert _tags(shown) <= {
+        "div",
+        "h3",
+        "h4",
+        "table",
+        "tr",
+        "th",
+        "td",
+        "span",
+        "strong",
+        "code",
+        "p",
+        "ul",
+        "li",
+    }
     for render in RENDERERS.values():
         assert not any(char in render(message_of(bad)) for char in "\x00\x1b\r\u202e")
 
@@ -88,8 +169,9 @@ def test_hostile_names_stay_letters_in_every_medium(name: str) -> None:
 def test_slack_limits_hold_for_any_names(group: str, client: str, host: str) -> None:
     member = MEMBER.__class__("m", None, client, host, host_is_stale=False, role="left")
     bad = finding(Kind.STORM, group=group, members=(member,) * 30, groups=(group,) * 50, groups_total=400)
-    said = slack.render(message_of(bad))
+    said = slack.render(message_of(bad), whole=True)
     assert refusal(said) is None
+    assert refusal(slack.render(message_of(bad))) is None
     assert refusal(slack.render_reply(message_of(bad))) is None
     assert refusal(slack.render_text(message_of(bad))) is None
     assert "+22 more" in json.dumps(said)

@@ -14,7 +14,7 @@ from rebalance_monitor.alerts.incidents.alert import NEVER, Alert, fingerprint
 from rebalance_monitor.alerts.incidents.tally import MAX_OFFENDERS, Tally
 from rebalance_monitor.alerts.messages.blocks import Tone
 from rebalance_monitor.alerts.messages.links import MAX_ADDRESS, Links
-from rebalance_monitor.alerts.messages.message import MAX_TITLE, next_step
+from rebalance_monitor.alerts.messages.message import MAX_TITLE, links_of
 from rebalance_monitor.alerts.messages.thread import MAX_ALERTS, message_of_thread, news_of
 from rebalance_monitor.alerts.render import html, markdown, plain, slack
 from rebalance_monitor.alerts.routing.labels import labels_of
@@ -41,7 +41,7 @@ def test_the_worst_alert_that_still_fires_comes_first_and_gives_the_colour() -> 
     said = plain.render(made)
     assert made.tone is Tone.CRITICAL
     assert said.index("critical worst") < said.index("warning mild") < said.index("resolved over")
-    assert "2 of 3 alerts fire" in made.title
+    assert "2 of 3 alerts still open" in made.title
     assert "lasted 5.0 s" in said
 
 
@@ -49,7 +49,7 @@ def test_the_worst_alert_that_still_fires_comes_first_and_gives_the_colour() -> 
     ("kinds", "groups", "over", "title"),
     [
         ([Kind.STORM, Kind.SESSION_TIMEOUT], ["a", "a"], 0, "[prod] a: storm, session timeout (2 alerts)"),
-        ([Kind.STORM, Kind.STORM], ["a", "b"], 1, "[prod] b, a: storm (1 of 2 alerts fire)"),
+        ([Kind.STORM, Kind.STORM], ["a", "b"], 1, "[prod] b, a: storm (1 of 2 alerts still open)"),
         ([Kind.STORM] * 3, ["a", "b", "c"], 3, "[prod] a, b and 1 more: storm (all 3 alerts are over)"),
         (
             [Kind.STORM, Kind.SLOW_SYNC, Kind.SESSION_TIMEOUT, Kind.GROUP_EMPTY],
@@ -74,7 +74,7 @@ def test_more_alerts_than_fit_are_counted() -> None:
     alerts = tuple(_alert(f"group-{number}") for number in range(MAX_ALERTS + 17))
     made = message_of_thread(alerts, AT, Tally())
     assert "and 17 more" in plain.render(made)
-    assert "+17 more" in str(slack.render(made))
+    assert "+17 more" in str(slack.render(made, whole=True))
     assert refusal(slack.render(made)) is None
 
 
@@ -99,8 +99,25 @@ def test_a_tally_counts_rebalances_and_who_was_named_in_most() -> None:
     for causes in ((CAUSE, CAUSE), (CAUSE, other), ()):
         tally = tally.add(finding(Kind.REBALANCE, causes=causes))
     tally = tally.add(finding(Kind.REBALANCE_FAILED, causes=(), stopped_ms_max=None))
-    assert tally == Tally(3, 1, 9_300, (("orders-3", 2), ("orders-9", 1)))
+    assert tally == Tally(3, 1, 9_300, (("orders-3", 2), ("orders-9", 1)), "orders", 5, 5)
+    assert tally.worst == ("orders-3", 2)
     assert tally.add(finding(Kind.SESSION_TIMEOUT)) == tally
+
+
+def test_a_closed_thread_says_how_many_members_remain_and_how_many_there_were() -> None:
+    tally = Tally().add(finding(Kind.REBALANCE, members_total=2, details={"joined": 0, "left": 1}))
+    alert = _alert("orders", ends_at=AT + 5_000)
+    assert "now 2 members, 3 before" in plain.render(message_of_thread((alert,), AT + 5_000, tally))
+    other = _alert("payments", ends_at=AT + 5_000)
+    assert "3 before" not in plain.render(message_of_thread((other,), AT + 5_000, tally))
+
+
+def test_a_member_in_few_of_many_rebalances_is_not_called_their_worst_offender() -> None:
+    tally = Tally(30, 0, 0, (("orders-3", 9), ("orders-9", 1)))
+    assert (
+        "orders-3"
+        not in plain.render(message_of_thread((_alert("o", ends_at=AT),), AT, tally)).split("Details")[0]
+    )
 
 
 def test_a_tally_remembers_no_more_than_its_bound() -> None:
@@ -138,14 +155,14 @@ def test_findings_of_an_incident_lead_to_its_page() -> None:
     links = Links(page="https://monitor.example/?group={group}", incident=address)
     storm = render(finding(Kind.STORM, incident="0123456789abcdef", phase="opened"), links)
     assert "Incident page <https://monitor.example/?incident=0123456789abcdef>" in storm
-    assert "Group page" not in storm
+    assert "Group page <https://monitor.example/?group=orders>" in storm
     assert "Group page <https://monitor.example/?group=" in render(
         finding(Kind.REBALANCE, incident=None), links
     )
 
 
 def render(told: Finding, links: Links) -> str:
-    return plain.words(next_step(told, links))
+    return plain.words(links_of(told, links))
 
 
 @pytest.mark.parametrize("address", ["javascript:alert(1)", "ftp://x", "//x", "runbooks.md"])

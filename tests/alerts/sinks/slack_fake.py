@@ -104,6 +104,14 @@ class SlackFake(Fake):
         """Return the replies under one message."""
         return [posted for posted in self.messages if posted.thread_ts == ts]
 
+    def news(self, ts: str) -> list[Posted]:
+        """Return the replies under one message but for its details."""
+        return [posted for posted in self.replies(ts) if "Details: " not in posted.content["text"]]
+
+    def details(self, ts: str) -> list[Posted]:
+        """Return the replies that hold the details of one message."""
+        return [posted for posted in self.replies(ts) if "Details: " in posted.content["text"]]
+
     def trouble(self, call: Call) -> Answer | None:
         """Scripted first, then by chance; never for the fake's own pages."""
         if call.path.startswith("/_"):

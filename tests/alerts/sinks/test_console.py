@@ -17,11 +17,12 @@ class ConsoleHarness:
     troubles = (Trouble.PERMANENT,)
 
     def __init__(self) -> None:
-        self.stream = io.StringIO()
+        self.stream = io.StringIO("\n\n")
+        self.stream.seek(2)
         self.sink = ConsoleSink("console", self.stream)
 
     def received(self) -> list[str]:
-        return self.stream.getvalue().split("\n\n")[:-1]
+        return self.stream.getvalue().split("\n\n(")[1:]
 
     def goes_wrong(self, trouble: Trouble) -> None:
         del trouble

@@ -126,7 +126,7 @@ def test_a_mail_has_both_forms_and_belongs_to_its_thread(mailbox: Mailbox, sink:
         sink.send(note(phase), NOW)
     opened, resolved, again = mailbox.read()
     assert opened["Subject"] == "[prod] orders is in a rebalance storm"
-    assert resolved["Subject"] == "Re: [prod] orders rebalance storm is over"
+    assert resolved["Subject"] == "RESOLVED [prod] orders rebalance storm is over"
     assert opened["References"] == resolved["References"]
     assert resolved["Message-ID"] == again["Message-ID"] != opened["Message-ID"]
     assert opened["Auto-Submitted"] == "auto-generated"

@@ -93,16 +93,20 @@ def test_an_incident_is_one_message_edited_in_place_with_replies_and_ends_green(
         assert words in said
     assert "https://runbooks.example/page#storm" in said
     assert "https://monitor.example/groups/orders" in said
-    assert len(fake.replies(parent.ts)) == 3
+    assert parent.content["text"].startswith("RESOLVED [prod] orders rebalance storm is over")
+    assert len(fake.news(parent.ts)) == 3
+    (details,) = fake.details(parent.ts)
+    assert "no commit for 6.4 s" in json.dumps(details.content)
 
 
 @pytest.mark.parametrize(
-    ("phase", "words"), [(Phase.ACKNOWLEDGED, "Silenced by hand"), (Phase.REPEATED, "It still fires")]
+    ("phase", "words"),
+    [(Phase.ACKNOWLEDGED, "Silenced: no further notification"), (Phase.REPEATED, "Still open.")],
 )
 def test_a_reply_says_why_it_comes(fake: SlackFake, sink: SlackSink, phase: Phase, words: str) -> None:
     state = sink.send(note(), NOW).state
     sink.send(note(phase, state=state, news=()), NOW)
-    assert words in json.dumps(fake.replies(state["ts"])[0].content)
+    assert words in json.dumps(fake.news(state["ts"])[0].content)
 
 
 def test_nothing_unfurls_and_the_fallback_text_stands_alone(fake: SlackFake, sink: SlackSink) -> None:
@@ -110,7 +114,15 @@ def test_nothing_unfurls_and_the_fallback_text_stands_alone(fake: SlackFake, sin
     content = fake.messages[0].content
     assert content["unfurl_links"] is False
     assert content["unfurl_media"] is False
-    assert content["text"] == "🔴 [prod] orders is in a rebalance storm"
+    title, lead = content["text"].splitlines()
+    assert title == "🔴 [prod] orders is in a rebalance storm"
+    assert lead.startswith("Session timeout 93% of orders-3 on 10.1.2.3; since ")
+
+
+def test_a_message_without_a_thread_has_its_details_below(fake: SlackFake) -> None:
+    with closing(SlackWebhookSink("hook", SecretStr(fake.hook), net=NET)) as sink:
+        sink.send(note(), NOW)
+    assert "no commit for 6.4 s" in json.dumps(fake.messages[0].content)
 
 
 def test_a_hostile_group_is_escaped_in_the_fallback_text(fake: SlackFake, sink: SlackSink) -> None:

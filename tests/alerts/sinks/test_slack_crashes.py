@@ -83,7 +83,7 @@ def test_a_call_that_may_have_arrived_is_not_posted_twice(
         except SinkError as error:
             assert not error.permanent  # noqa: PT017 - an attempt may also get through
     (parent,) = fake.parents()
-    assert len(fake.replies(parent.ts)) == (phase is not Phase.OPENED)
+    assert len(fake.news(parent.ts)) == (phase is not Phase.OPENED)
 
 
 @pytest.mark.parametrize("taken", [True, False])
@@ -96,7 +96,7 @@ def test_whichever_call_of_an_update_breaks_off_the_thread_gets_one_reply(
     for attempt in range(3):
         with suppress(SinkError):
             sink.send(note(Phase.UPDATED, state=state, maybe_sent=attempt > 0), NOW)
-    assert len(fake.replies(state["ts"])) == 1
+    assert len(fake.news(state["ts"])) == 1
     assert len(fake.parents()) == 1
 
 
@@ -104,7 +104,7 @@ def test_a_lost_state_continues_the_thread_that_is_there(fake: SlackFake, sink: 
     first = sink.send(note(), NOW).state
     second = sink.send(note(Phase.RESOLVED, maybe_sent=True), NOW).state
     assert second == first
-    assert len(fake.replies(first["ts"])) == 1
+    assert len(fake.news(first["ts"])) == 1
 
 
 def test_the_thread_is_found_behind_many_other_messages(fake: SlackFake, sink: SlackSink) -> None:
@@ -112,6 +112,19 @@ def test_the_thread_is_found_behind_many_other_messages(fake: SlackFake, sink: S
     for number in range(450):
         fake._add(CHANNEL, {"text": f"chatter {number}"})
     assert sink.send(note(maybe_sent=True), NOW).state == first
+
+
+@pytest.mark.parametrize("phase", [Phase.UPDATED, Phase.RESOLVED])
+def test_details_that_could_not_be_posted_come_with_the_next_notification(
+    fake: SlackFake, sink: SlackSink, phase: Phase
+) -> None:
+    fake.scopes.discard("channels:history")
+    fake.script.extend([None, Answer(503)])
+    state = sink.send(note(), NOW).state
+    assert fake.details(state["ts"]) == []
+    after = sink.send(note(phase, state=state), NOW).state
+    assert after == {"channel": CHANNEL, "ts": state["ts"]}
+    assert (len(fake.parents()), len(fake.details(state["ts"])), len(fake.news(state["ts"]))) == (1, 1, 1)
 
 
 def test_without_the_right_to_read_history_it_is_told_twice_rather_than_never(
@@ -134,7 +147,8 @@ def test_through_any_trouble_one_thread_with_one_reply_for_each_change(seed: int
         for sequence, phase in enumerate(phases):
             state = _until_sent(sink, note(phase, sequence=sequence, state=state))
         (parent,) = fake.parents()
-        assert len(fake.replies(parent.ts)) == len(phases) - 1
+        assert len(fake.news(parent.ts)) == len(phases) - 1
+        assert len(fake.details(parent.ts)) <= 1
         assert parent.content["attachments"][0]["color"] == "#12b76a"
         assert fake.refused == []
 

@@ -59,8 +59,8 @@ def test_a_broker_that_is_away_is_one_problem_with_a_remedy(
     lines = {line["check"]: line for line in json.loads(capsys.readouterr().out)}
     assert lines["broker"]["verdict"] == "problem"
     assert "kafka.bootstrap_servers" in lines["broker"]["remedy"]
-    assert lines["blind trap"] == {
-        "check": "blind trap",
+    assert lines["Spark internal-topic switch"] == {
+        "check": "Spark internal-topic switch",
         "verdict": "ok",
         "found": f"{BLIND_TRAP} is true",
         "remedy": None,
@@ -92,7 +92,7 @@ def test_doctor_reads_through_spark_and_tells_a_blind_source_from_a_seeing_one(
     assert lines["through Spark"]["verdict"] == verdict, done.stderr
     assert {line["check"] for line in lines.values() if line["verdict"] != "ok"} <= {
         "through Spark",
-        "blind trap",
+        "Spark internal-topic switch",
     }
     assert lines["topic access"]["found"] == "Read and Describe on __consumer_offsets"
     assert done.returncode == code
@@ -167,7 +167,14 @@ def test_doctor_names_all_that_is_wrong_in_one_run(
     assert run(["doctor", *words, "--set", f"storage.path={file}", "-o", "json"]) == 1
     lines = {line["check"]: line for line in json.loads(capsys.readouterr().out)}
     wrong = {check for check, line in lines.items() if line["verdict"] == "problem"}
-    assert wrong == {"configuration", "jars", "login", "java client", "blind trap", "storage"}
+    assert wrong == {
+        "configuration",
+        "jars",
+        "login",
+        "java client",
+        "Spark internal-topic switch",
+        "storage",
+    }
     assert "`kafka: sasl.mechanism` is missing" in lines["configuration"]["found"]
 
 

@@ -10,8 +10,8 @@ from rebalance_monitor.cluster.clients.properties import (
     reader_settings,
 )
 from rebalance_monitor.config.errors import ConfigError
-from rebalance_monitor.config.jaas import parse
-from rebalance_monitor.config.logins import JAVA_SASL
+from rebalance_monitor.config.kafka.jaas import parse
+from rebalance_monitor.config.kafka.logins import JAVA_SASL
 
 SCRAM = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="mon" password="a\\"b;";'
 

@@ -11,8 +11,8 @@ from py4j.protocol import Py4JError
 from rebalance_monitor.cluster.errors import DependencyError
 from rebalance_monitor.cluster.jars.ivy import Coordinate, cache_folder, resolve
 from rebalance_monitor.cluster.jars.jars import SHIPPED_WITH_SPARK, installed_spark, resolve_spark_kafka
+from rebalance_monitor.cluster.jars.shared_jvm import SHARED_JVM
 from rebalance_monitor.cluster.logins.java_login import JavaLogin
-from rebalance_monitor.cluster.logins.jvm import LOGIN_JVM
 from rebalance_monitor.config.load import load
 
 if TYPE_CHECKING:
@@ -29,15 +29,15 @@ IAM = {
 
 @pytest.fixture(autouse=True)
 def jvm() -> Iterator[None]:
-    LOGIN_JVM.close()
+    SHARED_JVM.close()
     yield
-    LOGIN_JVM.close()
+    SHARED_JVM.close()
 
 
 def bring(jars: Sequence[Path]) -> None:
     """Have the JVM of logins know these jars beside Spark's connector."""
     found = [*resolve_spark_kafka(*installed_spark()), *jars]
-    LOGIN_JVM.configure(load(flags={"jars": [str(jar) for jar in found]}), lambda: None)
+    SHARED_JVM.configure(load(flags={"jars": [str(jar) for jar in found]}), lambda: None)
 
 
 def test_a_class_that_is_missing_is_told_with_where_to_add_it() -> None:
@@ -53,7 +53,7 @@ def test_a_jvm_that_has_ended_is_replaced() -> None:
     login = JavaLogin({"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.jaas.config": line})
     assert login.exchange("broker").auth_bytes() == b"\0u\0p"
     with pytest.raises(Py4JError):
-        LOGIN_JVM.view().java.lang.System.exit(1)
+        SHARED_JVM.for_logins().java.lang.System.exit(1)
     assert login.exchange("broker").auth_bytes() == b"\0u\0p"
 
 

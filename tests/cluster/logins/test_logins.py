@@ -26,11 +26,11 @@ from rebalance_monitor.cluster.captures.capture import read_capture
 from rebalance_monitor.cluster.clients.admin import ClusterAdmin
 from rebalance_monitor.cluster.ends.ends import EndsThread
 from rebalance_monitor.cluster.errors import AccessDeniedError, BrokerUnreachableError
-from rebalance_monitor.cluster.logins.jvm import LOGIN_JVM
+from rebalance_monitor.cluster.jars.shared_jvm import SHARED_JVM
 from rebalance_monitor.cluster.logins.tokens import shared_token
 from rebalance_monitor.cluster.probe.probe import ProbeThread
+from rebalance_monitor.config.kafka.logins import JAAS, TOKEN_URL
 from rebalance_monitor.config.load import load
-from rebalance_monitor.config.logins import JAAS, TOKEN_URL
 from rebalance_monitor.lab.cluster.node import wait_until
 from tests.chaos.clock import Clock
 from tests.cluster.support.identity_provider import SECRET, IdentityProvider, new_key
@@ -128,9 +128,9 @@ def of_realm(kdc: Kdc, broker: LoginBroker, storing: str) -> Site:
 def kerberos(realm: tuple[Kdc, LoginBroker]) -> Iterator[Site]:
     """By Java, also where the package is installed: it does not know that option."""
     found = of_realm(*realm, "storeKey=true debug=false")
-    LOGIN_JVM.configure(load(flags={"spark": found.config["spark"]}), lambda: None)
+    SHARED_JVM.configure(load(flags={"spark": found.config["spark"]}), lambda: None)
     yield found
-    LOGIN_JVM.close()
+    SHARED_JVM.close()
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from rebalance_monitor.coordinator.deadlines.stuck_limits import MOST_MS
 from rebalance_monitor.coordinator.findings.finding import Finding
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
@@ -13,6 +15,7 @@ from tests.coordinator.support.epochs import A, B, C, Epochs, pair
 from tests.coordinator.support.timeline import T0, Client, Topic, findings, in_batches, of
 
 MEMBERS = [Client(f"m{i}-1", (i,), f"consumer-{i}", f"/10.0.0.{i}", session=10_000) for i in range(3)]
+MINUTE = replace(EPOCHS, stuck_after_ms=60_000)
 BARRIER = {Kind.REBALANCE_IN_PROGRESS, Kind.REBALANCE_STUCK}
 
 
@@ -102,11 +105,11 @@ def test_partitions_given_up_before_any_bump_begin_a_convergence_of_their_own_an
     topic = pair()
     topic.metadata(700_000, A, topic="payments")
     topic.ack(700_000, A, 2, (), state=1)
-    assert not of(findings(topic, EPOCHS, until=60_000), Kind.REBALANCE_STUCK)
-    opened = of(findings(topic, EPOCHS, until=65_000), Kind.REBALANCE_STUCK)
+    assert not of(findings(topic, MINUTE, until=60_000), Kind.REBALANCE_STUCK)
+    opened = of(findings(topic, MINUTE, until=65_000), Kind.REBALANCE_STUCK)
     assert [found.started_at_min for found in opened] == [T0 + 700_000]
     topic.ack(770_000, A, 2, ())
-    resolved = of(findings(topic, EPOCHS), Kind.REBALANCE_STUCK)[-1]
+    resolved = of(findings(topic, MINUTE), Kind.REBALANCE_STUCK)[-1]
     assert (resolved.phase, resolved.details["duration_ms"]) == ("resolved", 70_000)
 
 
@@ -220,11 +223,11 @@ def test_nobody_is_waited_for_before_there_is_an_epoch_that_it_has_not_acknowled
     topic.target(74_000, 5)
     topic.ack(76_000, B, 5, (0, 1))
     topic.ack(78_000, C, 5, (2,))
-    assert not of(findings(topic, EPOCHS), Kind.REBALANCE_STUCK)
+    assert not of(findings(topic, MINUTE), Kind.REBALANCE_STUCK)
 
 
 def test_whom_a_group_is_stuck_for_is_named_without_those_whose_next_heartbeat_is_yet_to_come() -> None:
-    opened, resolved = of(findings(revoking(310_000), EPOCHS), Kind.REBALANCE_STUCK)
+    opened, resolved = of(findings(revoking(310_000), MINUTE), Kind.REBALANCE_STUCK)
     assert (opened.at - T0, opened.started_at_min) == (72_000, T0 + 10_500)
     assert [member.member_id for member in opened.members] == [A]
     assert (resolved.at, resolved.resolution) == (T0 + 310_000, "completed")
@@ -237,6 +240,22 @@ def test_a_group_is_stuck_until_each_one_that_was_named_has_acknowledged() -> No
     topic.ack(40_000, B, 2, (), state=1)
     topic.ack(80_000, A, 3, (0,))
     topic.ack(100_000, B, 3, (1,))
-    opened, resolved = of(findings(topic, EPOCHS), Kind.REBALANCE_STUCK)
+    opened, resolved = of(findings(topic, MINUTE), Kind.REBALANCE_STUCK)
     assert [member.member_id for member in opened.members] == [A, B]
     assert resolved.at == T0 + 100_000
+
+
+@pytest.mark.parametrize(("rebalance", "warns"), [(30_000, 20_000), (80_000, 40_000), (300_000, 60_000)])
+def test_a_convergence_is_told_at_half_of_the_rebalance_timeout_of_whom_it_waits_for(
+    rebalance: int, warns: int
+) -> None:
+    topic, patient = pair(), replace(EPOCHS, session_timeout_848_ms=90_000)
+    topic.metadata(3_000, A, rebalance=rebalance)
+    topic.join(10_000, C, 3, ())
+    topic.ack(10_500, A, 2, (0,), state=1)
+    topic.ack(11_000, B, 3, (1,))
+    early = findings(topic, patient, until=warns - 3_000)
+    (stuck,) = of(findings(topic, patient, until=warns + 3_000), Kind.REBALANCE_STUCK)
+    assert not of(early, Kind.REBALANCE_STUCK)
+    assert (stuck.severity, stuck.details["threshold_ms"]) == (Severity.WARNING, warns)
+    assert [member.member_id for member in stuck.members] == [A]

@@ -6,7 +6,7 @@ from rebalance_monitor.coordinator.assignors.compare import Spread
 from rebalance_monitor.coordinator.explain import advice
 from rebalance_monitor.coordinator.explain.dossier import open_dossier
 from rebalance_monitor.coordinator.explain.explanation import Place, explain
-from rebalance_monitor.coordinator.settings import DetectionSettings
+from rebalance_monitor.coordinator.settings import DetectionSettings, GroupOverride
 from rebalance_monitor.coordinator.state.group_state import GroupState
 from tests.coordinator.support.epochs import A as EPOCHS_A
 from tests.coordinator.support.epochs import B as EPOCHS_B
@@ -263,3 +263,32 @@ def test_every_rule_is_in_the_table() -> None:
         if name.startswith("_") and getattr(value, "__annotations__", {}).get("return") == "Iterable[Advice]"
     }
     assert set(advice.RULES) == rules
+
+
+def visits(every: list[int], *, expires: bool = False) -> Topic:
+    """A worker joins a group of one at these intervals (ms), works and leaves; or its session ends."""
+    topic, base, at, number = Topic(), usual(0), 0, 1
+    alone = replace(base, partitions=(0, 1))
+    topic.generation(0, 1, [alone])
+    for place, gap in enumerate(every):
+        at += gap
+        worker = usual(1, session=6_000)
+        worker.member_id = f"worker-{place}"
+        topic.generation(at, number + 1, [base, worker])
+        stops = 12_000 if expires else 20_000
+        topic.commits(at + 500, at + stops, worker, moving=1)
+        topic.commits(at + 600, at + 20_000, base, moving=1)
+        topic.generation(at + 20_400, number + 2, [alone])
+        number += 2
+    return topic.sorted()
+
+
+def test_a_schedule_of_goodbyes_suggests_to_declare_it_and_one_of_expiries_or_at_odd_times_does_not() -> None:
+    even, odd = [60_000] * 6, [60_000, 200_000, 90_000, 60_000, 400_000, 60_000]
+    (told,) = about(advised(visits(even)), "group_overrides")
+    assert "60.0 s" in told["reason"]
+    assert not about(advised(visits(odd)), "group_overrides")
+    assert not about(advised(visits(even[:3])), "group_overrides")
+    assert not about(advised(visits(even, expires=True)), "group_overrides")
+    declared = replace(SETTINGS, group_overrides=(GroupOverride("g", expected_churn=True),))
+    assert not about(advised(visits(even), declared), "group_overrides")

@@ -50,7 +50,7 @@ def test_400_members_that_expire_at_once_are_one_finding_whose_title_says_the_nu
     total = 400 + alive
     assert (one.members_affected, one.details["members_before"], len(one.members)) == (400, total, LISTED)
     assert (one.severity, one.details["unlisted"]) == (Severity.WARNING, 400 - LISTED)
-    assert f"lost 400 of {total} members to their session timeouts" in title_of(one)
+    assert f"lost 400 of {total} members to session timeouts" in title_of(one)
     assert ("the group is now empty" in one.causes[0].why) == (not alive)
     if not alive:
         (empty,) = of(found, Kind.GROUP_EMPTY)

@@ -39,10 +39,11 @@ class Epochs(Topic):
         instance: str | None = None,
         topic: str = "orders",
         classic: int | None = None,
+        rebalance: int | None = None,
     ) -> None:
         """Describe a member; `classic`: it speaks the classic protocol, with this session timeout (ms)."""
         value = b"\0\0" + compact(instance) + b"\0" + compact("c-" + member[:2]) + compact("/10.0.0.1")
-        value += b"\2" + compact(topic) + b"\0" + pack(">i", P) + b"\0"
+        value += b"\2" + compact(topic) + b"\0" + pack(">i", P if rebalance is None else rebalance) + b"\0"
         own = b"" if classic is None else b"\1" + pack(">i", classic) + b"\1\0"
         value += b"\1\0" + bytes([len(own)]) + own if own else b"\0"
         self.put(at, 5, value, member)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from prometheus_client import generate_latest
 
-from rebalance_monitor.cli.verbs.demo import _alerts
+from rebalance_monitor.cli.verbs.local.demo import _alerts
 from rebalance_monitor.config.load import load
 from rebalance_monitor.config.model import Probe, Settings
 from rebalance_monitor.config.web import Web

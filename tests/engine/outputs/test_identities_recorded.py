@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rebalance_monitor.cli.verbs.decode import records
+from rebalance_monitor.cli.verbs.records.decode import records
 from rebalance_monitor.cluster.captures.capture import read_capture
 from rebalance_monitor.coordinator.findings.finding import to_json
 from rebalance_monitor.coordinator.findings.kinds import NAMES_IN_DETAILS

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,6 +17,7 @@ import yaml
 
 pytest.importorskip("pyspark")
 
+from rebalance_monitor.checkpoints.hadoop_jvm import use_jvm
 from rebalance_monitor.checkpoints.ledger import Ledger
 from rebalance_monitor.checkpoints.lines import read_lines
 from rebalance_monitor.checkpoints.manifest import read_manifest
@@ -41,6 +43,32 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
 ]
 MAIN = "from rebalance_monitor.cli.main import main; main()"
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A job's folder on some store, and where Spark's own checkpoint lies: "" for in it."""
+
+    path: str
+    checkpoint: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.path.partition(":")[0]
+
+
+@pytest.fixture(params=["s3", "hdfs"])
+def kept(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kept]:
+    if request.param == "s3":
+        # Spark's S3 client is half a gigabyte of jars.
+        yield Kept(below(request.getfixturevalue("s3"), "job"), (tmp_path / "state").as_uri())
+        return
+    store = request.getfixturevalue("hdfs_store")
+    # The jobs and verbs, and this process.
+    monkeypatch.setenv("HADOOP_USER_NAME", "sre")
+    use_jvm(lambda _: store.jvm)
+    yield Kept(f"{store.uri}/job")
+    use_jvm(lambda _: None)
 
 
 def settings(bootstrap: str, path: str, checkpoint: str, slack: str) -> dict[str, object]:
@@ -86,11 +114,10 @@ def verb(config: Path, *words: str) -> tuple[int, str]:
 
 
 def test_a_job_on_a_uri_tells_once_and_goes_on_after_a_kill(
-    lab_broker: LabBroker, tmp_path: Path, s3: str
+    lab_broker: LabBroker, tmp_path: Path, kept: Kept
 ) -> None:
-    """Spark's own checkpoint lies on another URI: its S3 client is half a gigabyte of jars."""
-    group = "remote"
-    path, checkpoint = below(s3, "job"), (tmp_path / "state").as_uri()
+    group = f"remote-{kept.name}"
+    path, checkpoint = kept.path, kept.checkpoint
     storage = storage_at(path, checkpoint)
     config = tmp_path / "monitor.yaml"
     with ExitStack() as stack:

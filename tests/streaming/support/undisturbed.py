@@ -103,8 +103,8 @@ def require_by_looks(told: Sequence[Finding]) -> None:
             assert len(stands) <= 1
             # What was away meanwhile may have lowered confidences since.
             assert set(stands) <= {beside.KIND_OF.get(cause.cause) for cause in causes}
-            sure = beside.kind_by(causes[0], DetectionSettings())
-            assert sure is None or stands == [sure]
+            sure = beside.kind_by(causes, DetectionSettings())
+            assert sure is None or stands == [sure[0]]
 
 
 def _stands_beside(finding: Finding, rebalance: Finding, member: str | None) -> bool:

@@ -1,0 +1,179 @@
+"""The second line of a message: who is at fault, since when, how bad; of an incident that is over, its end.
+
+Pure. Title and lead together answer what somebody asks who was just woken; every medium shows them first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.alerts.incidents.tally import Tally, is_main
+from rebalance_monitor.alerts.messages import text
+from rebalance_monitor.alerts.messages.blocks import Line, bold, code, plain
+from rebalance_monitor.coordinator.findings.causes import OF_MONITOR, Cause
+from rebalance_monitor.coordinator.findings.kinds import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rebalance_monitor.coordinator.findings.finding import CauseEntry, Finding
+
+NO_OFFENDER = "no member is behind a third of the rebalances"
+_ENDINGS: dict[tuple[Kind, str | None], str] = {
+    (Kind.REBALANCE_IN_PROGRESS, "completed"): "the rebalance completed",
+    (Kind.REBALANCE_STUCK, "completed"): "the rebalance completed",
+    (Kind.STORM, "quiet"): "the rebalances stopped",
+    (Kind.MEMBER_SILENT, "confirmed"): "the broker removed the member",
+    (Kind.MEMBER_SILENT, "withdrawn"): "the member is in the group after all",
+    (Kind.GROUP_EMPTY, "completed"): "a member joined",
+    (Kind.GROUP_EMPTY, None): "a member joined",
+    (Kind.OFFSETS_EXPIRING, "expired"): "the offsets expired",
+    (Kind.OFFSETS_EXPIRING, "withdrawn"): "the group uses them again, or was removed",
+    (Kind.BROKER_AWAY, "completed"): "every group has recovered",
+    (Kind.BROKER_AWAY, "expired"): "some groups have not recovered",
+}
+_RESOLUTIONS = {
+    "completed": "completed",
+    "quiet": "nothing new since",
+    "expired": "no longer observed",
+    "withdrawn": "it no longer applies",
+    "confirmed": "confirmed",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How an incident ended: when (ms), and what was counted while its thread was open."""
+
+    at: int
+    tally: Tally = field(default_factory=Tally)
+
+
+def lead(finding: Finding, ended: Ended | None = None) -> Line:
+    """Return the line that follows the title."""
+    if ended is not None:
+        return _joined([_end(finding, ended), _now(finding, ended.tally)])
+    return _joined([_fault(finding), _since(finding), *_damage(finding)])
+
+
+def first_cause(finding: Finding) -> CauseEntry | None:
+    """Return the likeliest cause that is known; of a storm, that of its main offender where it has one."""
+    known = [entry for entry in finding.causes if entry.cause is not Cause.UNKNOWN]
+    worst = finding.details.get("worst_client") if has_offender(finding) else None
+    return next((entry for entry in known if entry.client_id == worst), known[0] if known else None)
+
+
+def has_offender(finding: Finding) -> bool:
+    """Whether a storm has a member that is behind a third of its rebalances or more."""
+    share = finding.details.get("worst_share")
+    return bool(finding.details.get("worst_client")) and isinstance(share, int | float) and is_main(share)
+
+
+def identity(client_id: str | None, host: str | None, instance_id: str | None = None) -> Line:
+    """Return how a member is named: client id, instance id and host, as far as they are known."""
+    named = ((" ", client_id), (" as ", instance_id), (" on ", host.lstrip("/") if host else None))
+    line = [span for word, name in named if name for span in (plain(word), code(text.name(name)))]
+    return (plain(line[0].text.lstrip()), *line[1:]) if line else ()
+
+
+def cause_words(entry: CauseEntry) -> Line:
+    """Return a cause with its confidence and the member that it names."""
+    if entry.cause is Cause.UNKNOWN:
+        return (bold("cause unknown"),)
+    sure = "" if entry.cause in OF_MONITOR else f" {entry.confidence:.0%}"
+    line: Line = (bold(entry.cause.value.replace("_", " ")), plain(sure))
+    who = identity(entry.client_id, entry.host, entry.instance_id)
+    if not who:
+        return line
+    of = "" if who[0].text.startswith("on") else " of "
+    return (*line, plain(of or " "), *who)
+
+
+def _fault(finding: Finding) -> Line:
+    entry = first_cause(finding)
+    if finding.kind is Kind.STORM and finding.details.get("worst_client"):
+        return _offender(finding, entry)
+    if entry is not None:
+        return cause_words(entry)
+    return (bold("cause unknown"),) if finding.causes else ()
+
+
+def _offender(finding: Finding, entry: CauseEntry | None) -> Line:
+    if not has_offender(finding):
+        return (bold(NO_OFFENDER),)
+    details = finding.details
+    client, host, share = (
+        str(details["worst_client"]),
+        str(details.get("worst_host", "")),
+        details["worst_share"],
+    )
+    line: Line = (
+        bold("worst offender "),
+        *identity(client, host),
+        plain(f", in {share:.0%} of the rebalances"),
+    )
+    if entry is None or entry.client_id != client:
+        return line
+    return (*line, plain(f" ({entry.cause.value.replace('_', ' ')} {entry.confidence:.0%})"))
+
+
+def _since(finding: Finding) -> Line:
+    since = finding.opened_at
+    if since is None:
+        return (plain(f"at {text.moment(finding.at)}"),)
+    so_long = f" (for {text.duration(finding.at - since)})" if since < finding.at else ""
+    return (plain(f"since {text.moment(since)}{so_long}"),)
+
+
+def _damage(finding: Finding) -> Iterable[Line]:
+    stopped = text.bounds(finding.stopped_ms_min, finding.stopped_ms_max)
+    if stopped:
+        yield (plain(f"consumption stopped {stopped}"),)
+    hit = [
+        text.count(number, noun)
+        for number, noun in (
+            (finding.members_affected, "member"),
+            (finding.partitions_affected, "partition"),
+        )
+        if number
+    ]
+    there = [] if finding.members_total is None else [_members(finding.members_total)]
+    affected = [f"{' and '.join(hit)} affected"] if hit else []
+    if affected or there:
+        yield (plain(", ".join([*affected, *there])),)
+
+
+def _members(number: int) -> str:
+    return f"{text.count(number, 'member') if number else 'no members'} in the group"
+
+
+def _end(finding: Finding, ended: Ended) -> Line:
+    began = finding.at if finding.opened_at is None else finding.opened_at
+    until = text.moment(ended.at)
+    if finding.opened_at is None:
+        return (plain(f"last at {text.moment(began)}, none since"),)
+    how = _ENDINGS.get((finding.kind, finding.resolution)) or _RESOLUTIONS.get(finding.resolution or "", "")
+    lasted = text.duration(max(0, ended.at - began))
+    return (plain(f"lasted {lasted}, until {until}{': ' if how else ''}{how}"),)
+
+
+def _now(finding: Finding, tally: Tally) -> Line:
+    """Return how the group stands now, beside how it stood before."""
+    counted = tally if tally.group and tally.group == finding.group else Tally()
+    now = counted.members if counted.members is not None else finding.members_total
+    if now is None or (finding.phase != "resolved" and counted.members is None):
+        return ()
+    before = counted.members_before if finding.kind is not Kind.GROUP_EMPTY else 0
+    was = "" if before is None or before == now else f", {before:,} before" if before else ", none before"
+    return (plain(f"now {text.count(now, 'member') if now else 'no members'}{was}"),)
+
+
+def _joined(parts: Iterable[Line]) -> Line:
+    """Return the parts that say something as one sentence, with semicolons between them."""
+    line: Line = ()
+    for part in parts:
+        if part:
+            line = (*line, *((plain("; "),) if line else ()), *part)
+    first, *rest = line or (plain(""),)
+    return (replace(first, text=first.text[:1].upper() + first.text[1:]), *rest)

@@ -1,0 +1,1 @@
+"""`alerts`: preview messages and routes, send a test alert, silence alerts."""

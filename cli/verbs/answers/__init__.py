@@ -1,0 +1,1 @@
+"""Answers about groups: what rebalances, why, and since when."""

@@ -1,0 +1,201 @@
+"""`rebalance-monitor watch`: what rebalances now, from any machine, without Spark, Java or a storage folder.
+
+Reads the topic to its end, says what it watches, then prints findings as they come, until Ctrl-C or `--for`.
+Nothing is written to disk and no alert is sent. Findings go to stdout, everything else to stderr.
+"""
+
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from rebalance_monitor.cli.exit_codes import ExitCode
+from rebalance_monitor.cli.logs import configure
+from rebalance_monitor.cli.options import config_options, identities_for, load_settings
+from rebalance_monitor.cli.output import Form, output_option
+from rebalance_monitor.cli.sources import Duration, Progress, bootstrap_option, group_option, is_about
+from rebalance_monitor.cli.verbs.job.run import stop_on_signals
+
+if TYPE_CHECKING:
+    from rebalance_monitor.checkpoints.ledger import Snapshot
+    from rebalance_monitor.cluster.errors import AccessDeniedError
+    from rebalance_monitor.coordinator.findings.finding import Finding
+    from rebalance_monitor.engine.batch.batches import BatchKey
+    from rebalance_monitor.engine.embedded.core import Census
+    from rebalance_monitor.engine.outputs.sinks import Lines, Telling
+    from rebalance_monitor.engine.topic.facts import TopicFacts
+
+MB = 1_000_000
+
+
+@click.command("watch")
+@bootstrap_option
+@click.option(
+    "--command-config",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Client properties as Kafka's own tools take them (security.protocol, sasl.jaas.config, …).",
+)
+@config_options
+@group_option
+@click.option("--page", is_flag=True, help="Serve the live page too (`web.host`, `web.port`).")
+@click.option("--for", "duration", type=Duration(), help="Stop after so long (30s, 10m); default: Ctrl-C.")
+@click.option(
+    "--most",
+    type=click.FloatRange(min=0, min_open=True),
+    default=40.0,
+    show_default=True,
+    help="MB of records read a second, at most.",
+)
+@output_option(Form.TABLE, Form.TABLE, Form.JSONL)
+@click.pass_context
+def command(
+    context: click.Context,
+    *,
+    bootstrap: str | None,
+    command_config: Path | None,
+    config: Path | None,
+    assignments: tuple[str, ...],
+    pattern: str,
+    page: bool,
+    duration: float | None,
+    most: float,
+    output: Form,
+) -> int:
+    """See what rebalances now: no Spark, no Java, nothing written."""
+    flags = {**_connection(command_config, bootstrap), "web.enabled": page}
+    settings = load_settings(config, assignments, flags)
+    _hush(context)
+    from rebalance_monitor.engine.embedded.watching import Watch
+    from rebalance_monitor.engine.outputs.console import renderer, writer
+    from rebalance_monitor.engine.outputs.sinks import Lines
+
+    watch = Watch(settings, identities_for(settings), _Said(), stop_on_signals(), most * MB)
+    shown = Shown(Lines(renderer(output.value, sys.stdout), writer(sys.stdout)), pattern)
+    with _ended_after(duration, watch.stop.set):
+        try:
+            watch.run([shown])
+        finally:
+            shown.lines.close()
+    click.echo(f"{watch.records:,} records read; {shown.summary()}", err=True)
+    return ExitCode.FINE
+
+
+def _connection(path: Path | None, bootstrap: str | None) -> dict[str, object]:
+    """Return the flags of a client properties file; `--bootstrap` wins over its `bootstrap.servers`."""
+    from rebalance_monitor.config.kafka.properties_file import read_properties
+
+    properties = read_properties(path) if path else {}
+    servers = bootstrap or properties.pop("bootstrap.servers", None)
+    properties.pop("bootstrap.servers", None)
+    return {
+        **{f"kafka.{name}": value for name, value in properties.items()},
+        "kafka.bootstrap_servers": servers,
+    }
+
+
+def _hush(context: click.Context) -> None:
+    """Leave to the log what is wrong, unless somebody asked for more: findings are what is looked at."""
+    root = context.find_root()
+    if root.get_parameter_source("log_level") is click.core.ParameterSource.DEFAULT:
+        configure("warning", root.params.get("log_file"))
+
+
+@contextmanager
+def _ended_after(seconds: float | None, end: Callable[[], None]) -> Iterator[None]:
+    if seconds is None:
+        yield
+        return
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+class Shown:
+    """The lines of the groups that match a pattern, and of what is no single group's; counts them by kind."""
+
+    def __init__(self, lines: "Lines", pattern: str) -> None:
+        self.lines = lines
+        self._pattern = pattern
+        self._kinds: Counter[str] = Counter()
+        self._groups: set[str] = set()
+
+    def start(self, committed: "Snapshot") -> None:
+        """Nothing can be taken back."""
+
+    def write(self, key: "BatchKey", telling: "Telling") -> None:
+        """Print the findings that match. Does not block."""
+        found = [finding for finding in telling.findings if not finding.history and self._matches(finding)]
+        self._kinds.update(finding.kind.value for finding in found if finding.phase != "updated")
+        self._groups.update(finding.group for finding in found if finding.group)
+        self.lines.write(key, replace(telling, findings=found))
+
+    def committed(self, key: "BatchKey") -> None:
+        """Nothing is left to do."""
+
+    def summary(self) -> str:
+        """Say how many findings of which kind were shown."""
+        if not self._kinds:
+            return "no findings"
+        kinds = ", ".join(f"{kind} {count}" for kind, count in self._kinds.most_common())
+        return f"{self._kinds.total()} findings of {len(self._groups)} groups: {kinds}"
+
+    def _matches(self, finding: "Finding") -> bool:
+        return is_about(finding, self._pattern)
+
+
+class _Said:
+    """Says on stderr how it goes."""
+
+    def __init__(self) -> None:
+        self._progress: Progress | None = None
+
+    def begins(self, facts: "TopicFacts", size: int | None) -> None:
+        records = sum(end - facts.begins.get(p, 0) for p, end in facts.ends.items())
+        bytes_ = "" if size is None else f", {size / MB:,.1f} MB"
+        click.echo(f"reading {facts.name} to its end: up to {records:,} records{bytes_}", err=True)
+        self._progress = Progress("read", records)
+
+    def reads(self, records: int) -> None:
+        if self._progress:
+            self._progress(records)
+
+    def follows(self, census: "Census", url: str | None) -> None:
+        if self._progress:
+            self._progress.end()
+        said = (
+            f"{census.partitions} partitions, {census.groups:,} groups, {census.with_members:,} with members"
+        )
+        click.echo(f"{said}{_back(census.oldest_ms)}{_at(url)}", err=True)
+
+    def probes(self, why: "AccessDeniedError", url: str | None) -> None:
+        if self._progress:
+            self._progress.end()
+        click.echo(
+            f"{why.what} {why.remedy} Until then only the probe looks: which groups rebalance, and for how "
+            f"long; not why, and not whose fault it is{_at(url)}",
+            err=True,
+        )
+
+
+def _at(url: str | None) -> str:
+    return f"; the page is at {url}" if url else ""
+
+
+def _back(age_ms: int) -> str:
+    """Say how far back the topic goes."""
+    if age_ms < 0:
+        return ""
+    for unit, ms in (("days", 86_400_000), ("hours", 3_600_000), ("minutes", 60_000)):
+        if age_ms >= 2 * ms:
+            return f"; the topic goes back {age_ms // ms} {unit}"
+    return f"; the topic goes back {age_ms // 1_000} seconds"

@@ -1,0 +1,1 @@
+"""The production job, and upkeep of what it stores."""

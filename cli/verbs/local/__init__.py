@@ -1,0 +1,1 @@
+"""A Kafka on this machine, for the demo and for trials."""

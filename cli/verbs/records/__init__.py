@@ -1,0 +1,1 @@
+"""The offsets topic itself: copy it, decode it, replay it."""

@@ -1,0 +1,73 @@
+"""`rebalance-monitor capture FOLDER`: the offsets topic of a broker into a folder.
+
+Ctrl-C or SIGTERM ends the reading and keeps what was read; a second one gives it up.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from rebalance_monitor.cli.exit_codes import ExitCode
+from rebalance_monitor.cli.options import config_options, load_settings
+from rebalance_monitor.cli.sources import Duration, Progress, bootstrap_option
+from rebalance_monitor.cli.verbs.job.run import stop_on_signals
+
+if TYPE_CHECKING:
+    from rebalance_monitor.cluster.clients.reader import Reading
+
+
+@click.command("capture")
+@click.argument("folder", type=click.Path(path_type=Path))
+@config_options
+@bootstrap_option
+@click.option(
+    "--from",
+    "start",
+    default="earliest",
+    show_default=True,
+    metavar="earliest|latest|OFFSETS",
+    help="Where to begin; offsets like 0:12,3:99 or JSON.",
+)
+@click.option("--until-end", is_flag=True, help="Stop at the ends of the partitions found at the start.")
+@click.option("--duration", type=Duration(), help="Stop after this long, e.g. 90s or 10m.")
+@click.option("--probe", is_flag=True, help="Also record which groups rebalance, and the ends of the topics.")
+def command(
+    *,
+    folder: Path,
+    config: Path | None,
+    assignments: tuple[str, ...],
+    bootstrap: str | None,
+    start: str,
+    until_end: bool,
+    duration: float | None,
+    probe: bool,
+) -> int:
+    """Copy the offsets topic from a broker into FOLDER.
+
+    Without --until-end and --duration it goes on until Ctrl-C, and keeps what it has.
+    """
+    settings = load_settings(config, assignments, {"kafka.bootstrap_servers": bootstrap})
+    from rebalance_monitor.cluster.captures.copying import Extent, copy_topic
+
+    stop = stop_on_signals()
+    told = Progress("captured")
+    seen: list[Reading] = []
+
+    def progress(reading: "Reading") -> None:
+        seen[:] = [reading]
+        told(reading.rows)
+
+    metadata = copy_topic(
+        settings.kafka.client_properties(),
+        folder,
+        Extent(start, until_end, duration, stop),
+        topic=settings.source.topic,
+        probe_interval_s=settings.probe.interval.seconds if probe else None,
+        ends_interval_s=settings.ends.interval.seconds if probe and settings.ends.enabled else None,
+        progress=progress,
+    )
+    told.end()
+    rows = seen[0].rows if seen else 0
+    click.echo(f"{folder}: {rows:,} records of {metadata.partitions} partitions", err=True)
+    return ExitCode.INTERRUPTED if stop.is_set() and (until_end or duration) else ExitCode.FINE

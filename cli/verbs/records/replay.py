@@ -1,0 +1,154 @@
+"""`rebalance-monitor replay`: what the job would have found in a capture or a broker's topic, without Spark.
+
+A broker's topic is copied into a temporary capture first, up to the ends found at the start. Findings go to
+stdout as they come; exit code 0 whatever they say.
+"""
+
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from rebalance_monitor.cli.exit_codes import ExitCode
+from rebalance_monitor.cli.options import config_options, identities_for, load_settings
+from rebalance_monitor.cli.output import Form, output_option, write_rows
+from rebalance_monitor.cli.sources import (
+    Progress,
+    bootstrap_option,
+    capture_option,
+    group_option,
+    is_about,
+    span_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rebalance_monitor.cluster.clients.reader import Reading
+    from rebalance_monitor.config.model import Settings
+    from rebalance_monitor.coordinator.findings.finding import Finding
+
+
+@click.command("replay")
+@capture_option
+@config_options
+@bootstrap_option
+@click.option(
+    "--history-until",
+    metavar="OFFSETS|TIME",
+    help="What lies before is history: 0:12,3:99, JSON, or a time (ISO 8601, UTC). Default: all is live.",
+)
+@group_option
+@click.option("--alerts", is_flag=True, help="Say who would have been told what and when, instead.")
+@output_option(Form.TABLE)
+def command(
+    *,
+    capture: Path | None,
+    config: Path | None,
+    assignments: tuple[str, ...],
+    bootstrap: str | None,
+    history_until: str | None,
+    pattern: str,
+    alerts: bool,
+    output: Form,
+) -> int:
+    """Find in a capture (or a broker's topic), without Spark, what the job would have found."""
+    settings = load_settings(config, assignments, {"kafka.bootstrap_servers": bootstrap})
+    with _given(capture) if capture else _copied(settings) as path:
+        _replay(path, settings, history_until, output, pattern, alerts=alerts)
+    return ExitCode.FINE
+
+
+def _replay(
+    path: Path, settings: "Settings", history_until: str | None, output: Form, pattern: str, *, alerts: bool
+) -> None:
+    from rebalance_monitor.cluster.captures.capture import read_capture
+    from rebalance_monitor.engine.replay.history_bounds import history_ends
+    from rebalance_monitor.engine.replay.replaying import replay_capture
+    from rebalance_monitor.engine.settings import detection_settings
+
+    capture = read_capture(path)
+    detection = detection_settings(settings.detection, capture.metadata)
+    ends = history_ends(capture, history_until) if history_until else None
+    progress, done, began = Progress("replayed", capture.rows), 0, time.monotonic()
+
+    def count(rows: int) -> None:
+        nonlocal done
+        done += rows
+        progress(done)
+
+    findings = replay_capture(path, detection, history_until=ends, progress=count)
+    if settings.cluster_name:
+        findings = (replace(finding, cluster=settings.cluster_name) for finding in findings)
+    findings = map(identities_for(settings).finding, findings)
+    if pattern != "*":
+        findings = (finding for finding in findings if is_about(finding, pattern))
+    written = write_told(findings, settings, output) if alerts else write_findings(findings, output)
+    progress.end()
+    took = time.monotonic() - began
+    what = "notifications" if alerts else "findings"
+    told = f"{written:,} {what} in {done:,} records, {done / max(took, 0.001):,.0f} records/s"
+    click.echo(told + ("" if capture.sightings else ", without sightings"), err=True)
+
+
+def write_told(findings: "Iterable[Finding]", settings: "Settings", output: Form) -> int:
+    """Write the notifications that the findings would have led to; return their number."""
+    from rebalance_monitor.alerts.dispatch.rehearsal import rehearse
+    from rebalance_monitor.alerts.messages.text import moment
+    from rebalance_monitor.alerts.runtime.journal import entry
+    from rebalance_monitor.cli.verbs.alerting.preview import rehearsal_plan
+
+    rows = [entry(outgoing, at) for at, outgoing in rehearse(rehearsal_plan(settings), findings)]
+    if output.is_table:
+        rows = [{**row, "at": moment(row["at"])} for row in rows]
+    write_rows(rows, output, ("at", "receiver", "phase", "reason", "firing", "resolved", "title"))
+    return len(rows)
+
+
+def write_findings(findings: "Iterable[Finding]", output: Form) -> int:
+    """Write findings to stdout, lines as they come or one JSON document; return their number."""
+    from rebalance_monitor.coordinator.findings.finding import to_dict
+    from rebalance_monitor.engine.outputs.console import renderer, writer
+
+    if output is Form.JSON:
+        rows = [to_dict(finding) for finding in findings]
+        write_rows(rows, output)
+        return len(rows)
+    render, write = renderer(output.value, sys.stdout), writer(sys.stdout)
+    number = 0
+    for finding in findings:
+        write(render(finding) + "\n")
+        number += 1
+    return number
+
+
+@contextmanager
+def _given(path: Path) -> Iterator[Path]:
+    yield path
+
+
+@contextmanager
+def _copied(settings: "Settings") -> Iterator[Path]:
+    """Copy the broker's topic as it is now into a temporary capture."""
+    from rebalance_monitor.cluster.captures.copying import Extent, copy_topic
+
+    progress: list[Progress] = []
+
+    def told(reading: "Reading") -> None:
+        if not progress:
+            progress.append(Progress("read", span_of(reading)))
+        progress[0](reading.rows)
+
+    with tempfile.TemporaryDirectory(prefix="rebalance-monitor-replay-") as folder:
+        path = Path(folder) / "capture"
+        properties, topic = settings.kafka.client_properties(), settings.source.topic
+        copy_topic(properties, path, Extent(until_end=True), topic=topic, progress=told)
+        for one in progress:
+            one.end()
+        yield path

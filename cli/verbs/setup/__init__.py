@@ -1,0 +1,1 @@
+"""Before a job starts: check its configuration and what it needs."""

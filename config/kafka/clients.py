@@ -1,0 +1,148 @@
+"""The free-form maps `kafka:` and `spark:`: properties passed through to the clients and to Spark.
+
+`kafka:` takes any property of the Kafka Java client by its own name. In the environment, where names have
+no dots, `_` stands for `.` (`REBALANCE_MONITOR_KAFKA__SASL_PASSWORD` is `sasl.password`). Refused by name:
+properties that the monitor sets itself, because a wrong value would make it blind or make it join a group.
+"""
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import ClassVar, Self
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from rebalance_monitor.config.kafka.addresses import servers_of
+from rebalance_monitor.config.kafka.values import settled
+from rebalance_monitor.config.secrets import Value, held, read_secret, revealed, shown
+
+OWNED = {
+    "group.id": "the monitor never joins a consumer group",
+    "auto.offset.reset": "use `source.starting`",
+    "enable.auto.commit": "the monitor never commits offsets",
+    "isolation.level": "the monitor reads what the coordinator reads, uncommitted",
+    "key.deserializer": "the monitor reads bytes",
+    "value.deserializer": "the monitor reads bytes",
+}
+
+
+class FreeForm(BaseModel):
+    """A section whose keys are another program's property names; `x_file` reads the value of `x`."""
+
+    model_config = ConfigDict(extra="allow", frozen=True, populate_by_name=True, hide_input_in_errors=True)
+    __pydantic_extra__: dict[str, Value] = Field(init=False)
+    underscore_is_dot: ClassVar[bool] = False
+    owned: ClassVar[Mapping[str, str]] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _hold(cls, raw: object) -> object:
+        if not isinstance(raw, Mapping):
+            return raw
+        spelt: dict[str, str] = {}
+        for key in map(str, raw):
+            name = cls.own_name(key)
+            if name in spelt:
+                raise ValueError(f"`{spelt[name]}` and `{key}` both set `{name}`; keep one of them")
+            spelt[name] = key
+        return {name: cls._read(name, key, raw[key]) for name, key in spelt.items()}
+
+    @classmethod
+    def own_name(cls, key: str) -> str:
+        """Return the name of the property that `key` sets, however it is spelt."""
+        name = key.removesuffix("_file")
+        if not cls.underscore_is_dot:
+            return name
+        field = name.replace(".", "_")
+        return field if field in cls.model_fields else name.replace("_", ".")
+
+    @classmethod
+    def _read(cls, name: str, key: str, value: object) -> object:
+        if name in cls.model_fields:
+            return value
+        if name in cls.owned:
+            raise ValueError(f"`{name}` may not be set: {cls.owned[name]}")
+        given = read_secret(name, value) if key.endswith("_file") else held(name, value)
+        if cls._settles(name):
+            return held(name, cls._settled(name, revealed(given)))
+        return given
+
+    @classmethod
+    def _settles(cls, name: str) -> bool:  # noqa: ARG003 - of other sections by their names
+        """Whether the property is brought to the form that all of Kafka's clients read alike."""
+        return False
+
+    @classmethod
+    def _settled(cls, name: str, value: str) -> str:
+        try:
+            return settled(name, value)
+        except ValueError as error:
+            raise ValueError(f"`{name}` {error}") from None
+
+    def extras(self) -> dict[str, Value]:
+        """Return the properties that no field of this section names, secrets still wrapped."""
+        return dict(self.__pydantic_extra__ or {})
+
+    def properties(self) -> dict[str, str]:
+        """Return all properties under their own names, secrets in the clear: for clients, never for logs."""
+        return {key: revealed(value) for key, value in self.extras().items()}
+
+    def redacted(self) -> dict[str, str]:
+        """Return all properties as they may be printed."""
+        return {key: shown(value) for key, value in self.extras().items()}
+
+
+class Kafka(FreeForm):
+    """The cluster to watch and how to reach it; every further key is a Kafka client property."""
+
+    underscore_is_dot: ClassVar[bool] = True
+    owned: ClassVar[Mapping[str, str]] = OWNED
+
+    bootstrap_servers: str = Field(
+        default="localhost:9092",
+        description="Brokers to start from: `host:port`, several separated by commas.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _own_name(cls, raw: object) -> object:
+        """Accept Kafka's own spelling and a YAML list for `bootstrap_servers`."""
+        if not isinstance(raw, Mapping):
+            return raw
+        entries = dict(raw)
+        if "bootstrap.servers" in entries:
+            entries["bootstrap_servers"] = entries.pop("bootstrap.servers")
+        for key in entries.keys() - {"bootstrap_servers"}:
+            if get_close_matches(str(key).replace(".", "_"), ["bootstrap_servers"], cutoff=0.8):
+                raise ValueError(f"`{key}` is unknown; did you mean `bootstrap_servers`?")
+        servers = entries.get("bootstrap_servers")
+        if isinstance(servers, list):
+            entries["bootstrap_servers"] = ",".join(str(server) for server in servers)
+        return entries
+
+    @classmethod
+    def _settles(cls, name: str) -> bool:  # noqa: ARG003 - as above
+        return True
+
+    @field_validator("bootstrap_servers")
+    @classmethod
+    def _addresses(cls, given: str) -> str:
+        return servers_of(given)
+
+    def client_properties(self) -> dict[str, str]:
+        """Return `bootstrap.servers` and all further properties, secrets in the clear."""
+        return {"bootstrap.servers": self.bootstrap_servers, **self.properties()}
+
+    def redacted(self) -> dict[str, str]:
+        """Return the section as it may be printed."""
+        return {"bootstrap_servers": self.bootstrap_servers, **super().redacted()}
+
+
+class Spark(FreeForm):
+    """Spark configuration entries by their own names (`spark.sql.shuffle.partitions`)."""
+
+    @model_validator(mode="after")
+    def _named(self) -> Self:
+        for key in self.extras():
+            if not key.startswith("spark."):
+                raise ValueError(f"`{key}` is no Spark setting: its name must begin with `spark.`")
+        return self

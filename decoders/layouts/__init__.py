@@ -1,0 +1,1 @@
+"""Record layouts as data, and the readers that are compiled from them."""

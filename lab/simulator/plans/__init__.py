@@ -1,0 +1,1 @@
+"""What a simulation is asked for: groups, client families, timers, faults; written by hand or drawn."""

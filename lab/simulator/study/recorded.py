@@ -1,0 +1,127 @@
+"""A recording of real brokers and clients (a suite folder of the lab), as rows, facts and join phases."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import yaml
+
+from rebalance_monitor.cluster.captures.capture import read_capture
+from rebalance_monitor.decoders import decode_batch
+from rebalance_monitor.decoders.rows import made_rows
+from rebalance_monitor.lab.simulator.study.measures import Fact
+from rebalance_monitor.lab.simulator.truth import Removed
+from rebalance_monitor.lab.truth.truth import read_truth
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from rebalance_monitor.decoders import Row
+    from rebalance_monitor.lab.truth.truth import Truth
+
+_CAUSES = {
+    "expired": Removed.EXPIRED,
+    "left": Removed.LEFT,
+    "poll_left": Removed.POLL,
+    "join_deadline": Removed.JOIN_DEADLINE,
+    "sync_deadline": Removed.SYNC_DEADLINE,
+}
+
+# A journal says when the application began to process, which is a little after its last poll.
+_EARLY_MS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One group's scenario: client family, timers of its clients (ms), and how they commit."""
+
+    scenario: str
+    family: str
+    session: int
+    poll: int
+    static: bool
+    settings: dict[str, Any]
+    members: tuple[str, ...]
+    topics: dict[str, int]
+    steps: list[dict[str, Any]]
+    end: float
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedPhase:
+    """A join phase as the broker's log tells it; `reason` is its wording of what began it."""
+
+    group: str
+    began: int
+    ended: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """Rows by shard, and what the broker's log and the members' journals tell."""
+
+    shards: dict[int, list[Row]]
+    facts: list[Fact]
+    phases: list[RecordedPhase]
+    runs: dict[str, Run]
+
+
+def read_recording(folder: Path) -> Recording:
+    """Read a suite folder. Raises CaptureError, OSError."""
+    events = read_truth(folder)
+    return Recording(_rows(folder), list(_facts(events)), list(_phases(events)), _runs(folder))
+
+
+def _rows(folder: Path) -> dict[int, list[Row]]:
+    found: dict[int, list[Row]] = {}
+    with read_capture(folder / "capture").by_partition() as streams:
+        for shard, stream in streams.items():
+            found[shard] = [row for batch in stream for row in made_rows(decode_batch(batch))]
+    return found
+
+
+def _facts(events: list[Truth]) -> Iterator[Fact]:
+    """Yield removals; a LeaveGroup of a member whose journal tells of a breach before it is one."""
+    breaches = {(e.group, m): e.at for e in events if e.what == "poll_breach" for m in e.members}
+    for event in events:
+        for member in event.members if event.what in _CAUSES else ():
+            cause = _CAUSES[event.what]
+            breach = breaches.get((event.group, member))
+            if cause is Removed.LEFT and breach is not None and event.at >= breach - _EARLY_MS:
+                cause = Removed.POLL
+            yield Fact(event.group, member, cause, event.at)
+
+
+def _phases(events: Iterable[Truth]) -> Iterator[RecordedPhase]:
+    began: dict[str, Truth] = {}
+    for event in sorted(events, key=lambda event: event.at):
+        if event.what == "started":
+            began[event.group] = event
+        elif event.what in {"completed", "empty"} and event.group in began:
+            start = began.pop(event.group)
+            yield RecordedPhase(event.group, start.at, event.at, start.reason)
+        elif event.what in {"loaded", "unloaded"}:
+            began.pop(event.group, None)
+
+
+def _runs(folder: Path) -> dict[str, Run]:
+    found: dict[str, Run] = defaultdict()
+    for path in sorted(folder.glob("runs/*/scenario.yaml")):
+        raw = cast("dict[str, Any]", yaml.safe_load(path.read_text(encoding="utf-8")))
+        found[path.parent.name] = Run(
+            raw["name"],
+            raw["family"],
+            int(raw["session_ms"]),
+            int(raw["poll_ms"]),
+            bool(raw["static"]),
+            dict(raw["settings"]),
+            tuple(raw["members"]),
+            dict(raw["topics"]),
+            list(raw["steps"]),
+            float(raw["end"]) * 1000,
+        )
+    return dict(found)

@@ -1,0 +1,64 @@
+"""`watch` on a real broker: what it says, what it shows, and that it leaves nothing behind."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from threading import Timer
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from rebalance_monitor.cli.main import run
+from rebalance_monitor.engine.embedded.watching import KEEPS_NOTHING
+from tests.cli.verbs.records.test_capture import come_and_go
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rebalance_monitor.lab.cluster.broker import LabBroker
+
+pytestmark = pytest.mark.broker
+TOPIC = "capture-tests"
+
+
+@pytest.fixture(scope="module")
+def servers(lab_broker: LabBroker) -> str:
+    client = AdminClient({"bootstrap.servers": lab_broker.bootstrap})
+    if TOPIC not in client.list_topics(timeout=30).topics:
+        client.create_topics([NewTopic(TOPIC, 2, 1)])[TOPIC].result()
+    come_and_go(lab_broker.bootstrap, "before-the-watch")
+    return lab_broker.bootstrap
+
+
+def test_history_is_counted_what_comes_is_shown_and_nothing_is_written(
+    servers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    comes = _thread(lambda: come_and_go(servers, "during-the-watch"), after_s=6)
+    assert run(["watch", "--bootstrap", servers, "--for", "25s", "-o", "jsonl"]) == 0
+    comes.join()
+    said = capsys.readouterr()
+    groups = {json.loads(line)["group"] for line in said.out.splitlines()}
+    assert "during-the-watch" in groups
+    assert "before-the-watch" not in groups
+    assert "reading __consumer_offsets to its end: up to" in said.err
+    assert "50 partitions" in said.err
+    assert "findings of" in said.err
+    assert list(tmp_path.iterdir()) == []
+    assert not (Path(tempfile.gettempdir()) / KEEPS_NOTHING).exists()
+
+
+def test_a_pattern_leaves_the_other_groups_out(servers: str, capsys: pytest.CaptureFixture[str]) -> None:
+    comes = _thread(lambda: come_and_go(servers, "another-watch"), after_s=4)
+    assert run(["watch", "--bootstrap", servers, "--for", "15s", "--group", "nobody-*", "-o", "jsonl"]) == 0
+    comes.join()
+    assert all(json.loads(line)["group"] is None for line in capsys.readouterr().out.splitlines())
+
+
+def _thread(call: Callable[[], None], after_s: float) -> Timer:
+    timer = Timer(after_s, call)
+    timer.start()
+    return timer
