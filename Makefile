@@ -10,7 +10,7 @@ QUICK := not slow and not chaos
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-demo demo test check test-slow chaos soak test-matrix fuzz oracle fit accuracy accuracy-full exam agreement ceiling bench bench-scale bench-births sbom pip-audit deps-ci lint typecheck format site docs chart structure golden lock clean
+.PHONY: help setup setup-demo demo test check test-slow chaos soak test-matrix fuzz oracle fit accuracy accuracy-full exam agreement ceiling bench bench-scale bench-births bench-rivals sbom pip-audit deps-ci lint typecheck format site docs chart structure golden lock clean
 
 help: ## Say what there is.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -78,6 +78,10 @@ bench: setup ## Records per second and CPU of every stage, steady traffic, again
 bench-scale: setup ## Growth with groups and members, a hot shard, rebuild of a long topic, two executors (21 minutes, 90 at most).
 	@$(VENV)/python tools/jars.py
 	@$(VENV)/python bench/suite.py scale
+
+bench-rivals: setup ## The price of each engine beside KMINION_BIN and BURROW_BIN, five passes; goes on where it stopped (2 hours).
+	@$(VENV)/python tools/jars.py
+	@$(VENV)/python bench/suite.py rivals
 
 bench-births: setup ## Very many new groups at once against the running job (ARGS="--groups 100000 --seconds 75"; 5 minutes).
 	@$(VENV)/python tools/jars.py

@@ -4,7 +4,9 @@ First every group's metadata and one commit of each partition, at once; then `--
 groups in turn, and `--rebalances` new generations a second, until `--seconds` are over. Each comes in a tenth
 of its second that is drawn by lot: at a fixed one all would wait equally long for the monitor's trigger.
 Record times are when they are produced. `--hot` puts that share of the groups into partition 0; `--one` lets
-the first group make that share of the commits, while the others rebalance and share the rest.
+the first group make that share of the commits, while the others rebalance and share the rest. With
+`--as-coordinators` the log has a record batch for each request, and the requests are spread evenly: a reader
+of bursts of large batches fetches and unpacks for less.
 
     python bench/feed.py --bootstrap 127.0.0.1:9092 --groups 10000 --per-s 20000 --seconds 60
 """
@@ -26,7 +28,7 @@ from mix import Group, Message, Mix, groups_of, new_generation, request
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-TICKS_PER_S = 10
+TICKS_PER_S, FINE_TICKS_PER_S = 10, 50
 
 
 def now_ms() -> int:
@@ -41,6 +43,7 @@ class Feed:
     mix: Mix
     hot: float
     one: float
+    active: float = 1.0
     groups: list[Group] = field(init=False)
     turn: Iterator[Group] = field(init=False)
     turns: int = 0
@@ -49,7 +52,8 @@ class Feed:
         self.groups = groups_of(self.mix)
         for group in self.groups[: int(len(self.groups) * self.hot)]:
             group.shard = 0
-        self.turn = cycle(self.groups[1:] if self.one else self.groups)
+        some = self.groups[: int(len(self.groups) * self.active)]
+        self.turn = cycle(some[1:] if self.one else some)
 
     def beginning(self) -> Iterator[Message]:
         """Yield what every group has before it is watched."""
@@ -69,19 +73,22 @@ class Feed:
 
 def run(feed: Feed, options: argparse.Namespace) -> int:
     """Load the beginning, say so on stdout, and feed until the time is over; returns the records sent."""
-    client = producer(options.bootstrap)
-    sent = load(options.bootstrap, feed.beginning(), client)
+    ticks, flushed = (FINE_TICKS_PER_S, False) if options.as_coordinators else (TICKS_PER_S, True)
+    at_once = {"at_once": options.width, "linger_ms": 0} if options.as_coordinators else {}
+    sent = load(options.bootstrap, feed.beginning())
+    client = producer(options.bootstrap, **at_once)
     print("begun", flush=True)
     began, due = time.monotonic(), 0.0
     lot, drawn = Random(0), Counter[int]()  # noqa: S311 - nothing to guess
-    for number in range(int(options.seconds * TICKS_PER_S)):
-        tick = number % TICKS_PER_S
+    for number in range(int(options.seconds * ticks)):
+        tick = number % ticks
         if tick == 0:
-            drawn = Counter(lot.choices(range(TICKS_PER_S), k=options.rebalances))
-        messages = feed.tick(options.per_s // TICKS_PER_S, drawn[tick])
-        sent += load(options.bootstrap, messages, client)
-        due += 1 / TICKS_PER_S
+            drawn = Counter(lot.choices(range(ticks), k=options.rebalances))
+        messages = feed.tick(options.per_s // ticks, drawn[tick])
+        sent += load(options.bootstrap, messages, client, flush=flushed)
+        due += 1 / ticks
         time.sleep(max(0.0, began + due - time.monotonic()))
+    client.flush()
     behind = time.monotonic() - began - options.seconds
     print(f"{sent} records, {behind:.1f} s behind", flush=True)
     return sent
@@ -96,12 +103,14 @@ def main() -> None:
     parser.add_argument("--per-s", type=int, default=20_000, help="commits per second")
     parser.add_argument("--rebalances", type=int, default=1, help="new generations per second")
     parser.add_argument("--hot", type=float, default=0.0, help="share of the groups in partition 0")
+    parser.add_argument("--active", type=float, default=1.0, help="share of the groups that commit")
     parser.add_argument("--one", type=float, default=0.0, help="share of the commits that one group makes")
     parser.add_argument("--shards", type=int, default=50, help="partitions that are written to")
+    parser.add_argument("--as-coordinators", action="store_true")
     parser.add_argument("--seconds", type=float, default=60.0)
     options = parser.parse_args()
     mix = Mix(options.groups, options.width, 0, 0, shards=options.shards)
-    sys.exit(0 if run(Feed(mix, options.hot, options.one), options) else 1)
+    sys.exit(0 if run(Feed(mix, options.hot, options.one, options.active), options) else 1)
 
 
 if __name__ == "__main__":

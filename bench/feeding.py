@@ -20,7 +20,8 @@ def feeding(bootstrap: str, seconds: float, **load: float) -> Iterator[subproces
     """
     command = [sys.executable, str(Path(__file__).with_name("feed.py")), "--bootstrap", bootstrap]
     for name, value in {**load, "seconds": seconds}.items():
-        command += [f"--{name.replace('_', '-')}", str(value)]
+        option = f"--{name.replace('_', '-')}"
+        command += [option] * bool(value) if isinstance(value, bool) else [option, str(value)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         if process.stdout is not None:

@@ -24,7 +24,7 @@ TOPIC = "__consumer_offsets"
 CHUNK = 5_000
 
 
-def producer(bootstrap: str, at_once: int = 10_000) -> Producer:
+def producer(bootstrap: str, at_once: int = 10_000, linger_ms: int = 20) -> Producer:
     """Give a producer that may write to internal topics and keeps each partition's order.
 
     A record batch holds up to `at_once` records; what a coordinator appends is the records of one request.
@@ -34,7 +34,7 @@ def producer(bootstrap: str, at_once: int = 10_000) -> Producer:
             "bootstrap.servers": bootstrap,
             "client.id": "__admin_client",
             "enable.idempotence": True,
-            "linger.ms": 20,
+            "linger.ms": linger_ms,
             "batch.size": 500_000,
             "batch.num.messages": at_once,
             "queue.buffering.max.messages": 200_000,
@@ -48,8 +48,13 @@ def records_of(mix: Mix) -> Iterator[Message]:
     return chain.from_iterable(messages(mix))
 
 
-def load(bootstrap: str, records: Iterable[Message], client: Producer | None = None) -> int:
-    """Write `records` and give the number that the broker has. RuntimeError: some were refused."""
+def load(
+    bootstrap: str, records: Iterable[Message], client: Producer | None = None, *, flush: bool = True
+) -> int:
+    """Write `records` and give the number that the broker has. RuntimeError: some were refused.
+
+    Without `flush` they are on their way when this returns, and those refused are not noticed.
+    """
     client = client or producer(bootstrap)
     records, sent, refused = iter(records), 0, []
 
@@ -60,7 +65,8 @@ def load(bootstrap: str, records: Iterable[Message], client: Producer | None = N
     while chunk := list(islice(records, CHUNK)):
         _send(client, _as_dicts(chunk), delivered)
         sent += len(chunk)
-    client.flush(120)
+    if flush:
+        client.flush(120)
     if refused:
         raise RuntimeError(f"{len(refused)} of {sent} records were refused: {refused[0]}")
     return sent

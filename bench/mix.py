@@ -3,8 +3,10 @@
 Every group commits its partitions in requests of adjacent records with one commit timestamp, in turn with
 all other groups. Every group begins with its metadata (classic, v3 and v4, three members); after that 0.5 %
 of the records are metadata of new generations (so short loads hold more: 10,000 groups in 2 M records 1 %)
-and 0.2 % tombstones of commits; commit values are v3 and v4 by halves. The same arguments give the same
-records. What only a coordinator writes, transactions with their markers, is added by transactions.py.
+and 0.2 % tombstones of commits; commit values are v3 and v4 by halves. 0.5 % is a rebalance of each of
+10,000 groups every 100 s at 20,000 commits a second; with `QUIET`, there is one rebalance a second. The same
+arguments give the same records. What only a coordinator writes, transactions with their markers, is added by
+transactions.py.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from rebalance_monitor.decoders import coordinator_partition
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-METADATA_EVERY = 20  # requests of 10 commits: 0.5 % of the records
+METADATA_EVERY, QUIET = 20, 2_000  # requests of 10 commits: 0.5 %, 0.005 % of the records
 TOMBSTONE_EVERY = 50
 MEMBERS = 3
 TOPIC_ID_TAG = b"\x01\x00\x10" + bytes(range(1, 17))
@@ -37,7 +39,8 @@ class Message(NamedTuple):
 class Mix:
     """What is written: `groups` groups of `width` partitions each, about `records` records in all.
 
-    The last record has the timestamp `until_ms`; `per_s` commits a second in record time.
+    The last record has the timestamp `until_ms`; `per_s` commits a second in record time. One request in
+    `metadata_every` comes with a new generation.
     """
 
     groups: int
@@ -47,6 +50,7 @@ class Mix:
     per_s: int = 20_000
     shards: int = 50
     members: int = MEMBERS
+    metadata_every: int = METADATA_EVERY
 
 
 def string(text: str) -> bytes:
@@ -161,7 +165,7 @@ def request(group: Group, turn: int, now: int, *, flexible: bool = True) -> list
 def _request(group: Group, mix: Mix, salted: int, turn: int, now: int) -> list[Message]:
     flexible = salted % 2 == 0
     batch = []
-    if salted % METADATA_EVERY == 0 or group.generation == 0:
+    if salted % mix.metadata_every == 0 or group.generation == 0:
         batch.append(new_generation(group, mix, now))
     batch += request(group, turn, now, flexible=flexible)
     if salted % TOMBSTONE_EVERY == 0:

@@ -4,13 +4,16 @@ Starts a lab broker, fills its `__consumer_offsets` with the mix (mix.py) and re
 each stage (stage.py) in a process of its own; then loads more of the same and runs each stage again. What a
 million records cost is the slope between the two, so that starting and warming up do not count. Records/s
 are compared with librdkafka reading the topic (`drain`), CPU seconds per million records with Spark sending
-the records through Python unread (`identity`). Where `KMINION_BIN` or `BURROW_BIN` names a program,
-that reads the same topic as well (rivals.py; its CPU stands under Python). `plain` is measured where it is
-asked for. Prints a table after each size, then the slopes, and writes build/bench/pipeline.json.
+the records through Python unread (`identity`). `job` is the whole job on Spark, `embedded` without it. With
+`--rivals`, and where `KMINION_BIN` or `BURROW_BIN` names a program, that reads the same topic as well
+(rivals.py; its CPU stands under Python). With `--passes` the stages take turns so often, and the median of
+each figure counts. `plain` is measured where it is asked for. Prints a table after each size, then the
+slopes, and writes build/bench/pipeline.json (with rivals backfill.json or backfill-quiet.json).
 
     python bench/pipeline.py --records 2000000 --more 4000000
     python bench/pipeline.py --at-once 10000 --only identity --only job
     python bench/pipeline.py --only identity --only plain
+    python bench/pipeline.py --rivals --quiet-mix --passes 5 --only job --only embedded --only kminion
     python bench/pipeline.py --only job --conf spark.sql.codegen.factoryMode=FALLBACK
 """
 
@@ -20,6 +23,7 @@ import argparse
 import json
 import os
 import signal
+import statistics
 import subprocess
 import sys
 import time
@@ -29,8 +33,8 @@ from typing import TYPE_CHECKING
 
 import rivals
 from load import load, producer, records_of
-from mix import Mix
-from stage import PLAIN, SPARK_STAGES, end_offsets, measure
+from mix import METADATA_EVERY, QUIET, Mix
+from stage import JOBS, PLAIN, SPARK_STAGES, end_offsets, measure
 from transactions import transact
 
 from rebalance_monitor.lab.cluster.broker import LabBroker
@@ -40,7 +44,7 @@ if TYPE_CHECKING:
 
     from mix import Message
 
-STAGES = ("drain", *SPARK_STAGES, "job", *rivals.BINARIES)
+STAGES = ("drain", *SPARK_STAGES, *JOBS, *rivals.BINARIES)
 SPEED_FLOOR, CPU_FLOOR = "drain", "identity"
 STAGE_S = 900.0
 TRANSACTIONAL = 0.005
@@ -104,29 +108,49 @@ def _ratio(row: Row, floor: Row | None, name: str) -> str:
     return f"{row[name] / floor[name]:.2f}" if floor else "-"
 
 
+def wanted(options: argparse.Namespace) -> list[str]:
+    """Give the stages that are measured."""
+    by_default = [
+        name for name in STAGES if name != PLAIN and (options.rivals or name not in rivals.BINARIES)
+    ]
+    return [
+        name for name in options.only or by_default if name not in rivals.BINARIES or name in rivals.given()
+    ]
+
+
 def table(title: str, options: argparse.Namespace, bootstrap: str) -> dict[str, Row]:
     """Measure every wanted stage over what the topic holds now, and print a line for each."""
     print(header(title), flush=True)
-    rows: dict[str, Row] = {}
-    wanted = [
-        name
-        for name in options.only or (stage for stage in STAGES if stage != PLAIN)
-        if name not in rivals.BINARIES or name in rivals.given()
-    ]
-    for name in wanted:
-        figures = run_stage(name, options, bootstrap)
-        if figures is not None:
-            rows[name] = derived(figures)
-            print(line(name, rows[name], rows), flush=True)
-        else:
-            print(f"{name:<9} failed", flush=True)
+    found: dict[str, list[Row]] = {}
+    for number in range(options.passes):
+        names = wanted(options)
+        turn = number % len(names)
+        for name in names[turn:] + names[:turn]:
+            figures = run_stage(name, options, bootstrap)
+            if figures is None:
+                print(f"{name:<9} failed", flush=True)
+                continue
+            found.setdefault(name, []).append(figures)
+            last = {known: derived(passes[-1]) for known, passes in found.items()}
+            print(line(name, last[name], last), flush=True)
+    rows = {name: derived(middle(found[name])) for name in STAGES if name in found}
+    if options.passes > 1:
+        print(header("medians"))
+        print(*(line(name, row, rows) for name, row in rows.items()), sep="\n", flush=True)
     return rows
+
+
+def middle(passes: list[Row]) -> Row:
+    """Give the median of each figure."""
+    return {name: statistics.median(one[name] for one in passes) for name in passes[0]}
 
 
 def bench(options: argparse.Namespace, bootstrap: str) -> None:
     """Fill the topic in two portions, measure every stage after each, print and write."""
     until = time.time_ns() // 1_000_000
-    records = records_of(Mix(options.groups, options.width, options.records + options.more, until))
+    every = QUIET if options.quiet_mix else METADATA_EVERY
+    both = options.records + options.more
+    records = records_of(Mix(options.groups, options.width, both, until, metadata_every=every))
     _load(bootstrap, islice(records, options.records), options.records, options)
     small = table("first", options, bootstrap)
     found = {"first": small}
@@ -156,9 +180,11 @@ def write(options: argparse.Namespace, found: dict[str, dict[str, Row]]) -> None
     load_average = os.getloadavg()[0]
     about = {"groups": options.groups, "width": options.width, "records": options.records}
     about |= {"more": options.more, "at_once": options.at_once, "spark": options.spark}
+    about |= {"quiet_mix": options.quiet_mix, "passes": options.passes}
     about |= {"cores": os.cpu_count(), "load_at_end": load_average}
     OUT.parent.mkdir(parents=True, exist_ok=True)
-    OUT.write_text(json.dumps({"about": about, **found}, indent=1), encoding="utf-8")
+    out = OUT.with_stem("backfill-quiet" if options.quiet_mix else "backfill") if options.rivals else OUT
+    out.write_text(json.dumps({"about": about, **found}, indent=1), encoding="utf-8")
 
 
 def main() -> None:
@@ -175,6 +201,9 @@ def main() -> None:
         default=10,
         help="records in a batch of the log: a coordinator appends those of one commit request",
     )
+    parser.add_argument("--rivals", action="store_true", help="measure KMinion and Burrow too")
+    parser.add_argument("--quiet-mix", action="store_true", help="50 metadata records per million, not 5,000")
+    parser.add_argument("--passes", type=int, default=1)
     parser.add_argument("--only", action="append", choices=STAGES)
     parser.add_argument(
         "--quiet", default="", help="a command to run each stage with, such as one that waits"

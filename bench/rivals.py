@@ -17,7 +17,7 @@ import tempfile
 import time
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.request import urlopen
 
 from trees import process_of
@@ -38,22 +38,41 @@ def given() -> list[str]:
     return [name for name, variable in BINARIES.items() if os.environ.get(variable)]
 
 
-def drain(name: str, bootstrap: str, records: int) -> dict[str, float]:
-    """Let a rival read the topic from its beginning until it rests, and give what that took as a row."""
+class Rival(NamedTuple):
+    """A rival that runs; `port`: where it serves its metrics."""
+
+    process: subprocess.Popen[bytes]
+    port: int
+
+    def scrape(self) -> str:
+        """Ask for its metrics once."""
+        with urlopen(f"http://{HOST}:{self.port}/metrics", timeout=60) as answer:
+            text: str = answer.read().decode()
+        return text
+
+
+@contextmanager
+def started(name: str, bootstrap: str) -> Iterator[Rival]:
+    """Run a rival over the topic from its beginning until the block ends."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-")))
-        binary = str(Path(os.environ[BINARIES[name]]).resolve())
-        command, environment = [binary], {}
+        command, environment = [str(Path(os.environ[BINARIES[name]]).resolve())], {}
+        port = _free_port()
         if name == "burrow":
             zookeeper = stack.enter_context(_zookeeper(folder))
-            (folder / "burrow.toml").write_text(_burrow(bootstrap, zookeeper), encoding="utf-8")
+            (folder / "burrow.toml").write_text(_burrow(bootstrap, zookeeper, port), encoding="utf-8")
             command += ["--config-dir", str(folder)]
         else:
-            environment = _kminion(bootstrap)
-        process = stack.enter_context(_running(command, folder, environment))
-        seconds, cpu_s, peak = _until_it_rests(process)
+            environment = _kminion(bootstrap, port)
+        yield Rival(stack.enter_context(_running(command, folder, environment)), port)
+
+
+def drain(name: str, bootstrap: str, records: int) -> dict[str, float]:
+    """Let a rival read the topic from its beginning until it rests, and give what that took as a row."""
+    with started(name, bootstrap) as rival:
+        seconds, cpu_s, peak = _until_it_rests(rival.process)
         if name == "kminion":
-            _require_all(environment["EXPORTER_PORT"], records)
+            _require_all(rival, records)
     return {
         "records": records,
         "seconds": seconds,
@@ -82,10 +101,9 @@ def _until_it_rests(process: subprocess.Popen[bytes]) -> tuple[float, float, int
     raise RuntimeError(f"{process.args!r} did not come to rest within {LIMIT_S:.0f} s")
 
 
-def _require_all(port: str, records: int) -> None:
+def _require_all(rival: Rival, records: int) -> None:
     """RuntimeError where KMinion has not read all; markers are no records."""
-    with urlopen(f"http://{HOST}:{port}/metrics", timeout=60) as answer:
-        counted = re.search(rf"^{COUNTER}\S* (\S+)$", answer.read().decode(), re.MULTILINE)
+    counted = re.search(rf"^{COUNTER}\S* (\S+)$", rival.scrape(), re.MULTILINE)
     read = float(counted.group(1)) if counted else 0.0
     if read < 0.95 * records:
         raise RuntimeError(f"KMinion has read {read:,.0f} of {records:,} records")
@@ -114,17 +132,17 @@ def _running(
         process.wait()
 
 
-def _kminion(bootstrap: str) -> dict[str, str]:
+def _kminion(bootstrap: str, port: int) -> dict[str, str]:
     return {
         "KAFKA_BROKERS": bootstrap,
         "MINION_CONSUMERGROUPS_SCRAPEMODE": "offsetsTopic",
         "EXPORTER_HOST": HOST,
-        "EXPORTER_PORT": str(_free_port()),
+        "EXPORTER_PORT": str(port),
         "LOGGER_LEVEL": "error",
     }
 
 
-def _burrow(bootstrap: str, zookeeper: str) -> str:
+def _burrow(bootstrap: str, zookeeper: str, port: int) -> str:
     return f"""
 [general]
 pidfile="burrow.pid"
@@ -150,7 +168,7 @@ cluster="bench"
 servers=["{bootstrap}"]
 client-profile="bench"
 [httpserver.default]
-address="{HOST}:{_free_port()}"
+address="{HOST}:{port}"
 [storage.default]
 class-name="inmemory"
 """

@@ -39,6 +39,9 @@ SMALL_SHARE = 50  # a small pass reads one fiftieth
 CORES = 2
 FETCH = 10_000
 PLAIN = "plain"
+JOBS = {"job": "spark", "embedded": "embedded"}
+"""The whole job, by its engine."""
+
 DEFAULTS = {"spark.sql.execution.arrow.maxRecordsPerBatch": "10000"}
 UNTUNED = {"kafka.fetch.max.wait.ms": "500", "kafka.max.poll.records": "500"}
 TUNED = {
@@ -235,13 +238,15 @@ def drain_query(frame: DataFrame) -> None:
         query.awaitTermination()
 
 
-def job_stage(bootstrap: str, ends: Ends, conf: Mapping[str, str]) -> Figures:
-    """Measure the whole job: from the beginning of the topic, minus a start at its end."""
+def job_stage(name: str, bootstrap: str, ends: Ends, conf: Mapping[str, str]) -> Figures:
+    """Measure the whole job on an engine: from the beginning of the topic, minus a start at its end."""
 
     def run(starting: str) -> Figures:
         with tempfile.TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True) as folder:
             records = sum(ends.values()) if starting == "earliest" else 0
-            return timed(meter, records, lambda: _run_job(bootstrap, starting, Path(folder), conf))
+            return timed(
+                meter, records, lambda: _run_job(JOBS[name], bootstrap, starting, Path(folder), conf)
+            )
 
     with Meter() as meter:
         run("earliest")
@@ -249,16 +254,23 @@ def job_stage(bootstrap: str, ends: Ends, conf: Mapping[str, str]) -> Figures:
     return full.minus(small)
 
 
-def _run_job(bootstrap: str, starting: str, folder: Path, conf: Mapping[str, str]) -> None:
+def _run_job(engine: str, bootstrap: str, starting: str, folder: Path, conf: Mapping[str, str]) -> None:
     from rebalance_monitor.config.load import load  # noqa: PLC0415 - only this stage needs it
     from rebalance_monitor.engine.driver.job import Options  # noqa: PLC0415
-    from rebalance_monitor.streaming.job.job import run_job  # noqa: PLC0415
 
+    if engine == "embedded":
+        from rebalance_monitor.engine.embedded.engine import run_job  # noqa: PLC0415
+    else:
+        from rebalance_monitor.streaming.job.job import run_job  # noqa: PLC0415 - the other engine does without
     flags = {
+        "engine": engine,
         "kafka.bootstrap.servers": bootstrap,
         "source.starting": starting,
         "storage.path": str(folder),
         "outputs.console": False,
+        # What the ends of topics cost does not depend on the records that are read.
+        "ends.enabled": False,
+        "web.port": 0,
         **{f"spark.{key}": value for key, value in conf.items()},
     }
     run_job(load(flags=flags), Options(available_now=True), threading.Event())
@@ -269,8 +281,8 @@ def measure(name: str, master: str, bootstrap: str, conf: Mapping[str, str]) -> 
     ends = end_offsets(bootstrap)
     if name == "drain":
         figures = drain(bootstrap, ends)
-    elif name == "job":
-        figures = job_stage(bootstrap, ends, conf)
+    elif name in JOBS:
+        figures = job_stage(name, bootstrap, ends, conf)
     else:
         figures = spark_stage(name, master, bootstrap, ends)
     return asdict(figures)

@@ -1,4 +1,4 @@
-"""All benchmarks of `make bench` or `make bench-scale`, one after the other, within a bound of time.
+"""All benchmarks of a plan (`make bench`, `bench-rivals`, `bench-scale`), each in turn, in bounded time.
 
 Each is a program of this folder that prints its own table and writes its figures to build/bench/. At the end
 stand how long each took and what the figures are against the floors of the same run, and all of it is in
@@ -23,6 +23,9 @@ from typing import Any
 
 HERE = Path(__file__).parent
 OUT = HERE.parent / "build" / "bench"
+BACKFILL = (
+    "--rivals --passes 5 --only drain --only identity --only embedded --only job --only kminion --only burrow"
+)
 PLANS: dict[str, tuple[int, tuple[str, ...]]] = {
     "bench": (
         20,
@@ -35,6 +38,17 @@ PLANS: dict[str, tuple[int, tuple[str, ...]]] = {
             "steady.py",
             "steady.py --name small --groups 50 --per-s 100",
             "steady.py --name empty --groups 50 --per-s 0 --rebalances 0",
+        ),
+    ),
+    "rivals": (
+        120,
+        (
+            "prices.py steady",
+            "prices.py idle",
+            "prices.py steady --only spark --passes 1 --warm 300",
+            f"pipeline.py {BACKFILL}",
+            f"pipeline.py {BACKFILL} --quiet-mix",
+            "prices.py many --passes 1",
         ),
     ),
     "scale": (

@@ -78,14 +78,15 @@ def stolen_s() -> float:
 
 
 class Meter:
-    """Follows the tree under this process while the block runs, by samples twice a second.
+    """Follows the tree under this process, or under `top`, while the block runs, by samples twice a second.
 
     A worker that is killed takes its CPU time with it: what was sampled of it stays counted, so at most half
     a second of each is lost.
     """
 
-    def __init__(self, every_s: float = 0.5) -> None:
+    def __init__(self, every_s: float = 0.5, top: int | None = None) -> None:
         self._every_s = every_s
+        self._top = top or os.getpid()
         self._lock = threading.Lock()
         self._cpu: dict[tuple[int, int, bool], float] = {}
         self._peak = (0, 0)
@@ -108,7 +109,7 @@ class Meter:
         """Sample now; CPU of all processes seen so far, memory at its peak so far."""
         processes = list(_processes())
         parents = {process.pid: process.parent for process in processes}
-        tree = [process for process in processes if _is_under(process.pid, os.getpid(), parents)]
+        tree = [process for process in processes if _is_under(process.pid, self._top, parents)]
         with self._lock:
             self._cpu |= {(p.pid, p.start, p.is_jvm): p.cpu_s for p in tree}
             resident = tuple(sum(p.resident for p in tree if p.is_jvm is jvm) for jvm in (True, False))

@@ -82,7 +82,7 @@ def alone(evidence: Evidence, by: Fitted = FITTED) -> Explained:
 
 def _ways(one: Departed, beat: float, length: float, shares: Sequence[float], by: Fitted) -> list[float]:
     intervals, client = of_departed(one, (), by), client_of(one)
-    (died,) = timers.died(one, intervals, (beat,), by)
+    (died,) = timers.died(one, intervals, (beat,), client, by)
     usual, (noticed,) = timers.stalled(one, intervals, (beat,), client, by)
     waits = {
         Way.LEFT: timers.left(one, intervals, client, by),

@@ -10,9 +10,16 @@ from __future__ import annotations
 
 import msgspec
 
-VERSION = 1
+VERSION = 2
 MOST_SURVIVORS = 8
 """So many survivors speak for all: more say the same."""
+
+
+NOT_BACK, SAME_PLACE, ELSEWHERE = 0, 1, 2
+"""`Departed.returned`: whether, and where, a newcomer has taken a departed member's place."""
+
+NO_WORK, MAYBE_WORK, HAD_WORK = 0, 1, 2
+"""`Departed.work`: whether there was anything for a departed member to commit while it was silent."""
 
 
 class Trace(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -34,12 +41,15 @@ class Departed(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     `since`: when it was given its assignment, or a coordinator was loaded after that: its session runs from
     there at least. `poll_interval`: its max.poll.interval, 0 where no record holds it and none is configured.
-    `returned`: a newcomer has the client id and host that only this member had. `went_on`: siblings on the
-    same topics committed after it had fallen silent. `unmoved`: its last commits moved nothing for longer
-    than before, while those of siblings moved (2), or siblings tell nothing (1). `rearms`: an accepted
-    commit re-arms its session. `removed`: bounds of its removal that probe samples saw. `heard`: its newest
-    heartbeat that a record shows (KIP-848: an acknowledged epoch). `named`: what its library alone sets tells
-    its family.
+    `returned`: a newcomer has the client id and host that only this member had, or its client id on another
+    host. `went_on`: siblings on the same topics committed after it had fallen silent. `unmoved`: its last
+    commits moved nothing for longer than before, while those of siblings moved (2), or siblings tell nothing
+    (1). `rearms`: an accepted commit re-arms its session. `removed`: bounds of its removal that probe samples
+    saw. `heard`: its newest heartbeat that a record shows (KIP-848: an acknowledged epoch). `named`: what its
+    library alone sets tells its family. `work`: whether it had anything to commit: nothing without
+    partitions, something where the ends of its partitions were beyond what it had committed. `deaf`: for how
+    long it has not acknowledged an epoch that others have (KIP-848), which a live member does with its next
+    heartbeat. `young`: it has never committed and joined for this generation, so that `since` is its age.
     """
 
     session: int
@@ -49,13 +59,16 @@ class Departed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     family: str
     static: bool = False
     poll_interval: int = 0
-    returned: bool = False
+    returned: int = NOT_BACK
     went_on: bool = False
     unmoved: int = 0
     rearms: bool = True
     removed: tuple[int, int] = (-1, -1)
     heard: int = -1
     named: bool = False
+    work: int = MAYBE_WORK
+    deaf: int = -1
+    young: bool = False
 
     @property
     def seen(self) -> int:

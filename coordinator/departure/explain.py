@@ -17,6 +17,7 @@ import numpy as np
 
 from rebalance_monitor.coordinator.departure import phase, timers
 from rebalance_monitor.coordinator.departure.alone import Explained, alone, is_alone, is_obvious
+from rebalance_monitor.coordinator.departure.evidence import SAME_PLACE
 from rebalance_monitor.coordinator.departure.fitted import FITTED, Fitted
 from rebalance_monitor.coordinator.departure.hypotheses import (
     Way,
@@ -120,10 +121,11 @@ def _fill_roles(scene: _Scene, one: Departed, trigger: Array, holder: Array, ins
     evidence, grid, span, by = scene.evidence, scene.phase.grid, scene.phase.span, scene.by
     prior = np.array(prior_of(one, scene.shares, by))[:, None, None]
     seen = _removals(scene, one)
-    near, apart, rate = _rates(grid, scene.tried, evidence.deadline, one.session, by, returned=one.returned)
+    replaced = bool(one.returned) and len(evidence.departed) == 1
+    near, apart, rate = _rates(grid, scene.tried, evidence.deadline, one.session, by, alone=replaced)
     np.multiply(seen.within, prior / grid.width, out=trigger)
     np.multiply(prior * seen.at_end, rate, out=holder)
-    if one.returned:
+    if one.returned == SAME_PLACE:
         holder[Way.STALLED] = prior[Way.STALLED] * seen.at_end[Way.STALLED] * _leaked(grid.middle, one)
     begun = span.begun_by_beat(seen.table)
     begun -= seen.middle
@@ -143,14 +145,17 @@ def _fill_roles(scene: _Scene, one: Departed, trigger: Array, holder: Array, ins
 
 @lru_cache(maxsize=1_024)
 def _rates(
-    grid: Grid, tried: tuple[int, ...], deadline: int, session: int, by: Fitted, *, returned: bool
+    grid: Grid, tried: tuple[int, ...], deadline: int, session: int, by: Fitted, *, alone: bool
 ) -> _Rates:
-    """Return how often others depart beside a member with that session timeout."""
+    """Return how often others depart beside a member with that session timeout.
+
+    `alone`: no other departed, and a newcomer has taken its place.
+    """
     soon = np.array(tried, float)[:, None] + _SOON_MS
     together = np.full((len(Way), 1, 1), by.together)
     far = np.full((len(Way), 1, 1), max(by.apart, float(deadline)))
     far[Way.DIED] = session
-    if returned:
+    if alone:
         # Its process came back because it had died, and that began the phase: at any time of its session.
         together[Way.DIED] = 0.0
     near, apart = together / soon, (1 - together) / far
@@ -226,7 +231,7 @@ def _waits(scene: _Scene, one: Departed) -> list[list[Wait]]:
     stalled, noticed = timers.stalled(one, intervals, beats, client, by)
     if one.unmoved:
         stalled, noticed = usual, [[] for _ in beats]
-    died = timers.died(one, intervals, beats, by)
+    died = timers.died(one, intervals, beats, client, by)
     return [*(plain[way] for way in _PLAIN), stalled, *died, *noticed]
 
 

@@ -34,7 +34,7 @@ class Fitted(NamedTuple):
     transactional: float = 0.02
     unmoved: float = 0.1
     returned: float = 0.2
-    never_leaves: float = 0.3
+    never_leaves: float = 0.05
     aligned: float = 0.7
     jitter: float = 1000.0
     unworked: float = 0.3
@@ -49,6 +49,9 @@ class Fitted(NamedTuple):
     idle_never: float = 0.7
     mistaken: float = 0.15
     unmoved_all: float = 0.4
+    moved: float = 0.1
+    deaf: float = 0.03
+    closed: float = 0.5
 
 
 # `make fit`: 2366 departures of simulations and recordings; surprise 0.2311 each.
@@ -75,7 +78,7 @@ FITTED = Fitted(
     transactional=0.0295,
     unmoved=0.1,
     returned=0.602,
-    never_leaves=0.3,
+    never_leaves=0.05,
     aligned=0.487,
     jitter=1490.0,
     unworked=0.722,
@@ -90,4 +93,7 @@ FITTED = Fitted(
     idle_never=0.7,
     mistaken=0.106,
     unmoved_all=0.4,
+    moved=0.1,
+    deaf=0.03,
+    closed=0.5,
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from rebalance_monitor.coordinator.departure.evidence import ELSEWHERE
 from rebalance_monitor.coordinator.findings.causes import Cause
 
 if TYPE_CHECKING:
@@ -63,7 +64,8 @@ class Client(NamedTuple):
     `in_poll`: a timer that poll() looks at. `per_poll`: the application commits after each batch.
     `closes`: it commits as it closes. `hides`: its max.poll.interval is in no record. `holds`: it stops its
     heartbeats as its interval ends, and leaves only when the stall ends, or expires. `between`: it sends
-    heartbeats between two batches, and hears of a rebalance there.
+    heartbeats between two batches, and hears of a rebalance there. `at_beat`: it looks for a breach of its
+    interval with its heartbeats alone.
     """
 
     background: float
@@ -74,6 +76,7 @@ class Client(NamedTuple):
     hides: bool = False
     holds: bool = False
     between: bool = False
+    at_beat: bool = False
 
 
 _IN_POLL = Client(0.0, 0.8, 0.2, 1.0)
@@ -83,7 +86,7 @@ CLIENTS: dict[str, Client] = {
     "java-848": _IN_POLL,
     "streams": _IN_POLL,
     "streams-1071": _IN_POLL,
-    "kafka-python": _IN_POLL,
+    "kafka-python": _IN_POLL._replace(at_beat=True),
     "librdkafka": Client(0.5, 0.3, 0.2, 1.0),
     "librdkafka-848": Client(0.5, 0.3, 0.2, 1.0, holds=True),
     "aiokafka": Client(0.5, 0.3, 0.2, 0.3, hides=True),
@@ -110,6 +113,23 @@ def client_of(one: Departed) -> Client:
     return CLIENTS.get(one.family, CLIENTS["unknown"])
 
 
+def expires_closed(one: Departed) -> bool:
+    """Whether its session expires when it is closed: nobody sends LeaveGroup for it then.
+
+    No client does for a static member in a classic group, nor does Kafka Streams.
+    """
+    return one.static or one.family == "streams"
+
+
+def may_tell(one: Departed) -> bool:
+    """Whether its rebalance timeout may be its max.poll.interval, though its family seems to hide that.
+
+    kafka-python sends the same as aiokafka where both timeouts are equal.
+    """
+    unsure = client_of(one).hides and not one.named and not one.poll_interval
+    return unsure and one.rebalance == one.session
+
+
 def shares_of_ways(ways: Sequence[float], by: Fitted) -> list[float]:
     """How members of a group depart: as its last ones did (`ways`), beside how they do everywhere."""
     usual = [by.left, by.died, by.stalled, by.unjoined, by.unsynced, by.unknown]
@@ -133,21 +153,30 @@ def prior_of(one: Departed, shares: Sequence[float], by: Fitted) -> list[float]:
     prior = list(shares)
     sure = 1.0 if one.named else 1 - by.mistaken
     enforces = 1.0 if one.poll_interval else client_of(one).enforces * sure
+    if may_tell(one):
+        enforces += by.mistaken
     prior[Way.STALLED] *= enforces
     # Who does not poll leaves before the deadline of a phase that began after its last poll.
     prior[Way.UNJOINED] *= 1 - enforces * (1 - by.unjoined_enforcing)
-    if one.static or one.family == "streams":
-        # No client sends LeaveGroup for a static member, nor does Kafka Streams as it closes.
+    if expires_closed(one):
+        prior[Way.DIED] += prior[Way.LEFT] * (1 - by.never_leaves)
         prior[Way.LEFT] *= by.never_leaves
     if one.returned:
-        # A process that is back was closed or died: a stalled one comes back when its stall is over.
-        prior[Way.STALLED] *= by.returned
-        prior[Way.UNJOINED] *= by.returned
+        # A process that is back was closed or died: a stalled one comes back when its stall is over, or with
+        # another client in the same process.
+        back = by.moved if one.returned == ELSEWHERE else by.returned
+        prior[Way.STALLED] *= back
+        prior[Way.UNJOINED] *= back
     if not one.trace.commits:
         prior[Way.STALLED] *= by.unworked
     if one.heard >= 0 and one.seen - one.heard > 2 * one.usual >= 0:
         # It lived on for longer than it commits apart: its application had stalled before.
         prior[Way.DIED] *= by.stalled_first
+    if one.deaf >= 0:
+        # A live member would have acknowledged the epoch; one that holds its heartbeats back would not.
+        prior[Way.LEFT] *= by.deaf
+        prior[Way.UNKNOWN] *= by.deaf
+        prior[Way.STALLED] *= 1.0 if client_of(one).holds else by.deaf
     _rule_out(one, prior, by)
     if one.unmoved:
         # It commits on while it is stalled: its last commits tell, and no silence does.
@@ -166,6 +195,6 @@ def _rule_out(one: Departed, prior: list[float], by: Fitted) -> None:
         prior[Way.UNJOINED] = 0.0
     if one.static or not one.rearms or one.trace.last >= 0:
         prior[Way.UNSYNCED] = 0.0
-    elif one.rebalance <= one.session:
+    elif one.rebalance < one.session:
         # A member that dies before its sync is removed by the earlier of two timers.
         prior[Way.UNSYNCED] += by.died_young * prior[Way.DIED]

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator.commits.client_families import FAMILIES, is_named
 from rebalance_monitor.coordinator.commits.trace import commits_when_idle, is_steady
-from rebalance_monitor.coordinator.departure.evidence import MOST_SURVIVORS, Departed, Evidence, Trace
+from rebalance_monitor.coordinator.departure.evidence import (
+    ELSEWHERE,
+    MAYBE_WORK,
+    MOST_SURVIVORS,
+    NO_WORK,
+    NOT_BACK,
+    SAME_PLACE,
+    Departed,
+    Evidence,
+    Trace,
+)
 from rebalance_monitor.coordinator.state.membership import COOPERATIVE
 
 if TYPE_CHECKING:
@@ -76,7 +86,12 @@ def _born(state: GroupState, member: Member) -> int:
 
 
 def _departed(
-    state: GroupState, member: Member, kept: Sequence[Member], cst: int, back: set[str], interval: int | None
+    state: GroupState,
+    member: Member,
+    kept: Sequence[Member],
+    cst: int,
+    back: dict[str, int],
+    interval: int | None,
 ) -> Departed:
     family, born = FAMILIES[member.family], _born(state, member)
     trace = trace_of(state, member, cst)
@@ -88,11 +103,19 @@ def _departed(
         family=member.family,
         static=member.instance_id is not None,
         poll_interval=(interval or 0) if family.commits_stalled else 0,
-        returned=member.member_id in back,
+        returned=back.get(member.member_id, NOT_BACK),
         went_on=went_on(member, kept, max(member.last_commit, born)),
         unmoved=_unmoved(state, member) if family.commits_stalled else 0,
         named=is_named(member.client_id, member.family),
+        work=work_of(state, member),
+        young=not member.commits and member.joined_at >= state.cst,
     )
+
+
+def work_of(state: GroupState, member: Member) -> int:
+    """Whether the member had anything to commit: nothing where others were given all partitions."""
+    given = any(other.offsets for other in state.members)
+    return NO_WORK if given and not member.offsets else MAYBE_WORK
 
 
 def went_on(member: Member, kept: Sequence[Member], life: int) -> bool:
@@ -106,23 +129,31 @@ def went_on(member: Member, kept: Sequence[Member], life: int) -> bool:
     )
 
 
-def _returned(state: GroupState, change: Change) -> set[str]:
-    """Ids of departed members whose place a newcomer took: on the same host, as nobody else of the group.
+def _returned(state: GroupState, change: Change) -> dict[str, int]:
+    """Ids of departed members whose place a newcomer took, and where it is.
 
-    Its client id is the same, or has been counted up, or it was the only member on its host.
+    `SAME_PLACE`: on its host, as nobody else of the group: the client id is the same, or has been counted up,
+    or it was the only member on the host. `ELSEWHERE`: with the client id that only it had, among several, as
+    a pod with a name of its own has that was moved.
     """
     fresh = [one for one in change.joined if one.instance_id is None]
     if not fresh:
-        return set()
-    same = {(one.client_id, one.host) for one in fresh} | {("", one.host) for one in fresh}
-    had = Counter((one.client_id, one.host) for one in state.members)
-    had += Counter(("", one.host) for one in state.members)
-    return {
-        one.member_id
-        for one in change.left
-        for place in ((one.client_id, one.host), ("", one.host))
-        if place in same and had[place] == 1
-    }
+        return {}
+    came = {place for one in fresh for place in _places(one)}
+    had = Counter(place for one in state.members for place in _places(one))
+    found = {}
+    for one in change.left:
+        *here, anywhere = (place in came and had[place] == 1 for place in _places(one))
+        if any(here):
+            found[one.member_id] = SAME_PLACE
+        elif anywhere and len(state.members) > 1:
+            found[one.member_id] = ELSEWHERE
+    return found
+
+
+def _places(one: Member) -> tuple[tuple[str, str], ...]:
+    """Return what tells a member's place: client id and host, the host, the client id."""
+    return (one.client_id, one.host), ("", one.host), (one.client_id, "")
 
 
 def tells(state: GroupState, member: Member, rest: Sequence[Member], life: int) -> bool:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from rebalance_monitor.coordinator.departure.hypotheses import CLIENTS, expires_closed, may_tell
 from rebalance_monitor.coordinator.departure.waits import SLACK_MS, Intervals, Wait
 
 if TYPE_CHECKING:
@@ -48,11 +49,21 @@ def left(one: Departed, intervals: Intervals, client: Client, by: Fitted) -> lis
 
     One that has nothing to commit, commits nothing as it closes.
     """
+    working = scaled(intervals.working(), 1 - _finally(one, intervals, client, by))
+    return _closing(one, intervals, client, by) + working + intervals.pauses()
+
+
+def _finally(one: Departed, intervals: Intervals, client: Client, by: Fitted) -> float:
+    """Return how likely it commits as it closes, where it has something to commit."""
     auto = intervals.timer * client.closes * (1.0 if one.named else 1 - by.mistaken)
-    final = by.closes_by_hand + (by.closes - by.closes_by_hand) * auto
-    last = (1 - intervals.idle) * final * intervals.extra
-    closing = [(0.0, _CLOSE_MS, last * (1 - _SLOWLY)), (0.0, _SLOW_CLOSE_MS, last * _SLOWLY)]
-    return closing + scaled(intervals.working(), 1 - final) + intervals.pauses()
+    return by.closes_by_hand + (by.closes - by.closes_by_hand) * auto
+
+
+def _closing(one: Departed, intervals: Intervals, client: Client, by: Fitted) -> list[Wait]:
+    """Return how long after such a commit it has closed."""
+    last = (1 - intervals.idle) * _finally(one, intervals, client, by) * intervals.extra
+    # Both may be of the same millisecond.
+    return [(-SLACK_MS, _CLOSE_MS, last * (1 - _SLOWLY)), (-SLACK_MS, _SLOW_CLOSE_MS, last * _SLOWLY)]
 
 
 def expired(
@@ -116,7 +127,20 @@ def _declining(least: float, most: float, weight: float) -> list[Wait]:
     return [(least, middle, 0.75 * weight), (middle, most, 0.25 * weight)]
 
 
-def died(one: Departed, intervals: Intervals, beats: Sequence[float], by: Fitted) -> list[list[Wait]]:
+def _closed(
+    one: Departed, intervals: Intervals, expired: list[list[Wait]], client: Client, by: Fitted
+) -> list[list[Wait]]:
+    """Return when the session ends of one that may also have closed, of which its last commit tells."""
+    if not one.rearms:
+        return expired
+    closing = scaled(_closing(one, intervals, client, by), by.closed, one.session)
+    rest = 1 - by.closed * (1 - intervals.idle) * _finally(one, intervals, client, by)
+    return [[*closing, *scaled(waits, rest)] for waits in expired]
+
+
+def died(
+    one: Departed, intervals: Intervals, beats: Sequence[float], client: Client, by: Fitted
+) -> list[list[Wait]]:
     """Return when one is removed that died, for each of `beats` (ms).
 
     Before its first commit it may have died before its sync. No wait is returned where none can have ended.
@@ -125,7 +149,7 @@ def died(one: Departed, intervals: Intervals, beats: Sequence[float], by: Fitted
         return [[] for _ in beats]
     usual = expired(intervals, beats, one.session, rearms=one.rearms, by=by)
     if one.trace.last >= 0:
-        return usual
+        return _closed(one, intervals, usual, client, by) if expires_closed(one) else usual
     young = by.died_young * (one.session <= one.rebalance)
     at_once = [(one.session - 60.0, one.session + SLACK_MS, young)]
     return [scaled(waits, 1 - by.died_young) + at_once for waits in usual]
@@ -138,19 +162,40 @@ def stalled(
 
     First the waits of any heartbeat interval, then those that depend on it, for each of `beats` (ms).
     """
-    if client.hides and not one.poll_interval:
-        return [(low * one.session, high * one.session, weight) for low, high, weight in _HIDDEN], [
-            [] for _ in beats
-        ]
     limit = float(one.poll_interval or one.rebalance)
+    if client.hides and not one.poll_interval:
+        hidden = [(low * one.session, high * one.session, weight) for low, high, weight in _HIDDEN]
+        if not may_tell(one):
+            return hidden, [[] for _ in beats]
+        # Of the family that tells it, the limit is known.
+        other = CLIENTS["kafka-python"]
+        usual, noticed = _told(one, intervals, limit, beats, other, by)
+        tells = by.mistaken / (by.mistaken + client.enforces * (1 - by.mistaken))
+        return scaled(hidden, 1 - tells) + scaled(usual, tells), [scaled(late, tells) for late in noticed]
+    return _told(one, intervals, limit, beats, client, by)
+
+
+def _told(
+    one: Departed, intervals: Intervals, limit: float, beats: Sequence[float], client: Client, by: Fitted
+) -> tuple[list[Wait], list[list[Wait]]]:
+    """Return the same of one whose max.poll.interval is `limit` (ms)."""
     if one.seen + _PAST_MS < limit - max(gap for gap, _ in intervals.gaps) - max(beats):
         return [], [[] for _ in beats]
-    if one.static:
-        ends = expired(intervals, beats, one.session, rearms=False, by=by)
-        return [], [scaled(waits, 1.0, limit) for waits in ends]
     modes = _modes(intervals, client, by)
     usual = scaled(intervals.pauses(), 1.0, limit) + _breached(intervals, limit, modes)
-    noticed = [_noticed(intervals, limit, min(beat, _MOST_NOTICED_MS), modes) for beat in beats]
+    most = max(beats) if client.at_beat else _MOST_NOTICED_MS
+    noticed = [_noticed(intervals, limit, min(beat, most), modes) for beat in beats]
+    if client.at_beat:
+        # It sees the breach with a heartbeat only.
+        usual, noticed = (
+            scaled(intervals.pauses(), 1.0, limit),
+            [_at_beat(intervals, limit, beat, modes) for beat in beats],
+        )
+    if one.static:
+        # It stops its heartbeats instead, so that its session ends.
+        return [], [
+            _ended(usual + late, one.session, beat) for late, beat in zip(noticed, beats, strict=True)
+        ]
     if not client.holds:
         return usual, noticed
     kept = [
@@ -158,6 +203,27 @@ def stalled(
         for late, beat in zip(noticed, beats, strict=True)
     ]
     return [*scaled(usual, _AT_ONCE), (limit, limit + one.session, _AMID)], kept
+
+
+def _ended(waits: Sequence[Wait], session: float, beat: float) -> list[Wait]:
+    """Return when the session ends of one that stopped its heartbeats after each of the waits.
+
+    The last one was sent up to `beat` (ms) before.
+    """
+    return [(low + session - beat, high + session, weight) for low, high, weight in waits]
+
+
+def _at_beat(intervals: Intervals, limit: float, beat: float, modes: _Modes) -> list[Wait]:
+    """Return when one that had work is gone that sees its breach with its next heartbeat alone."""
+    found = [
+        (low + limit, high + limit + beat, weight)
+        for low, high, weight in scaled(intervals.working(), modes.behind)
+    ]
+    found += [
+        (limit - high, limit - low + beat, weight * modes.before / max(1 - intervals.idle, _LEAST))
+        for low, high, weight in intervals.working()
+    ]
+    return [*found, (limit, limit + beat + SLACK_MS, modes.at)]
 
 
 class _Modes(NamedTuple):

@@ -155,8 +155,8 @@ def why_of(way: Way, one: Departed) -> str:
         text += f"; rebalance timeout {seconds(one.rebalance)}"
     elif way is not Way.STALLED or one.static:
         text += f"; session timeout {seconds(one.session)}"
-    if way is Way.DIED and 0 <= one.heard < one.seen:
-        text += f"; it acknowledged an epoch {seconds(one.heard)} before"
+    if way is Way.DIED:
+        text += _acknowledged(one)
     if one.trace.last >= 0 and one.usual >= 0:
         text += f"; commits every {seconds(one.usual)} until then"
     if one.unmoved and not one.static:
@@ -165,3 +165,11 @@ def why_of(way: Way, one: Departed) -> str:
     if way is Way.DIED and not one.static and not FAMILIES[one.family].says_goodbye:
         text += "; its client never says goodbye, so a planned stop looks the same"
     return text
+
+
+def _acknowledged(one: Departed) -> str:
+    """Say which epochs it acknowledged, and did not."""
+    text = f"; it acknowledged an epoch {seconds(one.heard)} before" if 0 <= one.heard < one.seen else ""
+    if one.deaf < 0:
+        return text
+    return f"{text}; for {seconds(one.deaf)} it did not acknowledge an epoch that others had"

@@ -8,10 +8,13 @@ its assignment.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+
+from rebalance_monitor.coordinator.departure.evidence import HAD_WORK, MAYBE_WORK
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,6 +42,9 @@ _MULTIPLE = 0.08
 _LEAST_MS, _LONGER = 50.0, 1.02
 _ALWAYS, _PAUSE = 0.01, 10
 _KEEPS, _SAME_BEAT = 0.02, 0.2
+# Ages of members, ms, by their order: from a second to hours.
+_AGES_MS = (1_000.0, 4_000.0, 16_000.0, 64_000.0, 256_000.0, 1_024_000.0, 4_096_000.0, 16_384_000.0)
+_OLD_MS = _AGES_MS[-1]
 _NEVER: tuple[Wait, ...] = ((0.0, 1.0, 0.0),)
 
 
@@ -75,7 +81,8 @@ class Intervals(NamedTuple):
     `gaps`: up to four of its intervals (ms) with their weights. `idle`: how likely it had nothing to commit,
     for up to `life` (ms). `timer`: how likely a timer decides when it commits: its intervals are then
     multiples of one. `usual`: the median interval. `extra`: how much likelier its last interval is where its
-    last commit was one that its timer did not ask for.
+    last commit was one that its timer did not ask for. `young`: it has never committed, so that the time
+    since its last commit is its age: most that meet a fault so early do so at once.
     """
 
     gaps: tuple[tuple[float, float], ...]
@@ -84,6 +91,7 @@ class Intervals(NamedTuple):
     timer: float
     usual: float
     extra: float = 1.0
+    young: bool = False
 
     def waits(self) -> list[Wait]:
         """Return the time since the last commit, at any moment, as a mixture of waits."""
@@ -91,19 +99,38 @@ class Intervals(NamedTuple):
 
     def working(self) -> list[Wait]:
         """Return the part of it in which the member had work."""
+        if self.young:
+            works = 1 - self.idle
+            return [
+                (0.0, age, works * weight * part) for gap, weight in self.gaps for age, part in _ages(gap)
+            ]
         return [(0.0, gap, (1 - self.idle) * weight) for gap, weight in self.gaps]
 
     def pauses(self) -> list[Wait]:
         """Return the part of it in which the member had nothing to commit."""
+        if self.young:
+            return [(0.0, age, self.idle * part) for age, part in _ages(_OLD_MS)]
         # A pause is as likely of the order of its intervals as of that of its life.
         pause = min(self.life, _PAUSE * max(gap for gap, _ in self.gaps))
         return [(0.0, pause, self.idle / 2), (0.0, self.life, self.idle / 2)]
 
 
+@lru_cache(maxsize=256)
+def _ages(most: float) -> tuple[tuple[float, float], ...]:
+    """Return ages up to `most` (ms), of which those of every order are as likely, as (age, weight) each.
+
+    Ages of 0 to 4, 16, 64 s … mixed evenly are near enough to that.
+    """
+    share = 1 / len(_AGES_MS)
+    known = [(age, share) for age in _AGES_MS if age < most]
+    return *known, (most, most * sum(share / age for age in _AGES_MS if age >= most))
+
+
 def of_departed(one: Departed, siblings: Sequence[int], by: Fitted) -> Intervals:
     """Return the commit intervals of a departed member; `siblings`: intervals of those that stayed."""
     idle = _ALWAYS if one.trace.idle else _idleness(one, siblings, by)
-    return _intervals(one.trace.gaps, siblings, idle, one.since)._replace(extra=_extra(one.trace.gaps))
+    usual = _intervals(one.trace.gaps, siblings, idle, one.since)
+    return usual._replace(extra=_extra(one.trace.gaps), young=one.young)
 
 
 def of_survivor(trace: Trace, since: int, by: Fitted) -> Intervals:
@@ -113,9 +140,10 @@ def of_survivor(trace: Trace, since: int, by: Fitted) -> Intervals:
 
 
 def _idleness(one: Departed, siblings: Sequence[int], by: Fitted) -> float:
+    if one.work != MAYBE_WORK:
+        return _ALWAYS if one.work == HAD_WORK else 1 - _ALWAYS
     if not one.trace.commits:
-        # Its siblings' work says little: it may commit nothing at all.
-        return by.idle_never
+        return by.idle_never * by.went_on if one.went_on else by.idle_never
     unseen = by.idle_unseen if siblings else min(1.0, 2 * by.idle_unseen)
     own = _own_idleness(one.trace, one.since, by) if one.trace.gaps else unseen
     return own * by.went_on if one.went_on else own

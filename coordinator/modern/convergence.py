@@ -172,6 +172,8 @@ def _causes(state: GroupState, scene: Scene, change: Change, gone: list[Departur
         if state.migrated <= 0:
             asked = state.names or None
             found += visits.causes(state, state.cst, state.bumped_at, asked)
+            if new and state.stable_epoch < 0 and len(found) == 1:
+                found += visits.before_members(state, state.bumped_at, asked)
             visits.forget(state, asked)
         return tuple(found + [joined(member, sizes, alone=True) for member in change.joined if change.kept])
     found = [cause for departure in gone for cause in departure.causes]

@@ -18,7 +18,7 @@ from rebalance_monitor.coordinator.commits.trace import commits_when_idle
 from rebalance_monitor.coordinator.deadlines.member_deadlines import AWAY, owes
 from rebalance_monitor.coordinator.departure.evidence import Departed, Evidence, Trace
 from rebalance_monitor.coordinator.departure.hypotheses import client_of
-from rebalance_monitor.coordinator.departure.observe import tells, went_on
+from rebalance_monitor.coordinator.departure.observe import tells, went_on, work_of
 from rebalance_monitor.coordinator.departure.verdicts import Departure, Measured, judge
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CauseEntry
@@ -28,37 +28,34 @@ from rebalance_monitor.coordinator.rebalance import baselines
 from rebalance_monitor.decoders.layouts.twins import replace
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rebalance_monitor.coordinator.context import Scene
     from rebalance_monitor.coordinator.state.group_state import GroupState, Member
 
 _FENCE_SLACK_MS = 1_500
 _WAIT_MS = 500
-# Members of share groups have no rebalance timeout: none can run out.
-_UNLIMITED_MS = 2**31 - 1
 # Heartbeats of a session: no fewer than with the longest interval that brokers allow.
 _LEAST_HEARTBEATS = 3
 _MAX_DEPARTED = 50
-# Some clients' heartbeats end with a stall as well.
-_DEAF, _DEAF_OR_STALLED = 0.8, 0.5
 # It may have gone by itself before the timer that was set again ran out.
 _FENCED_LATE = 0.5
 
 
-class _Read(NamedTuple):
-    """What the timers say of a member, whether its silence says anything, and whether its client `holds`."""
+class _Heard(NamedTuple):
+    """Evidence of a departure; `life`: its last sign of work (ms); `speaks`: whether silence since does."""
 
-    usual: Departure
+    evidence: Evidence
+    life: int
     speaks: bool
-    holds: bool
 
 
 def note_departure(state: GroupState, member: Member, scene: Scene) -> tuple[CauseEntry, ...]:
     """Judge a member at its tombstone and keep the verdict until the group has converged; return it."""
     gone = _undescribed(state, member, scene) or _fenced(member, scene)
     if gone is None:
-        read = _judge(state, member, scene)
-        late = rejoins.missed(state, member, scene, read.usual.seen)
-        gone = late or _deaf(state, member, scene, read) or _overdue(member, scene, read.usual)
+        usual = _judge(state, member, scene)
+        gone = rejoins.missed(state, member, scene, usual.seen) or _overdue(member, scene, usual)
     seen = gone.seen
     for names in (state.newcomers, state.resubscribed):
         if member.member_id in names:
@@ -80,7 +77,7 @@ def _undescribed(state: GroupState, member: Member, scene: Scene) -> Departure |
         return None
     why = "the record that describes it was not read: neither its timeouts nor its instance id are known"
     return Departure(
-        member, _judge(state, member, scene).usual.seen, (CauseEntry(Cause.UNKNOWN, 1.0, why, *who(member)),)
+        member, _judge(state, member, scene).seen, (CauseEntry(Cause.UNKNOWN, 1.0, why, *who(member)),)
     )
 
 
@@ -93,8 +90,19 @@ def _forget_predecessor(state: GroupState, member: Member) -> None:
             return
 
 
-def _judge(state: GroupState, member: Member, scene: Scene) -> _Read:
+def _judge(state: GroupState, member: Member, scene: Scene) -> Departure:
     """Judge by the timers: no join phase stands between a removal and its record."""
+    evidence, life, speaks = heard_of(state, member, scene.ts)
+    (usual,) = judge([member], evidence, history=False).gone
+    seen = replace(usual.seen, silence=max(0, scene.ts - life))
+    if member.instance_id is None:
+        return replace(usual, seen=seen)
+    holds = client_of(evidence.departed[0]).holds
+    return _static(member, seen, speaks=speaks, holds=holds)
+
+
+def heard_of(state: GroupState, member: Member, now: int) -> _Heard:
+    """Return the evidence of a departure at `now` (ms), before the member is taken out of `state`."""
     family = FAMILIES[_family(member, state.members)]
     rest = [other for other in state.members if other is not member]
     static = member.instance_id is not None
@@ -102,16 +110,20 @@ def _judge(state: GroupState, member: Member, scene: Scene) -> _Read:
     worked = heard if static or family.polls_to_rejoin else _worked_at(member, heard)
     speaks = tells(state, member, rest, worked)
     life = worked if speaks else heard
+    told = max(member.joined_at, member.acked_at)
     one = Departed(
         session=member.session_timeout,
-        rebalance=member.rebalance_timeout if member.rebalance_timeout > 0 else _UNLIMITED_MS,
-        since=max(0, scene.ts - max(member.joined_at, member.acked_at)),
-        trace=_trace(member, scene.ts, life, idle=speaks and commits_when_idle(state, member)),
+        rebalance=max(member.rebalance_timeout, 1),
+        since=max(0, now - told),
+        trace=_trace(member, now, life, idle=speaks and commits_when_idle(state, member)),
         family=family.name,
         static=static and member.epoch == AWAY,
         went_on=went_on(member, rest, life),
         rearms=False,
-        heard=scene.ts - heard,
+        heard=now - heard,
+        work=work_of(state, member),
+        deaf=_deaf(state, member, rest, now),
+        young=_is_young(member, told) and state.group_type == "consumer",
     )
     evidence = Evidence(
         since=one.since,
@@ -124,12 +136,15 @@ def _judge(state: GroupState, member: Member, scene: Scene) -> _Read:
         session=one.session,
         phase=(0, _WAIT_MS),
     )
-    (usual,) = judge([member], evidence, history=False).gone
-    holds = client_of(one).holds
-    silence = max(0, scene.ts - life)
-    seen = replace(usual.seen, silence=silence, rebalance=member.rebalance_timeout)
-    usual = _static(member, seen, speaks=speaks, holds=holds) if static else replace(usual, seen=seen)
-    return _Read(usual, speaks, holds)
+    return _Heard(evidence, life, speaks)
+
+
+def _is_young(member: Member, told: int) -> bool:
+    """Whether it has never committed and was `told` (ms) of nothing after its first heartbeats.
+
+    Members of share and streams groups may commit nothing that is seen, however old they are.
+    """
+    return not member.commits and told < member.joined_at + member.session_timeout // _LEAST_HEARTBEATS
 
 
 def _trace(member: Member, now: int, life: int, *, idle: bool) -> Trace:
@@ -149,27 +164,20 @@ def _worked_at(member: Member, heard: int) -> int:
     return member.last_commit if had and member.last_commit > member.joined_at else heard
 
 
-def _deaf(state: GroupState, member: Member, scene: Scene, read: _Read) -> Departure | None:
-    """Whether its heartbeats had ended before it went: it never acknowledged an epoch that others had.
+def _deaf(state: GroupState, member: Member, rest: Sequence[Member], now: int) -> int:
+    """For how long (ms) it did not acknowledge an epoch that others had, -1 where a live one need not have.
 
-    A live member hears of a new epoch in the answer to its next heartbeat, and a record says so at once, but
-    for one that still has to revoke: it stays in its epoch meanwhile. That is not asked where its commits
-    tell more.
+    One hears of a new epoch in the answer to its next heartbeat, and a record says so at once, but of one
+    that still has to revoke: it stays in its epoch meanwhile.
     """
-    rest = [other for other in state.members if other is not member and other.acked_at > member.acked_at]
-    told = [other.acked_at for other in rest if other.epoch >= state.target_epoch > member.epoch >= 0]
-    late = scene.ts - min(told, default=scene.ts)
+    told = [
+        other.acked_at
+        for other in rest
+        if other.acked_at > member.acked_at and other.epoch >= state.target_epoch > member.epoch >= 0
+    ]
+    late = now - min(told, default=now)
     beat = member.session_timeout // _LEAST_HEARTBEATS + _WAIT_MS
-    asked = member.instance_id is None and not owes(member) and not read.speaks
-    if late < beat or not asked:
-        return None
-    why = (
-        f"for {seconds(late)} it did not acknowledge epoch {state.target_epoch}, as others did and one does "
-        f"with the next heartbeat; session timeout {seconds(member.session_timeout)}"
-    )
-    stalls = read.holds and state.group_type == "consumer"
-    entry = CauseEntry(Cause.SESSION_TIMEOUT, _DEAF_OR_STALLED if stalls else _DEAF, why, *who(member))
-    return Departure(member, read.usual.seen, (entry,))
+    return late if late >= beat and member.instance_id is None and not owes(member) else -1
 
 
 def _family(member: Member, members: list[Member]) -> str:

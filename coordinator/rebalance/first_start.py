@@ -38,7 +38,12 @@ def started(
     """
     cst = now.cst
     if state.offset < 0:
-        return begun(state, len(now.members), new=new or now.generation <= 1)
+        is_new = new or now.generation <= 1
+        ready = visits.before_members(state, cst, asked) if is_new and state.migrated < 0 else ()
+        return *begun(state, len(now.members), new=is_new), *ready
     why = f"empty for {seconds(cst - state.cst)}" if state.generation else "the group had no members before"
     why = f"{why}; {len(now.members)} now"
-    return CauseEntry(Cause.FIRST_START, 1.0, why), *visits.causes(state, state.ts, cst, asked)
+    since = visits.causes(state, state.ts, cst, asked)
+    if not state.generation and not since:
+        since = visits.before_members(state, cst, asked)
+    return CauseEntry(Cause.FIRST_START, 1.0, why), *since

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rebalance_monitor.coordinator.commits import positions
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CauseEntry
 from rebalance_monitor.coordinator.findings.wording import seconds
@@ -24,7 +25,7 @@ _LAST_COMMITS_MS = 3_000
 """The longest heartbeat interval of most clients: within it those that went may have committed yet."""
 
 _REPEATEDLY = 3
-_RESET, _ANOTHER = 0.7, 0.8
+_RESET, _ANOTHER, _READY = 0.7, 0.8, 0.6
 
 
 def note(state: GroupState, at: int, topics: Iterable[str]) -> None:
@@ -60,6 +61,21 @@ def causes(
         why = f"{times} commits while it had no members for topics that none subscribes to, the last "
         found.append(CauseEntry(Cause.GROUP_ID_SHARED, _ANOTHER, why + _when(until - last, foreign)))
     return tuple(found)
+
+
+def before_members(state: GroupState, until: int, asked: Collection[str] | None) -> tuple[CauseEntry, ...]:
+    """Say that offsets stood ready for the first members of a new group, which came at `until` (ms).
+
+    No member can have committed them: a tool did, the sync of another cluster (MirrorMaker), or consumers
+    that assigned themselves their partitions. `asked`: the topics that the members subscribe to.
+    """
+    places = positions.places_of(state.positions)
+    ready = [topic for topic in places if topic in (asked or ())]
+    if not ready:
+        return ()
+    last = max(place.at for topic in ready for place in places[topic].values())
+    why = f"offsets were committed before it ever had a member, {_when(until - last, ready)}"
+    return (CauseEntry(Cause.OFFSETS_RESET, _READY, why),)
 
 
 def forget(state: GroupState, asked: Collection[str] | None) -> None:

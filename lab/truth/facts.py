@@ -31,7 +31,8 @@ UNSTORED = "when storing group assignment"
 def facts_of(events: Iterable[Truth], static_groups: Iterable[str] = (), pace: Pace = LAB_PACE) -> list[Fact]:
     """Derive the facts from truth events in order of time; `static_groups` have static members only."""
     every = _in_order(stored(events))
-    fold = Fold(_breaches(every), frozenset(static_groups), _epoch_groups(every), pace)
+    epochs = _epoch_groups(every)
+    fold = Fold(_breaches(every, epochs, pace), frozenset(static_groups), epochs, pace)
     for event in every:
         fold.take(event)
     return sorted(_once(fold.facts), key=lambda fact: fact.at)
@@ -57,12 +58,15 @@ def _epoch_groups(events: Iterable[Truth]) -> frozenset[str]:
     return frozenset(event.group for event in events if event.what == "epoch")
 
 
-def _breaches(events: Iterable[Truth]) -> dict[str, list[range]]:
-    """Give when (ms) each member that processed for too long may have been lost for that."""
+def _breaches(events: Iterable[Truth], epochs: frozenset[str], pace: Pace) -> dict[str, list[range]]:
+    """Give when (ms) each member that processed for too long may have been lost for that.
+
+    In an epoch-based group librdkafka stops its heartbeats then, and its session ends later.
+    """
     found: dict[str, list[range]] = {}
     for event in events:
         if event.what == "poll_breach":
-            grace = int(event.reason or 0) + BREACH_SLACK_MS
+            grace = int(event.reason or 0) + BREACH_SLACK_MS + pace.session_ms * (event.group in epochs)
             span = range(event.at - EARLY_MS, event.at + max(BREACH_MS, grace) + 1)
             found.setdefault(event.members[0], []).append(span)
     return found

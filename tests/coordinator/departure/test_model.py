@@ -139,6 +139,28 @@ def test_lists_of_members_tell_when_each_of_them_was_removed() -> None:
     assert (way(found, 0)[0], way(found, 1)[0]) == (Way.LEFT, Way.DIED)
 
 
+def test_a_static_member_that_closes_expires_a_session_after_its_last_commit() -> None:
+    one = departed(45_040, static=True)
+    found = explain(rebalance(one, survivors=(), kept=0))
+    assert way(found)[0] is Way.DIED
+    assert way(found)[1] >= SURE
+
+
+def test_who_did_not_acknowledge_an_epoch_was_dead_whatever_else_its_silence_fits() -> None:
+    one = departed(70_000, rearms=False, family="java-848", trace=Trace(), since=70_000)
+    alive = explain(rebalance(one, phase=(0, 500), survivors=()))
+    deaf = explain(rebalance(replace(one, deaf=20_000), phase=(0, 500), survivors=()))
+    assert way(alive)[1] < SURE
+    assert (way(deaf)[0], way(deaf)[1] >= SURE) == (Way.DIED, True)
+
+
+def test_what_a_newcomer_replaced_elsewhere_did_not_stall() -> None:
+    """Two long silences, a phase that lasted to its deadline: the one that is back was dead."""
+    dead, deaf = (departed(100_000, 30_000, 90_000, family="kafkajs") for _ in range(2))
+    found = explain(held_for(90_000, replace(dead, returned=layout.ELSEWHERE), deaf))
+    assert (way(found, 0)[0], way(found, 1)[0]) == (Way.DIED, Way.UNJOINED)
+
+
 def evidences() -> st.SearchStrategy[Evidence]:
     ages = st.integers(-1, 10**9)
     gaps = st.lists(st.integers(0, 10**7), max_size=8).map(tuple)
@@ -153,9 +175,15 @@ def evidences() -> st.SearchStrategy[Evidence]:
         st.sampled_from(sorted(FAMILIES)),
         st.booleans(),
         st.integers(0, 10**6),
-        st.booleans(),
+        st.integers(0, 2),
         st.booleans(),
         st.integers(0, 2),
+        st.booleans(),
+        st.just((-1, -1)),
+        st.integers(-1, 10**6),
+        st.booleans(),
+        st.integers(0, 2),
+        st.integers(-1, 10**6),
         st.booleans(),
     )
     return st.builds(

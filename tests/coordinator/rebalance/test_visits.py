@@ -1,8 +1,12 @@
 """Commits to a group without members are told by their topics: a reset, or another application."""
 
+import pytest
+
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from tests.coordinator.support.classic import A
+from tests.coordinator.support.epochs import SETTINGS, Epochs
+from tests.coordinator.support.epochs import A as EPOCHS_A
 from tests.coordinator.support.timeline import Topic, findings, of
 
 START = Cause.FIRST_START
@@ -38,3 +42,31 @@ def test_repeated_commits_for_another_topic_are_another_applications() -> None:
 def test_one_commit_for_another_topic_is_told_once_it_comes_at_every_deployment() -> None:
     assert told([(5_000, "retry")], windows=2) == [START]
     assert told([(5_000, "retry")], windows=3) == [START, Cause.GROUP_ID_SHARED]
+
+
+@pytest.mark.parametrize(("name", "is_reset"), [("orders", True), ("retry", False)])
+@pytest.mark.parametrize("placeholder", [False, True])
+def test_offsets_that_stand_ready_for_the_first_members_of_a_group_are_told(
+    name: str, *, is_reset: bool, placeholder: bool
+) -> None:
+    """The coordinator in Java writes a record of generation 0 as the first member asks to join."""
+    topic = Topic()
+    topic.commit(0, {0: 5}, name)
+    if placeholder:
+        topic.generation(20_000, 0, [])
+    topic.generation(30_000, 1, [A])
+    topic.commits(31_000, 60_000, A)
+    topic.generation(70_000, 2, [A])
+    first, second = of(findings(topic), Kind.REBALANCE)
+    assert [cause.cause for cause in first.causes] == [START, *[Cause.OFFSETS_RESET] * is_reset]
+    assert Cause.OFFSETS_RESET not in {cause.cause for cause in second.causes}
+    if is_reset:
+        assert "30.0 s before: orders" in first.causes[1].why
+
+
+def test_offsets_that_stand_ready_for_a_new_kip_848_group_are_told() -> None:
+    topic = Epochs()
+    topic.commit(0, {0: 5}, "orders")
+    topic.join(30_000, EPOCHS_A, 1, (0,))
+    (first,) = of(findings(topic, SETTINGS), Kind.REBALANCE)
+    assert [cause.cause for cause in first.causes] == [START, Cause.OFFSETS_RESET]
