@@ -32,7 +32,7 @@ from rebalance_monitor.streaming.rows.packing import Unpacked, packed
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rebalance_monitor.checkpoints.codec import Stored
+    from rebalance_monitor.checkpoints.state.codec import Stored
 
 START, BATCH_MS, BATCHES = 1_795_000_000_000, 1_000, 5
 GENERATIONS, APART_MS = 40, 1_000_000

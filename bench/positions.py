@@ -25,7 +25,7 @@ from rebalance_monitor.engine.batch.step import Plan, step
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rebalance_monitor.checkpoints.codec import Stored
+    from rebalance_monitor.checkpoints.state.codec import Stored
 
 T0 = 1_795_000_000_000
 PLAN = Plan(DetectionSettings(), "bench", {})

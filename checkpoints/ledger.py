@@ -12,15 +12,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from rebalance_monitor.checkpoints.files import replace_file
-from rebalance_monitor.checkpoints.owned import make_folder
-from rebalance_monitor.checkpoints.sealed import CHECKSUM, parsed, seal, unseal
+from rebalance_monitor.checkpoints.storage.files import replace_file
+from rebalance_monitor.checkpoints.storage.owned import make_folder
+from rebalance_monitor.checkpoints.storage.sealed import CHECKSUM, parsed, seal, unseal
 from rebalance_monitor.config.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rebalance_monitor.checkpoints.places import Place
+    from rebalance_monitor.checkpoints.storage.places import Place
 
 FORMAT = 2
 READ = frozenset({1, FORMAT})

@@ -109,7 +109,7 @@ def from_tables(settings: "Settings", folder: str) -> "Answers":
 
 @contextmanager
 def _running(settings: "Settings", url: str | None) -> Iterator["Answers"]:
-    from rebalance_monitor.checkpoints.places import place_at
+    from rebalance_monitor.checkpoints.storage.places import place_at
     from rebalance_monitor.cluster.errors import DependencyError
     from rebalance_monitor.config.errors import ConfigError
     from rebalance_monitor.dashboard.web.http.answers import HttpAnswers, Unanswered

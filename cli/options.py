@@ -67,7 +67,7 @@ def load_valid(config: Path | None, assignments: tuple[str, ...] = ()) -> "Setti
 
 def _with_jvm(settings: "Settings") -> "Settings":
     """Let the JVM of the driver serve the logins and file systems that Python's clients do not."""
-    from rebalance_monitor.checkpoints.hadoop_jvm import use_jvm
+    from rebalance_monitor.checkpoints.storage.hadoop_jvm import use_jvm
     from rebalance_monitor.cluster.jars.shared_jvm import SHARED_JVM
     from rebalance_monitor.streaming.spark.drivers_jvm import drivers_jvm, sessions_jvm
 

@@ -19,7 +19,7 @@ from rebalance_monitor.engine.topic.leader_epochs import stored_marks
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rebalance_monitor.checkpoints.places import Place
+    from rebalance_monitor.checkpoints.storage.places import Place
     from rebalance_monitor.engine.storage import Storage
 
 AWAY = "Move it away: the job makes it anew."

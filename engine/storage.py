@@ -1,10 +1,11 @@
 """The job's folder: where state, manifest, ledger and tables lie.
 
 They lie side by side, so that state can be rebuilt in a new folder without losing the others. The folder is a
-path of the driver's file system or a URI that pyarrow reaches (checkpoints/places.py). Only the checkpoint
-below `state/` is written by Spark itself, and may lie elsewhere (`storage.checkpoint`), where executors run
-on other machines: the folder of that generation is then an empty one, which says that it was begun. There it
-lies in a folder of the storage's own, so that neither another job nor a storage made anew meets its batches.
+path of the driver's file system or a URI that pyarrow reaches (checkpoints/storage/places.py). Only the
+checkpoint below `state/` is written by Spark itself, and may lie elsewhere (`storage.checkpoint`), where
+executors run on other machines: the folder of that generation is then an empty one, which says that it was
+begun. There it lies in a folder of the storage's own, so that neither another job nor a storage made anew
+meets its batches.
 """
 
 from __future__ import annotations
@@ -15,15 +16,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.checkpoints.files import replace_file
-from rebalance_monitor.checkpoints.owned import make_folder
-from rebalance_monitor.checkpoints.places import is_remote, place_at
+from rebalance_monitor.checkpoints.storage.files import replace_file
+from rebalance_monitor.checkpoints.storage.owned import make_folder
+from rebalance_monitor.checkpoints.storage.places import is_remote, place_at
 from rebalance_monitor.config.errors import ConfigError
 
 if TYPE_CHECKING:
     import os
 
-    from rebalance_monitor.checkpoints.places import Place
+    from rebalance_monitor.checkpoints.storage.places import Place
 
 _BYTES = 6
 # The letter: a name must not look like the number of a generation.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from rebalance_monitor.alerts.setup.receivers import sinks_of
 from rebalance_monitor.alerts.setup.setup import rules_of
-from rebalance_monitor.checkpoints.remote_place import require_no_secret
+from rebalance_monitor.checkpoints.storage.remote_place import require_no_secret
 from rebalance_monitor.cluster.clients.properties import java_properties, portable
 from rebalance_monitor.cluster.clients.tls_files import require_usable
 from rebalance_monitor.cluster.clients.trial import require_accepted

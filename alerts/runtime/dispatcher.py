@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.alerts.messages.notification import Sent, Sink
     from rebalance_monitor.alerts.routing.labels import Labels
     from rebalance_monitor.alerts.runtime.inbox import BatchName
-    from rebalance_monitor.checkpoints.places import Place
+    from rebalance_monitor.checkpoints.storage.places import Place
     from rebalance_monitor.coordinator.findings.finding import Finding
 
 log = structlog.get_logger()

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from rebalance_monitor.alerts.runtime.inbox import Inbox
 from rebalance_monitor.alerts.runtime.journal import Journal
 from rebalance_monitor.alerts.runtime.memory_file import MemoryFile
-from rebalance_monitor.checkpoints.owned import make_folder
+from rebalance_monitor.checkpoints.storage.owned import make_folder
 
 if TYPE_CHECKING:
-    from rebalance_monitor.checkpoints.places import Place
+    from rebalance_monitor.checkpoints.storage.places import Place
 
 
 @dataclass(slots=True)

@@ -11,15 +11,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.checkpoints.files import replace_file, sync_folder
-from rebalance_monitor.checkpoints.owned import make_folder
+from rebalance_monitor.checkpoints.storage.files import replace_file, sync_folder
+from rebalance_monitor.checkpoints.storage.owned import make_folder
 from rebalance_monitor.coordinator.findings.finding import from_json, to_json
 from rebalance_monitor.coordinator.findings.names import bounded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from rebalance_monitor.checkpoints.places import Place
+    from rebalance_monitor.checkpoints.storage.places import Place
     from rebalance_monitor.coordinator.findings.finding import Finding
 
 BatchName = tuple[str, int]

@@ -1,8 +1,8 @@
 """The journal of notifications: one JSON line for each that arrived, with why it was sent.
 
 Bounded: a full file becomes the one old file that is kept; where nothing can be appended it is a folder of
-parts (checkpoints/lines.py), of which the oldest go. It is for people; what has been told is decided by the
-memory alone, so a journal that is lost loses nothing.
+parts (checkpoints/storage/lines.py), of which the oldest go. It is for people; what has been told is decided
+by the memory alone, so a journal that is lost loses nothing.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from rebalance_monitor.checkpoints.lines import LineParts
-from rebalance_monitor.checkpoints.places import is_remote
+from rebalance_monitor.checkpoints.storage.lines import LineParts
+from rebalance_monitor.checkpoints.storage.places import is_remote
 
 if TYPE_CHECKING:
     from rebalance_monitor.alerts.dispatch.plan import Outgoing
     from rebalance_monitor.alerts.messages.notification import Notification
-    from rebalance_monitor.checkpoints.places import Place
+    from rebalance_monitor.checkpoints.storage.places import Place
 
 MAX_BYTES = 5_000_000
 MAX_NAMED = 50

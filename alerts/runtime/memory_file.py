@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.alerts.dispatch.plan import Memory
 from rebalance_monitor.alerts.runtime.memory_lines import MemoryLines, memory_of
-from rebalance_monitor.checkpoints.files import remove_folder, replace_file
-from rebalance_monitor.checkpoints.lines import lines_at, read_whole
-from rebalance_monitor.checkpoints.places import is_remote
-from rebalance_monitor.checkpoints.sealed import CHECKSUM, DamagedError, checksum, parsed
+from rebalance_monitor.checkpoints.storage.files import remove_folder, replace_file
+from rebalance_monitor.checkpoints.storage.lines import lines_at, read_whole
+from rebalance_monitor.checkpoints.storage.places import is_remote
+from rebalance_monitor.checkpoints.storage.sealed import CHECKSUM, DamagedError, checksum, parsed
 from rebalance_monitor.config.errors import ConfigError
 
 if TYPE_CHECKING:
-    from rebalance_monitor.checkpoints.lines import Lines
-    from rebalance_monitor.checkpoints.places import Place
+    from rebalance_monitor.checkpoints.storage.lines import Lines
+    from rebalance_monitor.checkpoints.storage.places import Place
 
 FORMAT = 3
 READ = frozenset({2, FORMAT})
@@ -40,7 +40,7 @@ class MemoryFileError(ConfigError):
 
 
 class MemoryFile:
-    """Loads and saves the memory at `path`. One process at a time (`checkpoints.files.locked`)."""
+    """Loads and saves the memory at `path`. One process at a time (`checkpoints.storage.files.locked`)."""
 
     def __init__(self, path: Place) -> None:
         self._path = path

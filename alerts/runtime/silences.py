@@ -17,16 +17,16 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.alerts.routing.matchers import Matcher, all_match, parse
-from rebalance_monitor.checkpoints.files import replace_file
-from rebalance_monitor.checkpoints.owned import make_folder
-from rebalance_monitor.checkpoints.places import is_remote
+from rebalance_monitor.checkpoints.storage.files import replace_file
+from rebalance_monitor.checkpoints.storage.owned import make_folder
+from rebalance_monitor.checkpoints.storage.places import is_remote
 from rebalance_monitor.config.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rebalance_monitor.alerts.routing.labels import Labels
-    from rebalance_monitor.checkpoints.places import Place
+    from rebalance_monitor.checkpoints.storage.places import Place
 
 KEEP_MS = 5 * 86_400_000
 REMOTE_LOOK_S = 5.0

@@ -15,7 +15,7 @@ from rebalance_monitor.cluster.errors import DependencyError
 from rebalance_monitor.config.errors import ConfigError
 
 if TYPE_CHECKING:
-    from rebalance_monitor.checkpoints.remote_place import RemotePlace
+    from rebalance_monitor.checkpoints.storage.remote_place import RemotePlace
     from rebalance_monitor.config.model import Settings
 
 PYTHONS = ((3, 11), (3, 12), (3, 13))
@@ -169,8 +169,8 @@ def blind_trap(settings: "Settings") -> Result:
 def storage(settings: "Settings") -> Result:
     """Check that the job's folder can be written."""
     from rebalance_monitor.checkpoints.errors import FolderError, NoRoomError
-    from rebalance_monitor.checkpoints.fitness import require_fit
-    from rebalance_monitor.checkpoints.places import is_remote
+    from rebalance_monitor.checkpoints.storage.fitness import require_fit
+    from rebalance_monitor.checkpoints.storage.places import is_remote
     from rebalance_monitor.engine.storage import storage_at
 
     path = storage_at(settings.storage.path).root

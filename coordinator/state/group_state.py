@@ -7,8 +7,8 @@ record assigned to it. Everything is small: topics are interned per group, subsc
 and a version, the last committed offset of a partition is kept only to see whether it moved.
 
 Plain mutable records without behaviour. Those of a group are read and written in every batch that touches it:
-as arrays of their fields, in C (`msgspec`, by `checkpoints/codec.py`). So a new field comes last and has a
-default, and anything else is a new codec version. Times are ms since epoch, -1 where unknown.
+as arrays of their fields, in C (`msgspec`, by `checkpoints/state/codec.py`). So a new field comes last and
+has a default, and anything else is a new codec version. Times are ms since epoch, -1 where unknown.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from rebalance_monitor.dashboard.tables.delta_log import is_delta
 from rebalance_monitor.dashboard.tables.files import files
 
 if TYPE_CHECKING:
-    from rebalance_monitor.checkpoints.places import Place
+    from rebalance_monitor.checkpoints.storage.places import Place
 
 ENGINES = ("duckdb", "spark")
 # How each writes a quote inside a text.

@@ -19,7 +19,7 @@ from rebalance_monitor.dashboard.tables.parquet import parquet_file
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from rebalance_monitor.checkpoints.places import Place
+    from rebalance_monitor.checkpoints.storage.places import Place
 
 LOG = "_delta_log"
 _COMMIT = re.compile(r"^(\d{20})\.json$")

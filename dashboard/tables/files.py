@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
-from rebalance_monitor.checkpoints.files import replace_file
-from rebalance_monitor.checkpoints.owned import make_folder
+from rebalance_monitor.checkpoints.storage.files import replace_file
+from rebalance_monitor.checkpoints.storage.owned import make_folder
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.dashboard.tables.delta_log import is_delta, read_log
 from rebalance_monitor.dashboard.tables.parquet import ROWS_OF_GROUP, parquet_bytes
@@ -26,7 +26,7 @@ from rebalance_monitor.dashboard.tables.parquet import ROWS_OF_GROUP, parquet_by
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from rebalance_monitor.checkpoints.places import Place
+    from rebalance_monitor.checkpoints.storage.places import Place
 
 T = TypeVar("T")
 SUFFIX = ".parquet"

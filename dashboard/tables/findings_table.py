@@ -20,7 +20,7 @@ from rebalance_monitor.dashboard.tables.parquet import parquet_file
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rebalance_monitor.checkpoints.places import Place
+    from rebalance_monitor.checkpoints.storage.places import Place
 
 _TEXT, _INT, _LONG, _REAL, _FLAG = pa.string(), pa.int32(), pa.int64(), pa.float64(), pa.bool_()
 

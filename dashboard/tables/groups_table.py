@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rebalance_monitor.checkpoints.files import replace_file
-from rebalance_monitor.checkpoints.owned import make_folder
+from rebalance_monitor.checkpoints.storage.files import replace_file
+from rebalance_monitor.checkpoints.storage.owned import make_folder
 from rebalance_monitor.coordinator.findings.bodies import body_of
 from rebalance_monitor.coordinator.findings.finding import from_json, to_json
 from rebalance_monitor.coordinator.findings.kinds import Kind
@@ -28,7 +28,7 @@ from rebalance_monitor.dashboard.view.snapshot import Known
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from rebalance_monitor.checkpoints.places import Place
+    from rebalance_monitor.checkpoints.storage.places import Place
     from rebalance_monitor.coordinator.findings.finding import Finding
 
 SCHEMA = 1

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rebalance_monitor.checkpoints.places import is_remote
+from rebalance_monitor.checkpoints.storage.places import is_remote
 
 if TYPE_CHECKING:
-    from rebalance_monitor.checkpoints.places import Place
+    from rebalance_monitor.checkpoints.storage.places import Place
 
 # Who wants few rows of a merged file reads the groups that they are in.
 ROWS_OF_GROUP = 1_000

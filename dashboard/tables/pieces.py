@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
-from rebalance_monitor.checkpoints.places import is_remote
+from rebalance_monitor.checkpoints.storage.places import is_remote
 from rebalance_monitor.dashboard.tables.parquet import parquet_file
 from rebalance_monitor.dashboard.tables.shelf import Shelf
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     import pyarrow.parquet as pq
 
-    from rebalance_monitor.checkpoints.places import Place
+    from rebalance_monitor.checkpoints.storage.places import Place
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")

@@ -19,7 +19,7 @@ from rebalance_monitor.dashboard.tables.parquet import parquet_file
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rebalance_monitor.checkpoints.places import Place
+    from rebalance_monitor.checkpoints.storage.places import Place
 
 ROWS_KEPT = 10_000
 FILES_KEPT = 1_000

@@ -21,8 +21,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rebalance_monitor.checkpoints.errors import FolderInUseError
-from rebalance_monitor.checkpoints.files import locked, remove_folder, replace_file, sync_folder
-from rebalance_monitor.checkpoints.places import is_remote
+from rebalance_monitor.checkpoints.storage.files import locked, remove_folder, replace_file, sync_folder
+from rebalance_monitor.checkpoints.storage.places import is_remote
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.dashboard.tables.files import files, is_committed
 from rebalance_monitor.dashboard.tables.parquet import parquet_bytes, parquet_file
@@ -30,7 +30,7 @@ from rebalance_monitor.dashboard.tables.parquet import parquet_bytes, parquet_fi
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from rebalance_monitor.checkpoints.places import Place
+    from rebalance_monitor.checkpoints.storage.places import Place
 
 # Findings are much alike: forty times as many bytes stand in memory while such a file is made, in the driver.
 SMALL_BYTES = 2 * 1024 * 1024

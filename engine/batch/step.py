@@ -24,7 +24,7 @@ from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rebalance_monitor.checkpoints.codec import StateVersionError, Stored, decode_state, encode_state
+from rebalance_monitor.checkpoints.state.codec import StateVersionError, Stored, decode_state, encode_state
 from rebalance_monitor.coordinator.findings.bodies import body_of
 from rebalance_monitor.coordinator.findings.finding import to_json
 from rebalance_monitor.coordinator.findings.names import short

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import structlog
 
-from rebalance_monitor.checkpoints.files import locked, usable
-from rebalance_monitor.checkpoints.owned import require_owned
+from rebalance_monitor.checkpoints.storage.files import locked, usable
+from rebalance_monitor.checkpoints.storage.owned import require_owned
 from rebalance_monitor.cluster.clients.admin import ClusterAdmin
 from rebalance_monitor.cluster.errors import AccessDeniedError, DependencyError
 from rebalance_monitor.config.errors import ConfigError
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from rebalance_monitor.checkpoints.places import Place
+    from rebalance_monitor.checkpoints.storage.places import Place
     from rebalance_monitor.config.model import Settings
     from rebalance_monitor.engine.batch.progress import Progress
     from rebalance_monitor.engine.driver.plan import StatePlan

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Protocol
 
 import structlog
 
-from rebalance_monitor.checkpoints.batch_log import read_log
 from rebalance_monitor.checkpoints.errors import FolderError
-from rebalance_monitor.checkpoints.files import replace_file
-from rebalance_monitor.checkpoints.inspection import ELSEWHERE
 from rebalance_monitor.checkpoints.ledger import Ledger
-from rebalance_monitor.checkpoints.manifest import (
+from rebalance_monitor.checkpoints.state.batch_log import read_log
+from rebalance_monitor.checkpoints.state.inspection import ELSEWHERE
+from rebalance_monitor.checkpoints.state.manifest import (
     Identity,
     Manifest,
     ManifestError,
@@ -26,10 +25,11 @@ from rebalance_monitor.checkpoints.manifest import (
     require_match,
     write_manifest,
 )
-from rebalance_monitor.checkpoints.owned import make_folder
-from rebalance_monitor.checkpoints.places import place_at
-from rebalance_monitor.checkpoints.spark_log import SparkLog, require_whole
-from rebalance_monitor.checkpoints.versions import CODEC_VERSION
+from rebalance_monitor.checkpoints.state.spark_log import SparkLog, require_whole
+from rebalance_monitor.checkpoints.state.versions import CODEC_VERSION
+from rebalance_monitor.checkpoints.storage.files import replace_file
+from rebalance_monitor.checkpoints.storage.owned import make_folder
+from rebalance_monitor.checkpoints.storage.places import place_at
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.engine.topic.facts import TopicFacts
 from rebalance_monitor.engine.topic.guard import CutError, has_read, removed_unread, require_uncut
@@ -39,7 +39,7 @@ from rebalance_monitor.engine.topic.topic import note_cut
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rebalance_monitor.checkpoints.places import Place
+    from rebalance_monitor.checkpoints.storage.places import Place
     from rebalance_monitor.config.model import Settings
     from rebalance_monitor.engine.storage import Storage
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Iterator, Mapping, Sequence
 
-    from rebalance_monitor.checkpoints.changelog import Begun, Changelog
+    from rebalance_monitor.checkpoints.state.changelog import Begun, Changelog
     from rebalance_monitor.engine.driver.writer import BatchWriter
     from rebalance_monitor.engine.embedded.core import Core
     from rebalance_monitor.engine.topic.facts import TopicFacts

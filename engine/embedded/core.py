@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from rebalance_monitor.checkpoints.codec import Stored
+    from rebalance_monitor.checkpoints.state.codec import Stored
     from rebalance_monitor.coordinator.findings.outputs import Output
     from rebalance_monitor.decoders import Row
     from rebalance_monitor.engine.batch.batches import Batch

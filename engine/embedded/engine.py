@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from rebalance_monitor.checkpoints.changelog import Begun, Changelog
-from rebalance_monitor.checkpoints.codec import StateVersionError
+from rebalance_monitor.checkpoints.state.changelog import Begun, Changelog
+from rebalance_monitor.checkpoints.state.codec import StateVersionError
 from rebalance_monitor.cluster.clients.ends import log_ends
 from rebalance_monitor.cluster.clients.reader import Reading, RecordReader
 from rebalance_monitor.cluster.errors import AccessDeniedError, BrokerUnreachableError
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
-    from rebalance_monitor.checkpoints.places import Place
+    from rebalance_monitor.checkpoints.storage.places import Place
     from rebalance_monitor.config.model import Settings
     from rebalance_monitor.engine.driver.job import Options, Query
     from rebalance_monitor.engine.driver.outputs import Outputs

@@ -14,15 +14,15 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from rebalance_monitor.checkpoints.files import replace_file
-from rebalance_monitor.checkpoints.owned import make_folder
+from rebalance_monitor.checkpoints.storage.files import replace_file
+from rebalance_monitor.checkpoints.storage.owned import make_folder
 from rebalance_monitor.coordinator.findings.finding import CauseEntry, MemberEntry
 from rebalance_monitor.coordinator.findings.kinds import NAMES_IN_DETAILS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rebalance_monitor.checkpoints.places import Place
+    from rebalance_monitor.checkpoints.storage.places import Place
     from rebalance_monitor.coordinator.findings.finding import Finding
     from rebalance_monitor.dashboard.tables.quarantine_table import Unreadable
     from rebalance_monitor.engine.batch.batches import Batch

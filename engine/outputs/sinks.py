@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import structlog
 
-from rebalance_monitor.checkpoints.lines import lines_at
+from rebalance_monitor.checkpoints.storage.lines import lines_at
 from rebalance_monitor.coordinator.findings.finding import to_json
 from rebalance_monitor.dashboard.tables.files import forget_batch, forget_uncommitted, require_format
 from rebalance_monitor.dashboard.tables.findings_table import write_findings
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from rebalance_monitor.checkpoints.ledger import Snapshot
-    from rebalance_monitor.checkpoints.places import Place
+    from rebalance_monitor.checkpoints.storage.places import Place
     from rebalance_monitor.coordinator.findings.finding import Finding
     from rebalance_monitor.engine.batch.batches import Batch, BatchKey
 

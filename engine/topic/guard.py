@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.checkpoints.errors import OTHER_BROKERS, OTHERWISE, REBUILD
-from rebalance_monitor.checkpoints.manifest import ManifestError
+from rebalance_monitor.checkpoints.state.manifest import ManifestError
 from rebalance_monitor.cluster.errors import DependencyError
 
 if TYPE_CHECKING:

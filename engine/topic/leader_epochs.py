@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from rebalance_monitor.checkpoints.files import replace_file
-from rebalance_monitor.checkpoints.sealed import seal, unseal
+from rebalance_monitor.checkpoints.storage.files import replace_file
+from rebalance_monitor.checkpoints.storage.sealed import seal, unseal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rebalance_monitor.checkpoints.places import Place
+    from rebalance_monitor.checkpoints.storage.places import Place
 
 log = structlog.get_logger()
 # A leader's epoch that the brokers do not tell.

@@ -27,7 +27,7 @@ from rebalance_monitor.engine.topic.leader_epochs import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rebalance_monitor.checkpoints.places import Place
+    from rebalance_monitor.checkpoints.storage.places import Place
     from rebalance_monitor.cluster.clients.admin import ClusterAdmin
 
 log = structlog.get_logger()

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import structlog
 
 from rebalance_monitor.checkpoints.errors import first_line
-from rebalance_monitor.checkpoints.places import place_at
-from rebalance_monitor.checkpoints.spark_log import unfinished
+from rebalance_monitor.checkpoints.state.spark_log import unfinished
+from rebalance_monitor.checkpoints.storage.places import place_at
 from rebalance_monitor.cluster.captures.heavy import HeavyRecord, find_heavy
 from rebalance_monitor.cluster.errors import DependencyError
 from rebalance_monitor.cluster.jars.shared_jvm import needs_hadoop

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from rebalance_monitor.checkpoints.codec import StateCorruptError, decode_lane, encode_lane
+from rebalance_monitor.checkpoints.state.codec import StateCorruptError, decode_lane, encode_lane
 from rebalance_monitor.coordinator.findings.outputs import StatOut
 from rebalance_monitor.engine.batch.step import Plan, out_row, step
 from rebalance_monitor.engine.memory import settle, uncollected
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.state import GroupState
 
-    from rebalance_monitor.checkpoints.codec import Stored
+    from rebalance_monitor.checkpoints.state.codec import Stored
     from rebalance_monitor.engine.batch.step import OutRow
     from rebalance_monitor.streaming.rows.lanes import Lanes
 

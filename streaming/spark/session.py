@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.checkpoints.places import is_elsewhere
+from rebalance_monitor.checkpoints.storage.places import is_elsewhere
 from rebalance_monitor.cluster.errors import DependencyError
 from rebalance_monitor.cluster.jars.jars import installed_spark, resolve_spark_kafka
 from rebalance_monitor.cluster.jars.java import find_java

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from rebalance_monitor.checkpoints.errors import first_line
-from rebalance_monitor.checkpoints.files import locked, replace_file
-from rebalance_monitor.checkpoints.places import is_remote
+from rebalance_monitor.checkpoints.storage.files import locked, replace_file
+from rebalance_monitor.checkpoints.storage.places import is_remote
 from rebalance_monitor.cluster.jars.jars import installed_spark, resolve_delta
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.dashboard.tables.delta_log import is_delta, read_log
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from rebalance_monitor.checkpoints.ledger import Snapshot
-    from rebalance_monitor.checkpoints.places import Place
+    from rebalance_monitor.checkpoints.storage.places import Place
     from rebalance_monitor.config.model import Settings
     from rebalance_monitor.coordinator.findings.finding import Finding
     from rebalance_monitor.engine.batch.batches import BatchKey

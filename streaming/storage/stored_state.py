@@ -10,8 +10,8 @@ from contextlib import suppress
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.checkpoints.codec import StateCorruptError, StateVersionError, decode_lane
-from rebalance_monitor.checkpoints.stored import StoredShard
+from rebalance_monitor.checkpoints.state.codec import StateCorruptError, StateVersionError, decode_lane
+from rebalance_monitor.checkpoints.state.stored import StoredShard
 from rebalance_monitor.cluster.errors import DependencyError
 from rebalance_monitor.streaming.spark.heap import MORE_HEAP
 

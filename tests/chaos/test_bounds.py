@@ -13,7 +13,7 @@ from rebalance_monitor.engine.batch.step import Plan, step
 from tests.coordinator.support.timeline import T0, Client, Topic
 
 if TYPE_CHECKING:
-    from rebalance_monitor.checkpoints.codec import Stored
+    from rebalance_monitor.checkpoints.state.codec import Stored
     from rebalance_monitor.decoders import rows
 
 pytestmark = [pytest.mark.chaos]

@@ -16,7 +16,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from rebalance_monitor.checkpoints.spark_log import read_spark_log
+from rebalance_monitor.checkpoints.state.spark_log import read_spark_log
 from rebalance_monitor.lab.cluster.broker import LabBroker
 from rebalance_monitor.lab.cluster.node import wait_until
 from tests.chaos.rig import PATIENCE_S, Rig, of_faults

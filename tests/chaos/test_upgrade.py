@@ -18,7 +18,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from rebalance_monitor.checkpoints.versions import CODEC_VERSION
+from rebalance_monitor.checkpoints.state.versions import CODEC_VERSION
 from rebalance_monitor.lab.cluster.broker import LabBroker
 from rebalance_monitor.lab.cluster.node import wait_until
 from tests.chaos.rig import PATIENCE_S, Rig, of_faults

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pytest
 
-from rebalance_monitor.checkpoints.hadoop import hadoop_files
-from rebalance_monitor.checkpoints.places import place_at
-from rebalance_monitor.checkpoints.remote import Remote, Replacing
-from rebalance_monitor.checkpoints.remote_place import RemotePlace
+from rebalance_monitor.checkpoints.storage.hadoop import hadoop_files
+from rebalance_monitor.checkpoints.storage.places import place_at
+from rebalance_monitor.checkpoints.storage.remote import Remote, Replacing
+from rebalance_monitor.checkpoints.storage.remote_place import RemotePlace
 from rebalance_monitor.cluster.jars.gateway import java_gateway
 
 if TYPE_CHECKING:

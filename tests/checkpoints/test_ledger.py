@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rebalance_monitor.checkpoints.errors import FolderError, FolderInUseError
-from rebalance_monitor.checkpoints.files import locked, replace_file
 from rebalance_monitor.checkpoints.ledger import Ledger, LedgerError, Snapshot
+from rebalance_monitor.checkpoints.storage.files import locked, replace_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -110,7 +110,7 @@ def test_a_second_monitor_on_one_folder_is_refused(tmp_path: Path) -> None:
 def test_the_lock_goes_with_the_process_that_held_it(tmp_path: Path) -> None:
     script = (
         "import os, signal, sys, pathlib\n"
-        "from rebalance_monitor.checkpoints.files import locked\n"
+        "from rebalance_monitor.checkpoints.storage.files import locked\n"
         "with locked(pathlib.Path(sys.argv[1])):\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
     )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from rebalance_monitor.checkpoints.codec import decode_state, encode_state
+from rebalance_monitor.checkpoints.state.codec import decode_state, encode_state
 from rebalance_monitor.cluster.captures.capture import read_capture
 from rebalance_monitor.coordinator.findings.kinds import KINDS, DrivenBy, Kind
 from rebalance_monitor.coordinator.findings.outputs import FindingOut

@@ -16,7 +16,7 @@ import yaml
 
 pytest.importorskip("pyspark")
 
-from rebalance_monitor.checkpoints.manifest import read_manifest
+from rebalance_monitor.checkpoints.state.manifest import read_manifest
 from rebalance_monitor.cluster.jars.ivy import spark_jars_folder
 from rebalance_monitor.cluster.jars.jars import installed_spark, resolve_spark_kafka
 from rebalance_monitor.cluster.jars.java import find_java

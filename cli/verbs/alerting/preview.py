@@ -72,7 +72,7 @@ def _messages(what: str, settings: "Settings") -> Iterator[tuple[str, "Message"]
 
 
 def _findings(what: str, settings: "Settings") -> Iterator["Finding"]:
-    from rebalance_monitor.checkpoints.lines import read_lines
+    from rebalance_monitor.checkpoints.storage.lines import read_lines
     from rebalance_monitor.coordinator.findings.finding import from_json
     from rebalance_monitor.engine.storage import storage_at
 

@@ -18,8 +18,8 @@ from rebalance_monitor.cli.output import Form, output_option, write_rows
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rebalance_monitor.checkpoints.inspection import Generation, Inspection
-    from rebalance_monitor.checkpoints.stored import StoredShard
+    from rebalance_monitor.checkpoints.state.inspection import Generation, Inspection
+    from rebalance_monitor.checkpoints.state.stored import StoredShard
     from rebalance_monitor.config.model import Settings
     from rebalance_monitor.engine.driver.plan import Kind
     from rebalance_monitor.engine.storage import Storage
@@ -35,7 +35,7 @@ def command() -> None:
 @output_option(Form.TABLE)
 def inspect(config: Path | None, assignments: tuple[str, ...], output: Form) -> int:
     """Say what the state was made of and how far it has read; exit code 1 where something is wrong."""
-    from rebalance_monitor.checkpoints.inspection import inspect as look
+    from rebalance_monitor.checkpoints.state.inspection import inspect as look
 
     settings = load_settings(config, assignments)
     storage = storage_of(settings)
@@ -134,9 +134,9 @@ def verify(config: Path | None, assignments: tuple[str, ...], output: Form) -> i
 @click.option("--yes", is_flag=True, help="Remove; without it only what would go is said.")
 def prune(*, config: Path | None, assignments: tuple[str, ...], yes: bool) -> int:
     """Remove the state of earlier generations; the one in use, ledger and tables stay."""
-    from rebalance_monitor.checkpoints.files import locked
-    from rebalance_monitor.checkpoints.inspection import inspect as look
-    from rebalance_monitor.checkpoints.inspection import remove, superseded
+    from rebalance_monitor.checkpoints.state.inspection import inspect as look
+    from rebalance_monitor.checkpoints.state.inspection import remove, superseded
+    from rebalance_monitor.checkpoints.storage.files import locked
 
     storage = storage_of(load_settings(config, assignments))
     left = False
@@ -186,8 +186,8 @@ def _time(at: int) -> str | None:
 
 @contextmanager
 def _keys(settings: "Settings") -> "Iterator[Iterator[StoredShard]]":
-    from rebalance_monitor.checkpoints.inspection import inspect as look
-    from rebalance_monitor.checkpoints.stored import kept_shards
+    from rebalance_monitor.checkpoints.state.inspection import inspect as look
+    from rebalance_monitor.checkpoints.state.stored import kept_shards
     from rebalance_monitor.config.errors import ConfigError
 
     storage = storage_of(settings)
@@ -204,7 +204,7 @@ def _keys(settings: "Settings") -> "Iterator[Iterator[StoredShard]]":
 
 @contextmanager
 def _of_spark(settings: "Settings", location: str) -> "Iterator[Iterator[StoredShard]]":
-    from rebalance_monitor.checkpoints.places import is_elsewhere
+    from rebalance_monitor.checkpoints.storage.places import is_elsewhere
     from rebalance_monitor.streaming.spark.session import kafka_jars, start_session
     from rebalance_monitor.streaming.storage.stored_state import stored_shards
 

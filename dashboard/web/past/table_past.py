@@ -25,7 +25,7 @@ from rebalance_monitor.dashboard.web.past.sieve import columns, fitting
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rebalance_monitor.checkpoints.places import Place
+    from rebalance_monitor.checkpoints.storage.places import Place
     from rebalance_monitor.coordinator.findings.finding import Finding
     from rebalance_monitor.dashboard.tables.pieces import Piece
     from rebalance_monitor.dashboard.web.past.past import Wanted

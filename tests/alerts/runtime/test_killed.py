@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rebalance_monitor.checkpoints.ledger import Ledger
-from rebalance_monitor.checkpoints.lines import read_lines
+from rebalance_monitor.checkpoints.storage.lines import read_lines
 from rebalance_monitor.coordinator.findings.finding import from_json
 from rebalance_monitor.engine.storage import storage_at
 from tests.alerts.sinks.slack_fake import Flaky, SlackFake

@@ -20,10 +20,10 @@ from rebalance_monitor.alerts.runtime.journal import Journal
 from rebalance_monitor.alerts.runtime.memory_file import MemoryFile, MemoryFileError
 from rebalance_monitor.alerts.runtime.silences import SilenceFiles, Silences
 from rebalance_monitor.alerts.setup.receivers import plan_of
-from rebalance_monitor.checkpoints import lease
 from rebalance_monitor.checkpoints.errors import FolderInUseError
-from rebalance_monitor.checkpoints.files import locked
-from rebalance_monitor.checkpoints.lines import read_lines
+from rebalance_monitor.checkpoints.storage import lease
+from rebalance_monitor.checkpoints.storage.files import locked
+from rebalance_monitor.checkpoints.storage.lines import read_lines
 from rebalance_monitor.config.model import Settings
 from rebalance_monitor.coordinator.findings.finding import to_json
 from rebalance_monitor.coordinator.findings.kinds import Kind
@@ -35,7 +35,7 @@ from tests.checkpoints.stores import faulty_place, s3_place
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rebalance_monitor.checkpoints.places import Place
+    from rebalance_monitor.checkpoints.storage.places import Place
 
 
 @pytest.fixture(params=["path", "moves_onto_nothing", "s3"])

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from rebalance_monitor.checkpoints.codec import decode_state, encode_state
+from rebalance_monitor.checkpoints.state.codec import decode_state, encode_state
 from rebalance_monitor.coordinator.commits import positions
 from rebalance_monitor.coordinator.commits.positions import Places, Position
 from rebalance_monitor.coordinator.findings.outputs import Output, PositionsOut

@@ -1,6 +1,6 @@
 """Members of epoch-based groups whose tombstones were cleaned away while nobody read."""
 
-from rebalance_monitor.checkpoints.codec import decode_state, encode_state
+from rebalance_monitor.checkpoints.state.codec import decode_state, encode_state
 from rebalance_monitor.coordinator.findings.finding import Finding
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.findings.outputs import FindingOut, Output

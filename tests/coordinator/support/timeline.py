@@ -8,7 +8,7 @@ from itertools import pairwise
 from struct import pack
 from typing import TYPE_CHECKING, Any
 
-from rebalance_monitor.checkpoints.codec import decode_state, encode_state
+from rebalance_monitor.checkpoints.state.codec import decode_state, encode_state
 from rebalance_monitor.coordinator.findings.outputs import FindingOut, GroupOut, Output
 from rebalance_monitor.coordinator.live import Live
 from rebalance_monitor.coordinator.probe.sample import ProbeSample, RebalancingGroup

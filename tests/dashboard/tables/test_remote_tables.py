@@ -24,7 +24,7 @@ from tests.checkpoints.stores import faulty_place, s3_place
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rebalance_monitor.checkpoints.places import Place
+    from rebalance_monitor.checkpoints.storage.places import Place
     from rebalance_monitor.coordinator.findings.finding import Finding
 
 DAY = 86_400_000

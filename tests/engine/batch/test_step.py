@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rebalance_monitor.checkpoints.codec import StateVersionError, Stored, decode_state
+from rebalance_monitor.checkpoints.state.codec import StateVersionError, Stored, decode_state
 from rebalance_monitor.coordinator.findings.finding import Finding, from_json
 from rebalance_monitor.coordinator.findings.kinds import KINDS, DrivenBy, Kind
 from rebalance_monitor.coordinator.settings import DetectionSettings

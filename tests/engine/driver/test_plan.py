@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Literal
 
 import pytest
 
-from rebalance_monitor.checkpoints.inspection import ELSEWHERE
 from rebalance_monitor.checkpoints.ledger import Ledger
-from rebalance_monitor.checkpoints.manifest import ManifestError, read_manifest
-from rebalance_monitor.checkpoints.spark_log import SparkLogError
+from rebalance_monitor.checkpoints.state.inspection import ELSEWHERE
+from rebalance_monitor.checkpoints.state.manifest import ManifestError, read_manifest
+from rebalance_monitor.checkpoints.state.spark_log import SparkLogError
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.config.model import Settings, Source
 from rebalance_monitor.config.model import Storage as StorageSettings

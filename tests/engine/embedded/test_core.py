@@ -25,7 +25,7 @@ from rebalance_monitor.engine.embedded.core import Core
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rebalance_monitor.checkpoints.codec import Stored
+    from rebalance_monitor.checkpoints.state.codec import Stored
 
 SCENARIOS = Path(__file__).parents[2] / "fixtures" / "scenarios"
 RECORDED = ("expired-4.1.1", "instances-4.1.1", "moved-4.1.1", "matrix-4.3.0")

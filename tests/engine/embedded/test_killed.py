@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rebalance_monitor.checkpoints.changelog import recover
+from rebalance_monitor.checkpoints.state.changelog import recover
 from rebalance_monitor.engine.storage import Storage
 from rebalance_monitor.lab.cluster.node import wait_until
 from tests.chaos.rig import PATIENCE_S, Rig

@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalance_monitor.checkpoints.manifest import ManifestError
+from rebalance_monitor.checkpoints.state.manifest import ManifestError
 from rebalance_monitor.cluster.clients.admin import ClusterAdmin
 from rebalance_monitor.cluster.errors import DependencyError
 from rebalance_monitor.engine.topic.guard import require_uncut

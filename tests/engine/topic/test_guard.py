@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalance_monitor.checkpoints.manifest import ManifestError
+from rebalance_monitor.checkpoints.state.manifest import ManifestError
 from rebalance_monitor.engine.topic.facts import Look, Reading, TopicFacts
 from rebalance_monitor.engine.topic.guard import (
     PATIENCE,

@@ -15,7 +15,7 @@ import pytest
 
 from rebalance_monitor.alerts.runtime.files import Files
 from rebalance_monitor.checkpoints.ledger import Ledger, LedgerError
-from rebalance_monitor.checkpoints.manifest import mismatches, read_manifest
+from rebalance_monitor.checkpoints.state.manifest import mismatches, read_manifest
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.engine.batch.batches import Batch
 from rebalance_monitor.engine.driver.parts import Parts

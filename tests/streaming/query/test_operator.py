@@ -13,7 +13,7 @@ pytest.importorskip("pyspark")
 from pyspark.sql.streaming.state import GroupState
 from pyspark.sql.types import Row as SparkRow
 
-from rebalance_monitor.checkpoints.codec import StateVersionError, decode_lane, decode_state
+from rebalance_monitor.checkpoints.state.codec import StateVersionError, decode_lane, decode_state
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.engine.batch.step import OutRow, Plan, step
 from rebalance_monitor.streaming.query.operator import operate

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rebalance_monitor.checkpoints.codec import Stored
+from rebalance_monitor.checkpoints.state.codec import Stored
 from rebalance_monitor.config.model import Settings
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.settings import DetectionSettings

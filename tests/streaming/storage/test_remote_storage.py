@@ -17,10 +17,10 @@ import yaml
 
 pytest.importorskip("pyspark")
 
-from rebalance_monitor.checkpoints.hadoop_jvm import use_jvm
 from rebalance_monitor.checkpoints.ledger import Ledger
-from rebalance_monitor.checkpoints.lines import read_lines
-from rebalance_monitor.checkpoints.manifest import read_manifest
+from rebalance_monitor.checkpoints.state.manifest import read_manifest
+from rebalance_monitor.checkpoints.storage.hadoop_jvm import use_jvm
+from rebalance_monitor.checkpoints.storage.lines import read_lines
 from rebalance_monitor.coordinator.findings.finding import Finding, from_json
 from rebalance_monitor.dashboard.tables.findings_table import read_newest
 from rebalance_monitor.engine.storage import Storage, storage_at

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from rebalance_monitor.checkpoints.files import replace_file
+from rebalance_monitor.checkpoints.storage.files import replace_file
 from rebalance_monitor.cli.exit_codes import ExitCode
 from rebalance_monitor.cli.main import run
 from rebalance_monitor.dashboard.tables.findings_table import write_findings

@@ -31,7 +31,7 @@ from tests.dashboard.web import known
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rebalance_monitor.checkpoints.places import Place
+    from rebalance_monitor.checkpoints.storage.places import Place
     from rebalance_monitor.coordinator.findings.finding import Finding
 
 QUERY = "0b31a4ad-56b8"

@@ -1,0 +1,1 @@
+"""Where the files of a job lie: local folders, mounts, object stores, who owns them, how one is replaced."""

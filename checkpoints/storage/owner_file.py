@@ -1,0 +1,147 @@
+"""The file that says who owns a remote folder, and how it changes hands.
+
+S3, GCS and Azure take a put under a condition: that nothing is there yet, or still the version that was read.
+Of two that write at once the store refuses one. pyarrow offers no such put; obstore (the extra `objects`)
+does. Where it is missing, or gets no access where pyarrow does, and on HDFS and mounts, which know no
+conditions, a claim is written, and read back after a pause.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import parse_qs, urlsplit
+
+import structlog
+
+from rebalance_monitor.checkpoints.errors import StoreError, first_line
+
+if TYPE_CHECKING:
+    from rebalance_monitor.checkpoints.storage.remote_place import RemotePlace
+
+log = structlog.get_logger()
+Version = Any
+"""What the store calls one version of the file; None: that there is none."""
+
+REQUEST_S = 10
+STORES = {"s3": "S3Store", "gcs": "GCSStore", "abfs": "AzureStore"}
+"""pyarrow's name of a file system -> obstore's of its store."""
+
+
+class TakenError(Exception):
+    """Another has written the file meanwhile."""
+
+
+class OwnerFile(Protocol):
+    """Blocks for the network; raises OSError. `settles`: a claim is to be read back after a pause."""
+
+    settles: bool
+
+    def read(self) -> tuple[bytes, Version] | None:
+        """Return what the file holds, and its version; None where there is none."""
+
+    def write(self, content: bytes, after: Version) -> Version:
+        """Replace the version `after`, and return the new one. Raises TakenError where it is gone."""
+
+
+class ReadBack:
+    """A file on any file system: whoever writes last has it."""
+
+    settles = True
+
+    def __init__(self, place: RemotePlace) -> None:
+        self._place = place
+
+    def read(self) -> tuple[bytes, Version] | None:
+        """See `OwnerFile`."""
+        try:
+            return self._place.read_bytes(), None
+        except FileNotFoundError:
+            return None
+
+    def write(self, content: bytes, after: Version) -> Version:  # noqa: ARG002 - as `OwnerFile` has it
+        """See `OwnerFile`. Around the fences: they ask whether this very file is fresh."""
+        self._place.remote.put_unfenced(self._place.key, content)
+
+
+class Conditional:
+    """An object of a store that takes puts under a condition."""
+
+    settles = False
+
+    def __init__(self, store: Any, name: str) -> None:  # noqa: ANN401 - obstore's own union of stores
+        self._store = store
+        self._name = name
+
+    def read(self) -> tuple[bytes, Version] | None:
+        """See `OwnerFile`."""
+        import obstore  # noqa: PLC0415 - an optional dependency
+
+        try:
+            found = obstore.get(self._store, self._name)
+            return bytes(found.bytes()), _version(found.meta)
+        except FileNotFoundError:
+            return None
+        except obstore.exceptions.BaseError as error:
+            raise StoreError(first_line(error)) from error
+
+    def write(self, content: bytes, after: Version) -> Version:
+        """See `OwnerFile`."""
+        import obstore  # noqa: PLC0415 - an optional dependency
+        from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError  # noqa: PLC0415 - as above
+
+        try:
+            return _version(
+                obstore.put(self._store, self._name, content, mode="create" if after is None else after)
+            )
+        except (AlreadyExistsError, PreconditionError) as error:
+            raise TakenError from error
+        except FileNotFoundError as error:
+            # The version that was to be replaced, or else the bucket.
+            raise StoreError(first_line(error)) if after is None else TakenError from error
+        except BaseError as error:
+            raise StoreError(first_line(error)) from error
+
+
+def owner_file(place: RemotePlace) -> OwnerFile:
+    """Return the file at `place`, with conditions where its store takes them from this process."""
+    kind = place.remote.filesystem.type_name
+    if kind not in STORES:
+        return ReadBack(place)
+    if find_spec("obstore") is None:
+        log.warning("the storage's owner is known by reading back: install rebalance-monitor[objects]")
+        return ReadBack(place)
+    found = Conditional(_store(place, kind), place.key.partition("/")[2])
+    try:
+        found.read()
+    except OSError as error:
+        log.warning("the storage's owner is known by reading back", why=str(error))
+        return ReadBack(place)
+    return found
+
+
+def _store(place: RemotePlace, kind: str) -> Any:  # noqa: ANN401 - obstore's own union of stores
+    from obstore import store as stores  # noqa: PLC0415 - an optional dependency
+
+    bucket, given = place.key.partition("/")[0], place.remote.given
+    options = {name: values[0] for name, values in parse_qs(urlsplit(given).query).items()}
+    config: dict[str, Any] = {}
+    if kind == "s3":
+        config = {"region": place.remote.filesystem.region}
+    elif kind == "abfs":
+        account = urlsplit(given).hostname or ""
+        config = {"account_name": account.partition(".")[0]}
+    scheme = options.get("scheme", "https")
+    if endpoint := options.get("endpoint_override"):
+        config["endpoint"] = f"{scheme}://{endpoint}"
+    return getattr(stores, STORES[kind])(
+        bucket,
+        config=config,
+        client_options={"allow_http": scheme == "http", "timeout": timedelta(seconds=REQUEST_S)},
+        retry_config={"max_retries": 2, "retry_timeout": timedelta(seconds=REQUEST_S)},
+    )
+
+
+def _version(found: Any) -> Version:  # noqa: ANN401 - obstore's ObjectMeta or PutResult
+    return {name: found[name] for name in ("e_tag", "version") if found.get(name)}
