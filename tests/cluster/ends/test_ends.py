@@ -187,7 +187,7 @@ def test_a_failure_of_some_partitions_leaves_the_others_and_is_said() -> None:
     assert (sample.end("t", 0), sample.end("t", 1), sample.end("u", 0)) == (7, UNKNOWN, UNKNOWN)
     assert "u (TOPIC_AUTHORIZATION_FAILED)" in sample.partial
     assert "1 NOT_LEADER_FOR_PARTITION" in sample.partial
-    assert missing({}, {}) == ""
+    assert missing({}, {}, {}) == ""
 
 
 @given(st.floats(0.5, 60), st.integers(0, 1_000_000))
