@@ -1,7 +1,7 @@
 """Constants that no protocol and no client's source gives.
 
-The defaults of the type are where the fit begins. What stands in `FITTED` was written by `make fit`
-(lab/fit.py): do not edit it.
+The defaults of the type are where the fit begins. `make fit` (lab/suite/fit.py) writes `FITTED`, but for the
+names in its `_GIVEN`: the recordings are too few for those, so they stay as they are set here.
 """
 
 from __future__ import annotations

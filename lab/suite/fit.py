@@ -34,7 +34,19 @@ _SHARED = (
 # never commit, is no matter of a corpus, which has the faults that it was given. A clean close is the most
 # frequent way of all: whoever is blamed by these alone is blamed wrongly.
 _WAYS = ("left", "died", "stalled", "unjoined", "unsynced", "unknown")
-_GIVEN = frozenset({*_WAYS, "never_leaves", "together", "apart", "idle_never", "unjoined_enforcing"})
+_GIVEN = frozenset(
+    {
+        *_WAYS,
+        "never_leaves",
+        "together",
+        "apart",
+        "idle_never",
+        "unjoined_enforcing",
+        "moved",
+        "deaf",
+        "closed",
+    }
+)
 _ABOUT = "# `make fit`: "
 _RECORDINGS = Path("tests/fixtures/scenarios")
 
