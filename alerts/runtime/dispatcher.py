@@ -27,7 +27,7 @@ from rebalance_monitor.alerts.runtime.inbox import relevant
 from rebalance_monitor.alerts.runtime.journal import incidents_of
 from rebalance_monitor.alerts.runtime.silences import SilenceFiles, Silences
 from rebalance_monitor.alerts.runtime.status import Status, status_of
-from rebalance_monitor.checkpoints.errors import first_line
+from rebalance_monitor.checkpoints.errors import StoreError, first_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -258,8 +258,8 @@ class Dispatcher:
     def _read_batch(self, name: BatchName) -> list[Finding]:
         """Read the findings of one batch. OSError; from its `TRIES`th failure on, of the file alone.
 
-        Where the memory cannot be saved either the storage is away, not the file. It may have come back
-        between the read and the save, so the file is read once more behind the save.
+        Where the memory cannot be written either the storage is away, not the file. It may have come back
+        between the read and the write, so the file is read once more behind the write.
         """
         try:
             return self._files.inbox.read(name)
@@ -268,10 +268,10 @@ class Dispatcher:
             if self._tries < TRIES:
                 raise
         try:
-            self._save()
-        except OSError:
+            self._files.memory.rewrite(self._dispatch.memory)
+        except Exception as error:
             self._tries = TRIES - 1
-            raise
+            raise StoreError(f"the memory cannot be written: {first_line(error)}") from error
         return self._files.inbox.read(name)
 
     def _set_aside(self, name: BatchName, error: OSError) -> None:

@@ -80,6 +80,12 @@ class MemoryFile:
             self._append(self._log, lines)
         self._saved = lines
 
+    def rewrite(self, memory: Memory) -> None:
+        """Do as `save` by a new snapshot: `save` writes nothing where nothing changed. Raises OSError."""
+        lines = self._lines.of(memory)
+        self._begin(lines)
+        self._saved = lines
+
     def _begin(self, lines: dict[str, str]) -> None:
         """Write a snapshot, and name an empty log that follows it."""
         number = self._number + 1

@@ -105,8 +105,16 @@ def test_a_storage_that_is_away_for_long_sets_nothing_aside(
         saved(files, memory)
 
     saved = MemoryFile.save
+
+    def unwritten(files: MemoryFile, memory: Memory) -> None:
+        if len(tries) < 2 * TRIES:
+            raise OSError("the store does not answer")
+        written(files, memory)
+
+    written = MemoryFile.rewrite
     monkeypatch.setattr(Inbox, "read", away)
     monkeypatch.setattr(MemoryFile, "save", unsaved)
+    monkeypatch.setattr(MemoryFile, "rewrite", unwritten)
     with quiet(), dispatching(tmp_path, sink := Memo()) as dispatcher:
         dispatcher.put(("q", 0), [storm("opened")])
         dispatcher.committed(("q", 0))
