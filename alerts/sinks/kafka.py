@@ -56,6 +56,8 @@ class KafkaSink:
         self._timeout_s = timeout_s
         self._secrets = dict(secrets or {})
         self._properties = {
+            # What a broker takes by default; the client's own limit is a twentieth lower.
+            "message.max.bytes": 1_048_588,
             **properties,
             "enable.idempotence": True,
             "acks": "all",

@@ -239,7 +239,7 @@ def test_a_store_that_was_away_loses_no_incident(tmp_path: Path, monkeypatch: py
     with dispatching(faulty_place(tmp_path, before), sink) as dispatcher:
         dispatcher.put(("q", 0), [storm("opened")])
         # The memory was saved: there is nothing in it that another save would have to write.
-        assert eventually(lambda: (tmp_path / "memory.jsonl").exists())
+        assert eventually((tmp_path / "memory.jsonl").exists)
         time.sleep(0.2)
         away.set()
         dispatcher.committed(("q", 0))

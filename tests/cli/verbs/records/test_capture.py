@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from rebalance_monitor.cli.main import run
@@ -24,7 +24,12 @@ TOPIC = "capture-tests"
 @pytest.fixture(scope="module")
 def servers(lab_broker: LabBroker) -> str:
     client = AdminClient({"bootstrap.servers": lab_broker.bootstrap})
-    client.create_topics([NewTopic(TOPIC, 2, 1)])[TOPIC].result()
+    try:
+        client.create_topics([NewTopic(TOPIC, 2, 1)])[TOPIC].result()
+    except KafkaException as error:
+        # A request that a busy broker answered too late is sent again, and finds what it has made.
+        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            raise
     come_and_go(lab_broker.bootstrap, "came-and-went")
     return lab_broker.bootstrap
 
