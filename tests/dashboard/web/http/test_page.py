@@ -60,7 +60,7 @@ def test_an_incident_link_opens_its_page_and_names_the_worst_client(browser: Bro
         expect(page.locator(".hero")).to_contain_text("critical")
         expect(page.locator(".panel", has_text="Who").first).to_contain_text(f"{known.STORMY}-d")
         why = page.locator(".panel", has_text="Why").first.locator("li").first
-        expect(why).to_contain_text(re.compile(r"session timeout.*of \d+ generations.*% sure: silent"))
+        expect(why).to_contain_text(re.compile(r"session timeout.*of \d+ generations.*% sure: no commit"))
         expect(page.locator(".timeline .band")).to_have_count(11)
         page.keyboard.press("ArrowLeft")
         expect(page.locator(".lane-detail")).to_contain_text("Generation 10")
