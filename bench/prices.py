@@ -137,6 +137,9 @@ def started(name: str, bootstrap: str) -> Iterator[Contender]:
             yield Contender(rival.process.pid, rival.scrape if name == FLOOR else None)
             if rival.process.poll() is not None:
                 raise RuntimeError(f"{name} ended with {rival.process.returncode}")
+            if name == FLOOR:
+                # One that never subscribes costs nothing, and is no price to compare with.
+                rivals.require_read(rival, 1)
 
 
 def drained(bootstrap: str) -> None:
