@@ -243,10 +243,8 @@ class Dispatcher:
             if batch > batches.get(query, -1) and findings:
                 self._dispatch.take(findings, now)
             self._tries = 0
-        except OSError as error:
-            if self._tries < TRIES:
-                raise
-            self._set_aside(name, error)
+        except OSError:
+            raise
         except Exception:
             # One batch that cannot be taken must not stand before all others for ever.
             log.exception("alerts of a batch were lost", query=query, batch=batch)
@@ -256,7 +254,7 @@ class Dispatcher:
         return False
 
     def _read_batch(self, name: BatchName) -> list[Finding]:
-        """Read the findings of one batch. OSError; from its `TRIES`th failure on, of the file alone.
+        """Read the findings of one batch, none of one that is set aside. Raises OSError while that may pass.
 
         Where the memory cannot be written either the storage is away, not the file. It may have come back
         between the read and the write, so the file is read once more behind the write.
@@ -272,7 +270,11 @@ class Dispatcher:
         except Exception as error:
             self._tries = TRIES - 1
             raise StoreError(f"the memory cannot be written: {first_line(error)}") from error
-        return self._files.inbox.read(name)
+        try:
+            return self._files.inbox.read(name)
+        except OSError as error:
+            self._set_aside(name, error)
+            return []
 
     def _set_aside(self, name: BatchName, error: OSError) -> None:
         """Pass over a batch whose file cannot be read, and say so."""
