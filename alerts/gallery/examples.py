@@ -108,6 +108,20 @@ _MADE: dict[Kind, dict[str, Any]] = {
             "waits_for": LOST.client_id,
         },
     },
+    Kind.REBALANCE_COST: {
+        "stopped_ms_max": 46_200,
+        "partitions_affected": 96,
+        "details": {
+            "rebalance": "5f0c2ad1b7e84c19",
+            "rebalances": 1,
+            "arrived": 1_202_100,
+            "waiting_at_stop": 1_900,
+            "waiting_peak": 1_204_000,
+            "caught_up_at": AT,
+            "caught_up_ms": 200_000,
+            "partition_seconds": 4435.2,
+        },
+    },
     Kind.SESSION_TIMEOUT: {
         "evidence": "suspected",
         "causes": (_TIMEOUT,),

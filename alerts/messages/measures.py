@@ -34,6 +34,12 @@ _LAG: Rows = (
 _PROBED: Rows = (("Rebalancing", "for {duration_ms} ({sightings:probe sample})"),)
 DETAIL_ROWS: dict[Kind, Rows] = {
     Kind.REBALANCE: _COST,
+    Kind.REBALANCE_COST: (
+        ("Arrived", "{arrived:record} while consumption stood still"),
+        *_COST,
+        ("Caught up", "{caught_up_ms} after the rebalance"),
+        ("Rebalances", "{rebalances}"),
+    ),
     Kind.REBALANCE_FAILED: (("Failed", "{failed:generation} without an assignment"),),
     Kind.REBALANCE_IN_PROGRESS: _PROBED,
     Kind.REBALANCE_STUCK: (

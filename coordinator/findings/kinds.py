@@ -47,6 +47,7 @@ class Kind(StrEnum):
     """Every kind of finding."""
 
     REBALANCE = "rebalance"
+    REBALANCE_COST = "rebalance_cost"
     REBALANCE_FAILED = "rebalance_failed"
     REBALANCE_IN_PROGRESS = "rebalance_in_progress"
     REBALANCE_STUCK = "rebalance_stuck"
@@ -146,6 +147,22 @@ KINDS: dict[Kind, KindSpec] = {
         }
         | _UNLISTED
         | _COST,
+    ),
+    Kind.REBALANCE_COST: _once(
+        Scope.GROUP,
+        Severity.INFO,
+        DrivenBy.PROBE,
+        "what a rebalance cost: records waited for it, and the group has caught up since",
+        {
+            "rebalance": "id of the rebalance, of the first if others followed before the group caught up",
+            "rebalances": "how many rebalances these are",
+            "arrived": "records that came while all partitions stood still, by the ends at both moments",
+            "waiting_at_stop": "records that waited at the last sample before consumption stopped",
+            "waiting_peak": "the most that waited since",
+            "caught_up_at": "when no more waited than in the minute before, ms since epoch; none after 1 h",
+            "caught_up_ms": "from the end of the last rebalance until then, ms",
+            "partition_seconds": "partitions that stood still times how long, at most",
+        },
     ),
     Kind.REBALANCE_FAILED: _once(
         Scope.GROUP,

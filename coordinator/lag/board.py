@@ -272,6 +272,19 @@ class Board:
         since = sample.asked_at - before.asked_at if before is not None else 0
         self.asks = asking.choose(self.groups, sample.at, since)
 
+    def arrived(self, consumed: Consumed, begin: int, end: int) -> int:
+        """Return how many records came to a group's partitions from `begin` to `end` (ms), interpolated.
+
+        At least: what came before the first sample of an end is not counted.
+        """
+        return sum(
+            max(0, known[partition].end_at(end) - known[partition].end_at(begin))
+            for topic, places in consumed.places.items()
+            if (known := self._ends.get(topic))
+            for partition in places
+            if partition < len(known)
+        )
+
     def _learn(self, sample: EndsSample) -> None:
         for topic, ends in sample.latest.items():
             topic_id = sample.ids.get(topic, "")

@@ -15,6 +15,7 @@ import msgspec
 from rebalance_monitor.coordinator.findings.finding import Finding, finding_id, from_json, to_json
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity, louder
 from rebalance_monitor.coordinator.lag.impact import WEIGHED, Impact, impact, weigh
+from rebalance_monitor.coordinator.lag.rebalance_costs import partition_seconds, stopped_ms
 from rebalance_monitor.decoders.layouts.twins import replace
 
 if TYPE_CHECKING:
@@ -66,8 +67,9 @@ class Costs:
             return finding
         totals = consumed.totals if consumed is not None else ()
         since = _stopped_at(finding)
-        seconds = _partition_seconds(finding, consumed)
-        if finding.kind is Kind.REBALANCE:
+        is_stop = finding.kind is Kind.REBALANCE and consumed is not None
+        seconds = partition_seconds(finding, consumed) if is_stop and consumed is not None else 0.0
+        if is_stop:
             for one in self._open.get(group, {}).values():
                 one.seconds += seconds
         known = self._of(finding)
@@ -156,7 +158,7 @@ def _stopped_at(finding: Finding) -> int:
         )
     if finding.started_at_min is not None:
         return finding.started_at_min
-    return finding.at - (finding.stopped_ms_max or finding.stopped_ms_min or 0)
+    return finding.at - stopped_ms(finding)
 
 
 def _waiting(totals: Totals, since: int) -> tuple[int, int]:
@@ -164,13 +166,6 @@ def _waiting(totals: Totals, since: int) -> tuple[int, int]:
     before = [records for at, records in totals if at <= since]
     after = [records for at, records in totals if at > since]
     return (before[-1] if before else -1), max(after, default=-1)
-
-
-def _partition_seconds(finding: Finding, consumed: Consumed | None) -> float:
-    stopped = finding.stopped_ms_max or finding.stopped_ms_min
-    if finding.kind is not Kind.REBALANCE or consumed is None or not stopped:
-        return 0.0
-    return round((finding.partitions_affected or len(consumed.tracks)) * stopped / 1000, 1)
 
 
 def _details(known: Stopped) -> Details:

@@ -19,6 +19,7 @@ from rebalance_monitor.coordinator.lag.costs import Costs
 from rebalance_monitor.coordinator.lag.ends import LATELY_MS
 from rebalance_monitor.coordinator.lag.judging import Judging
 from rebalance_monitor.coordinator.lag.losses import Losses
+from rebalance_monitor.coordinator.lag.rebalance_costs import RebalanceCosts
 from rebalance_monitor.coordinator.state.state_machine import Status
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ class Lag:
         self._judging.silences = self._silences
         self._losses = Losses(settings, cluster, memory.get("losses"))
         self._costs = Costs(settings, memory.get("costs"))
+        self._rebalances = RebalanceCosts(settings, cluster, memory.get("rebalances"))
         self._before: EndsSample | None = None
         self._missed = 0
 
@@ -83,6 +85,7 @@ class Lag:
             "judging": self._judging.snapshot(),
             "losses": self._losses.snapshot(),
             "costs": self._costs.snapshot(),
+            "rebalances": self._rebalances.snapshot(),
             "silences": msgspec.to_builtins(self._silences),
         }
 
@@ -121,6 +124,7 @@ class Lag:
             found += self._judging.end(group, at, "expired")
             found += self._losses.end(group, at, "expired")
             self._costs.forget(group)
+            self._rebalances.forget(group)
             self._silences.pop(group, None)
             self.board.forget(group)
         return found
@@ -167,8 +171,14 @@ class Lag:
         return sample.partial if self._missed >= PARTIAL_SAMPLES else ""
 
     def priced(self, findings: Iterable[Finding]) -> list[Finding]:
-        """Return findings with what they cost."""
-        return [self._costs.price(found, self.board.groups.get(found.group or "")) for found in findings]
+        """Return findings with what they cost so far."""
+        priced = []
+        for finding in findings:
+            consumed = self.board.groups.get(finding.group or "")
+            priced.append(self._costs.price(finding, consumed))
+            if finding.kind is Kind.REBALANCE and not finding.history:
+                self._rebalances.on_rebalance(finding, consumed)
+        return priced
 
     def _judged(
         self, sample: EndsSample, summaries: Mapping[str, Mapping[str, Any]], busy: Collection[str]
@@ -178,7 +188,9 @@ class Lag:
             summary = summaries.get(group, {})
             found += self._losses.on_sample(group, consumed, sample, self._before)
             found += self._costs.on_sample(group, consumed)
+            found += self._rebalances.on_sample(group, consumed, summary, self.board.arrived)
             if summary.get("state") == Status.EMPTY:
+                self._rebalances.forget(group)
                 # Whoever stood still is gone: the group's emptiness goes on with it.
                 found += self._judging.end(group, sample.at, "confirmed")
             elif summary and group not in busy:
