@@ -21,7 +21,7 @@ _SURE = 0.6
 _EXPIRED = frozenset({Cause.STATIC_MEMBER_EXPIRED, Cause.POLL_INTERVAL_EXCEEDED})
 
 
-def told_apart(state: GroupState, change: Change, cst: int, aborted: int) -> Change:
+def separate_returns(state: GroupState, change: Change, cst: int, aborted: int) -> Change:
     """Return the change with those that had been removed as members that left and joined.
 
     `cst`: the end of the join phase (ms) that followed `state`'s record and `aborted` generations. Of those

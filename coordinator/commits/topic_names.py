@@ -26,7 +26,7 @@ Shares = dict[str, set[int]]
 """topic id -> partitions, of one member"""
 
 
-def unsettled(state: GroupState) -> bool:
+def is_ambiguous(state: GroupState) -> bool:
     """Whether commits may still tell a name: several topics, and not each name has one id."""
     if not 1 < len(state.names) <= MAX_TOPICS or state.status != Status.STABLE:
         return False

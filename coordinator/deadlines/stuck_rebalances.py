@@ -69,7 +69,7 @@ def on_clock(state: GroupState, scene: Scene, live_since: int, shard_ts: int) ->
     stopped = _stopped(state, live_since)
     if shard_ts < _newest(stopped) + _wait(stopped) // 2:
         return []
-    return [_held(state, scene, stopped)]
+    return [_suspect_stuck(state, scene, stopped)]
 
 
 def settle(state: GroupState, scene: Scene, resolution: str) -> list[Finding]:
@@ -175,7 +175,7 @@ def _behind(state: GroupState) -> list[Member]:
     return behind or [m for m in there if m.epoch_state]
 
 
-def _held(state: GroupState, scene: Scene, stopped: list[Member]) -> Finding:
+def _suspect_stuck(state: GroupState, scene: Scene, stopped: list[Member]) -> Finding:
     since = min(member.last_commit for member in stopped)
     silent = scene.ts - _newest(stopped)
     why = f"{len(stopped)} members that commit when idle stopped together, silent {seconds(silent)}"
@@ -229,7 +229,7 @@ def _suspected(
 
 def _missing(state: GroupState, since: int, now: int) -> list[Member]:
     """Return the members of a classic group that have not rejoined by `now` (ms)."""
-    seen = [not_rejoined.seen(state, member) for member in state.members]
+    seen = [not_rejoined.describe_member(state, member) for member in state.members]
     names = [one.member_id for one in not_rejoined.missing(seen, since, now)]
     return [member for name in names for member in state.members if member.member_id == name]
 

@@ -76,7 +76,7 @@ def explain(
         "coordinator": _coordinator(place),
         **_group(state, place, dossier.asked),
         "members": [_member(dossier, topics, member) for member in state.members],
-        "rebalances": [_told(finding) for finding in _recent(dossier)],
+        "rebalances": [_event_json(finding) for finding in _recent(dossier)],
         "spread": _spread(state, now, options, counts),
         "advice": [asdict(one) for one in advice.advise(facts)] if dossier.state else [],
         "notes": [
@@ -144,18 +144,18 @@ def _member(dossier: Dossier, topics: list[str], member: Member) -> Json:
 
 def _recent(dossier: Dossier) -> list[Finding]:
     over = {f.incident for f in dossier.findings if f.kind is Kind.REBALANCE_STUCK and f.phase == "resolved"}
-    kept = [f for f in dossier.findings if f.kind in TOLD and _is_told(f, over)]
+    kept = [f for f in dossier.findings if f.kind in TOLD and _is_representative(f, over)]
     return kept[-MAX_REBALANCES:][::-1]
 
 
-def _is_told(finding: Finding, over: Collection[str | None]) -> bool:
+def _is_representative(finding: Finding, over: Collection[str | None]) -> bool:
     """Whether it is the one finding that tells it: the first, of a stuck rebalance that is over the last."""
     if finding.kind is Kind.REBALANCE_STUCK and finding.incident in over:
         return finding.phase == "resolved"
     return finding.phase in {None, "opened"}
 
 
-def _told(finding: Finding) -> Json:
+def _event_json(finding: Finding) -> Json:
     roles = [member.role for member in finding.members]
     return {
         "at": finding.at,

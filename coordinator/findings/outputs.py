@@ -86,7 +86,7 @@ def read_until(stats: Iterable[StatOut]) -> dict[int, int]:
     return found
 
 
-def told(findings: Iterable[Finding]) -> list[Output]:
+def as_outputs(findings: Iterable[Finding]) -> list[Output]:
     """Return findings as outputs."""
     return [FindingOut(finding) for finding in findings]
 

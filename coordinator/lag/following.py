@@ -146,7 +146,7 @@ class Lag:
                 if summaries.get(group, {}).get("state", Status.STABLE) != Status.STABLE
             }
             self.board.take(sample, unsettled | set(rebalancing))
-            found += self._judged(sample, summaries, unsettled | set(rebalancing))
+            found += self._check_groups(sample, summaries, unsettled | set(rebalancing))
             if sample.earliest:
                 self._before = sample
         return found
@@ -180,7 +180,7 @@ class Lag:
                 self._rebalances.on_rebalance(finding, consumed)
         return priced
 
-    def _judged(
+    def _check_groups(
         self, sample: EndsSample, summaries: Mapping[str, Mapping[str, Any]], busy: Collection[str]
     ) -> list[Finding]:
         found: list[Finding] = []

@@ -17,9 +17,9 @@ from rebalance_monitor.coordinator.findings.wording import (
     entry,
     joined,
     maybe_removed,
+    names_of,
     replaced,
     seconds,
-    who,
 )
 from rebalance_monitor.coordinator.rebalance import connect, follow_ups, subscriptions
 from rebalance_monitor.coordinator.state import membership
@@ -118,7 +118,7 @@ def _changed(
     return found + _partitions(state, after, change, protocol, cst)
 
 
-def _withheld(state: GroupState, after: Membership, cst: int) -> bool:
+def _may_be_first_phase(state: GroupState, after: Membership, cst: int) -> bool:
     """Whether the first record that was read of the group may have been the first phase of a follow-up."""
     started = [cause for cause, _ in state.causes[:1]] == [Cause.FIRST_START.value]
     return state.ts == state.started_at and not started and follow_ups.is_follow_up(state, after, cst)
@@ -134,7 +134,7 @@ def _partitions(
         for topic, count in now.items()
         if 0 < before.get(topic, 0) < count
     ]
-    if found and _withheld(state, after, cst):
+    if found and _may_be_first_phase(state, after, cst):
         found = []
     if change.joined or change.left or protocol in membership.COOPERATIVE or not now:
         return found
@@ -191,5 +191,5 @@ def _leader(state: GroupState, after: Membership) -> tuple[tuple[str, str, str, 
     """
     led = [member for member in after.members if member.member_id == state.leader]
     if led and after.unvarying:
-        return who(led[0]), "; its leader asked for it: of others the same subscription changes nothing"
+        return names_of(led[0]), "; its leader asked for it: of others the same subscription changes nothing"
     return (), "; a member asked for it, perhaps the leader"

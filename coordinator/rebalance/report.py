@@ -32,7 +32,7 @@ _ENDED_BY = {
 }
 
 
-def _is_gone(before: GroupState, state: GroupState) -> bool:
+def _has_left(before: GroupState, state: GroupState) -> bool:
     """Whether the leader of `before` is in the group no more, nor came back under its instance id."""
     led = [member for member in before.members if member.member_id == before.leader]
     there = {name for one in state.members for name in (one.member_id, one.instance_id) if name}
@@ -167,7 +167,7 @@ def _why_failed(before: GroupState, state: GroupState, count: int) -> tuple[Caus
         return (CauseEntry(Cause.ASSIGNMENT_NOT_STORED, 0.7, why),)
     first = max(before.generation, 0) + 1
     why = f"{count} generations from {first} on are not on the topic, which does not say why they failed"
-    if _is_gone(before, state):
+    if _has_left(before, state):
         why += "; the leader of before went meanwhile, perhaps before it gave its assignment"
     return (CauseEntry(Cause.UNKNOWN, 1.0, why),)
 

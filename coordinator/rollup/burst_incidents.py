@@ -74,7 +74,7 @@ class BurstIncidents:
         """Return the kinds of the open ones."""
         return list(self._open)
 
-    def told(self, finding: Finding, anchor: str, last: int) -> Finding:
+    def as_incident(self, finding: Finding, anchor: str, last: int) -> Finding:
         """Return a burst's finding as one of its incident; `last`: its newest group, ms."""
         kind, phase = finding.kind, "updated"
         one = self._open.get(kind)

@@ -154,7 +154,7 @@ class Bursts:
         settled = min(burst.last + settle, burst.first + window)
         enough = len(burst.groups) >= max(self._settings.roll_up_groups, burst.counted + 1)
         if enough and now >= settled:
-            found = [*self.incidents.over(kind, settled, quiet), self._told(kind, burst)]
+            found = [*self.incidents.over(kind, settled, quiet), self._burst_finding(kind, burst)]
         if burst.counted and now > burst.first + window:
             burst.groups, burst.expired = {}, []
         if now > burst.last + 2 * window:
@@ -166,7 +166,7 @@ class Bursts:
         settings = self._settings
         return settings.storm_window_ms if kind is Kind.ROLLING_RESTART else settings.roll_up_window_ms
 
-    def _told(self, kind: Kind, burst: Burst) -> Finding:
+    def _burst_finding(self, kind: Kind, burst: Burst) -> Finding:
         """Tell what there is: at its first group, and again at its newest, since the first."""
         groups = sorted(burst.groups)
         first, anchor, _ = min(burst.groups.values(), key=lambda one: (one[0], one[1]))
@@ -197,7 +197,7 @@ class Bursts:
             causes=(CauseEntry(cause, 0.8, why, host=host),),
             details={},
         )
-        return self.incidents.told(found, burst.anchor, burst.last)
+        return self.incidents.as_incident(found, burst.anchor, burst.last)
 
 
 def _settle_ms(kind: Kind) -> int:

@@ -107,7 +107,7 @@ class Rebuilt:
             return outcome
         for finding in reading.again:
             self._reread(finding)
-        taken = [self._told(finding, outcome, reading.now) for finding in outcome.findings]
+        taken = [self._publish_rebuilt(finding, outcome, reading.now) for finding in outcome.findings]
         outcome.findings = [finding for finding in taken if finding is not None]
         self._learn(reading)
         if reading.catching_up is False and not 0 <= self._live_at <= reading.now:
@@ -127,7 +127,7 @@ class Rebuilt:
         elif finding.phase is not None:
             self._join(finding)
 
-    def _told(self, finding: Finding, outcome: Outcome, now: int) -> Finding | None:
+    def _publish_rebuilt(self, finding: Finding, outcome: Outcome, now: int) -> Finding | None:
         """Return a finding as it is told, None where it was told before the rebuild."""
         if finding.kind is Kind.REBALANCE and not finding.history:
             self._refilled(finding.group or "", outcome, now)

@@ -61,7 +61,7 @@ def _again(storm: StormState, left: Iterable[Member], causes: Sequence[CauseEntr
         static = member.instance_id is not None
         if member.member_id in sure and (static or FAMILIES[member.family].says_goodbye):
             name = f"{_INSTANCE}{member.instance_id}" if static else _process(storm, member, at)
-            recent = recurrence.noted(storm.expired, [name], at, WINDOW_MS, AGAIN)
+            recent = recurrence.add_occurrences(storm.expired, [name], at, WINDOW_MS, AGAIN)
             storm.expired = dict(list(recent.items())[-_CLIENTS_KEPT:])
             # A static member that is restarted slowly expires each time.
             again |= not static and len(storm.expired[name]) >= AGAIN

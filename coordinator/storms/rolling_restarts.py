@@ -110,7 +110,7 @@ def end_run(storm: StormState) -> None:
         storm.events = [event for event in storm.events if event[1] == Code.FAILED]
 
 
-def told(state: GroupState, scene: Scene, at: int) -> list[Finding]:
+def find_completed(state: GroupState, scene: Scene, at: int) -> list[Finding]:
     """Say once, at `at` (ms), that every member was restarted: as many as before, and all came during it."""
     storm = state.storm
     began = storm.restarting

@@ -62,14 +62,16 @@ def note_generation(
     starting = code is Code.SAME and (at - state.started_at <= START_MS or len(left) < len(change.left))
     if code is None or starting:
         # Who left was noted when it did; its going may have completed a restart.
-        return found + (rolling_restarts.told(state, scene, at) if len(left) < len(change.left) else [])
+        return found + (
+            rolling_restarts.find_completed(state, scene, at) if len(left) < len(change.left) else []
+        )
     # Who returns within a convergence comes after its loss, which is when that began.
     when = at if state.group_type == "classic" else max(state.bumped_at, 0)
     if not state.members and rolling_restarts.was_job(state, scene, at, causes):
         rolling_restarts.end_run(state.storm)
         return found
     _append(state, when, code, len(left) + back, offender or _asked(state, causes))
-    return found + _judge(state, scene, at, causes) + rolling_restarts.told(state, scene, at)
+    return found + _judge(state, scene, at, causes) + rolling_restarts.find_completed(state, scene, at)
 
 
 def note_departure(
