@@ -104,15 +104,16 @@ _MEMBER_DETAILS = {
     **_UNLISTED,
 }
 
-_COST = {
-    "waiting_at_stop": "records that waited for the group at the last look before it stopped",
-    "waiting_peak": "the most that waited since",
+_WAITED = {
+    "waiting_at_stop": "records waiting at the last sample before the stop",
+    "waiting_peak": "most records waiting since",
     "caught_up_at": "when no more waited than before, ms since epoch",
-    "partition_seconds": "partitions that stood still times how long, at most; of a storm the sum",
-    "impact": "what waits, as the severity was weighed by it: nothing, usual, waiting or unknown",
 }
-_IMPACT = {
-    "impact": "what waits, as the severity was weighed by it: nothing, usual, waiting or unknown",
+_IMPACT = {"impact": "what waits, as it weighs on the severity: nothing, usual, waiting, unknown"}
+_COST = {
+    **_WAITED,
+    "partition_seconds": "partitions times how long they stood still, at most; of a storm the sum",
+    **_IMPACT,
 }
 _LAG_DETAILS = {
     "topic": "topic of the partition that is worst",
@@ -152,16 +153,14 @@ KINDS: dict[Kind, KindSpec] = {
         Scope.GROUP,
         Severity.INFO,
         DrivenBy.PROBE,
-        "what a rebalance cost: records waited for it, and the group has caught up since",
+        "records waited for a rebalance; the group has caught up",
         {
             "rebalance": "id of the rebalance, of the first if others followed before the group caught up",
             "rebalances": "how many rebalances these are",
             "arrived": "records that came while all partitions stood still, by the ends at both moments",
-            "waiting_at_stop": "records that waited at the last sample before consumption stopped",
-            "waiting_peak": "the most that waited since",
-            "caught_up_at": "when no more waited than in the minute before, ms since epoch; none after 1 h",
-            "caught_up_ms": "from the end of the last rebalance until then, ms",
-            "partition_seconds": "partitions that stood still times how long, at most",
+            "caught_up_ms": "from the end of the last rebalance until it had caught up, ms",
+            **_WAITED,
+            "partition_seconds": "partitions times how long they stood still, at most",
         },
     ),
     Kind.REBALANCE_FAILED: _once(
@@ -200,14 +199,14 @@ KINDS: dict[Kind, KindSpec] = {
         Severity.WARNING,
         DrivenBy.RECORD,
         "ONE member was expired by the coordinator, or 20 and more at once",
-        _MEMBER_DETAILS,
+        _MEMBER_DETAILS | _WAITED,
     ),
     Kind.POLL_INTERVAL_EXCEEDED: _once(
         Scope.GROUP,
         Severity.WARNING,
         DrivenBy.RECORD,
         "ONE member stopped polling for max.poll.interval, or 20 and more; stands beside the rebalance",
-        _MEMBER_DETAILS,
+        _MEMBER_DETAILS | _WAITED,
     ),
     Kind.MEMBER_SILENT: _phased(
         Scope.GROUP,
@@ -229,7 +228,7 @@ KINDS: dict[Kind, KindSpec] = {
         Scope.GROUP,
         Severity.CRITICAL,
         DrivenBy.RECORD,
-        "too many generations, failed generations or sightings of a rebalance in a sliding window",
+        "too many rebalances, completed, failed or seen, in a sliding window",
         {
             "count": "completed plus failed generations in the window",
             "completed": "completed generations in the window",
@@ -288,8 +287,8 @@ KINDS: dict[Kind, KindSpec] = {
         Scope.SHARD,
         Severity.INFO,
         DrivenBy.PROBE,
-        "a partition of the offsets topic has a new leader or leader epoch: its groups' deadlines start anew",
-        {"previous_broker": "leader before", "previous_epoch": "leader epoch before"},
+        "a partition of the offsets topic has a new leader or leader epoch",
+        {"previous_broker": "leader before", "previous_epoch": "leader epoch before"} | _WAITED,
     ),
     Kind.BROKER_AWAY: _phased(
         Scope.CLUSTER,
@@ -301,7 +300,8 @@ KINDS: dict[Kind, KindSpec] = {
             "silent_ms": "for how long, ms",
             "not_back": "groups that have not recovered",
             "missing": "one of them",
-        },
+        }
+        | _WAITED,
     ),
     Kind.GROUP_EMPTY: _phased(
         Scope.GROUP,
@@ -385,7 +385,7 @@ KINDS: dict[Kind, KindSpec] = {
         Scope.GROUP,
         Severity.INFO,
         DrivenBy.PROBE,
-        "lag has not once gone down in the whole window, though offsets move; may warn from an age on",
+        "lag has not once gone down in the whole window, though offsets move",
         _LAG_DETAILS | {"risen": "by how many records the lag of the worst partition rose in the window"},
     ),
     Kind.OFFSETS_REWOUND: _once(

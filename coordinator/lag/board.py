@@ -52,6 +52,13 @@ class Source(StrEnum):
     BROKERS = "brokers"
 
 
+class EndsSource(StrEnum):
+    """Where ends come from: the brokers' newest answer, or interpolated between two to an earlier time."""
+
+    BROKERS = "brokers"
+    INTERPOLATED = "interpolated"
+
+
 class PartitionLag(NamedTuple):
     """One partition of a group; `records` and `age_ms` None where they are not known. Times in ms.
 
@@ -98,7 +105,8 @@ class TopicLag:
 class GroupLag:
     """A group's lag at one sample (`at`, ms): sums and worst of its topics, None where it is of none.
 
-    `as_of`: the time (ms) of which positions and ends are compared. `source`: of the positions.
+    `as_of`: the time (ms) of which positions and ends are compared. `source`: of the positions. `asked_at`:
+    when (ms) the brokers were asked for the ends.
     """
 
     at: int
@@ -108,6 +116,12 @@ class GroupLag:
     topics: Mapping[str, TopicLag]
     as_of: int = -1
     source: Source = Source.TOPIC
+    asked_at: int = -1
+
+    @property
+    def ends_source(self) -> EndsSource:
+        """Return where the ends come from that lag is measured to."""
+        return EndsSource.INTERPOLATED if self.as_of < self.asked_at else EndsSource.BROKERS
 
 
 class Totals(Sequence[tuple[int, int]]):
@@ -321,6 +335,7 @@ class Board:
             topics,
             as_of,
             Source.BROKERS if consumed.asked.transactional else Source.TOPIC,
+            sample.asked_at,
         )
 
     def _topic(

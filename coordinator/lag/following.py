@@ -15,7 +15,7 @@ from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.lag import continuing
 from rebalance_monitor.coordinator.lag.board import Board
 from rebalance_monitor.coordinator.lag.continuing import Silences
-from rebalance_monitor.coordinator.lag.costs import Costs
+from rebalance_monitor.coordinator.lag.costs import Costs, RollUpCosts
 from rebalance_monitor.coordinator.lag.ends import LATELY_MS
 from rebalance_monitor.coordinator.lag.judging import Judging
 from rebalance_monitor.coordinator.lag.losses import Losses
@@ -75,6 +75,7 @@ class Lag:
         self._judging.silences = self._silences
         self._losses = Losses(settings, cluster, memory.get("losses"))
         self._costs = Costs(settings, memory.get("costs"))
+        self._roll_ups = RollUpCosts(memory.get("roll_ups"))
         self._rebalances = RebalanceCosts(settings, cluster, memory.get("rebalances"))
         self._before: EndsSample | None = None
         self._missed = 0
@@ -86,6 +87,7 @@ class Lag:
             "losses": self._losses.snapshot(),
             "costs": self._costs.snapshot(),
             "rebalances": self._rebalances.snapshot(),
+            "roll_ups": self._roll_ups.snapshot(),
             "silences": msgspec.to_builtins(self._silences),
         }
 
@@ -175,15 +177,20 @@ class Lag:
         priced = []
         for finding in findings:
             consumed = self.board.groups.get(finding.group or "")
-            priced.append(self._costs.price(finding, consumed))
+            priced.append(self._costs.price(self._roll_ups.price(finding, self.board.groups), consumed))
             if finding.kind is Kind.REBALANCE and not finding.history:
                 self._rebalances.on_rebalance(finding, consumed)
         return priced
+
+    def priced_together(self, rolled: Iterable[Finding]) -> list[Finding]:
+        """Return roll-ups with what they cost their groups so far."""
+        return [self._roll_ups.price(found, self.board.groups) for found in rolled]
 
     def _check_groups(
         self, sample: EndsSample, summaries: Mapping[str, Mapping[str, Any]], busy: Collection[str]
     ) -> list[Finding]:
         found: list[Finding] = []
+        self._roll_ups.on_sample(sample.at, self.board.groups)
         for group, consumed in self.board.groups.items():
             summary = summaries.get(group, {})
             found += self._losses.on_sample(group, consumed, sample, self._before)

@@ -128,7 +128,7 @@ class Places:
             return group
         label = self.label(group)
         # A group may go by the very name of the sum: it is part of it.
-        if label is None or group == OTHER or not _matches(group, self._limits.allow):
+        if label is None or group == OTHER or not matches(group, self._limits.allow):
             return label
         if len(self._rank) >= self._limits.max_groups and not self._evict(rank):
             return OTHER
@@ -139,7 +139,7 @@ class Places:
         """Return the label of `group` as it is; None for a denied group."""
         if group in self._rank:
             return group
-        return None if _matches(group, self._limits.deny) else OTHER
+        return None if matches(group, self._limits.deny) else OTHER
 
     def leave(self, group: str) -> None:
         """Free the place of a group that is gone."""
@@ -253,5 +253,6 @@ def _mark(finding: Finding, value: float) -> Mark:
     return Mark(finding.id, value, finding.at / 1000)
 
 
-def _matches(group: str, patterns: Sequence[str]) -> bool:
+def matches(group: str, patterns: Sequence[str]) -> bool:
+    """Whether one of the shell patterns fits a group's name."""
     return any(fnmatchcase(group, pattern) for pattern in patterns)

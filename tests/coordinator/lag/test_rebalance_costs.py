@@ -1,12 +1,14 @@
 """What a rebalance cost is said once consumption is back: exactly what came, what waited, and until when."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rebalance_monitor.coordinator.findings.finding import Finding
-from rebalance_monitor.coordinator.findings.kinds import Kind
-from tests.coordinator.lag.test_following import STEP, World, finding
+from rebalance_monitor.coordinator.findings.kinds import Kind, Scope
+from tests.coordinator.lag.test_following import STEP, T0, World, finding
 
 EAGER = {"stopped_ms_min": 1_000}
 
@@ -138,3 +140,37 @@ def test_a_group_without_members_is_followed_no_longer() -> None:
     world.look({"state": "Empty", "members": 0, "member_list": []})
     world.run(3)
     assert not costs(world)
+
+
+def test_a_roll_up_carries_the_sums_of_its_groups_and_says_when_all_have_caught_up() -> None:
+    world = World()
+    world.run(30)
+    began = world.at
+    # A minute before the first of them is what the group had before.
+    world.run(14, reads=(), rebalancing=True)
+    rolled = replace(
+        finding(Kind.COORDINATOR_MOVED, world.at, "opened", opened_at=began + 60_000, incident="r"),
+        scope=Scope.CLUSTER,
+        group=None,
+        groups=("g", "of which no lag is known"),
+    )
+    (told,) = world.lag.priced_together([rolled])
+    assert told.details == {"waiting_at_stop": 0, "waiting_peak": 14 * 4 * 10}
+    world.look(anew=True, known=False)
+    world.run(3)
+    ended = replace(rolled, id="over", phase="resolved", at=world.at)
+    (over,) = world.lag.priced_together([ended])
+    assert over.details["waiting_peak"] == 14 * 4 * 10
+    assert over.details["caught_up_at"] == world.at - 2 * STEP
+    assert not world.lag.snapshot()["roll_ups"]
+
+
+def test_a_roll_up_of_groups_without_lag_carries_nothing() -> None:
+    rolled = replace(
+        finding(Kind.COORDINATOR_MOVED, T0, "opened", opened_at=T0, incident="r"),
+        scope=Scope.CLUSTER,
+        group=None,
+        groups=("nobody",),
+    )
+    (told,) = World().lag.priced_together([rolled])
+    assert told.details == {}
