@@ -144,7 +144,7 @@ def _gap(before: GroupState, state: GroupState, scene: Scene) -> list[Finding]:
 
 
 def _only_grew(before: GroupState, state: GroupState) -> bool:
-    """Whether members came and none went: each that comes before the sync of others makes theirs fail.
+    """Whether members joined and none left: a join before the others have synced makes their SyncGroup fail.
 
     Unless the record had grown too large to be stored.
     """
@@ -191,7 +191,7 @@ def _completed(before: GroupState, state: GroupState, after: Membership, scene: 
 def _explain_departures(
     before: GroupState, state: GroupState, change: Change, aborted: int, scene: Scene
 ) -> Judged:
-    """Judge those that departed, and learn from how they did."""
+    """Explain why members departed, and learn the timers that the departures show."""
     interval = scene.settings.max_poll_interval_ms
     judged = rebalance_causes.departures(before, change, state.cst, aborted, interval, history=scene.history)
     if judged.explained is not None:
@@ -212,7 +212,7 @@ def _beside(
 
 
 def _emptied(before: GroupState, state: GroupState, scene: Scene) -> list[Finding]:
-    """Report that the last member went; the record's time is exact because nobody was left to wait for."""
+    """Report that the last member departed; the record's time is exact: no member was left to wait for."""
     if not before.members:
         # Whoever came and went before its first assignment has begun the retention anew.
         withdrawn = empty_groups.resolve_expiring(state, scene, "withdrawn")

@@ -179,7 +179,7 @@ def _begin(state: GroupState, member: Member, at: int) -> None:
 
 
 def _survived_silence(state: GroupState, member: Member) -> bool:
-    """Whether it lived, busy before, through a silence that was no barrier, nor one of the whole group."""
+    """Whether a busy member survived a silence that was neither a join phase nor one of the whole group."""
     busy = member.idle == 0 and member.commits >= STEADY_COMMITS
     return busy and member.last_commit > max(state.cst, state.resumed_at - 1)
 

@@ -66,12 +66,12 @@ class Seen:
 
     @property
     def margin(self) -> int:
-        """How far apart (ms) its commits must be from others' to tell anything."""
+        """Its commits must be this far (ms) from those of other members to be evidence."""
         return max(MARGIN_MS, 2 * self.cadence)
 
 
 def missing(members: Iterable[Seen], since: int, now: int) -> list[Seen]:
-    """Return those that have not rejoined a barrier seen since `since` (ms), oldest commit first.
+    """Return the members that have not rejoined a join phase seen since `since` (ms), oldest commit first.
 
     `now` (ms): until when their commits are known.
     """
@@ -90,7 +90,7 @@ def missing(members: Iterable[Seen], since: int, now: int) -> list[Seen]:
 def by_summary(
     summary: Mapping[str, Any], since: int, limit: int, listed: Collection[str] | None = None
 ) -> list[Seen]:
-    """Return those that a group's summary tells to hold a barrier seen since `since` (ms).
+    """Return the members that, by the group's summary, hold a join phase seen since `since` (ms).
 
     `limit`: from which duration (ms) on it is stuck. Only those `listed`, where the brokers told who is left.
     """
@@ -149,7 +149,7 @@ def due(state: GroupState, settings: DetectionSettings, now: int) -> int:
 
 
 def awaited_members(rebalance: Finding) -> list[Seen]:
-    """Return the departed members that a stuck barrier waited for, by the generation that ended it.
+    """Return the departed members that a stuck join phase waited for, by the generation that ended it.
 
     Had the only one that is gone left, or been dead, the barrier would have ended sooner: nobody else was
     missing. Of several it waited for those that lived on and did not rejoin.

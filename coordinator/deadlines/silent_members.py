@@ -1,4 +1,4 @@
-"""Silent members: those that should have shown life by now (`member_silent`).
+"""Silent members: their next sign of life is overdue (`member_silent`).
 
 A deadline of `member_deadlines.py` has passed when the clock reaches it plus the grace. When every member of
 a group is silent at once the group is held in a join barrier, or unreachable, and no single member is named;
@@ -47,7 +47,7 @@ Watched = list[tuple["Member", Deadline]]
 
 
 def watch_list(state: GroupState, live_since: int) -> Watched:
-    """Give the members whose silence means something, each with its next deadline that was not told yet."""
+    """Return the members whose silence is evidence, each with its next deadline that is not reported yet."""
     found = [(member, upcoming(state, member, live_since)) for member in state.members]
     return [(member, deadline) for member, deadline in found if deadline is not None]
 
@@ -55,7 +55,7 @@ def watch_list(state: GroupState, live_since: int) -> Watched:
 def due(state: GroupState, settings: DetectionSettings, now: int, ahead: Watched) -> int:
     """Earliest clock (ms) at which a deadline passes or a countdown begins; 2**63 - 1 if none.
 
-    A deadline under traffic that passed while nobody's offsets moved is over: the next commit begins another.
+    A deadline under traffic that passed while no offsets moved is void: the next commit starts another.
     """
     earliest = NEVER
     for member, deadline in ahead:
@@ -106,7 +106,7 @@ def on_sign(state: GroupState, scene: Scene, member: Member, *, gone: bool) -> l
 def resolve_departed(
     before: GroupState, state: GroupState, scene: Scene, gone: list[Departure]
 ) -> list[Finding]:
-    """Decide every open silence by a new record: confirmed for members that are gone, else withdrawn."""
+    """Decide each open silence by a new record: confirmed where the member departed, else withdrawn."""
     left = {departure.member.member_id for departure in gone}
     return [
         _resolve(state, scene, m, "confirmed" if m.member_id in left else "withdrawn", scene.ts)
@@ -116,14 +116,14 @@ def resolve_departed(
 
 
 def resolve_removed(change: Change, state: GroupState, scene: Scene) -> list[Finding]:
-    """Decide the open silences of members that are no more in a record of the same generation."""
+    """Decide the open silences of members that a record of the same generation no longer lists."""
     back = [before for before, _ in change.replaced]
     gone = [(m, "confirmed") for m in change.left] + [(m, "withdrawn") for m in back]
     return [_resolve(state, scene, m, resolution, scene.ts) for m, resolution in gone if m.silent_id]
 
 
 def _meaningful(state: GroupState, late: Watched, now: int, shard_ts: int) -> Watched:
-    """Those of the deadlines passed at `now` (ms) that tell something: others of the group are alive.
+    """Return the deadlines passed at `now` (ms) that are evidence: other members of the group are alive.
 
     One member alone has no others: its shard goes on, so its coordinator is there.
     """
@@ -184,7 +184,7 @@ def _silent(state: GroupState, scene: Scene, member: Member, end: Deadline) -> F
 
 
 def _assumed(state: GroupState, scene: Scene) -> bool:
-    """Whether nobody told the session timeout: records of epoch-based groups do not hold it."""
+    """Whether the session timeout is unknown: records of epoch-based groups do not hold it."""
     return state.group_type != "classic" and scene.settings.session_timeout(scene.group, state.group_type)[1]
 
 

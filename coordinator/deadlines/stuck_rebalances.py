@@ -89,7 +89,7 @@ def settle(state: GroupState, scene: Scene, resolution: str) -> list[Finding]:
 
 
 def _stopped(state: GroupState, live_since: int) -> list[Member]:
-    """Return the idle committers of an eager group that stopped together, if it may be in a barrier."""
+    """Return the idle committers of an eager group that stopped together, if it may be in a join phase."""
     eager = state.group_type == "classic" and state.protocol_type == "consumer"
     if not eager or state.status != Status.STABLE or state.protocol in COOPERATIVE:
         return []
@@ -112,7 +112,7 @@ def _wait(stopped: list[Member]) -> int:
 
 
 def _since(state: GroupState, live_since: int) -> int:
-    """Since when (ms) the barrier is held, or the member that is waited for longest has acknowledged nothing.
+    """Return since when (ms) the join phase lasts, or the longest awaited member has acknowledged nothing.
 
     A group that grows has a newer epoch all the time, which each member acknowledges at its next heartbeat.
     """
@@ -124,7 +124,7 @@ def _since(state: GroupState, live_since: int) -> int:
 
 
 def retarget(state: GroupState, epoch: int, at: int) -> None:
-    """Take the target epoch that was written at `at` (ms): until then nobody at the one before was behind."""
+    """Take the target epoch written at `at` (ms): before it, no member at the previous epoch was behind."""
     for member in state.members if epoch != state.target_epoch else ():
         if baselines.is_at_target(state, member) and not owes(member):
             member.behind_at = at
@@ -133,7 +133,7 @@ def retarget(state: GroupState, epoch: int, at: int) -> None:
 
 
 def moves_on(state: GroupState, scene: Scene) -> bool:
-    """Whether nobody is left of those for whom an epoch-based group was said to be stuck."""
+    """Whether all members that an epoch-based group was reported to wait for are gone."""
     waits = state.stuck_id and state.group_type != "classic"
     return bool(waits) and not _overdue(state, scene)
 
@@ -144,13 +144,13 @@ def _waited(member: Member) -> int:
 
 
 def _overdue(state: GroupState, scene: Scene) -> list[Member]:
-    """Return those that are behind for longer than until their next heartbeat, longest first."""
+    """Return the members that are behind for longer than one heartbeat interval, longest first."""
     late = scene.ts - min(_LONGEST_BEAT_MS, _limits(state, scene.settings).warns)
     return sorted((member for member in _behind(state) if _waited(member) <= late), key=_waited)
 
 
 def _limits(state: GroupState, settings: DetectionSettings) -> Limits:
-    """Return from when on a group is stuck, by those that it waits for.
+    """Return from when on a group is stuck, by the members that it waits for.
 
     Of a classic group not earlier than a minute unless that is configured: commits only suggest it.
     """
@@ -203,7 +203,7 @@ def _stuck(state: GroupState, scene: Scene, since: int) -> Finding:
 def _suspected(
     state: GroupState, scene: Scene, kind: Kind, since: int, why: str, details: Details
 ) -> Finding:
-    """Make the finding that opens an incident, or tells of a stuck one that it is critical now."""
+    """Make the finding that opens an incident, or raises a stuck one to critical."""
     epochs = state.group_type != "classic"
     missing = _overdue(state, scene) if epochs else _missing(state, since, scene.ts)
     waits_for = ", ".join(dict.fromkeys(member.client_id or member.member_id for member in missing[:5]))

@@ -47,7 +47,7 @@ class Place:
 def explain(
     dossier: Dossier, place: Place, settings: DetectionSettings, partitions: Mapping[str, int] | None = None
 ) -> Json:
-    """Return everything known of the group; `partitions`: topic -> partitions as the brokers tell them.
+    """Return all that is known of the group; `partitions`: topic -> partitions as the brokers report them.
 
     Raises ValueError where no record of the group was read.
     """
@@ -149,7 +149,7 @@ def _recent(dossier: Dossier) -> list[Finding]:
 
 
 def _is_representative(finding: Finding, over: Collection[str | None]) -> bool:
-    """Whether it is the one finding that tells it: the first, of a stuck rebalance that is over the last."""
+    """Whether this finding stands for its incident: the first, or the last of an ended stuck rebalance."""
     if finding.kind is Kind.REBALANCE_STUCK and finding.incident in over:
         return finding.phase == "resolved"
     return finding.phase in {None, "opened"}
@@ -224,7 +224,7 @@ def _spread(
 def _unowned(
     state: GroupState, asked: Mapping[str, Sequence[str]], partitions: Mapping[str, int]
 ) -> list[str]:
-    """Name topics that members subscribe to and nobody owns, with what the brokers say of them."""
+    """Name subscribed topics that no member owns, with what the brokers report of them."""
     if state.group_type != "classic" or state.protocol_type != "consumer" or state.protocol in COOPERATIVE:
         return []
     every = {topic for topics in asked.values() for topic in topics}

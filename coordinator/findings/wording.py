@@ -43,7 +43,7 @@ def maybe_removed(member: Member | MemberEntry, silence: int) -> CauseEntry:
 
 
 def joined(member: Member, sizes: tuple[int, int], *, alone: bool) -> CauseEntry:
-    """Make the cause entry of a member that came; `alone`: nobody went in the same barrier.
+    """Make the cause entry of a member that joined; `alone`: no member departed in the same join phase.
 
     `sizes`: of the group before, negative where nobody knows, and now.
     """

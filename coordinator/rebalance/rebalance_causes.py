@@ -76,7 +76,7 @@ def causes_of(
 
 
 def _reset(after: Membership) -> list[CauseEntry]:
-    """Name a coordinator that was reloaded amid a rebalance: it knows no more of the generation it began."""
+    """Name a coordinator that was reloaded amid a rebalance: it has lost the generation that it began."""
     if not after.reset:
         return []
     why = f"{len(after.reset)} members rejoined without a generation, as after a reload amid a rebalance"
@@ -84,7 +84,7 @@ def _reset(after: Membership) -> list[CauseEntry]:
 
 
 def _removed_by_admin(change: Change, gone: list[Departure]) -> list[CauseEntry]:
-    """Name members that went, active to the last, and were back at once: as one does that was removed."""
+    """Name members that departed while active and were back at once, as a removed member does."""
     back = _back(change)
     return [
         maybe_removed(departure.member, departure.seen.silence)
@@ -95,7 +95,7 @@ def _removed_by_admin(change: Change, gone: list[Departure]) -> list[CauseEntry]
 
 
 def _back(change: Change) -> set[tuple[str, str]]:
-    """Give client and host of the dynamic members that came: they may be those of one that went."""
+    """Return client id and host of each dynamic member that joined: it may replace one that departed."""
     return {(member.client_id, member.host) for member in change.joined if member.instance_id is None}
 
 
@@ -152,7 +152,7 @@ def _partitions(
 
 
 def _same_members(state: GroupState, after: Membership, cst: int, aborted: int) -> list[CauseEntry]:
-    """Nobody came or went and nothing visible changed."""
+    """No member joined or departed, and nothing visible changed."""
     apart = cst - state.ts
     if announced := follow_ups.probing(state, cst):
         late = seconds(max(0, cst - state.probing_at))
@@ -185,7 +185,7 @@ def _same_members(state: GroupState, after: Membership, cst: int, aborted: int) 
 
 
 def _leader(state: GroupState, after: Membership) -> tuple[tuple[str, str, str, str | None] | tuple[()], str]:
-    """Return the leader, if nobody else can have asked for a rebalance of a Stable group, and say so.
+    """Return the leader, if no other member can have asked a Stable group to rebalance, and say so.
 
     A follower that sends the subscription that it had is given the current generation again.
     """

@@ -57,7 +57,7 @@ def find_takeover(state: GroupState, scene: Scene, before: Member, now: Member) 
 
 
 def flapping(state: GroupState, change: Change, at: int) -> Member | None:
-    """Note who was replaced in a rebalance that ended at `at` (ms); return one that is again and again."""
+    """Note the static members replaced in a rebalance that ended at `at` (ms); return one that flaps."""
     if not change.replaced:
         return None
     _note(state, [now.instance_id or "" for _, now in change.replaced], at)
