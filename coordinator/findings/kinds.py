@@ -105,25 +105,25 @@ _MEMBER_DETAILS = {
 }
 
 _WAITED = {
-    "waiting_at_stop": "records waiting at the last sample before the stop",
+    "waiting_at_stop": "records waiting before the stop",
     "waiting_peak": "most records waiting since",
-    "caught_up_at": "when no more waited than before, ms since epoch",
+    "caught_up_at": "when no more waited than before, ms",
 }
 _IMPACT = {"impact": "what waits, as it weighs on the severity: nothing, usual, waiting, unknown"}
 _COST = {
     **_WAITED,
-    "partition_seconds": "partitions times how long they stood still, at most; of a storm the sum",
+    "partition_seconds": "partitions times how long they stood still, at most",
     **_IMPACT,
 }
 _LAG_DETAILS = {
-    "topic": "topic of the partition that is worst",
-    "partition": "the partition that is worst",
-    "partitions": "how many partitions of the group are like it",
+    "topic": "topic of the worst partition",
+    "partition": "its number",
+    "partitions": "partitions like it",
     "waiting": "records that wait in these partitions",
     "age_ms": "age of the oldest of them, ms",
     "since": "from when on more waits than at the last commit that moved, ms since epoch",
     "committed_offset": "committed offset of the worst partition",
-    "window_ms": "the window that was judged, ms: ten of its usual times between commits",
+    "window_ms": "the window, ms: ten of its usual times between commits",
 }
 _WORST = ("worst_client", "worst_host", "worst_member", "worst_instance")
 NAMES_IN_DETAILS = frozenset({*_WORST, "held_by", "instance_id", "previous_member_id"})

@@ -9,13 +9,12 @@ from rebalance_monitor.dashboard.metrics.definitions import (
     GROUP_METRICS,
     MONITOR_METRICS,
     OTHER,
-    PREFIX,
     MetricType,
 )
 from rebalance_monitor.dashboard.metrics.lag_series import TOPICS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from rebalance_monitor.dashboard.metrics.definitions import Metric
 
@@ -63,27 +62,29 @@ def metrics_markdown() -> str:
 
 
 def _named() -> str:
-    rows = (
-        f"| `{exporter}` | `{series}` | {', '.join(f'`{label}`' for label in labels)} | {ours} |\n"
-        for exporter, names in NAMES.items()
-        for series, labels, ours in _renamed(names)
-        if series
+    ours = (
+        "`group_topic_lag_records`",
+        "sum of `group_partition_committed_offset`",
+        "`group_partition_lag_records`",
+        "`group_partition_committed_offset`",
+        "`group_members`",
     )
-    return "| `metrics.names` | series | labels beside `cluster` | here |\n|---|---|---|---|\n" + "".join(
-        rows
-    )
+    theirs = zip(*map(_renamed, NAMES.values()), strict=True)
+    rows = (f"| {here} | {' | '.join(cells)} |\n" for here, cells in zip(ours, theirs, strict=True))
+    return f"| here | {' | '.join(NAMES)} |\n|---|{'---|' * len(NAMES)}\n" + "".join(rows)
 
 
-def _renamed(names: Names) -> tuple[tuple[str, tuple[str, ...], str], ...]:
+def _renamed(names: Names) -> Iterator[str]:
     by_topic = (names.group, names.topic)
     by_partition = (*by_topic, names.partition)
-    return (
-        (names.lag, by_topic, f"`{PREFIX}group_topic_lag_records`"),
-        (names.offsets, by_topic, f"sum of `{PREFIX}group_partition_committed_offset`"),
-        (names.partition_lag, by_partition, f"`{PREFIX}group_partition_lag_records`"),
-        (names.partition_offset, by_partition, f"`{PREFIX}group_partition_committed_offset`"),
-        (names.members, (names.group,), f"`{PREFIX}group_members`"),
-    )
+    for series, labels in (
+        (names.lag, by_topic),
+        (names.offsets, by_topic),
+        (names.partition_lag, by_partition),
+        (names.partition_offset, by_partition),
+        (names.members, (names.group,)),
+    ):
+        yield f"`{series}{{{','.join(labels)}}}`" if series else "none"
 
 
 def _table(metrics: Iterable[Metric]) -> str:
