@@ -77,7 +77,7 @@ def jobs_for(scenarios: Sequence[str], families: Sequence[str]) -> list[Job]:
 
 
 def fits(scenario: Scenario, family: Family) -> bool:
-    """Tell whether a scenario makes sense with a client family: both may name the other."""
+    """Return whether a scenario makes sense with a client family: both may name the other."""
     if scenario.families:
         return family.name in scenario.families
     return not family.only or scenario.name in family.only
