@@ -258,7 +258,14 @@ _OF_A_REBALANCE = {
     Kind.GROUP_EMPTY,
 }
 
-_PRICED = {Kind.REBALANCE, Kind.REBALANCE_STUCK, Kind.STORM, Kind.GROUP_EMPTY}
+_PRICED = {
+    Kind.REBALANCE,
+    Kind.REBALANCE_STUCK,
+    Kind.STORM,
+    Kind.ROLLING_RESTART,
+    Kind.GROUP_EMPTY,
+    Kind.BROKER_AWAY,
+}
 _COST = {"waiting_at_stop": 1_900, "waiting_peak": 1_204_000, "caught_up_at": AT + 200_000}
 
 
@@ -316,7 +323,7 @@ def roll_up(phase: str = "opened") -> Finding:
         groups_total=64,
         causes=(CauseEntry(Cause.SESSION_TIMEOUT, 0.8, why, host="/10.1.2.37"),),
         members=(),
-        details={},
+        details={**_COST},
     )
 
 
