@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from rebalance_monitor.coordinator.commits.positions import Places, Position
     from rebalance_monitor.coordinator.lag.ends import EndsSample
+    from rebalance_monitor.coordinator.state.positions import Positions
 
 MAX_TOPIC = 249
 """Characters of a topic's name that Kafka allows."""
@@ -144,15 +145,18 @@ class Consumed:
     """One group: its positions, the windows of its partitions, its newest lag and its last totals.
 
     `written`: the positions as the topic has them, `published` the clock (ms) of these; `places` those that
-    lag is measured from, the same unless the group commits by transactions (`asking.py`). `went_back`: some
-    are smaller than before. `lone`: it has no record of its own. `marked`: as of `Positions`. `counts`:
-    offsets committed until which clock. `topics_changed`: other topics than before.
+    lag is measured from, the same unless the group commits by transactions (`asking.py`). `last_commit`: when
+    it committed last (ms), -1 where nothing is known. `went_back`: some are smaller than before. `lone`: it
+    has no record of its own. `marked`: as of `Positions`. `counts`: offsets committed until which clock.
+    `topics_changed`: other topics than before. `body`: positions that were not unpacked.
     """
 
     places: Places = field(default_factory=dict)
     written: Places = field(default_factory=dict)
     tracks: dict[tuple[str, int], Track] = field(default_factory=dict)
     published: int = -1
+    last_commit: int = -1
+    body: str = ""
     went_back: bool = False
     lag: GroupLag | None = None
     totals: Totals = field(default_factory=Totals)
@@ -163,9 +167,10 @@ class Consumed:
     asked: Asked = field(default_factory=Asked)
 
     @property
-    def last_commit(self) -> int:
-        """When it committed last, ms; -1 where nothing is known."""
-        return positions.newest(self.written)
+    def partitions(self) -> int:
+        """Return how many partitions have a position."""
+        found = positions.places_of(positions.read(self.body)) if self.body else self.places
+        return sum(map(len, found.values()))
 
     @property
     def may_be_pending(self) -> bool:
@@ -191,9 +196,14 @@ class Consumed:
 
 
 class Board:
-    """The groups' positions and lag; not for several threads, but for `topics`."""
+    """The groups' positions and lag; not for several threads, but for `topics`.
 
-    def __init__(self) -> None:
+    `measures`: whether samples of ends will come. Without them nobody asks for single positions, which are
+    the dearest part: when and how fast a group commits is all that is kept.
+    """
+
+    def __init__(self, *, measures: bool = True) -> None:
+        self._measures = measures
         self.groups: dict[str, Consumed] = {}
         self.sample: EndsSample | None = None
         self.topics: frozenset[str] = frozenset()
@@ -208,6 +218,11 @@ class Board:
     def publish(self, group: str, body: str, now: int) -> None:
         """Take the positions of a group, as it published them at the clock `now` (ms)."""
         held = positions.read(body)
+        if not self._measures and positions.is_plain(held):
+            consumed = self.groups.setdefault(group, Consumed())
+            consumed.body, consumed.last_commit = body, positions.committed_at(held)
+            _note(consumed, held, now)
+            return
         found = positions.places_of(held)
         # A topic of a longer name is none that Kafka makes: whoever committed to it forged the record.
         places = {
@@ -219,9 +234,9 @@ class Board:
             return
         consumed = self.groups.setdefault(group, Consumed())
         consumed.topics_changed = consumed.lone != held.lone or consumed.written.keys() != places.keys()
-        consumed.lone, consumed.marked = held.lone, held.marked
-        committing.count(consumed.counts, now, held.commits)
-        consumed.written, consumed.published = places, now
+        consumed.written = places
+        consumed.body, consumed.last_commit = "", positions.newest(places)
+        _note(consumed, held, now)
         if not consumed.asked.transactional:
             consumed.place(places)
 
@@ -248,7 +263,7 @@ class Board:
 
     def want(self, now: int) -> None:
         """Work out which topics to ask for at `now` (ms), now and then: it looks at every position."""
-        if self._wanted_at <= now < self._wanted_at + WANT_MS:
+        if not self._measures or self._wanted_at <= now < self._wanted_at + WANT_MS:
             return
         self._wanted_at = now
         since = now - LATELY_MS
@@ -332,6 +347,12 @@ class Board:
             windows.observe(track, waiting, at)
         waits = [one.records for one in found]
         return TopicLag(_sum(waits), _most([one.age_ms for one in found]), waits.count(None), tuple(found))
+
+
+def _note(consumed: Consumed, held: Positions, now: int) -> None:
+    """Take what a group published at the clock `now` (ms) beside its positions."""
+    consumed.lone, consumed.marked, consumed.published = held.lone, held.marked, now
+    committing.count(consumed.counts, now, held.commits)
 
 
 def _age(ends: Ends, place: Position, as_of: int) -> int | None:
