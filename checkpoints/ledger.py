@@ -60,7 +60,7 @@ class Snapshot:
         """Whether this batch has been told already."""
         return batch_id <= self.batches.get(query_id, -1)
 
-    def told(self, shard: int, offset: int) -> bool:
+    def is_published(self, shard: int, offset: int) -> bool:
         """Whether the record at `offset` of `shard` has been told about by any query before."""
         return offset <= self.positions.get(shard, -1)
 
@@ -81,7 +81,7 @@ class Snapshot:
 
     def passed_by(self, positions: Mapping[int, int]) -> bool:
         """Whether `positions` (shard -> last offset) reach beyond what has been told."""
-        return any(not self.told(shard, offset) for shard, offset in positions.items())
+        return any(not self.is_published(shard, offset) for shard, offset in positions.items())
 
     def on_topic(self, topic_id: str, cluster_id: str) -> Snapshot:
         """Return the snapshot for a start on this topic of this cluster.

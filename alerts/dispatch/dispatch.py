@@ -10,7 +10,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.alerts.dispatch.failing import Refusals, ends_of_nobody, is_blind, rescue, sink_failing
+from rebalance_monitor.alerts.dispatch.failing import (
+    Refusals,
+    is_blind,
+    rescue,
+    resolve_removed_receivers,
+    sink_failing,
+)
 from rebalance_monitor.alerts.dispatch.plan import Memory, Outgoing, Plan, WayOut, in_one
 from rebalance_monitor.alerts.dispatch.retry import Pace
 from rebalance_monitor.alerts.dispatch.takeover import orphaned, renamed, rested
@@ -57,7 +63,7 @@ class Dispatch:
         for alert in renamed(memory, plan.cluster, now):
             self._let_in(alert, now)
         self.engine.reroute(now)
-        self.take(ends_of_nobody(memory.engine.alerts.values(), plan.ways, plan.cluster, now), now)
+        self.take(resolve_removed_receivers(memory.engine.alerts.values(), plan.ways, plan.cluster, now), now)
 
     def take(self, findings: Iterable[Finding], now: int) -> None:
         """Take one batch's findings, in their order."""
@@ -92,7 +98,7 @@ class Dispatch:
         alerts = self.memory.engine.alerts
         self.engine.hurry({name for name, alert in alerts.items() if is_blind(alert.finding)}, now)
 
-    def look(self, now: int) -> None:
+    def advance(self, now: int) -> None:
         """Let what is due at `now` become pending, and make failing ways alerts of their own."""
         if not 0 <= self._looked_at <= now:
             self._set_back(now)
@@ -177,7 +183,7 @@ class Dispatch:
         waiting = {name for name, _ in pending} | self._beating(now)
         facts = [way for name, way in self.plan.ways.items() if name in waiting - self._under_way.keys()]
         times = [self._pace(way.name).wake(now, way.per_minute) for way in facts]
-        look = self.engine.next_look()
+        look = self.engine.next_due_at()
         return min(times if look is None else [look, *times], default=None)
 
     def _beating(self, now: int) -> set[str]:
@@ -241,7 +247,7 @@ class Dispatch:
         message = message_of_thread(tuple(alerts), now, thread.tally, self.plan.links, thread.opened_at)
         made = thread.notification(way, phase, alerts, message)
         thread.uncertain = True
-        if not thread.is_told:
+        if not thread.is_known_to_receiver:
             # It may arrive without an answer, and what is not heard of again would stay open there.
             thread.told = alerts[:MAX_TOLD]
         return Outgoing(way, due, made)
@@ -278,7 +284,12 @@ class Dispatch:
     def _unclear(self, way: Way, now: int) -> Due | None:
         """Return the end of what is over and was perhaps told: an attempt may have arrived."""
         thread = self.memory.threads.get(way)
-        if thread is None or thread.is_told or not thread.uncertain or way[0] in self.plan.rules.quiet:
+        if (
+            thread is None
+            or thread.is_known_to_receiver
+            or not thread.uncertain
+            or way[0] in self.plan.rules.quiet
+        ):
             return None
         firing, resolved = self.engine.shown(*way, now)
         return Due(*way, (), resolved, Reason.ALL_RESOLVED) if resolved and not firing else None
@@ -291,7 +302,7 @@ class Dispatch:
                 return None
             ended = tuple(replace(alert, ends_at=min(alert.ends_at, now)) for alert in thread.told)
             return Due(name, key, (), ended, Reason.CLOSED)
-        if not thread.is_told:
+        if not thread.is_known_to_receiver:
             return None
         silenced = self.engine.silenced(name, key, now)
         if not silenced:
@@ -309,6 +320,6 @@ class Dispatch:
         way: Way = (name, KEY)
         thread, alert, message = beat(way, self._beats.get(way), self.plan.cluster, now)
         self._beats[way] = thread
-        phase = Phase.REPEATED if thread.is_told else Phase.OPENED
+        phase = Phase.REPEATED if thread.is_known_to_receiver else Phase.OPENED
         made = thread.notification(way, phase, [alert], message)
         return Outgoing(way, Due(name, KEY, (alert,), (), Reason.WATCHDOG), made)

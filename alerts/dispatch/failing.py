@@ -86,7 +86,9 @@ def sink_failing(cluster: str, name: str, pace: Pace, now: int, refused: str = "
     )
 
 
-def ends_of_nobody(alerts: Iterable[Alert], ways: Container[str], cluster: str, now: int) -> list[Finding]:
+def resolve_removed_receivers(
+    alerts: Iterable[Alert], ways: Container[str], cluster: str, now: int
+) -> list[Finding]:
     """Return the ends of alarms of ways out that the configuration no longer has: nothing else ends them."""
     ends = []
     for alert in alerts:

@@ -43,15 +43,15 @@ def rehearse(plan: Plan, findings: Iterable[Finding], after_ms: int = AFTER_MS) 
 def _until(dispatch: Dispatch, now: int, end: int) -> Generator[Told, None, int]:
     """Let time pass up to `end`, telling what comes due; returns `end`."""
     while now < end:
-        yield from _tell(dispatch, now)
+        yield from _deliver_ready(dispatch, now)
         wake = dispatch.wake(now)
         now = end if wake is None else min(max(wake, now + 1), end)
-    yield from _tell(dispatch, end)
+    yield from _deliver_ready(dispatch, end)
     return end
 
 
-def _tell(dispatch: Dispatch, now: int) -> Iterator[Told]:
-    dispatch.look(now)
+def _deliver_ready(dispatch: Dispatch, now: int) -> Iterator[Told]:
+    dispatch.advance(now)
     while outgoing := dispatch.ready(now):
         for one in outgoing:
             dispatch.arrived(one, {}, now)

@@ -55,14 +55,14 @@ class Thread:
     room: int = field(default=ROOM, compare=False)
 
     @property
-    def is_told(self) -> bool:
+    def is_known_to_receiver(self) -> bool:
         """Whether the receiver knows of it."""
         return self.told_at >= 0
 
     @property
     def may_be_known(self) -> bool:
         """Whether the receiver knows of it, or may: an attempt may have arrived."""
-        return self.is_told or self.uncertain
+        return self.is_known_to_receiver or self.uncertain
 
     def learn(self, finding: Finding) -> None:
         """Take what is to be told as new."""
@@ -143,7 +143,7 @@ def phase_of(thread: Thread, *, firing: bool, again: bool) -> Phase:
     """Return where the thread stands with its next notification; `again`: nothing is new."""
     if not firing:
         return Phase.RESOLVED
-    if not thread.is_told:
+    if not thread.is_known_to_receiver:
         return Phase.OPENED
     return Phase.REPEATED if again else Phase.UPDATED
 

@@ -94,7 +94,7 @@ class Engine:
                 if any(self._state.alerts[name].finding.late for name in group.alerts):
                     group.next_look = now
 
-    def next_look(self) -> int | None:
+    def next_due_at(self) -> int | None:
         """Return the earliest time (ms) at which `due` may have something to say."""
         return min((group.next_look for group in self._state.groups.values()), default=None)
 
@@ -108,7 +108,7 @@ class Engine:
             if group.next_look <= now or group.next_look > now + longest:
                 group.next_look = now + route.group_interval
                 group.looked = True
-                found += self._look(key, self._hush(now), now)
+                found += self._due_of(key, self._hush(now), now)
         if not 0 <= now - self._state.collected_at < COLLECT_MS:
             self._collect(now)
         return found
@@ -196,7 +196,7 @@ class Engine:
         for key in self._keys.get(alert.fingerprint, ()):
             self._state.groups[key].former.add(alert.fingerprint)
 
-    def _look(self, key: Key, hush: Hush, now: int) -> list[Due]:
+    def _due_of(self, key: Key, hush: Hush, now: int) -> list[Due]:
         found = []
         for way in self.ways_of(key):
             due = self._judge(way, key, hush, now)

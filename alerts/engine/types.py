@@ -58,7 +58,7 @@ class State:
     refused: int = 0
 
 
-def nobody(_labels: Labels, _now: int) -> bool:
+def silence_nothing(_labels: Labels, _now: int) -> bool:
     """Silence nothing."""
     return False
 
@@ -79,7 +79,7 @@ class Rules:
     ways: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     quiet: frozenset[str] = frozenset()
     updating: frozenset[str] = frozenset()
-    silenced: Callable[[Labels, int], bool] = nobody
+    silenced: Callable[[Labels, int], bool] = silence_nothing
     fallback: tuple[Route, ...] = ()
 
     def ways_of(self, receiver: str) -> tuple[str, ...]:

@@ -124,13 +124,13 @@ class Dispatcher:
         self._committed.append((name, behind))
         self._bell.set()
 
-    def held_up(self) -> str:
+    def stalled_reason(self) -> str:
         """Say in one sentence that no alert is told, "" where the dispatcher makes its rounds."""
         return HELD_UP if time.monotonic() - self._rounded_at > HELD_UP_S else ""
 
     def failing(self) -> str:
         """Say in one sentence why alerts are not told, or which receivers fail; "" where all is well."""
-        return self.held_up() or "; ".join(filter(None, (self._aside, self.status.failing())))
+        return self.stalled_reason() or "; ".join(filter(None, (self._aside, self.status.failing())))
 
     def __enter__(self) -> Self:
         self._rounded_at = time.monotonic()
@@ -177,7 +177,7 @@ class Dispatcher:
         self._refresh()
         changed = self._settle()
         self._take(now)
-        self._dispatch.look(now)
+        self._dispatch.advance(now)
         self._say_refused()
         outgoing = self._dispatch.ready(now)
         try:

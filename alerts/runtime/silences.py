@@ -177,13 +177,13 @@ class Silences:
             return []
         said = self._damaged
         try:
-            self._look()
+            self._reload()
         except OSError as error:
             self._damaged = {"": f"the folder of silences cannot be read ({error}): the last ones hold"}
         self._look_at = now + (REMOTE_LOOK_S if self._damaged else self._files.look_s)
         return [why for name, why in self._damaged.items() if name not in said]
 
-    def _look(self) -> None:
+    def _reload(self) -> None:
         names = self._files.names()
         if names == self._names and not self._damaged:
             return

@@ -74,7 +74,7 @@ class AlertmanagerSink:
 
     def send(self, notification: Notification, now_ms: int) -> Sent:
         """Push the alerts of the notification, and an end for labels that are no longer theirs."""
-        self._tell_all(json.dumps(self.pushed(notification, now_ms)).encode(), now_ms)
+        self._post_to_all(json.dumps(self.pushed(notification, now_ms)).encode(), now_ms)
         firing = [alert for alert in notification.alerts if not alert.resolved(now_ms)]
         return Sent({alert.fingerprint: json.dumps(labels_for(alert.labels)) for alert in firing})
 
@@ -102,7 +102,7 @@ class AlertmanagerSink:
             "generatorURL": self._links.page_of(alert.finding) or "",
         }
 
-    def _tell_all(self, body: bytes, now_ms: int) -> None:
+    def _post_to_all(self, body: bytes, now_ms: int) -> None:
         headers = {name: value.get_secret_value() for name, value in self._headers.items()}
         headers["Content-Type"] = "application/json"
         failed: list[SinkError] = []

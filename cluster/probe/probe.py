@@ -69,7 +69,7 @@ class Answer:
     answered: bool = True
 
 
-def look(
+def take_sample(
     admin: Admin,
     pool: ThreadPoolExecutor,
     at: int,
@@ -118,10 +118,10 @@ def _leaders(admin: Admin) -> tuple[tuple[int, int, int], ...]:
     return tuple((p.partition, p.broker, p.epoch) for p in topic.leaders) if topic else ()
 
 
-def _looked(admin: Admin, pool: ThreadPoolExecutor, at: int, *, listing: bool) -> ProbeSample:
+def _sample_or_error(admin: Admin, pool: ThreadPoolExecutor, at: int, *, listing: bool) -> ProbeSample:
     """Take one look, or say why there is none: the machine may have no thread left for it."""
     try:
-        return look(admin, pool, at, listing=listing)
+        return take_sample(admin, pool, at, listing=listing)
     except Exception as error:  # noqa: BLE001 - whatever it is must not end the looking
         return _away(at, _why(error))
 
@@ -251,7 +251,7 @@ class ProbeThread:
                 at = int(self._clock() * 1000)
                 admin, failure = (admin, "") if admin else self._connected()
                 listing = began >= next_listing
-                sighting = _looked(admin, pool, at, listing=listing) if admin else _away(at, failure)
+                sighting = _sample_or_error(admin, pool, at, listing=listing) if admin else _away(at, failure)
                 if listing and admin:
                     next_listing = began + (LISTING_AGAIN_S if sighting.listed is None else LISTING_S)
                 self._waiting.add(sighting)

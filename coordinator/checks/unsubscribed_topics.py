@@ -49,7 +49,7 @@ def forget(state: GroupState, scene: Scene, topic: str, resolution: str) -> list
     if not incident:
         return []
     anchor = f"{incident}/resolved"
-    found = _told(state, scene, topic, int(last), scene.ts, "resolved", anchor, str(incident))
+    found = _expiry_finding(state, scene, topic, int(last), scene.ts, "resolved", anchor, str(incident))
     return [replace(found, resolution=resolution)]
 
 
@@ -92,7 +92,7 @@ def on_clock(state: GroupState, scene: Scene, now: int) -> list[Finding]:
             anchor = deadline_anchor(0, topic, at)
             opened = scene.identify(Kind.OFFSETS_EXPIRING, anchor, phase="opened")
             state.unsubscribed[topic] = [last, opened]
-            found.append(_told(state, scene, topic, int(last), at, "opened", anchor, opened))
+            found.append(_expiry_finding(state, scene, topic, int(last), at, "opened", anchor, opened))
     return found
 
 
@@ -106,7 +106,7 @@ def _commits(before: GroupState) -> dict[str, int]:
     return found
 
 
-def _told(
+def _expiry_finding(
     state: GroupState, scene: Scene, topic: str, last: int, at: int, phase: str, anchor: str, incident: str
 ) -> Finding:
     keep = scene.settings.offsets_retention_ms

@@ -16,7 +16,7 @@ from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CauseEntry
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.findings.ranking import ranked
-from rebalance_monitor.coordinator.findings.wording import joined, replaced, who
+from rebalance_monitor.coordinator.findings.wording import joined, names_of, replaced
 from rebalance_monitor.coordinator.lifecycle import empty_groups
 from rebalance_monitor.coordinator.rebalance import baselines, first_start, report, subscriptions, visits
 from rebalance_monitor.coordinator.rebalance.rebalance_causes import remember
@@ -50,7 +50,7 @@ def on_status(state: GroupState, before: str, scene: Scene) -> list[Finding]:
     return found
 
 
-def settled(state: GroupState, at: int) -> Status:
+def api_status(state: GroupState, at: int) -> Status:
     """Return the group's state at `at` (ms) as the coordinator's API would give it, as far as it was read."""
     if not state.members:
         return Status.EMPTY if baselines.knows_members(state, at) else Status.UNKNOWN
@@ -89,7 +89,7 @@ def _departures(state: GroupState) -> list[Departure]:
     found = []
     for member, numbers, verdict in zip(state.departed, state.silences, state.verdicts, strict=True):
         causes = tuple(
-            CauseEntry(Cause(str(cause)), float(share), str(why), *who(member))
+            CauseEntry(Cause(str(cause)), float(share), str(why), *names_of(member))
             for cause, share, why in verdict
         )
         silence, session, rebalance, usual, *_ = numbers
@@ -148,8 +148,10 @@ def _converged(state: GroupState, scene: Scene) -> list[Finding]:
     if known and not _is_own_step(state, change):
         found += storm.note_generation(state, scene, change, scene.ts, causes)
     found[0] = storm.marked(found[0], state.storm, state.bumped_at, renewed=renewed)
-    found += assignment_skew.judge_settled(state, scene) if state.group_type == "consumer" else []
-    return found + (unassigned_partitions.judge_settled(state, scene) if state.group_type != "share" else [])
+    found += assignment_skew.judge_converged(state, scene) if state.group_type == "consumer" else []
+    return found + (
+        unassigned_partitions.judge_converged(state, scene) if state.group_type != "share" else []
+    )
 
 
 def _is_own_step(state: GroupState, change: Change) -> bool:
@@ -182,7 +184,7 @@ def _causes(state: GroupState, scene: Scene, change: Change, gone: list[Departur
     for member in state.members:
         if member.member_id in state.resubscribed:
             why = subscriptions.changed(state.subscriptions.get(member.subscribed, ()))
-            found.append(CauseEntry(Cause.SUBSCRIPTION_CHANGED, 0.95, why, *who(member)))
+            found.append(CauseEntry(Cause.SUBSCRIPTION_CHANGED, 0.95, why, *names_of(member)))
     return ranked(found or _same_members(state))
 
 
@@ -275,4 +277,4 @@ def _replacements(state: GroupState, scene: Scene) -> list[Finding]:
         state.departed, state.silences, state.verdicts = [], [], []
         state.newcomers = [name for name in state.newcomers if name != now.member_id]
         now.idle, now.cadence = before.idle, before.cadence
-    return [static_takeovers.told(state, scene, before, now) for before, now in pairs]
+    return [static_takeovers.find_takeover(state, scene, before, now) for before, now in pairs]

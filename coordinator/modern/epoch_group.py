@@ -58,7 +58,7 @@ _GOING = -2
 """The target epoch of a group that goes as a whole, from the target's tombstone on."""
 
 
-def says_gone(found: Decoded) -> bool:
+def is_group_tombstone(found: Decoded) -> bool:
     """Whether this record is the tombstone of a whole group."""
     return found.type in _GROUP_RECORDS and found.value is None
 
@@ -80,7 +80,7 @@ def on_record(state: GroupState, found: Decoded, scene: Scene) -> list[Finding]:
         state.target_epoch = _GOING
         return told
     told += _taken(state, found, scene)
-    before, state.status = state.status, convergence.settled(state, scene.ts)
+    before, state.status = state.status, convergence.api_status(state, scene.ts)
     if not state.bumps and before in SETTLED:
         # A member that asks for other topics may give up partitions before the epoch is bumped (4.2).
         state.bumped_at = scene.ts

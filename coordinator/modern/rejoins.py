@@ -12,7 +12,7 @@ from rebalance_monitor.coordinator.deadlines.member_deadlines import owes
 from rebalance_monitor.coordinator.departure.verdicts import Departure
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CauseEntry
-from rebalance_monitor.coordinator.findings.wording import seconds, who
+from rebalance_monitor.coordinator.findings.wording import names_of, seconds
 from rebalance_monitor.coordinator.state.group_state import OF_MEMBER
 
 if TYPE_CHECKING:
@@ -39,4 +39,6 @@ def missed(state: GroupState, member: Member, scene: Scene, seen: Measured) -> D
         return None
     why = f"it had {seconds(took)} to rejoin for a new epoch; rebalance timeout "
     why += seconds(member.rebalance_timeout)
-    return Departure(member, seen, (CauseEntry(Cause.JOIN_DEADLINE_MISSED, _CONFIDENCE, why, *who(member)),))
+    return Departure(
+        member, seen, (CauseEntry(Cause.JOIN_DEADLINE_MISSED, _CONFIDENCE, why, *names_of(member)),)
+    )

@@ -53,7 +53,7 @@ class LastAnswers:
         """JSON-able memory for the ledger."""
         return {"whole": self._whole, "answered": self._answered}
 
-    def on_look(self, look: ProbeSample) -> None:
+    def on_sample(self, look: ProbeSample) -> None:
         """Take who answered a look."""
         self._answered |= {str(broker): look.at for broker, answered in look.brokers if answered}
         self._whole = look.at if Judged(look).whole else self._whole
@@ -80,7 +80,7 @@ class Unanswered:
             "took": [[at, took] for at, took in self._took.items()],
         }
 
-    def on_look(self, look: ProbeSample, since: int) -> None:
+    def on_sample(self, look: ProbeSample, since: int) -> None:
         """Take a look; what is not after `since` (ms) is forgotten, but for who did not answer."""
         kept = min(since, look.at - _KEPT_MS)
         self._answered = {at: brokers for at, brokers in self._answered.items() if at > kept}

@@ -82,7 +82,7 @@ class Outages:
         """JSON-able memory for the ledger."""
         return {"heard": self._heard, "away": msgspec.to_builtins(self._away)}
 
-    def on_look(self, look: ProbeSample) -> list[Finding]:
+    def on_sample(self, look: ProbeSample) -> list[Finding]:
         """Take a sample: who answered; returns what is told of brokers by now."""
         answers = {str(broker): answered for broker, answered in look.brokers if broker >= 0}
         if not any(answers.values()):
@@ -91,7 +91,7 @@ class Outages:
         found: list[Finding] = []
         for broker, answered in answers.items():
             found += self._note(broker, look.at, answered=answered)
-        return found + [one for broker in list(self._away) for one in self._tell(broker, look.at)]
+        return found + [one for broker in list(self._away) for one in self._outage_findings(broker, look.at)]
 
     def take(self, finding: Finding, broker: int | None) -> Finding | None:
         """Return a finding of a group of `broker` as its outage leaves it, None where it blames a member."""
@@ -146,7 +146,7 @@ class Outages:
         severity = finding.severity if calm else KINDS[finding.kind].severity
         return replace(finding, causes=(CauseEntry(Cause.BROKER_AWAY, _SURE, why), *rest), severity=severity)
 
-    def _tell(self, broker: str, at: int) -> list[Finding]:
+    def _outage_findings(self, broker: str, at: int) -> list[Finding]:
         outage = self._away[broker]
         reached = outage.back >= 0 and not _may_reach(outage, at)
         if reached and not outage.groups:

@@ -26,7 +26,7 @@ class Moves:
         """JSON-able memory for the ledger."""
         return {"leaders": self._leaders, "moved": self._moved}
 
-    def on_look(self, sighting: ProbeSample) -> list[Finding]:
+    def on_sample(self, sighting: ProbeSample) -> list[Finding]:
         """Tell which partitions have another leader, or leader epoch, than in the look before.
 
         Without a leader a partition has not moved yet: that it does is told when it has one. Each look may

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _BY_RECORDS = frozenset(GROUP_TYPES.values())
 
 
-def is_settled(summary: Mapping[str, Any], group: RebalancingGroup) -> bool:
+def waits_for_absent_members(summary: Mapping[str, Any], group: RebalancingGroup) -> bool:
     """Whether `group` is listed as reconciling for members alone that are away, and said so.
 
     The coordinator calls it so until they are back; nothing stands still for it but their own partitions.
@@ -30,7 +30,7 @@ def is_settled(summary: Mapping[str, Any], group: RebalancingGroup) -> bool:
     return away and summary.get("state") == Status.STABLE
 
 
-def knows_who(summary: Mapping[str, Any], group: Watched, at: int) -> bool:
+def knows_awaited_members(summary: Mapping[str, Any], group: Watched, at: int) -> bool:
     """Whether records tell who a barrier seen at `at` (ms) waits for, or that it is over by then.
 
     They do where members acknowledge epochs.

@@ -21,7 +21,7 @@ Newcomer = tuple[int, str, str, str, str]
 _LEAST, _LEAST_SHARE, _CLEARLY, _KEPT = 3, 0.1, 2, 200
 
 
-def noted(
+def add_newcomers(
     known: Sequence[Newcomer],
     members: Collection[tuple[str, str, str, str]],
     before: Container[str],

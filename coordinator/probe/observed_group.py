@@ -9,7 +9,7 @@ import msgspec
 from rebalance_monitor.coordinator.deadlines import not_rejoined
 from rebalance_monitor.coordinator.deadlines.not_rejoined import Seen  # noqa: TC001 - msgspec reads the annotation
 from rebalance_monitor.coordinator.probe.answers import after
-from rebalance_monitor.coordinator.probe.newcomers import Newcomer, noted
+from rebalance_monitor.coordinator.probe.newcomers import Newcomer, add_newcomers
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -84,7 +84,7 @@ class Watched(msgspec.Struct):
             self.unseen = looks[-2] if len(looks) > 1 else -1
         there = {member[0]: now for member in members}
         if self.lists and max(now - _LISTED_MS, self.forgotten) < self.lists[-1]:
-            self.newcomers = noted(self.newcomers, members, self.listed, now, looks[0] - 1)
+            self.newcomers = add_newcomers(self.newcomers, members, self.listed, now, looks[0] - 1)
         # Those that are there are the last to be forgotten.
         known = {name: at for name, at in self.listed.items() if name not in there} | there
         fresh = [name for name, at in known.items() if at > min(now - _LISTED_MS, self.since - 1)]
@@ -175,11 +175,13 @@ def end_barrier(groups: Mapping[str, Watched], finding: Finding) -> None:
     group = groups.get(finding.group or "")
     if group is not None and finding.at >= group.since:
         if group.stuck and not group.waits:
-            group.waits = not_rejoined.held(finding)
+            group.waits = not_rejoined.awaited_members(finding)
         group.since, group.again = finding.at, False
 
 
-def watched(before: Watched | None, at: int, group: RebalancingGroup, generation: int | None) -> Watched:
+def begin_observation(
+    before: Watched | None, at: int, group: RebalancingGroup, generation: int | None
+) -> Watched:
     """Begin to remember a group that is seen rebalancing from `at` (ms) on; `before`: what still is of it."""
     fresh = Watched(at, at, generation, group.group_type, group.protocol_type, at)
     if before is not None:

@@ -54,7 +54,7 @@ class Probed:
             group.stuck = ""
         lasts = at - group.since
         warns = group_summaries.limits_of(settings, summary).warns
-        if lasts < warns or (not group.stuck and group_summaries.knows_who(summary, group, at)):
+        if lasts < warns or (not group.stuck and group_summaries.knows_awaited_members(summary, group, at)):
             return told
         known = bool(group.stuck and group.waits)
         waits = group.waits if known else group_summaries.waits(summary, group, warns, listed)

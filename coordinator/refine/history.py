@@ -36,7 +36,7 @@ class LookBack:
     end: Callable[[int], int] = int
 
 
-def looked_back(
+def look_back(
     group: Watched | None, looks: Sequence[int], unanswered: Unanswered, leader: int | None, *, lists: bool
 ) -> LookBack:
     """Return what `looks` say of a group that `leader` coordinates, None for one that no look saw.

@@ -22,7 +22,7 @@ class Listed(NamedTuple):
     most: int
 
 
-def went(looks: LookBack, rebalance: Finding, member_id: str) -> Listed | None:
+def departure_of(looks: LookBack, rebalance: Finding, member_id: str) -> Listed | None:
     """Return when a member went that `rebalance` dropped, with the bounds of looks on its start.
 
     None where no look listed the members of this barrier, or not all that were listed are remembered.

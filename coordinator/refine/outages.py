@@ -47,7 +47,7 @@ class Reach:
         """JSON-able memory for the ledger."""
         return {"away": self.away, "answered": self._answered}
 
-    def on_look(self, look: ProbeSample, since: int) -> None:
+    def on_sample(self, look: ProbeSample, since: int) -> None:
         """Take a look; what is older than `since` (ms) is forgotten."""
         self.away = [at for at in self.away if at > since]
         if any(answered for _, answered in look.brokers):

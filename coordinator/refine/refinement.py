@@ -45,7 +45,7 @@ def refine(finding: Finding, looks: LookBack, moved_at: int) -> Finding:
         return finding
     ended = _expired_barrier(bounded(finding, looks))
     refined = _moved(_over_capacity(ended, moved_at), moved_at, looks)
-    return _came_and_went(refined, looks.listed)
+    return _name_short_lived_member(refined, looks.listed)
 
 
 def is_excused(finding: Finding, moved_at: int) -> bool:
@@ -79,7 +79,7 @@ def bounded(finding: Finding, looks: LookBack) -> Finding:
         first = next(at for at in seen if at > before)
         low, high = max(low, before), min(high, looks.end(first))
     else:
-        lasted = _unseen(ended, looks)
+        lasted = _longest_between_samples(ended, looks)
         if lasted is None or lasted >= ended - low:
             return finding
         low = ended - lasted
@@ -92,7 +92,7 @@ def bounded(finding: Finding, looks: LookBack) -> Finding:
     )
 
 
-def _unseen(ended: int, looks: LookBack) -> int | None:
+def _longest_between_samples(ended: int, looks: LookBack) -> int | None:
     """Return the most (ms) that a barrier lasted which no look saw: as long as it is between two looks."""
     times = looks.answered
     first = bisect_right(times, ended - _CLOCKS_MS) - 1
@@ -141,7 +141,7 @@ def _over_capacity(finding: Finding, moved_at: int) -> Finding:
     return replace(finding, causes=(*finding.causes, CauseEntry(Cause.GROUP_OVER_CAPACITY, 0.3, why)))
 
 
-def _came_and_went(finding: Finding, listed: Mapping[str, int]) -> Finding:
+def _name_short_lived_member(finding: Finding, listed: Mapping[str, int]) -> Finding:
     """Claim no cause of a rebalance among the same members that one that no record has took part in.
 
     Nor that the coordinator moved, unless looks saw that it did.

@@ -37,7 +37,7 @@ class Untold:
             while len(self._incidents) > MAX_UNTOLD:
                 del self._incidents[next(iter(self._incidents))]
 
-    def tell(self, finding: Finding) -> None:
+    def publish(self, finding: Finding) -> None:
         """Note that it is told after all."""
         self._incidents.pop(finding.incident or "", None)
 

@@ -133,7 +133,7 @@ class Parts:
         sightings = self._drain()
         self._learn(batch)
         read = read_until(stat for _, stat in batch.stats)
-        seen = self._live.on_sightings(sightings, self._summaries, batch.findings, read)
+        seen = self._live.on_samples(sightings, self._summaries, batch.findings, read)
         # A probe that was switched off ends nothing of what it had opened.
         seen += self._live.give_up(wall) if self._probe_ms is None else []
         told = [*seen, *self._live.refine(batch.findings, self._health.skewed)]
@@ -157,7 +157,7 @@ class Parts:
                 self._notices.hold(Cause.ENDS_PARTIAL, missing)
         return found
 
-    def carried(self, told: list[Finding], again: Iterable[Finding], batch: Batch) -> Outcome:
+    def carry_over(self, told: list[Finding], again: Iterable[Finding], batch: Batch) -> Outcome:
         """Return what becomes of the findings `told`, final but for this, where the state was begun anew.
 
         `again`: findings of the batch that were told before.

@@ -159,7 +159,7 @@ def outlook(storage: Storage, settings: Settings, kind: Kind) -> list[str]:
     return []
 
 
-def told_rebuilt(storage: Storage, plan: StatePlan) -> None:
+def record_rebuild(storage: Storage, plan: StatePlan) -> None:
     """Record that it was told why the state before was given up. Raises OSError."""
     write_manifest(storage.manifest, replace(plan.manifest, untold=""))
 

@@ -75,7 +75,7 @@ class Health:
         self._updates: dict[str, int] = dict(memory.get("updates", {}))
         self._told: int = memory.get("told", -1)
         if notices is not None:
-            notices.told(self._told)
+            notices.advance_past(self._told)
         self._lag = Lag(settings.behind_after_ms, memory.get("lag"))
         self._is_first = True
         self._probe_ms = probe_ms
@@ -107,7 +107,7 @@ class Health:
         self._lag.read(batch.now)
         found: list[Finding] = []
         for cause in CONDITIONS:
-            why = self._judged(cause, batch, sightings, wall)
+            why = self._why_degraded(cause, batch, sightings, wall)
             if why is not None:
                 found += self._turn(cause, why, batch, wall)
         found += self._events(batch, wall)
@@ -115,7 +115,9 @@ class Health:
         self._notices.await_lag(self._lag.due_at if Cause.BEHIND in self._opened else None)
         return found
 
-    def _judged(self, cause: Cause, batch: Batch, sightings: Sequence[ProbeSample], wall: int) -> str | None:
+    def _why_degraded(
+        self, cause: Cause, batch: Batch, sightings: Sequence[ProbeSample], wall: int
+    ) -> str | None:
         """Say why it holds, "" where it does not, None where nobody can tell."""
         noticed = self._notices.condition(cause)
         if noticed:
@@ -157,7 +159,7 @@ class Health:
 
     def _measured(self, cause: Cause, wall: int, records: int) -> Details:
         if cause is Cause.BEHIND:
-            return {**self._lag.told(wall, records)}
+            return {**self._lag.take_details(wall, records)}
         return {"records": records} if records else {}
 
     def _resolve(self, cause: Cause, wall: int) -> Finding:

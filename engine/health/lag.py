@@ -47,7 +47,7 @@ class Lag:
         """Whether it has doubled since it was told last."""
         return self.due_at is not None and wall >= self.due_at
 
-    def told(self, wall: int, records: int) -> dict[str, int]:
+    def take_details(self, wall: int, records: int) -> dict[str, int]:
         """Return the details that tell it, and take it as told; `records` as in `note`."""
         self.note(wall, records)
         found = {"records": records} if records else {}

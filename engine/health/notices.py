@@ -71,7 +71,7 @@ class Notices:
             self._last = max(self._wall_ms(), self._last + 1)
             self._events.append(Event(self._last, cause, why, records))
 
-    def told(self, at: int) -> None:
+    def advance_past(self, at: int) -> None:
         """Let what happens from now on be later than `at` (ms), which was told, whatever the clock shows."""
         with self._lock:
             self._last = max(self._last, at)

@@ -80,9 +80,9 @@ class Alerting:
     def __exit__(self, *_: object) -> None:
         self._running.__exit__(None, None, None)
 
-    def held_up(self) -> str:
+    def stalled_reason(self) -> str:
         """Say in one sentence that no alert is told, "" where they are; any thread may ask."""
-        return self.dispatcher.held_up() if self.dispatcher else ""
+        return self.dispatcher.stalled_reason() if self.dispatcher else ""
 
     def opened(self) -> list[Finding]:
         """Return the newest finding of every incident that still fires."""
@@ -105,11 +105,11 @@ class Alerting:
         if self.dispatcher is not None:
             self.dispatcher.committed(key, lives=key.query_id != MONITOR, behind=self._behind)
             self._failing(self.dispatcher.failing())
-            self._say_held_up()
+            self._log_stalled()
 
-    def _say_held_up(self) -> None:
+    def _log_stalled(self) -> None:
         """Log what the dispatcher itself would have to tell, once as it begins and once as it ends."""
-        before, self._held_up = self._held_up, self.held_up()
+        before, self._held_up = self._held_up, self.stalled_reason()
         if self._held_up and not before:
             log.error("alerts are held up", why=self._held_up)
         elif before and not self._held_up:

@@ -80,9 +80,7 @@ def replay_capture(
     replay = Replay(settings, name, history_until, watch=watch)
     with capture.by_partition(BATCH_ROWS) as streams:
         lanes = [Lane(shard, _decoded(stream, progress)) for shard, stream in streams.items()]
-        looks = Samples(
-            _read_samples(capture.sighting_lines(), sample.from_json, capture.sightings, SIGHTING)
-        )
+        looks = Samples(_read_samples(capture.sample_lines(), sample.from_json, capture.sightings, SIGHTING))
         asked = Samples(_read_samples(capture.ends_lines(), ends.from_json, capture.ends, SAMPLE_OF_ENDS))
         yield from replay.run(timeline(lanes), looks, asked)
 
@@ -152,7 +150,7 @@ class _Driver:
     ) -> list[Finding]:
         """Return a batch's findings, refined, with those of looks, lag and the roll-up."""
         told, looks = batch.findings, seen.looks
-        found = self.live.on_sightings(looks, summaries, told, read_until(stats)) if looks else []
+        found = self.live.on_samples(looks, summaries, told, read_until(stats)) if looks else []
         found += self.live.refine(told)
         if self.lag is not None:
             busy = groups_seen(looks)
@@ -205,14 +203,16 @@ class Replay:
         self.summarise = any((self.watch, looks.next, asked.next))
         for tick in ticks:
             seen = _Seen(looks.before(tick.now), asked.before(tick.now))
-            yield self._told(tick.now, self._step(tick), seen, driver)
+            yield self._make_batch(tick.now, self._step(tick), seen, driver)
         while left := [one.next for one in (looks, asked) if one.next is not None]:
             at = min(one.at for one in left)
             now = max(self.now, at)
-            yield self._told(now, self._clock(now), _Seen(looks.before(at + 1), asked.before(at + 1)), driver)
-        yield self._told(self.now, self._closing(), _Seen(), driver)
+            yield self._make_batch(
+                now, self._clock(now), _Seen(looks.before(at + 1), asked.before(at + 1)), driver
+            )
+        yield self._make_batch(self.now, self._closing(), _Seen(), driver)
 
-    def _told(
+    def _make_batch(
         self, now: int, outputs: Iterable[ShardOutput], seen: _Seen, driver: _Driver
     ) -> tuple[Batch, list[Finding]]:
         """Make one batch of its outputs and of what was seen, and the findings of both."""

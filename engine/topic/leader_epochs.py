@@ -101,7 +101,9 @@ def marked(
     return {**places, **{p: Mark(epochs[p], position) for p, position in told.items()}}
 
 
-def noted(places: Mapping[int, Mark], cut: Mapping[int, int], epochs: Mapping[int, int]) -> dict[int, Mark]:
+def mark_cuts(
+    places: Mapping[int, Mark], cut: Mapping[int, int], epochs: Mapping[int, int]
+) -> dict[int, Mark]:
     """Return the marks where partitions were found `cut` (partition -> next offset read) by their ends.
 
     Ends tell no more once the topic has grown: with these marks its leaders do. `epochs`: of leaders that had

@@ -17,8 +17,8 @@ from rebalance_monitor.engine.topic.leader_epochs import (
     Marks,
     believed,
     compared,
+    mark_cuts,
     marked,
-    noted,
     read_marks,
     to_ask,
     write_marks,
@@ -117,7 +117,7 @@ def note_cut(
     leaders: Place, marks: Marks, cut: Mapping[int, int], topic_id: str, epochs: Mapping[int, int]
 ) -> None:
     """Keep that partitions were found cut (partition -> next offset read): see `epochs.noted`."""
-    _write(leaders, Marks(topic_id, noted(marks.of(topic_id), cut, epochs)))
+    _write(leaders, Marks(topic_id, mark_cuts(marks.of(topic_id), cut, epochs)))
 
 
 def _write(leaders: Place, marks: Marks) -> None:

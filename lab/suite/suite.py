@@ -207,7 +207,7 @@ def _fences(broker: LabBroker) -> list[Strain]:
     return found
 
 
-def untold_intervals(jobs: Sequence[Job], seed: int, pace: float = 1.0) -> dict[str, int]:
+def undisclosed_intervals(jobs: Sequence[Job], seed: int, pace: float = 1.0) -> dict[str, int]:
     """Give the max.poll.interval (ms) of each group whose members tell it to nobody, and commit by hand.
 
     Whoever runs such groups would tell the monitor.

@@ -38,15 +38,15 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # the library
 
     def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
         """Tell what came."""
-        self._tell("assigned", assigned)
+        self._log_partitions("assigned", assigned)
 
     def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
         """Tell what went."""
-        self._tell("revoked", revoked)
+        self._log_partitions("revoked", revoked)
 
-    def _tell(self, event: str, parts: Iterable[TopicPartition]) -> None:
+    def _log_partitions(self, event: str, parts: Iterable[TopicPartition]) -> None:
         names = sorted(f"{part.topic}-{part.partition}" for part in parts)
-        self._journal.tell(event, member=self._client.member(), partitions=names)
+        self._journal.write_event(event, member=self._client.member(), partitions=names)
 
 
 class _PollTimeout(logging.Handler):
@@ -59,7 +59,7 @@ class _PollTimeout(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Tell the journal if the record is that warning."""
         if "poll timeout has expired" in record.getMessage():
-            self._journal.tell("poll_exceeded", error=record.getMessage())
+            self._journal.write_event("poll_exceeded", error=record.getMessage())
 
 
 class KafkaPythonClient:
@@ -107,7 +107,7 @@ class KafkaPythonClient:
         try:
             self._consumer.commit()
         except KafkaError as error:
-            self._journal.tell("commit_refused", error=str(error), member=self.member())
+            self._journal.write_event("commit_refused", error=str(error), member=self.member())
 
     def unsubscribe(self) -> None:
         """Leave the group."""

@@ -95,7 +95,7 @@ def _rows(
                 "grouped by": ", ".join(route.group_by),
                 "waits": f"{route.group_wait / 1_000:g} s, then {route.group_interval / 1_000:g} s",
                 "repeats": f"{route.repeat_interval / 1_000:g} s",
-                "now": _held(plan, route, labels),
+                "now": _fate(plan, route, labels),
             },
         )
 
@@ -143,7 +143,7 @@ def _why(root: "Route", route: "Route") -> str:
     return " → ".join(said)
 
 
-def _held(plan: "Plan", route: "Route", labels: "Labels") -> str:
+def _fate(plan: "Plan", route: "Route", labels: "Labels") -> str:
     import time
 
     from rebalance_monitor.alerts.routing.intervals import any_holds
