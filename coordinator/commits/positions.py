@@ -109,7 +109,12 @@ def committed_at(held: Positions) -> int:
 
 def is_plain(held: Positions) -> bool:
     """Whether these are positions of a group with a record of its own, and none was perhaps dropped."""
-    return not held.lone and not any(_DROPPED in offsets for _, offsets in held.runs.values())
+    return not held.lone and not any(has_dropped(offsets) for _, offsets in held.runs.values())
+
+
+def has_dropped(offsets: bytes) -> bool:
+    """Whether the offsets of a run (O of the row contract) may say that a partition was dropped."""
+    return _DROPPED in offsets
 
 
 def _table(places: Places) -> bytes:
