@@ -30,7 +30,7 @@ GONE_KEPT = 1_000
 
 
 class KnowsBrokers(Protocol):
-    """What is asked of the cluster; every answer may be None: not told."""
+    """What is asked of the cluster; every answer may be None: unknown."""
 
     def offsets_retention_ms(self) -> int | None:
         """Retention of committed offsets, ms."""
@@ -98,7 +98,7 @@ def refreshed_settings(
 
 
 def assumed(settings: DetectionSettings) -> list[str]:
-    """Name what nobody told: Kafka's defaults are assumed, the brokers' values for `GROUPS_OWN`."""
+    """Name the unknown values: Kafka's defaults are assumed, for `GROUPS_OWN` the brokers' values."""
     groups = [GROUPS_OWN] if settings.session_timeouts_unread else []
     return sorted(set(BROKER_VALUES) - set(settings.known)) + groups
 

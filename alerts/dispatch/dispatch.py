@@ -81,9 +81,9 @@ class Dispatch:
                     self._thread(way, [alert]).learn(alert.finding)
 
     def catch_up(self, now: int, *, is_behind: bool) -> None:
-        """Take it that records wait that are long written, or no more; see `Engine.catch_up`.
+        """Note that old records still wait, or no longer do; see `Engine.catch_up`.
 
-        A monitor that stays behind tells what it knows all the same.
+        A monitor that stays behind notifies all the same.
         """
         if not is_behind:
             self._behind_since = -1
@@ -142,7 +142,7 @@ class Dispatch:
         return found
 
     def arrived(self, outgoing: Outgoing, state: dict[str, str], now: int) -> None:
-        """Take a notification as told; `state` is what its sink returned."""
+        """Mark a notification as delivered; `state` is what its sink returned."""
         self._under_way.pop(outgoing.way[0], None)
         self._pace(outgoing.way[0]).succeed()
         for one, returned in outgoing.parts(state):
@@ -156,7 +156,7 @@ class Dispatch:
             self.engine.sent(outgoing.due, now)
 
     def failed(self, outgoing: Outgoing, error: SinkError, now: int) -> None:
-        """Take a notification as not told, or not certainly so; it stays pending."""
+        """Mark a notification as failed, or of unknown outcome; it stays pending."""
         self._under_way.pop(outgoing.way[0], None)
         self._pace(outgoing.way[0]).fail(error, now, self._draw())
         for one, _ in outgoing.parts({}):
@@ -191,7 +191,7 @@ class Dispatch:
         return {name for name in self.plan.watchdog.ways if self.watchdog.is_due(name, now)}
 
     def _set_back(self, now: int) -> None:
-        """Hold nothing longer than from `now` on: the clock may have been ahead when it was told."""
+        """Bound all waits from `now` on: the clock may have been ahead when they were set."""
         self.engine.shorten(now + self.plan.policy.hold_ms)
 
     def _let_in(self, alert: Alert, now: int) -> list[Way]:
@@ -220,7 +220,7 @@ class Dispatch:
         return self.memory.paces.setdefault(name, Pace())
 
     def _tidy(self) -> None:
-        """Forget threads that nobody was told of and whose alerts are gone."""
+        """Forget threads that were never delivered and have no alerts left."""
         groups = self.memory.engine.groups
         for way, thread in list(self.memory.threads.items()):
             if way[1] not in groups and not (thread.may_be_known and self.plan.ways[way[0]].closes):
@@ -282,7 +282,7 @@ class Dispatch:
                 yield due
 
     def _unclear(self, way: Way, now: int) -> Due | None:
-        """Return the end of what is over and was perhaps told: an attempt may have arrived."""
+        """Return the end of a resolved alert whose last attempt may have arrived."""
         thread = self.memory.threads.get(way)
         if (
             thread is None
@@ -295,7 +295,7 @@ class Dispatch:
         return Due(*way, (), resolved, Reason.ALL_RESOLVED) if resolved and not firing else None
 
     def _unasked(self, way: Way, thread: Thread, facts: WayOut, now: int) -> Due | None:
-        """Return what no look of the engine asks for: told again, silenced, ended unseen."""
+        """Return the notifications that the engine does not ask for: resent, silenced, ended unseen."""
         name, key = way
         if key not in self.memory.engine.groups:
             if not (facts.closes and thread.told) or self.engine.is_muted(key, now):

@@ -34,7 +34,7 @@ def renamed(memory: Memory, cluster: str, now: int) -> Iterator[Alert]:
 
 
 def orphaned(memory: Memory, ways: Container[str]) -> dict[str, int]:
-    """Forget ways out that the configuration no longer has; return how many told threads each left open."""
+    """Forget sinks that the configuration no longer has; return how many delivered threads each left open."""
     gone = [way for way in memory.threads if way[0] not in ways]
     open_ones = Counter(way[0] for way in gone if memory.threads[way].is_known_to_receiver)
     for way in gone:

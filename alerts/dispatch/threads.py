@@ -65,7 +65,7 @@ class Thread:
         return self.is_known_to_receiver or self.uncertain
 
     def learn(self, finding: Finding) -> None:
-        """Take what is to be told as new."""
+        """Add news to the thread."""
         self.news = [*self.news, finding][-MAX_NEWS:]
 
     def concern(self, alert: Alert) -> None:
@@ -75,14 +75,14 @@ class Thread:
             self.groups.add(alert.finding.group)
 
     def trim(self, alerts: Iterable[Alert]) -> None:
-        """Keep the groups of these alerts only, those that are still open or to be told."""
+        """Keep the groups of open or pending alerts only."""
         self.groups.clear()
         for alert in alerts:
             self.concern(alert)
         self.room = max(ROOM, 2 * len(self.groups))
 
     def arrived(self, notification: Notification, state: dict[str, str], now: int) -> None:
-        """Take a notification as told; `state` is what its sink returned."""
+        """Mark a notification as delivered; `state` is what its sink returned."""
         self.told_at, self.uncertain, self.attempts = now, False, 0
         self.sequence += 1
         self.state = state

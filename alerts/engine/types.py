@@ -24,7 +24,7 @@ Way = tuple[str, Key]
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """What one way out has to be told about one group of alerts, `resolved` among them if all are over."""
+    """The notification that one sink is due about one group of alerts; `resolved` if all are over."""
 
     way: str
     key: Key

@@ -51,7 +51,7 @@ class Policy:
     teams: Mapping[str, str] = field(default_factory=dict)
 
     def is_quiet(self, severity: Severity) -> bool:
-        """Whether nobody is told of alerts this light."""
+        """Whether alerts of this severity send no notification."""
         return RANK[severity] < RANK[self.minimum_severity]
 
 
@@ -128,7 +128,7 @@ def began(finding: Finding) -> int:
 
 
 def _open_from(finding: Finding) -> int:
-    """Return the time from which an alert without an end is held (ms); what is told late is not news."""
+    """Return the time (ms) from which an alert without an end is open; a late one starts at its own time."""
     known = finding.detected_at >= 0 and not finding.late
     return finding.detected_at if known else began(finding)
 
@@ -142,7 +142,7 @@ def _is_sure_enough(finding: Finding, policy: Policy) -> bool:
 
 
 def _ended(alert: Alert | None, finding: Finding, policy: Policy) -> Alert | None:
-    """End the alert; its labels stay those it fired with, so that it ends where it was told.
+    """Resolve the alert; it keeps the labels that it fired with, so that it ends where it was sent.
 
     What many groups suffer at once lasts for as long as these groups' own alerts, which it explains.
     """
@@ -175,7 +175,7 @@ def _around(alerts: Alerts, finding: Finding, policy: Policy) -> list[Alert]:
 
 
 def _refilled(alerts: Alerts, finding: Finding) -> list[Alert]:
-    """Return the alerts of the whole group that a completed generation ends; those of a topic stay."""
+    """Return the alerts of the whole group that a completed generation ends; alerts of a topic stay."""
     if finding.kind is not Kind.REBALANCE:
         return []
     ends_at = began(finding)

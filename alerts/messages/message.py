@@ -127,7 +127,7 @@ def _opened(finding: Finding) -> str:
 
 
 def _rows(finding: Finding, ended: Ended | None) -> tuple[list[LabelledLine], list[LabelledLine]]:
-    """Return the labelled lines to act on, and those for somebody who investigates."""
+    """Return the labelled lines to act on, and the lines for an investigation."""
     groups = [("Groups", _groups(finding))] if finding.groups else []
     own = measures.key_rows(finding)
     last = [*_worded(measures.more_rows(finding)), ("Evidence", (_evidence(finding),))]

@@ -43,13 +43,12 @@ Json = dict[str, Any]
 
 
 class AlertmanagerSink:
-    """Pushes to every address; `headers` (say, Authorization) go with each. `state`: labels told last.
+    """Pushes to every address; `headers` (say, Authorization) go with each. `state`: labels sent last.
 
     `beat_ms`: how often the watchdog is sent.
     """
 
     kind = "alertmanager"
-    is_idempotent = True
 
     def __init__(
         self,
@@ -129,7 +128,7 @@ def _fitting(value: str) -> str:
 
 
 def _ended(notification: Notification, now_ms: int) -> list[Json]:
-    """Return an end for each label set told before that is not among the alerts' own now."""
+    """Return an end for each label set sent before that no alert has now."""
     told = {name: json.loads(labels) for name, labels in notification.state.items()}
     own = [labels_for(alert.labels) for alert in notification.alerts]
     past = _moment(now_ms)

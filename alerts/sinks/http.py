@@ -155,7 +155,7 @@ def _client(net: Net, tls: ssl.SSLContext) -> httpx.Client:
 
 
 def _trace_connections(whole: Deadline) -> Callable[[str, dict[str, Any]], None]:
-    """Return what the client tells of its steps: each connection that it makes is watched."""
+    """Return a trace callback that puts each new connection under the deadline."""
 
     def trace(_event: str, info: dict[str, Any]) -> None:
         stream: Any = info.get("return_value")
@@ -198,7 +198,7 @@ def unreached(what: str, error: BaseException) -> SinkError:
 
 
 def _behind(error: BaseException) -> Iterator[BaseException]:
-    """Yield the error and those that it came from."""
+    """Yield the error and its causes."""
     seen: BaseException | None = error
     while seen is not None:
         yield seen

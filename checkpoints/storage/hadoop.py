@@ -95,7 +95,7 @@ class HadoopFiles:
         return [self._info(path) for path in asked]
 
     def create_dir(self, path: str, *, recursive: bool) -> None:  # noqa: ARG002 - as pyarrow has it
-        """Make a folder and those above it; the job's own for its user alone."""
+        """Make a folder and its parents; the job's own for its user alone."""
         with _translated(path):
             place = self._path(path)
             if path == self.base and not self._files.exists(place):

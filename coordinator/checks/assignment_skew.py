@@ -88,7 +88,7 @@ def severity(rule: str) -> Severity | None:
 
 
 def subscribers(state: GroupState, subscriptions: Mapping[str, Sequence[str]]) -> list[Subscriber]:
-    """Return the members as an assignor takes them; without those whose subscription is not known."""
+    """Return the members as an assignor takes them; members with an unknown subscription are left out."""
     return [
         Subscriber(
             member.member_id,

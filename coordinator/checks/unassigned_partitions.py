@@ -1,4 +1,4 @@
-"""Partitions that nobody reads, or that two read, by one record: subscriptions against the assignment.
+"""Partitions without a reader, or with two, by one record: subscriptions against the assignment.
 
 The leader of a classic group assigns by what it knows. One that knows only its own topics (kafkajs) gives
 partitions to members that do not subscribe to them, which read none of them, and nobody those of the others'
@@ -137,7 +137,7 @@ def _places(member: Member) -> Iterator[tuple[int, int]]:
 
 
 def _skipped(owned: Collection[tuple[int, int]]) -> int:
-    """Count the partitions that nobody owns although a higher number of the same topic is owned.
+    """Count the partitions without an owner although a higher number of the same topic has one.
 
     Partitions are numbered without a gap, so these exist. A cooperative assignor withholds some on purpose.
     """

@@ -1,4 +1,4 @@
-"""Topics that a classic group subscribes to no more: their offsets expire while the group lives (KIP-211).
+"""Topics that a classic group no longer subscribes to: their offsets expire while it lives (KIP-211).
 
 The coordinator drops an offset of a Stable group whose topic nobody subscribes to once the retention has
 passed since its commit. When a generation no longer asks for a topic whose partitions were assigned, the last
@@ -44,7 +44,7 @@ def note(before: GroupState, state: GroupState, after: Membership, scene: Scene)
 
 
 def forget(state: GroupState, scene: Scene, topic: str, resolution: str) -> list[Finding]:
-    """Remember nothing more of a topic; closes what was told of it."""
+    """Forget a topic, and resolve its incident."""
     last, incident = state.unsubscribed.pop(topic, (-1, ""))
     if not incident:
         return []
@@ -54,7 +54,7 @@ def forget(state: GroupState, scene: Scene, topic: str, resolution: str) -> list
 
 
 def on_tombstone(state: GroupState, scene: Scene, key: bytes) -> list[Finding]:
-    """Take an offset that is gone: it matters where its expiry is told, or will be, or if nobody is there."""
+    """Take an expired offset: it matters while its expiry is or will be reported, or the group is empty."""
     if not state.members:
         state.dropped_at = scene.ts
     if not state.unsubscribed:
@@ -63,7 +63,7 @@ def on_tombstone(state: GroupState, scene: Scene, key: bytes) -> list[Finding]:
 
 
 def close(state: GroupState, scene: Scene, resolution: str) -> list[Finding]:
-    """Close everything: the group is gone."""
+    """Resolve all incidents: the group is removed."""
     return [found for topic in list(state.unsubscribed) for found in forget(state, scene, topic, resolution)]
 
 

@@ -75,7 +75,7 @@ def rest(state: GroupState, at: int) -> None:
 
 
 def _intern(state: GroupState) -> None:
-    """Forget topics that nobody is assigned any more."""
+    """Forget topics that are assigned to no member."""
     used = sorted({topic for member in state.members for topic, *_ in member.assigned})
     place = {topic: index for index, topic in enumerate(used)}
     state.topics = [state.topics[topic] for topic in used]
@@ -99,7 +99,7 @@ def _departures(state: GroupState) -> list[Departure]:
 
 
 def _change(state: GroupState) -> Change:
-    """Who came and went since the group last was stable.
+    """Members that joined and departed since the group was last stable.
 
     A static member under a new id is replaced where both are one write. Else its session had expired before.
     """
@@ -189,7 +189,7 @@ def _causes(state: GroupState, scene: Scene, change: Change, gone: list[Departur
 
 
 def _before(state: GroupState, change: Change) -> int:
-    """Return how many members the group had when it last was stable, -1 where nobody knows."""
+    """Return how many members the group had when it was last stable, -1 where unknown."""
     if state.stable_epoch < 0 or state.uncounted:
         return -1
     stayed = len(change.kept) + len(change.replaced)
@@ -197,7 +197,7 @@ def _before(state: GroupState, change: Change) -> int:
 
 
 def _same_members(state: GroupState) -> list[CauseEntry]:
-    """Nobody came, went or changed its subscription: topics did, or a pattern matches others."""
+    """No member joined, departed or resubscribed: topics changed, or a pattern matches others."""
     if state.resubscribed:
         why = f"a pattern that members subscribe to was resolved: the group's topics changed{_topics(state)}"
         return [CauseEntry(Cause.SUBSCRIPTION_CHANGED, 0.85, why)]

@@ -1,4 +1,4 @@
-"""Why a member of an epoch-based group went: judged at its tombstone, kept until the group has converged.
+"""Why a member of an epoch-based group departed: decided at its tombstone, kept until convergence.
 
 Leaving, a session fence and a rebalance-timeout fence write the same tombstones. A member that still had to
 revoke (state UNREVOKED) for its whole rebalance timeout was fenced for that, near-certainly; a static member
@@ -82,7 +82,7 @@ def _undescribed(state: GroupState, member: Member, scene: Scene) -> Departure |
 
 
 def _forget_predecessor(state: GroupState, member: Member) -> None:
-    """Forget the departure of the process whose place a static member took in the same write: nobody left."""
+    """Forget the departure of a process that a static member replaced in the same write: no member left."""
     for place, (before, (*_, at)) in enumerate(zip(state.departed, state.silences, strict=True)):
         if (before.instance_id, at) == (member.instance_id or "", member.joined_at):
             for kept in (state.departed, state.silences, state.verdicts):
@@ -237,7 +237,7 @@ def _overdue(member: Member, scene: Scene, usual: Departure) -> Departure:
 
 
 def _fenced(member: Member, scene: Scene) -> Departure | None:
-    """Whether it was removed for not revoking in time, which nothing else looks like."""
+    """Whether it was removed for not revoking in time, which has a pattern of its own."""
     late = scene.ts - member.acked_at - member.rebalance_timeout
     if not owes(member) or member.rebalance_timeout < 0 or not 0 <= late <= _FENCE_SLACK_MS:
         return None

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def drop(state: GroupState, scene: Scene) -> list[Finding]:
-    """Drop the members that must be gone by the clock; returns what that closes, or shows to stand empty."""
+    """Drop the members that must be removed by the clock; return the findings that follow."""
     gone = {member.member_id for member in state.members if _has_expired(state, member, scene.ts)}
     if not gone:
         return []

@@ -1,4 +1,4 @@
-"""Members of the classic protocol in a KIP-848 group: for each new epoch they rejoin, as in a barrier.
+"""Members of the classic protocol in a KIP-848 group: they rejoin for each new epoch.
 
 The answer to their next heartbeat tells them to, and from it on they have their rebalance timeout. Heartbeats
 go on meanwhile, so one whose application never polls is fenced for that, and not for its session.

@@ -1,4 +1,4 @@
-"""A broker that answered nobody for a while is one event, whatever it does to its groups when it is back.
+"""An outage of a broker is one event, whatever it does to its groups once the broker is back.
 
 A broker that was paused, or cut off, finds every session over when it goes on, and expires the members of all
 of its groups within milliseconds. Samples of the probe without its answer, followed by the loss of members
@@ -83,7 +83,7 @@ class Outages:
         return {"heard": self._heard, "away": msgspec.to_builtins(self._away)}
 
     def on_sample(self, look: ProbeSample) -> list[Finding]:
-        """Take a sample: who answered; returns what is told of brokers by now."""
+        """Take a sample; return the findings about brokers that follow from it."""
         answers = {str(broker): answered for broker, answered in look.brokers if broker >= 0}
         if not any(answers.values()):
             # Nobody could even name the brokers.
@@ -229,7 +229,7 @@ def _until(outage: Away, at: int) -> int:
 
 
 def _lost(outage: Away, finding: Finding) -> list[MemberEntry]:
-    """Return the members that went and had not been heard of since the last answer before the outage."""
+    """Return the departed members without a sign of life since the last answer before the outage."""
     least = finding.at - outage.since - (outage.since - outage.heard)
     return [one for one in finding.members if one.role == "left" and (one.silence_ms or 0) >= least]
 

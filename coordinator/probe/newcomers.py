@@ -1,4 +1,4 @@
-"""Who comes into a group's barriers time after time, by the lists of looks: a storm that writes nothing.
+"""Members that join phase after phase, by the member lists of samples: a storm that writes no record.
 
 Those that stay are in every list. One that is new in a list has come; who crashes and starts again has
 another member id each time, but the same client id, and mostly the same host. Several that come at once, as
@@ -28,7 +28,7 @@ def add_newcomers(
     at: int,
     since: int,
 ) -> list[Newcomer]:
-    """Return `known` after `since` (ms), and those of the `members` of a list at `at` not listed `before`."""
+    """Return `known` after `since` (ms), and the `members` listed at `at` but not `before`."""
     came = [(at, *member) for member in members if member[0] not in before]
     return [one for one in [*known, *came] if one[0] > since][-_KEPT:]
 

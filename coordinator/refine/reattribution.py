@@ -154,7 +154,7 @@ def _sampled(
 
 
 def _describe_samples(evidence: Evidence, one: Departed) -> str:
-    """Say what samples saw: how long the member had been silent when the phase began, or when it was gone."""
+    """Say what samples show: how long the member had been silent as the phase began, or when it departed."""
     (least, most), text = one.removed, LISTED
     if most < 0:
         (least, most), text = evidence.phase, SAMPLED

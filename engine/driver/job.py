@@ -130,7 +130,7 @@ def run_job(
     stop: threading.Event,
     more_sinks: Sequence[Sink] = (),
 ) -> int:
-    """Run until `stop` is set; return the number of findings told. Blocks.
+    """Run until `stop` is set; return the number of findings published. Blocks.
 
     Raises ConfigError (a checkpoint that does not fit, a folder in use), DependencyError (no broker, no Java,
     no jars, blind).
@@ -174,7 +174,7 @@ def run_job(
 
 
 def _publish_start(outputs: Outputs, state: StatePlan, facts: TopicFacts) -> None:
-    """Tell, before the first batch, what was found at the start: a crash must not swallow it."""
+    """Publish, before the first batch, what the start found: a crash must not lose it."""
     if state.rebuilt:
         outputs.notices.happened(Cause.STATE_REBUILT, f"state was rebuilt from the topic: {state.rebuilt}")
     skip = skipped(state.manifest, facts)
@@ -215,7 +215,7 @@ class Job:
         self.speaking = Speaking(self.outputs.notices, self.outputs.writer, patience_ms)
 
     def run(self, facts: TopicFacts) -> None:
-        """Run queries until one ends for good. What ends the job with an error is told as a finding first."""
+        """Run queries until one ends for good. An error that ends the job is published as a finding first."""
         begins = {p: max(at, self.read.get(p, 0)) for p, at in facts.begins.items()}
         self.history = HistoryProgress(begins, self.plan.catching_up)
         # The page says how much there is to read before the first batch has been.
@@ -294,7 +294,7 @@ class Job:
         return True
 
     def _compare(self, sight: SightCheck, facts: TopicFacts, watching: TopicWatch) -> bool:
-        """Take the newest look at the topic; true when it has grown."""
+        """Take the newest check of the topic; true when the topic has more partitions."""
         look = watching.take()
         if look is None:
             return False

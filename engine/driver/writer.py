@@ -44,10 +44,10 @@ class DriverParts(Protocol):
         """Take the states of the parts from `snapshot`."""
 
     def findings(self, batch: Batch, wall: int) -> list[Finding]:
-        """Return the batch's findings, refined, with those of the driver's own; `wall` in ms."""
+        """Return the batch's findings, refined, with the driver's own; `wall` in ms."""
 
     def carry_over(self, told: list[Finding], again: Sequence[Finding], batch: Batch) -> Outcome:
-        """Return what becomes of final findings where the state was begun anew; `again` were told before."""
+        """Return what to publish after the state was rebuilt; `again` were published before."""
 
     def into(self, snapshot: Snapshot) -> Snapshot:
         """Return `snapshot` with the states of the parts."""
@@ -101,7 +101,7 @@ class BatchWriter:
         self._has_id.set()
 
     def pause(self) -> None:
-        """Let no batch in until the next query is named. Waits for one that is being told."""
+        """Let no batch in until the next query is named. Waits for a batch that is being published."""
         self._has_id.clear()
         with self._telling:
             pass
@@ -112,7 +112,7 @@ class BatchWriter:
         return self._query_id
 
     def apply(self, key: BatchKey, batch: Batch) -> None:
-        """Tell about `batch`, unless the ledger says that it has been told.
+        """Publish `batch`, unless the ledger says that it is published.
 
         A checkpoint that is older than the ledger (a backup, a log that lost its newest files) gives numbers
         that are known to other batches. They are told under another name of the query, so that nothing that
@@ -136,7 +136,7 @@ class BatchWriter:
             self.told.last = key
 
     def speak(self) -> bool:
-        """Tell what the monitor noticed about itself in a batch of its own; false while another is told.
+        """Publish the notices about the monitor as a batch of their own; false while another is published.
 
         For what cannot wait for Spark's next batch: there may be none. Blocks for the sinks. Raises OSError
         (a disk that is full); then nothing counts as told.
@@ -154,7 +154,7 @@ class BatchWriter:
             self._publish_whole(key, batch)
 
     def _publish_whole(self, key: BatchKey, batch: Batch) -> None:
-        """Tell the batch, or leave the parts as they were: whatever is told next commits their states."""
+        """Publish the batch, or leave the parts as they were: the next publication commits their states."""
         try:
             self._publish_and_commit(key, batch)
         except BaseException:
@@ -181,7 +181,7 @@ class BatchWriter:
         return [self._identities.finding(self._named(stamp(finding, wall))) for finding in findings]
 
     def _sorted(self, findings: Iterable[Finding]) -> tuple[list[Finding], list[Finding]]:
-        """Return those that an earlier query has told, and the others.
+        """Return the findings that an earlier query has published, and the others.
 
         After a rebuild the topic is read from its beginning.
         """
@@ -194,7 +194,7 @@ class BatchWriter:
         return again, news
 
     def _beyond(self, batch: Batch, told_until: int = -1) -> Batch:
-        """Return the batch without the findings that the ledger's batches must have told.
+        """Return the batch without the findings that the ledger's batches must have published.
 
         `told_until`: time (ms) up to which they have looked at the clock, where this one looks for the first
         time since. What is told some time after its own moment passes: rather twice than never.

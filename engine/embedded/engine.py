@@ -56,7 +56,7 @@ AWAY_S = 10.0
 def run_job(
     settings: Settings, options: Options, stop: threading.Event, more_sinks: Sequence[Sink] = ()
 ) -> int:
-    """Run the job in this process until `stop` is set; return the number of findings told. Blocks.
+    """Run the job in this process until `stop` is set; return the number of findings published. Blocks.
 
     Raises as `engine.driver.job.run_job` does, and JobError.
     """
@@ -180,7 +180,7 @@ class EmbeddedEngine:
 
 
 class _Turns:
-    """One batch after another: begun in the changelog, applied, told, and its state kept now and then."""
+    """One batch after another: begun in the changelog, applied, published, its state saved now and then."""
 
     def __init__(self, kept: Changelog, core: Core, feed: Feed, writer: BatchWriter) -> None:
         self._kept, self._core, self._feed, self._writer = kept, core, feed, writer

@@ -95,7 +95,7 @@ class Health:
 
     @property
     def skewed(self) -> frozenset[int]:
-        """Brokers whose clocks are off, UNKNOWN among them where nobody knows who leads."""
+        """Brokers whose clocks are off, UNKNOWN among them where the leader is unknown."""
         return frozenset(self._skew.blamed)
 
     def on_batch(self, batch: Batch, sightings: Sequence[ProbeSample], wall: int) -> list[Finding]:
@@ -118,7 +118,7 @@ class Health:
     def _why_degraded(
         self, cause: Cause, batch: Batch, sightings: Sequence[ProbeSample], wall: int
     ) -> str | None:
-        """Say why it holds, "" where it does not, None where nobody can tell."""
+        """Return why the condition holds, "" where it does not, None where that is unknown."""
         noticed = self._notices.condition(cause)
         if noticed:
             return noticed
@@ -169,7 +169,7 @@ class Health:
         return degraded(self._cluster, cause, "", opened_at=opened, at=wall, phase="resolved", details=most)
 
     def _events(self, batch: Batch, wall: int) -> list[Finding]:
-        """Tell what has happened, and resolve what has not happened again for long enough."""
+        """Publish what has happened, and resolve what has not happened again for long enough."""
         found = []
         for cause, why in self._troubles(batch):
             # With every batch perhaps: once is enough.
@@ -205,7 +205,7 @@ class Health:
         return self._skew.on_batch(batch.newest, batch.now)
 
     def _partial(self, sightings: Sequence[ProbeSample], wall: int) -> str:
-        """Say which brokers did not answer two looks running, or more, and why; or that nobody looks."""
+        """Name the brokers that did not answer two samples in a row, and why; or say that no probe runs."""
         if self._probe_ms is None:
             return ""
         if sightings or not 0 <= self._looked_at <= wall:
@@ -228,7 +228,7 @@ class Health:
 
     @staticmethod
     def _troubles(batch: Batch) -> list[tuple[Cause, str]]:
-        """Say what went wrong inside the operator: a shard goes on, but not with all that it should know."""
+        """Say what went wrong inside the operator: the shard goes on, with less than it should know."""
         found = []
         for kind, (cause, why) in TROUBLES.items():
             errors = [str(trouble["error"]) for trouble in batch.troubles if trouble["kind"] == kind]

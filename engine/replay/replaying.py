@@ -148,7 +148,7 @@ class _Driver:
         summaries: Mapping[str, Mapping[str, Any]],
         stats: Sequence[StatOut],
     ) -> list[Finding]:
-        """Return a batch's findings, refined, with those of looks, lag and the roll-up."""
+        """Return a batch's findings, refined, with the findings of samples, lag and the roll-up."""
         told, looks = batch.findings, seen.looks
         found = self.live.on_samples(looks, summaries, told, read_until(stats)) if looks else []
         found += self.live.refine(told)
@@ -179,7 +179,7 @@ class Replay:
     def run(
         self, ticks: Iterator[Tick], looks: Samples[ProbeSample], asked: Samples[EndsSample]
     ) -> Iterator[Finding]:
-        """Yield the findings of all ticks, looks of the probe and samples of ends."""
+        """Yield the findings of all ticks, probe samples and samples of ends."""
         batches = self._batches(ticks, looks, asked)
         while True:
             with uncollected():
@@ -239,7 +239,7 @@ class Replay:
                     yield number, output
 
     def _closing(self) -> Iterator[ShardOutput]:
-        """Let the shards that wait for a removal to close tell it."""
+        """Let the shards report removals that are still to be confirmed."""
         for number, shard in self.shards.items():
             if shard.state.pending is not None:
                 at = max(shard.state.pending.ts + CLOSES_AFTER_MS, shard.now or 0)
@@ -252,7 +252,7 @@ class Replay:
         return made
 
     def _learn(self, batch: Batch) -> None:
-        """Take what the shards told of their groups, as the job does: it asks for no more."""
+        """Take the summaries of the shards, as the job does."""
         for group in batch.removed:
             self.summaries.pop(group, None)
         self.summaries |= batch.groups

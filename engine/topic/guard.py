@@ -84,7 +84,7 @@ def removed_unread(read: Mapping[int, int], begins: Mapping[int, int]) -> dict[i
 
 
 class SightCheck:
-    """Judges one query: its first batches by what the brokers had before, each look by the one before."""
+    """Judges one query: its first batches by what the brokers had before, each check by the one before."""
 
     def __init__(self, facts: TopicFacts, *, limited: bool) -> None:
         self._facts = facts
@@ -109,7 +109,7 @@ class SightCheck:
             self.require()
 
     def compare(self, look: Look) -> None:
-        """Take one look at the topic; raises ManifestError, or BlindError for what the one before had."""
+        """Check the topic once; raises ManifestError, or BlindError for what the check before had."""
         require_same(self._facts, look.facts)
         require_uncut(look.before.ends, look.facts)
         last = self._last

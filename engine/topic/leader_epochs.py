@@ -57,12 +57,12 @@ class Kept:
 
     @property
     def is_cut(self) -> bool:
-        """Whether records that were read are gone."""
+        """Whether records that were read are lost."""
         return self.end < self.read
 
 
 def believed(told: tuple[int, int], mark: Mark | None) -> tuple[int, int]:
-    """Return (end, epoch) as a leader told it.
+    """Return (end, epoch) as a leader reports it.
 
     One of an older epoch than was seen before leads no more, and does not know: its end says nothing.
     """
@@ -89,7 +89,7 @@ def marked(
     kept: Mapping[int, Kept],
     ends: Mapping[int, int],
 ) -> dict[int, Mark]:
-    """Return the marks after a look.
+    """Return the marks after a check.
 
     read: next offsets to read, from before the leaders were asked for their `epochs` and `ends`. The mark of
     a partition that was cut, or whose new leader has not answered, stays as it is.

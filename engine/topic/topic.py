@@ -96,7 +96,7 @@ class TopicWatch(Asking):
         self._reading = Reading(dict(ends), self._reading.batches + 1)
 
     def take(self) -> Look | None:
-        """Return the newest look, None when there is none since the last call."""
+        """Return the newest check, None when there is none since the last call."""
         look, self._look = self._look, None
         return look
 

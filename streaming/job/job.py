@@ -63,7 +63,7 @@ log = structlog.get_logger()
 def run_job(
     settings: Settings, options: Options, stop: threading.Event, more_sinks: Sequence[Sink] = ()
 ) -> int:
-    """Run the job on Spark until `stop` is set; return the number of findings told. Blocks.
+    """Run the job on Spark until `stop` is set; return the number of findings published. Blocks.
 
     Raises as `engine.driver.job.run_job` does, and JobError.
     """
