@@ -96,7 +96,7 @@ class RebalanceCosts:
         cost.stopped += stopped
         cost.seconds += partition_seconds(finding, consumed)
         if stops_together(finding) and stopped:
-            cost.partitions = max(cost.partitions, len(consumed.tracks))
+            cost.partitions = max(cost.partitions, consumed.partitions)
             cost.windows.append((finding.at - stopped, finding.at))
         else:
             cost.partitions = max(cost.partitions, finding.partitions_affected or 0)
@@ -169,5 +169,5 @@ def stopped_ms(finding: Finding) -> int:
 
 def partition_seconds(finding: Finding, consumed: Consumed) -> float:
     """Return partitions times how long they stood still: all of them, or those of members that left."""
-    partitions = len(consumed.tracks) if stops_together(finding) else finding.partitions_affected or 0
+    partitions = consumed.partitions if stops_together(finding) else finding.partitions_affected or 0
     return partitions * stopped_ms(finding) / 1000

@@ -6,7 +6,7 @@ from heapq import nsmallest
 from typing import TYPE_CHECKING, NamedTuple
 
 from rebalance_monitor.dashboard.metrics.definitions import OTHER
-from rebalance_monitor.dashboard.metrics.tallies import matches
+from rebalance_monitor.dashboard.metrics.tallies import any_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -59,7 +59,8 @@ def add_partitions(add: Add, lags: Mapping[str, GroupLag], wanted: Wanted) -> di
     """
     chosen: dict[str, GroupLag] = {}
     used = left_out = 0
-    for group in sorted(name for name in lags if matches(name, wanted.partitions)):
+    asked_for = any_of(wanted.partitions)
+    for group in sorted(name for name in lags if asked_for.match(name)):
         count = sum(len(topic.partitions) for topic in lags[group].topics.values())
         if used + count > wanted.most:
             left_out += count
