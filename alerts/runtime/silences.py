@@ -58,6 +58,10 @@ class Silence:
         """Whether it holds at `now`."""
         return self.starts_at <= now < self.ends_at
 
+    def covers(self, labels: Labels) -> bool:
+        """Whether its matchers mean an alert with these labels."""
+        return all_match([matcher for text in self.matchers for matcher in parse(text)], labels)
+
 
 class SilenceFiles:
     """The silences in `silences/` of `folder`; any number of processes may use it at a time."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from rebalance_monitor.alerts.routing.labels import labels_of
 from rebalance_monitor.alerts.runtime.journal import notified
 from rebalance_monitor.alerts.runtime.silences import SilenceFiles
 from rebalance_monitor.dashboard.web.api.alerting import NoAlerting
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from rebalance_monitor.alerts.runtime.silences import Silence
     from rebalance_monitor.config.model import Settings
+    from rebalance_monitor.coordinator.findings.finding import Finding
     from rebalance_monitor.dashboard.web.views.alerting_shapes import NotifiedRow, SilenceRow, SilenceWanted
     from rebalance_monitor.engine.storage import Storage
 
@@ -29,11 +31,16 @@ class PageAlerting:
         self._folder = storage.alerts
         self._files = SilenceFiles(storage.alerts)
 
-    def silences(self) -> Sequence[SilenceRow]:
+    def silences(self, about: Finding | None = None) -> Sequence[SilenceRow]:
         """Return the silences that have not ended, the first to end first. Raises OSError."""
         now = _now()
         known, _damaged = self._files.read()
-        return [_row(one) for one in sorted(known, key=lambda one: one.ends_at) if one.ends_at > now]
+        labels = None if about is None else labels_of(about, self.teams)
+        return [
+            _row(one)
+            for one in sorted(known, key=lambda one: one.ends_at)
+            if one.ends_at > now and (labels is None or one.covers(labels))
+        ]
 
     def add(self, wanted: SilenceWanted) -> SilenceRow:
         """Add a silence from now on. Raises SilenceError, OSError."""

@@ -12,6 +12,7 @@ from rebalance_monitor.config.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from rebalance_monitor.coordinator.findings.finding import Finding
     from rebalance_monitor.dashboard.web.views.alerting_shapes import NotifiedRow, SilenceRow, SilenceWanted
 
 
@@ -26,8 +27,8 @@ class Alerting(Protocol):
     is_on: bool
     refused: str
 
-    def silences(self) -> Sequence[SilenceRow]:
-        """Return the silences that have not ended, the first to end first."""
+    def silences(self, about: Finding | None = None) -> Sequence[SilenceRow]:
+        """Return the silences that have not ended, the first to end first; of `about` those that cover it."""
 
     def add(self, wanted: SilenceWanted) -> SilenceRow:
         """Add a silence from now on. Raises ConfigError for one that cannot be meant."""
@@ -46,7 +47,7 @@ class NoAlerting:
     is_on = False
     refused = "this monitor has no receivers: there is nothing to silence"
 
-    def silences(self) -> Sequence[SilenceRow]:
+    def silences(self, about: Finding | None = None) -> Sequence[SilenceRow]:  # noqa: ARG002 - of none
         """Return none."""
         return ()
 

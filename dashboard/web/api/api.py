@@ -218,9 +218,15 @@ class Api:
             "teams": sorted(set(self.alerting.teams.values())),
         }
 
-    def silences(self, _values: Values) -> SilencesPage:
-        """Answer `/silences`. Raises OSError."""
-        return {"refused": self.alerting.refused, "rows": list(self.alerting.silences())}
+    def silences(self, values: Values) -> SilencesPage:
+        """Answer `/silences`. Raises NotFound, OSError."""
+        about = None
+        if values["incident"]:
+            found = self.snapshot.known.incidents.get(values["incident"])
+            if found is None:
+                return {"refused": self.alerting.refused, "rows": []}
+            about = found.latest
+        return {"refused": self.alerting.refused, "rows": list(self.alerting.silences(about))}
 
     def notified(self, values: Values) -> NotifiedPage:
         """Answer `/notified`. Raises OSError."""

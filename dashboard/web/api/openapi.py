@@ -91,7 +91,7 @@ PATHS = (
         "/silences",
         "The silences that have not ended.",
         alerting_shapes.SilencesPage,
-        (),
+        parameters.SILENCES,
         lambda api, values: api.silences(values),
     ),
     Path(

@@ -2,10 +2,13 @@
 
 import { h, link, put, refresh, write } from "./dom.js";
 import { ago, causeTone, duration, moment, number, range, share, time, utc, words } from "./format.js";
+import { lagTrack } from "./lagtrack.js";
 import { lanes } from "./lanes.js";
-import { chip, empty, incidentCard, line, meter, panel, stateChip } from "./parts.js";
+import { chip, empty, eventLine, incidentCard, meter, panel, stateChip } from "./parts.js";
 
 const LAG_MS = 10_000;
+// Partitions of a topic that the table of lag shows.
+const LISTED = 50;
 
 export async function group(app, params) {
   const name = params.get("group");
@@ -16,7 +19,8 @@ export async function group(app, params) {
   const banner = h("div", {});
   const line_ = h("div", {});
   const sides = h("div", {});
-  const root = h("div", { class: "group-view" }, head, banner, panel("Timeline", { class: "timeline" }, line_), sides);
+  const track = h("div", {});
+  const root = h("div", { class: "group-view" }, head, banner, panel("Timeline", { class: "timeline" }, line_), track, sides);
   let chart = { step: () => false };
   let drawn = "";
   let counters = [];
@@ -33,9 +37,10 @@ export async function group(app, params) {
       chart = lanes(seen.timeline, (root.clientWidth || innerWidth - 40) - 190);
       put(line_, chart.root);
     }
+    put(track, lagTrack(seen, (root.clientWidth || innerWidth - 40) - 34));
     refresh(sides, h("div", { class: "pair" }, members(seen, counters, time_()), deadlines(seen, counters)),
       lag(seen), generations(seen),
-      panel("Findings", {}, seen.findings.length ? h("ol", { class: "feed" }, seen.findings.map((one) => line(one, time_(), { withGroup: false }))) : empty("None yet.")));
+      panel("What happened", {}, seen.events.length ? h("ol", { class: "feed" }, seen.events.map((one) => eventLine(one, time_(), { withGroup: false }))) : empty("Nothing yet.")));
     counters.forEach((one) => one(time_()));
   };
   draw();
@@ -82,7 +87,7 @@ function heading(seen, counters) {
     h("p", { class: "crumb" }, link({}, {}, "Groups"), " / ", row.type || "group"),
     h("h1", { class: "mono name" }, row.group),
     h("p", { class: "chips" }, stateChip(row.state), row.generation !== null && chip(`generation ${number(row.generation)}`), chip(row.type === "commits" ? "commits only, no members" : `${number(row.members)} member${row.members === 1 ? "" : "s"}`), committed(row, counters),
-      row.protocol && chip(row.protocol), seen.topics.slice(0, 4).map((topic) => chip(topic, "topic")), seen.topics.length > 4 && chip(`+${seen.topics.length - 4} topics`),
+      row.protocol && chip(row.protocol), row.team && chip(`team ${row.team}`), seen.topics.slice(0, 4).map((topic) => chip(topic, "topic")), seen.topics.length > 4 && chip(`+${seen.topics.length - 4} topics`),
       link({ view: "findings", group: row.group }, { class: "chip go" }, "all findings →")));
 }
 
@@ -148,8 +153,9 @@ function lag(seen) {
   const rows = seen.lag.flatMap((topic) => [
     h("tr", {}, h("td", { class: "mono name" }, topic.topic), h("td", { class: "num quiet" }, `${number(topic.partitions)} partitions`),
       h("td", {}), h("td", {}), cell(topic.lag), cell(topic.age_ms, duration), h("td", { class: "num quiet" }, topic.unknown ? `${number(topic.unknown)} unknown` : "")),
-    ...topic.listed.slice(0, 20).map((one) => h("tr", {}, h("td", {}), h("td", { class: "num" }, one.partition), h("td", { class: "num" }, number(one.committed_offset)),
-      cell(one.end < 0 ? null : one.end), waiting(one), cell(one.age_ms, duration), h("td", { class: "num quiet", title: utc(one.committed_at) }, time(one.committed_at))))]);
+    ...topic.listed.slice(0, LISTED).map((one) => h("tr", {}, h("td", {}), h("td", { class: "num" }, one.partition), h("td", { class: "num" }, number(one.committed_offset)),
+      cell(one.end < 0 ? null : one.end), waiting(one), cell(one.age_ms, duration), h("td", { class: "num quiet", title: utc(one.committed_at) }, time(one.committed_at)))),
+    topic.partitions > LISTED && h("tr", {}, h("td", {}), h("td", { class: "quiet", colspan: 6 }, `${number(topic.partitions - LISTED)} more partitions, with no more lag than these`))]);
   const more = seen.lag_topics - seen.lag.length;
   if (more > 0) rows.push(h("tr", {}, h("td", { class: "quiet", colspan: 7 }, `${number(more)} more topics`)));
   return panel("Lag", {}, h("div", { class: "scroll" }, h("table", { class: "grid compact", id: "lag" },

@@ -1,7 +1,8 @@
 """Events: findings that say the same thing are one row.
 
 These belong to one event: the phases of an incident; a rebalance, the departures that caused it, the failed
-generations before it and the probe's view of it; a silent member and its departure. Events that are alike and
+generations before it and the probe's view of it; a silent member and its departure; a finding about many
+groups and what it stands for in each. Events that are alike and
 come in one burst, of as many groups or partitions, are one row with their number, as after a broker restart.
 Pure: the order and the batches in which findings came do not matter.
 """
@@ -37,6 +38,7 @@ MOVED_ALIKE, MOVED_BURST_MS, MOVED_MS = 3, 15_000, 60_000
 
 _GENERATIONS = frozenset({Kind.REBALANCE, Kind.REBALANCE_FAILED, Kind.GROUP_EMPTY})
 _DEPARTURES = frozenset({Kind.SESSION_TIMEOUT, Kind.POLL_INTERVAL_EXCEEDED})
+_DISTURBED = _DEPARTURES | {Kind.REBALANCE, Kind.REBALANCE_FAILED}
 _MOVES = frozenset({Kind.COORDINATOR_MOVED, Kind.BROKER_AWAY})
 # What names an event among findings that are equally severe; any other kind stands before these.
 _NAMING = (
@@ -142,6 +144,10 @@ def _joined(told: Sequence[Finding]) -> list[Event]:
     for places in by_group.values():
         for one, other in _observed(told, places):
             sets.join(one, other)
+    for place, finding in enumerate(told):
+        for other in (one for name in finding.groups for one in by_group.get(name, ())):
+            if finding.group is None and _stands_for(finding, told[other]):
+                sets.join(other, place)
     found: defaultdict[int, list[Finding]] = defaultdict(list)
     for place, finding in enumerate(told):
         found[sets.root(place)].append(finding)
@@ -183,6 +189,15 @@ def _explains(finding: Finding, over: Finding) -> bool:
         silent = {member.member_id for member in over.members[:1]}
         return finding.kind in _DEPARTURES and bool(silent & {one.member_id for one in finding.causes[:1]})
     return False
+
+
+def _stands_for(many: Finding, one: Finding) -> bool:
+    """Whether a finding about many groups says what this one says of one of them."""
+    opened = many.at if many.opened_at is None else many.opened_at
+    kinds = _DISTURBED if many.kind in _MOVES else {many.kind}
+    return (
+        many.phase != "resolved" and one.kind in kinds and opened - MOVED_MS <= one.at <= many.at + SETTLED_MS
+    )
 
 
 def _event(findings: list[Finding]) -> Event:
