@@ -2,7 +2,7 @@
 
 import { add, h, href, link, put, refresh, write } from "./dom.js";
 import { ago, bytes, causeTone, duration, number, share, state, tone, utc, words } from "./format.js";
-import { bars, chip, empty, eventLine, incidentCard, panel, spark, stateChip } from "./parts.js";
+import { bars, chip, empty, eventLine, incidentCard, panel, scroll, spark, stateChip } from "./parts.js";
 
 const PAGE = 100;
 // Rows that are drawn before the first paint; a screen holds no more.
@@ -22,7 +22,7 @@ export async function cluster(app, params) {
   const parts = { strip: h("div", {}), stats: h("div", { class: "stats" }), bar: h("div", { class: "bar" }), feed: h("ol", { class: "feed" }) };
   const columns = columnsOf(params, page.rows);
   const table = makeTable(app, params, query, columns);
-  const root = h("div", { class: "cluster" }, parts.strip, parts.stats,
+  const root = h("div", { class: "cluster" }, h("h1", { class: "sr" }, "Groups"), parts.strip, parts.stats,
     h("div", { class: "split" },
       h("section", { class: "panel groups", "aria-label": "Groups" }, parts.bar, table.root),
       h("aside", { class: "panel latest", "aria-label": "Latest findings" }, h("h2", {}, "Latest"), parts.feed)));
@@ -186,7 +186,7 @@ function makeTable(app, params, query, columns) {
   const rows = new Map();
   const table = {
     page: null,
-    root: h("div", { class: "scroll" }, h("table", { class: "grid" }, h("thead", {}, h("tr", {}, columns.map(([key, text]) => heading(params, query, key, text)))), body)),
+    root: scroll("Table of groups", h("table", { class: "grid" }, h("thead", {}, h("tr", {}, columns.map(([key, text]) => heading(params, query, key, text)))), body)),
     fill(page, most = rows.size ? PAGE : FIRST) {
       table.page = page;
       const kept = new Map();

@@ -30,6 +30,6 @@ export function lagTrack(seen, width) {
     svg("path", { class: "area", d: `${line}L${wide} ${TALL - FOOT}L0 ${TALL - FOOT}Z` }), svg("path", { class: "edge", d: line }),
     svg("text", { x: 0, y: 11 }, `${number(most)} records at most`), svg("text", { x: wide, y: 11, class: "end" }, `${number(points.at(-1)[1])} now`),
     svg("text", { x: 0, y: TALL - 4 }, time(first)), svg("text", { x: wide, y: TALL - 4, class: "end" }, time(last)));
-  return panel("Lag over time", { class: "lag-panel" }, h("div", { class: "scroll" }, drawing),
+  return panel("Lag over time", { class: "lag-panel" }, drawing,
     h("p", { class: "quiet aside" }, rebalances.length ? "Shaded: rebalances, from their start to their generation." : "No rebalance in this time."));
 }

@@ -7,6 +7,9 @@ export const chip = (text, kind = "calm", title) => h("span", { class: `chip ${k
 export const stateChip = (name) => chip(state(name), tone(name), name);
 export const when = (at) => h("time", { title: utc(at), datetime: new Date(at).toISOString?.() }, time(at));
 
+// What is wider than the page scrolls by itself, by keyboard too.
+export const scroll = (label, ...children) => h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label }, children);
+
 export const panel = (title, properties, ...children) =>
   h("section", { ...properties, class: `panel ${properties?.class ?? ""}` }, title && h("h2", {}, title), ...children);
 
@@ -75,7 +78,7 @@ function about(one) {
   if (moves(one)) return h("span", {}, one.count > 1 ? `${number(one.count)} partitions of the offsets topic` : "one partition of the offsets topic", one.broker !== null && ` → broker ${one.broker}`);
   if (one.groups.length === 0) return subject(one);
   const more = one.groups_total - one.groups.length;
-  return h("details", { class: "many" }, h("summary", {}, `${number(one.groups_total)} groups`),
+  return h("details", { class: "folded" }, h("summary", {}, `${number(one.groups_total)} groups`),
     one.groups.map((name) => [link({ group: name }, { class: "mono name" }, name), " "]), more > 0 && `and ${number(more)} more`);
 }
 
@@ -88,16 +91,18 @@ export function eventLine(one, now, { withGroup = true } = {}) {
     h("span", { class: "mark", title: one.severity }, MARKS[one.severity]),
     h("time", { title: `${one.since < one.at ? `${moment(one.since)} to ` : ""}${moment(one.at)} · ${utc(one.at)}` }, time(one.at)),
     h("span", { class: "what" },
-      one.incident ? link({ incident: one.incident }, { class: "kind" }, words(one.kind)) : h("span", { class: "kind" }, words(one.kind)),
-      one.count > 1 && h("b", { class: "num times" }, ` ×${number(one.count)}`),
-      quiet(standing(one)), one.generation !== null && quiet(`g${one.generation}`),
-      (withGroup || one.group === null) && [" ", about(one)],
-      named && h("span", { class: `cause small ${causeTone(named)}` }, words(named), named !== "unknown" && one.confidence < 1 && ` ${share(one.confidence)}`),
-      clients && h("span", { class: "mono small quiet" }, clients),
-      !named && one.cause && one.confidence < 1 && quiet(share(one.confidence)),
-      one.kind !== "rebalance" && one.with_kinds.includes("rebalance") && quiet("→ rebalance"),
-      one.kind !== "group_empty" && one.with_kinds.includes("group_empty") && quiet("→ group empty"),
-      one.waiting > 0 && quiet(`${number(one.waiting)} records waited`)));
+      h("span", { class: "lead" },
+        one.incident ? link({ incident: one.incident }, { class: "kind" }, words(one.kind)) : h("span", { class: "kind" }, words(one.kind)),
+        one.count > 1 && h("b", { class: "num times" }, ` ×${number(one.count)}`),
+        quiet(standing(one)), one.generation !== null && quiet(`g${one.generation}`),
+        named && h("span", { class: `cause small ${causeTone(named)}` }, words(named)),
+        one.cause && one.cause !== "unknown" && one.confidence < 1 && quiet(share(one.confidence))),
+      h("span", { class: "tail" },
+        (withGroup || one.group === null) && about(one),
+        clients && h("span", { class: "mono small quiet" }, clients),
+        one.kind !== "rebalance" && one.with_kinds.includes("rebalance") && h("span", { class: "quiet" }, "→ rebalance"),
+        one.kind !== "group_empty" && one.with_kinds.includes("group_empty") && h("span", { class: "quiet" }, "→ group empty"),
+        one.waiting > 0 && h("span", { class: "quiet" }, `${number(one.waiting)} records waited`))));
 }
 
 // The line of a short history, at most as wide as its cell.
