@@ -255,7 +255,7 @@ const DRAW = {
   generation: (cell, data) => write(cell, data.generation === null ? "–" : number(data.generation)),
   lag(cell, data, before) {
     if (before && before.lag === data.lag && before.lag_unknown === data.lag_unknown && String(before.lag_line) === String(data.lag_line)) return;
-    put(cell, data.lag_line.length > 1 && spark(data.lag_line, { width: 44, height: 16, label: "lag of the last ten minutes" }),
+    put(cell, data.lag_line.length > 1 && spark(data.lag_line, { width: 36, height: 16, label: "lag of the last ten minutes" }),
       h("span", { class: "num" }, data.lag === null ? "?" : number(data.lag) + (data.lag_unknown ? "+" : "")));
     cell.setAttribute("title", data.lag === null ? "not known" : `the oldest has waited for ${duration(data.lag_age_ms)}${data.lag_unknown ? `; of ${number(data.lag_unknown)} partitions it is not known` : ""}`);
   },
