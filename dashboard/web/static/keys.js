@@ -9,7 +9,8 @@ const KEYS = [
   ["Esc", "leave a field, go back"], ["?", "this list"],
 ];
 
-const isField = (element) => element.matches?.("input, select, textarea, [contenteditable]");
+// A dialog that has just been closed may hold the focus until the next frame.
+const isField = (element) => element.matches?.("input, select, textarea, [contenteditable]") && !element.closest("dialog:not([open])");
 
 export function listen(actions) {
   put(by("keys"), KEYS.map(([key, what]) => [h("dt", {}, key.split(" ").map((one) => h("kbd", {}, one))), h("dd", {}, what)]));
