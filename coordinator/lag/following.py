@@ -15,11 +15,11 @@ from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.lag import continuing
 from rebalance_monitor.coordinator.lag.board import Board
 from rebalance_monitor.coordinator.lag.continuing import Silences
-from rebalance_monitor.coordinator.lag.costs import Costs, RollUpCosts
+from rebalance_monitor.coordinator.lag.costs.incidents import Costs, RollUpCosts
+from rebalance_monitor.coordinator.lag.costs.rebalances import RebalanceCosts
 from rebalance_monitor.coordinator.lag.ends import LATELY_MS
 from rebalance_monitor.coordinator.lag.judging import Judging
 from rebalance_monitor.coordinator.lag.losses import Losses
-from rebalance_monitor.coordinator.lag.rebalance_costs import RebalanceCosts
 from rebalance_monitor.coordinator.state.state_machine import Status
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from rebalance_monitor.coordinator.findings.finding import Finding
-    from rebalance_monitor.coordinator.lag.board import GroupLag
     from rebalance_monitor.coordinator.lag.ends import EndsSample
+    from rebalance_monitor.coordinator.lag.measured import GroupLag
     from rebalance_monitor.coordinator.settings import DetectionSettings
 
 PARTIAL_SAMPLES = 12

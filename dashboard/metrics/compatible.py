@@ -14,7 +14,7 @@ from prometheus_client.core import Metric as Family
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
-    from rebalance_monitor.coordinator.lag.board import GroupLag, PartitionLag, TopicLag
+    from rebalance_monitor.coordinator.lag.measured import GroupLag, PartitionLag, TopicLag
 
 
 class Names(NamedTuple):

@@ -11,7 +11,7 @@ from rebalance_monitor.dashboard.metrics.tallies import any_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from rebalance_monitor.coordinator.lag.board import GroupLag
+    from rebalance_monitor.coordinator.lag.measured import GroupLag
 
     Add = Callable[..., None]
     """Adds a sample: name, value, labels."""

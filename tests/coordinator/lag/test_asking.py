@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from rebalance_monitor.coordinator.commits import positions
 from rebalance_monitor.coordinator.lag import asking
-from rebalance_monitor.coordinator.lag.board import Board, EndsSource, Source
+from rebalance_monitor.coordinator.lag.board import Board
 from rebalance_monitor.coordinator.lag.ends import A_SECOND, AGAIN_MS, EndsSample
+from rebalance_monitor.coordinator.lag.measured import EndsSource, Source
 from rebalance_monitor.coordinator.state.positions import Positions
 from rebalance_monitor.decoders.rows import partition_entry
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from rebalance_monitor.coordinator.lag.board import Source
+from rebalance_monitor.coordinator.lag.measured import Source
 from rebalance_monitor.dashboard.view.snapshot import Snapshot, Update
 from rebalance_monitor.dashboard.web.views.board import Board
 from tests.dashboard.support.lags import AT, lag

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rebalance_monitor.coordinator.findings.kinds import Kind
-from rebalance_monitor.coordinator.lag.impact import USUAL_SHARE
+from rebalance_monitor.coordinator.lag.costs.impact import USUAL_SHARE
 from rebalance_monitor.coordinator.lag.judging import lag_finding
 
 if TYPE_CHECKING:

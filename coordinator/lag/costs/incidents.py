@@ -15,8 +15,8 @@ import msgspec
 
 from rebalance_monitor.coordinator.findings.finding import Finding, finding_id, from_json, to_json
 from rebalance_monitor.coordinator.findings.kinds import Kind, Scope, Severity, louder
-from rebalance_monitor.coordinator.lag.impact import WEIGHED, Impact, impact, weigh
-from rebalance_monitor.coordinator.lag.rebalance_costs import USUAL_MS, partition_seconds, stopped_ms
+from rebalance_monitor.coordinator.lag.costs.impact import WEIGHED, Impact, impact, weigh
+from rebalance_monitor.coordinator.lag.costs.rebalances import USUAL_MS, partition_seconds, stopped_ms
 from rebalance_monitor.decoders.layouts.twins import replace
 
 if TYPE_CHECKING:
