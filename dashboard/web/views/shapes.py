@@ -68,11 +68,11 @@ class GroupsPage(TypedDict):
 class EventRow(TypedDict):
     """One event: findings that belong together, named by the weightiest.
 
-    at: of the newest, since: of the first. count: events in a burst that are alike, else 1; groups,
-    groups_total: those of a burst, or of a finding about many. phase: of its incident, None without. cause,
-    confidence: the likeliest cause's. clients: named by its departures. with_kinds: of its other findings.
-    broker: where all its coordinators went. waiting: records that waited at most. findings: their ids, oldest
-    first.
+    at: of the newest, since: of the first. count: events in a burst that are alike, else 1; is_cut: there
+    may be more of them. groups, groups_total: those of a burst, or of a finding about many. phase: of its
+    incident, None without. cause, confidence: the likeliest cause's. clients: named by its departures.
+    with_kinds: of its other findings. broker: where all its coordinators went. waiting: records that waited
+    at most. findings: their ids, oldest first.
     """
 
     id: str
@@ -82,6 +82,7 @@ class EventRow(TypedDict):
     severity: str
     phase: str | None
     count: int
+    is_cut: bool
     group: str | None
     groups: list[str]
     groups_total: int
