@@ -2,8 +2,8 @@
 
 Each pair of Python and Spark has an environment of its own under build/matrix/: the pinned test requirements,
 and for another Spark its own pinned file on top. A cell is one run of tests/chaos/versions/test_cell.py: a
-real broker, the real job, a fault that must be found, and a recorded topic of which every cell must tell the same
-ids. Cells that passed are not run again (`--again`), so the matrix can be made in pieces
+real broker, the real job, a fault that must be found, and a recorded topic of which every cell must publish
+the same ids. Cells that passed are not run again (`--again`), so the matrix can be made in pieces
 (`--spark 4.2 --broker 3.9 --python 3.12`, each may be repeated). Prints the table of all cells so far; exit
 code 1 if one failed or two told different ids. A Python that is not installed is said.
 
