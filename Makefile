@@ -66,7 +66,7 @@ exam: setup ## Runs at production timings, 22 minutes a seed; goes on where it s
 	@$(VENV)/python tools/jars.py
 	@$(VENV)/python -m rebalance_monitor.lab.suite.exam $(ARGS)
 quiet-hours: setup ## False alarms of lag on simulated healthy groups; goes on where it stopped (ARGS="--hours 10000 --minutes 600").
-	@$(VENV)/python -m rebalance_monitor.lab.suite.quiet_hours $(ARGS)
+	@$(VENV)/python -m bench.core.quiet_hours $(ARGS)
 agreement: setup ## The simulator beside recordings of real brokers and clients, by distribution.
 	@$(VENV)/python -m rebalance_monitor.lab.simulator.study.agreement $(ARGS) $(filter-out %/moved-4.1.1,$(wildcard tests/fixtures/scenarios/*))
 

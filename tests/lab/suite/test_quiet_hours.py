@@ -4,7 +4,7 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from rebalance_monitor.lab.suite.quiet_hours import FIRST_SEED, main, played
+from bench.core.quiet_hours import FIRST_SEED, main, played
 
 
 def test_no_simulated_healthy_group_is_accused_by_its_lag() -> None:

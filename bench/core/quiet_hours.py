@@ -1,6 +1,6 @@
 """False alarms of lag on simulated groups to which nothing happens, by group-hours.
 
-`python -m rebalance_monitor.lab.suite.quiet_hours --hours 1000` simulates healthy groups, one for each seed,
+`python -m bench.core.quiet_hours --hours 1000` simulates healthy groups, one for each seed,
 with the ends of their topics every five seconds, and runs them through the coordinator as `replay` does.
 Every finding of lag about such a group is false, but `rebalance_cost`, which accuses nobody. What a seed gave
 is kept in the file as soon as it is there: a run that was stopped goes on, and a million hours can be reached
