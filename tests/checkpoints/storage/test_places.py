@@ -47,6 +47,9 @@ KINDS = (
     pytest.param("jvm_file", marks=pytest.mark.spark),
     pytest.param("hdfs", marks=pytest.mark.slow),
     pytest.param("viewfs", marks=pytest.mark.slow),
+    pytest.param("s3a", marks=pytest.mark.slow),
+    pytest.param("gs", marks=pytest.mark.chaos),
+    pytest.param("abfs", marks=pytest.mark.chaos),
 )
 TREE = (
     "manifest.json",
