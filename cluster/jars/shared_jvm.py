@@ -77,6 +77,12 @@ class SharedJvm:
             return driver
         if not _by_hadoop_alone(scheme):
             return None
+        return self.any()
+
+    def any(self) -> Any:  # noqa: ANN401 - of a JVM
+        """Return a JVM, whatever it has beside Spark's jars. Raises DependencyError: no Java, no pyspark."""
+        if driver := self._drivers() or self._sessions():
+            return driver
         with self._lock:
             if self._running() is None:
                 self._jvm = self._started(())

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -55,7 +56,7 @@ class JavaLogin:
         self.mechanism = properties[MECHANISM]
         self._lock = threading.Lock()
         self._made: _Made | None = None
-        self._again_at = -math.inf
+        self._again_at, self._logins = -math.inf, 0
         self.attempts = Attempts(self.mechanism)
         self._failure: DependencyError | None = None
 
@@ -179,6 +180,14 @@ class _Made:
     def is_complete(self, client: Any) -> bool:  # noqa: ANN401 - as above
         """Whether the exchange is over."""
         return bool(self._call("isComplete", client))
+
+    def release(self) -> None:
+        """Give the login up; whoever uses it meanwhile may go on."""
+        from py4j.protocol import Py4JError  # noqa: PLC0415 - comes with pyspark
+
+        # The JVM may have ended.
+        with suppress(Py4JError, OSError):
+            self.manager.release()
 
     def _call(self, name: str, *arguments: Any) -> Any:  # noqa: ANN401 - as above
         """Call a method of SASL's as the login's subject.

@@ -18,7 +18,7 @@ from rebalance_monitor.lab.cluster.node import wait_until
 from tests.cluster.support.kdc import HOST, REALM, Kdc
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 VERSION = "3.4.1"
 # The mini cluster names neither its logging, nor its cryptography, nor what Java 11 took away.
@@ -31,6 +31,13 @@ NEEDED = [
     Coordinate("javax.activation", "javax.activation-api", "1.2.0"),
 ]
 OPENED = ("java.base/java.lang", "java.base/java.util", "java.base/java.net", "java.base/java.lang.reflect")
+LOGGING = """log4j.rootLogger=WARN,err
+log4j.appender.err=org.apache.log4j.ConsoleAppender
+log4j.appender.err.target=System.err
+log4j.appender.err.layout=org.apache.log4j.PatternLayout
+log4j.appender.err.layout.ConversionPattern=%d %p %c{1}: %m%n
+"""
+SITES = ("core-site.xml", "yarn-site.xml", "hdfs-site.xml")
 MAIN = Path(__file__).parent / "java" / "Mini.java"
 READY_S = 300.0
 MEGABYTES = 6_144
@@ -97,9 +104,14 @@ class MiniCluster:
         if self._kdc is not None:
             limits |= secured(self._kdc)
         java = find_java()
-        command = [str(java.executable), "-Xmx768m"]
+        logging = self.folder / "log4j.properties"
+        logging.write_text(LOGGING)
+        command = [str(java.executable), "-Xmx768m", f"-Dlog4j.configuration={logging.as_uri()}"]
         command += [f"--add-opens={one}=ALL-UNNAMED" for one in OPENED]
-        command += ["-cp", os.pathsep.join(map(str, jars)), str(MAIN), str(self.folder)]
+        # Parts of it do not take what they are given, and ask the class path.
+        servers = self.folder / "servers"
+        write_site(servers, limits)
+        command += ["-cp", os.pathsep.join(map(str, [servers, *jars])), str(MAIN), str(self.folder)]
         command += [str(written), str(self._nodes)]
         command += [f"{name}={value}" for name, value in limits.items()]
         realm = {} if self._kdc is None else self._kdc.environment
@@ -112,7 +124,7 @@ class MiniCluster:
         if not came or not written.exists():
             self.__exit__()
             pytest.fail(self.log)
-        for name in ("yarn-site.xml", "hdfs-site.xml"):
+        for name in SITES:
             (self.conf / name).write_text(written.read_text())
         return self
 
@@ -153,6 +165,17 @@ class MiniCluster:
             if str(self.folder) in text or self.runs(pid):
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
+
+
+def write_site(folder: Path, values: Mapping[str, object]) -> None:
+    """Write Hadoop's configuration files."""
+    rows = (
+        f"<property><name>{name}</name><value>{value}</value></property>" for name, value in values.items()
+    )
+    text = "\n".join(["<configuration>", *rows, "</configuration>"])
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in SITES:
+        (folder / name).write_text(text)
 
 
 def processes() -> Iterator[tuple[int, str]]:
