@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 from rebalance_monitor.cluster.errors import DependencyError
 from rebalance_monitor.cluster.jars.gateway import chain_of, words_of
 from rebalance_monitor.cluster.jars.shared_jvm import SHARED_JVM, class_named
+from rebalance_monitor.cluster.login_causes import login_error
 from rebalance_monitor.cluster.logins.attempts import Attempts
-from rebalance_monitor.cluster.logins.causes import login_error
 from rebalance_monitor.config.kafka.logins import CLIENT_HANDLER, MECHANISM
 
 if TYPE_CHECKING:
