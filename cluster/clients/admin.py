@@ -80,7 +80,7 @@ class ClusterAdmin:
         return ".".join(map(str, self._version()))
 
     def cluster_operations(self) -> frozenset[str]:
-        """Give the operations that we may do on the cluster, e.g. "DESCRIBE"; empty where not told."""
+        """Give the operations that we may do on the cluster, e.g. "DESCRIBE"; empty where unknown."""
         return frozenset(self._cluster().get("authorized_operations") or ())
 
     def topic(self, name: str = OFFSETS_TOPIC) -> Topic | None:
@@ -89,7 +89,7 @@ class ClusterAdmin:
         return None if answer is None else _topic(answer)
 
     def describe_topics(self, names: Sequence[str]) -> dict[str, Topic | str]:
-        """Give each of the topics, or Kafka's name of why it is not told. Needs Describe on each."""
+        """Give each of the topics, or Kafka's name of why it is unknown. Needs Describe on each."""
         from kafka.errors import for_code  # noqa: PLC0415
 
         told = self._call(lambda: self._client.describe_topics(list(names))) if names else []
@@ -103,11 +103,11 @@ class ClusterAdmin:
         return self._call(lambda: list_offsets(self._client, topics, Wanted(stamp, committed)))
 
     def committed_offsets(self, groups: Sequence[str]) -> dict[str, Committed | str]:
-        """Give the committed offsets of each group, or why they are not told (fetch_offsets.py)."""
+        """Give the committed offsets of each group, or why they are unknown (fetch_offsets.py)."""
         return self._call(lambda: fetch_offsets(self._client, groups)) if groups else {}
 
     def topic_operations(self, name: str = OFFSETS_TOPIC) -> frozenset[str]:
-        """Give the operations that we may do on the topic, e.g. "READ"; empty where not told."""
+        """Give the operations that we may do on the topic, e.g. "READ"; empty where unknown."""
         answer = self._topic(name)
         return frozenset(answer.get("authorized_operations") or ()) if answer else frozenset()
 
@@ -158,7 +158,7 @@ class ClusterAdmin:
         return self._configs("TOPIC", name, None)
 
     def max_message_bytes(self, name: str = OFFSETS_TOPIC) -> int | None:
-        """Give the topic's `max.message.bytes`, None where it is not told."""
+        """Give the topic's `max.message.bytes`, None where it is unknown."""
         return _number(self.topic_configs(name).get("max.message.bytes"))
 
     def broker_configs(self, keys: Sequence[str]) -> dict[str, str | None]:
@@ -166,7 +166,7 @@ class ClusterAdmin:
         return self._configs("BROKER", str(self.brokers()[0].id), list(keys))
 
     def offsets_retention_ms(self) -> int | None:
-        """Give `offsets.retention.minutes` in ms, None where it is not told."""
+        """Give `offsets.retention.minutes` in ms, None where it is unknown."""
         minutes = _number(self.broker_configs(["offsets.retention.minutes"]).get("offsets.retention.minutes"))
         return None if minutes is None else minutes * MINUTE_MS
 
@@ -185,7 +185,7 @@ class ClusterAdmin:
     def group_session_timeouts(self) -> dict[str, int | None] | None:
         """Give the session timeout (ms) of each epoch-based group that has one of its own (Kafka 4.0+).
 
-        None as a group's where it is not told, and of all where a broker does not answer.
+        None as a group's where it is unknown, and of all where a broker does not answer.
         """
         try:
             old, typed = self._version() < GROUPS_WITH_VALUES, self.epoch_based_groups()
@@ -207,7 +207,7 @@ class ClusterAdmin:
     def session_timeouts_of(self, typed: Mapping[str, str]) -> dict[str, int | None]:
         """Give the session timeout (ms) that holds for each of these groups (name to type, Kafka 4.0+).
 
-        None where it is not told: without DescribeConfigs on the group, which need not exist.
+        None where it is unknown: without DescribeConfigs on the group, which need not exist.
         """
         found: dict[str, int | None] = {}
         names, keys = sorted(typed), [f"{kind}.session.timeout.ms" for kind in sorted(set(typed.values()))]
@@ -236,7 +236,7 @@ class ClusterAdmin:
         return self._call(lambda: list(self._client.list_groups(broker_ids=[broker], states_filter=wanted)))
 
     def may_describe_group(self, group: str) -> bool:
-        """Tell whether we may describe `group`; it need not exist."""
+        """Return whether we may describe `group`; it need not exist."""
         try:
             self._call(lambda: self._client.list_group_offsets({group: None}))
         except AccessDeniedError:

@@ -213,7 +213,7 @@ def parse_joins(group: str, lines: Iterable[str]) -> Iterator[tuple[int, str, st
 
 
 def _add_unlogged_joins(events: list[Truth], joins: Iterable[tuple[int, str, str]]) -> list[Truth]:
-    """Add who joined without a line.
+    """Add the members that joined without a line in the log.
 
     The Java coordinator of 3.9 only logs that it asked a member to join again, brokers before 3.0 nothing of
     who joins a rebalance under way; then the members' journals must do.

@@ -38,18 +38,18 @@ ASSIGNORS = {
 
 
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # the library is untyped
-    """Tells the journal of every assignment."""
+    """Writes every assignment to the journal."""
 
     def __init__(self, client: AioClient, journal: Journal) -> None:
         self._client = client
         self._journal = journal
 
     def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-        """Tell what came."""
+        """Log the partitions that were assigned."""
         self._log_partitions("assigned", assigned)
 
     def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
-        """Tell what went."""
+        """Log the partitions that were revoked."""
         self._log_partitions("revoked", revoked)
 
     def _log_partitions(self, event: str, parts: Iterable[TopicPartition]) -> None:
@@ -107,7 +107,7 @@ class AioClient:
         return sum(map(len, found.values()))
 
     def commit(self) -> None:
-        """Commit positions; what the broker refuses is told, not raised."""
+        """Commit positions; a refusal of the broker is logged, not raised."""
         try:
             self._await(self._consumer.commit())
         except KafkaError as error:

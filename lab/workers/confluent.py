@@ -61,7 +61,7 @@ class ConfluentClient:
         self._consumer.assign(parts)
 
     def subscribe(self, topics: list[str]) -> None:
-        """Subscribe, telling the journal of every assignment."""
+        """Subscribe, and log every assignment."""
         self._consumer.subscribe(
             topics,
             on_assign=lambda _, parts: self._log_partitions("assigned", parts),
@@ -91,7 +91,7 @@ class ConfluentClient:
         )
 
     def commit(self) -> None:
-        """Commit positions; what the broker refuses is told, not raised."""
+        """Commit positions; a refusal of the broker is logged, not raised."""
         try:
             self._consumer.commit(asynchronous=False)
         except KafkaException as error:

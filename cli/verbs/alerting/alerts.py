@@ -1,4 +1,4 @@
-"""`rebalance-monitor alerts test|preview|routes|silence`: who is told of what, tried out and held back."""
+"""`rebalance-monitor alerts test|preview|routes|silence`: routes tried out, alerts silenced."""
 
 import getpass
 import time
@@ -26,7 +26,7 @@ COLUMNS = ("id", "state", "matchers", "ends", "by", "comment")
 
 @click.group()
 def command() -> None:
-    """Try out who is told of what, and hold alerts back for a while."""
+    """Try out routes and receivers, and silence alerts."""
 
 
 command.add_command(preview)
