@@ -1,10 +1,15 @@
-"""A file system of Hadoop for the whole session: ViewFS over HDFS."""
+"""File systems of Hadoop for the whole session: ViewFS over HDFS, and stores of platforms."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.checkpoints.stores import StoreOfHadoop
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 @pytest.fixture(scope="session")
