@@ -1,4 +1,4 @@
-"""The logins of the docs' table that test_security.py does not try: each for every client, by `make chaos`."""
+"""The logins of the docs that test_security.py does not try, each for every client, by `make chaos`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = [
 
 
 @pytest.mark.parametrize("way", ["scram256", "plain", "pkcs12"])
-def test_every_client_logs_in(broker: SecuredBroker, tmp_path: Path, way: str) -> None:  # noqa: F811 - the fixture
+def test_every_client_logs_in(broker: SecuredBroker, tmp_path: Path, way: str) -> None:
     require_checks(broker, way)
     require_watch_and_capture(broker, tmp_path / "local", way)
     require_job(broker, tmp_path / "job", way)
