@@ -96,6 +96,8 @@ class MiniCluster:
             "yarn.nodemanager.disk-health-checker.max-disk-utilization-per-disk-percentage": 99,
             "yarn.resourcemanager.am.max-attempts": 5,
             "yarn.nodemanager.delete.debug-delay-sec": 600,
+            # A node of a mini cluster does not say that it ends.
+            "yarn.nm.liveness-monitor.expiry-interval-ms": 20_000,
             "yarn.scheduler.capacity.root.queues": "default",
             "yarn.scheduler.capacity.root.default.capacity": 100,
             # An application master may have most of this one machine.
