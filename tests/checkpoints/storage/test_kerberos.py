@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
-TICKET_S = 15
+TICKET_S = 10
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,7 @@ def test_files_are_written_while_tickets_expire(realm: tuple[Kdc, MiniCluster]) 
     kdc, hadoop = realm
     with our_jvm(kdc, hadoop, "monitor.keytab"):
         folder = place_at(f"{hadoop.file_system}/user/monitor/job")
-        until = time.monotonic() + 2.5 * TICKET_S
+        until = time.monotonic() + 2.2 * TICKET_S
         with locked(folder):
             while time.monotonic() < until:
                 replace_file(folder / "ledger", (content := str(time.monotonic()).encode()))
