@@ -144,7 +144,10 @@ class SecuredBroker(LabBroker):
             "sasl.enabled.mechanisms": "SCRAM-SHA-512,SCRAM-SHA-256,PLAIN",
             "listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config": f"{JAAS};",
             "listener.name.sasl_ssl.scram-sha-256.sasl.jaas.config": f"{JAAS};",
-            "listener.name.sasl_ssl.plain.sasl.jaas.config": f'{PLAIN} user_{USER}="{QUOTED}";',
+            # A file of Java's properties, which have backslashes of their own.
+            "listener.name.sasl_ssl.plain.sasl.jaas.config": (
+                f'{PLAIN} user_{USER}="{QUOTED}";'.replace("\\", "\\\\")
+            ),
             "ssl.keystore.type": "PEM",
             "ssl.keystore.location": str(self.certificates.issue("broker")),
             "ssl.truststore.type": "PEM",
@@ -160,11 +163,11 @@ class SecuredBroker(LabBroker):
         return AdminClient({"bootstrap.servers": self.bootstrap})
 
     def add_user(self) -> None:
+        admin = self.admin()
         for mechanism in (ScramMechanism.SCRAM_SHA_512, ScramMechanism.SCRAM_SHA_256):
-            change = UserScramCredentialUpsertion(
-                USER, ScramCredentialInfo(mechanism, 4096), PASSWORD.encode()
-            )
-            for future in self.admin().alter_user_scram_credentials([change]).values():
+            info = ScramCredentialInfo(mechanism, 4096)
+            change = UserScramCredentialUpsertion(USER, info, PASSWORD.encode())
+            for future in admin.alter_user_scram_credentials([change]).values():
                 future.result()
 
     def allow(self, *names: str, more: Sequence[Grant] = ()) -> None:
