@@ -46,7 +46,8 @@ def s3a_jars() -> list[Path]:
     hadoops = resolve(
         [HADOOP_AWS], folder / f"hadoop-aws-{HADOOP_AWS.version}-without-sdk", excluded=(AWS, "org.wildfly")
     )
-    return [*hadoops, *resolve(OF_AWS, folder / f"awssdk-{OF_AWS[0].version}")]
+    amazons = resolve(OF_AWS, folder / f"awssdk-{OF_AWS[0].version}-alone", excluded=("org.slf4j",))
+    return [*hadoops, *amazons]
 
 
 def gcs_jars() -> list[Path]:

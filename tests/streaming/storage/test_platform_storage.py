@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -47,7 +48,12 @@ def submitted(folder: Path, s3: str) -> Iterator[subprocess.Popen[bytes]]:
         command += ["--conf", f"spark.hadoop.{name}={value}"]
     with (folder / "submit.log").open("ab") as output:
         process = subprocess.Popen(
-            [*command, RUN], cwd=folder, stdout=output, stderr=output, start_new_session=True
+            [*command, RUN],
+            cwd=folder,
+            env=os.environ | {"PYSPARK_PYTHON": sys.executable},
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
         )
     try:
         yield process
