@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from rebalance_monitor.cluster.errors import DependencyError
+from rebalance_monitor.cluster.errors import AccessDeniedError, DependencyError
 from rebalance_monitor.cluster.jars.gateway import chain_of, words_of
 from rebalance_monitor.cluster.jars.shared_jvm import SHARED_JVM, class_named
 from rebalance_monitor.cluster.login_causes import login_error
@@ -164,7 +164,10 @@ class _Made:
         """Make a javax.security.sasl.SaslClient for a broker."""
         name = None
         if self.mechanism == "GSSAPI":
-            name = self.manager.subject().getPrincipals().iterator().next().getName()
+            name = next((one.getName() for one in self.manager.subject().getPrincipals()), None)
+            if name is None:
+                # Java's thread has logged out, and could not log in again.
+                raise AccessDeniedError("There is no Kerberos ticket that holds now.", "See the keytab.")
         mechanisms = self._array("java.lang.String", [self.mechanism])
         service = self.manager.serviceName()
         return self._call("createSaslClient", mechanisms, name, service, host, self.values, self.handler)
