@@ -15,7 +15,7 @@ pytest.importorskip("pyspark")
 
 from rebalance_monitor.checkpoints.state.manifest import read_manifest
 from rebalance_monitor.lab.cluster.node import wait_until
-from tests.chaos.rig import Rig
+from tests.chaos.support.rig import Rig
 from tests.deploy.minicluster import MiniCluster, processes
 from tests.deploy.submitted import ROOT, Submitted
 
