@@ -17,8 +17,8 @@ from rebalance_monitor.checkpoints.storage.places import place_at
 from rebalance_monitor.cluster.jars.shared_jvm import SHARED_JVM
 from rebalance_monitor.config.load import load
 from rebalance_monitor.lab.cluster.node import wait_until
-from tests.chaos.clock import Clock
-from tests.chaos.rig import Rig
+from tests.chaos.support.clock import Clock
+from tests.chaos.support.rig import Rig
 from tests.cluster.support.kdc import PRINCIPAL, Kdc, kerberos_broker, missing_programs
 from tests.deploy.minicluster import TOKEN_LIVES_MS, MiniCluster
 from tests.deploy.submitted import Submitted

@@ -16,7 +16,7 @@ from rebalance_monitor.checkpoints.storage.places import place_at
 from rebalance_monitor.cluster.errors import AccessDeniedError
 from rebalance_monitor.cluster.jars.shared_jvm import SHARED_JVM
 from rebalance_monitor.config.load import load
-from tests.chaos.clock import Clock
+from tests.chaos.support.clock import Clock
 from tests.cluster.support.kdc import PRINCIPAL, Kdc, missing_programs
 from tests.deploy.minicluster import MiniCluster
 

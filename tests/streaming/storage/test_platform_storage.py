@@ -25,7 +25,7 @@ from rebalance_monitor.coordinator.findings.finding import from_json
 from rebalance_monitor.dashboard.tables.findings_table import read_newest
 from rebalance_monitor.engine.storage import Storage, storage_at
 from rebalance_monitor.lab.cluster.node import wait_until
-from tests.chaos.rig import of_faults
+from tests.chaos.support.rig import of_faults
 from tests.checkpoints.platform_stores import s3a_jars, s3a_settings, s3a_store
 from tests.streaming.test_end_to_end import PATIENCE_S, Members
 
