@@ -26,7 +26,7 @@ from rebalance_monitor.engine.storage import storage_at
 from rebalance_monitor.lab.cluster.broker import LabBroker
 from rebalance_monitor.lab.cluster.node import free_ports
 from rebalance_monitor.lab.suite.demo import stage
-from tests.deploy.test_prometheus import all_zero, answer, panels, prometheus, wait_until_ready
+from tests.deploy.test_prometheus import all_zero, answer, is_ready, panels, prometheus, wait_for
 from tests.programs import installed
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
         httpx.Client(base_url=url, timeout=20) as asked,
         httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=20) as page,
     ):
-        wait_until_ready(asked)
+        wait_for(lambda: is_ready(asked))
         with looking(found, page), demo(home, port) as play:
             deadline = time.monotonic() + DURATION_S
             while time.monotonic() < deadline and not (play.complete() and found.audits()):
