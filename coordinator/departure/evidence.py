@@ -50,6 +50,7 @@ class Departed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     partitions, something where the ends of its partitions were beyond what it had committed. `deaf`: for how
     long it has not acknowledged an epoch that others have (KIP-848), which a live member does with its next
     heartbeat. `young`: it has never committed and joined for this generation, so that `since` is its age.
+    `worked`: its last commit, where that was in a generation before.
     """
 
     session: int
@@ -69,6 +70,7 @@ class Departed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     work: int = MAYBE_WORK
     deaf: int = -1
     young: bool = False
+    worked: int = -1
 
     @property
     def seen(self) -> int:
@@ -94,7 +96,8 @@ class Evidence(msgspec.Struct, frozen=True, array_like=True, gc=False):
     members that stayed, at most `MOST_SURVIVORS`, of `kept`. `deadline`: the longest rebalance timeout.
     `session`: the longest session timeout. `cooperative`: members commit on while they wait for others.
     `phase`: bounds of the length of the join phase. `beats` and `ways`: what earlier rebalances of the group
-    taught, see `habits.py`. `version`: of this layout.
+    taught. `version`: of this layout. `withheld`: the record before left partitions of a cooperative group to
+    nobody, so its members rejoin at once.
     """
 
     since: int
@@ -110,6 +113,7 @@ class Evidence(msgspec.Struct, frozen=True, array_like=True, gc=False):
     beats: tuple[float, ...] = ()
     ways: tuple[float, ...] = ()
     version: int = VERSION
+    withheld: bool = False
 
     @property
     def least_phase(self) -> int:

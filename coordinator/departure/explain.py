@@ -246,6 +246,18 @@ def _rows(count: int) -> Places:
     return places
 
 
+def _begun(scene: _Scene) -> Array:
+    """Return how likely one that did not depart began the phase, by cell.
+
+    Members of a cooperative group that were given what others give up rejoin at once.
+    """
+    evidence, grid, by = scene.evidence, scene.phase.grid, scene.by
+    begun = np.full(len(grid.middle), float(evidence.joined > 0) + by.uncaused)
+    if evidence.withheld:
+        begun[grid.edges[1:] >= evidence.since - phase.AT_ONCE_MS] += by.follows / (1 - by.follows)
+    return begun
+
+
 class _Sums(NamedTuple):
     """Sums over the other members, by (member, heartbeat interval, cell), 0 where there is one member.
 
@@ -255,7 +267,7 @@ class _Sums(NamedTuple):
     """
 
     scale: Array
-    begun: float
+    begun: Array
     triggers: Array | float
     ended: Array | float
     both: Array | float
@@ -265,7 +277,7 @@ class _Sums(NamedTuple):
 def _others(scene: _Scene, sums: Array) -> _Sums:
     """Sum over the others, from the `sums` of each member over its ways, by role."""
     inside = sums[:, _INSIDE] + _TINY
-    begun = float(scene.evidence.joined > 0) + scene.by.uncaused
+    begun = _begun(scene)
     if len(sums) == 1:
         return _Sums(1 / inside.max(keepdims=True), begun, 0.0, 0.0, 0.0, 0.0)
     trigger, holder = sums[:, _TRIGGER] / inside, sums[:, _HOLDER] / inside

@@ -163,22 +163,40 @@ def stalled(
     First the waits of any heartbeat interval, then those that depend on it, for each of `beats` (ms).
     """
     limit = float(one.poll_interval or one.rebalance)
-    if client.hides and not one.poll_interval:
-        hidden = [(low * one.session, high * one.session, weight) for low, high, weight in _HIDDEN]
-        if not may_tell(one):
-            return hidden, [[] for _ in beats]
-        # Of the family that tells it, the limit is known.
-        other = CLIENTS["kafka-python"]
-        usual, noticed = _told(one, intervals, limit, beats, other, by)
-        tells = by.mistaken / (by.mistaken + client.enforces * (1 - by.mistaken))
-        return scaled(hidden, 1 - tells) + scaled(usual, tells), [scaled(late, tells) for late in noticed]
-    return _told(one, intervals, limit, beats, client, by)
+    if not client.hides or one.poll_interval:
+        return _told(one, intervals, limit, beats, client, by)
+    hidden = [(low * one.session, high * one.session, weight) for low, high, weight in _HIDDEN]
+    if not may_tell(one):
+        return hidden, [[] for _ in beats]
+    # Of the family that tells it, the limit is known.
+    other = CLIENTS["kafka-python"]
+    usual, noticed = _told(one, intervals, limit, beats, other, by)
+    tells = by.mistaken / (by.mistaken + client.enforces * (1 - by.mistaken))
+    return scaled(hidden, 1 - tells) + scaled(usual, tells), [scaled(late, tells) for late in noticed]
 
 
 def _told(
     one: Departed, intervals: Intervals, limit: float, beats: Sequence[float], client: Client, by: Fitted
 ) -> tuple[list[Wait], list[list[Wait]]]:
-    """Return the same of one whose max.poll.interval is `limit` (ms)."""
+    """Return the same of one whose max.poll.interval is `limit` (ms).
+
+    One that may rejoin without a poll may have made its last one before its assignment.
+    """
+    usual, noticed = _polled(one, intervals, limit, beats, client, by)
+    if not client.unpolled or one.worked < 0:
+        return usual, noticed
+    before = one.since - one.worked
+    earlier, seen = _polled(one, intervals, limit + before, beats, client, by)
+    share = by.unpolled
+    return scaled(usual, 1 - share) + scaled(earlier, share), [
+        scaled(late, 1 - share) + scaled(sooner, share) for late, sooner in zip(noticed, seen, strict=True)
+    ]
+
+
+def _polled(
+    one: Departed, intervals: Intervals, limit: float, beats: Sequence[float], client: Client, by: Fitted
+) -> tuple[list[Wait], list[list[Wait]]]:
+    """Return the same of one that goes `limit` (ms) after its last poll, of which its last sign of work tells."""
     if one.seen + _PAST_MS < limit - max(gap for gap, _ in intervals.gaps) - max(beats):
         return [], [[] for _ in beats]
     modes = _modes(intervals, client, by)
