@@ -39,8 +39,9 @@ class Trace(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class Departed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One member that the record does not have any more.
 
-    `since`: when it was given its assignment, or a coordinator was loaded after that: its session runs from
-    there at least. `poll_interval`: its max.poll.interval, 0 where no record holds it and none is configured.
+    `rebalance`: its rebalance timeout, 0 where its protocol has none, as that of share groups. `since`: when it
+    was given its assignment, or a coordinator was loaded after that: its session runs from there at least.
+    `poll_interval`: its max.poll.interval, 0 where no record holds it and none is configured.
     `returned`: a newcomer has the client id and host that only this member had, or its client id on another
     host. `went_on`: siblings on the same topics committed after it had fallen silent. `unmoved`: its last
     commits moved nothing for longer than before, while those of siblings moved (2), or siblings tell nothing

@@ -121,10 +121,14 @@ def work_of(state: GroupState, member: Member) -> int:
 
 
 def went_on(member: Member, kept: Sequence[Member], life: int) -> bool:
-    """Whether siblings on topics of its own committed after `life` (ms), by more than their intervals."""
+    """Whether siblings on topics of its own committed after `life` (ms), by more than their intervals.
+
+    Those that subscribe to something else are another application: what they find to do tells nothing of it.
+    """
     topics = {topic for topic, *_ in member.assigned}
     return any(
         other.gaps
+        and other.subscribed == member.subscribed
         and other.last_commit > life + _LONGER * sorted(other.gaps)[len(other.gaps) // 2]
         and (not topics or topics & {topic for topic, *_ in other.assigned})
         for other in kept

@@ -150,7 +150,7 @@ def died(
     usual = expired(intervals, beats, one.session, rearms=one.rearms, by=by)
     if one.trace.last >= 0:
         return _closed(one, intervals, usual, client, by) if expires_closed(one) else usual
-    young = by.died_young * (one.session <= one.rebalance)
+    young = by.died_young * (not one.rebalance or one.session <= one.rebalance)
     at_once = [(one.session - 60.0, one.session + SLACK_MS, young)]
     return [scaled(waits, 1 - by.died_young) + at_once for waits in usual]
 
@@ -163,6 +163,8 @@ def stalled(
     First the waits of any heartbeat interval, then those that depend on it, for each of `beats` (ms).
     """
     limit = float(one.poll_interval or one.rebalance)
+    if not limit:
+        return [], [[] for _ in beats]
     if not client.hides or one.poll_interval:
         return _told(one, intervals, limit, beats, client, by)
     hidden = [(low * one.session, high * one.session, weight) for low, high, weight in _HIDDEN]
@@ -196,7 +198,7 @@ def _told(
 def _polled(
     one: Departed, intervals: Intervals, limit: float, beats: Sequence[float], client: Client, by: Fitted
 ) -> tuple[list[Wait], list[list[Wait]]]:
-    """Return the same of one that goes `limit` (ms) after its last poll, of which its last sign of work tells."""
+    """Return the same of one that goes `limit` (ms) after its last poll, near its last sign of work."""
     if one.seen + _PAST_MS < limit - max(gap for gap, _ in intervals.gaps) - max(beats):
         return [], [[] for _ in beats]
     modes = _modes(intervals, client, by)
