@@ -1,4 +1,4 @@
-"""Silences: matchers that hold notifications back for a while, with who asked for it and why.
+"""Silences: matchers that mute notifications for a while, with author and comment.
 
 Each is a file of its own in the storage folder, because other processes write them: the command line adds
 and ends silences while the job runs, from other machines too, and the job looks whether there are others. Its
@@ -16,10 +16,12 @@ import time
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from rebalance_monitor.alerts.routing.labels import KNOWN
 from rebalance_monitor.alerts.routing.matchers import Matcher, all_match, parse
 from rebalance_monitor.checkpoints.storage.files import replace_file
 from rebalance_monitor.checkpoints.storage.owned import make_folder
 from rebalance_monitor.checkpoints.storage.places import is_remote
+from rebalance_monitor.config.durations import milliseconds
 from rebalance_monitor.config.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -55,6 +57,10 @@ class Silence:
     def holds(self, now: int) -> bool:
         """Whether it holds at `now`."""
         return self.starts_at <= now < self.ends_at
+
+    def covers(self, labels: Labels) -> bool:
+        """Whether its matchers mean an alert with these labels."""
+        return all_match([matcher for text in self.matchers for matcher in parse(text)], labels)
 
 
 class SilenceFiles:
@@ -93,6 +99,9 @@ class SilenceFiles:
             parsed = parse(matchers)
         except ValueError as error:
             raise SilenceError(str(error)) from error
+        unknown = [matcher.label for matcher in parsed if matcher.label not in KNOWN]
+        if unknown:
+            raise SilenceError(f"no alert has the label {unknown[0]!r}; the labels are {', '.join(KNOWN)}")
         if all(matcher.matches({}) for matcher in parsed):
             raise SilenceError(f"{matchers!r} would silence everything: name at least one value")
         if ends_at <= now:
@@ -106,6 +115,14 @@ class SilenceFiles:
             if _end(name) + KEEP_MS <= now:
                 (self.folder / name).unlink(missing_ok=True)
         return made
+
+    def add_for(self, lasts: str, matchers: str, created_by: str, comment: str, now: int) -> Silence:
+        """Make a silence that holds for so long (`2h`) from `now` on. Raises SilenceError."""
+        try:
+            ends_at = now + milliseconds(lasts)
+        except ValueError as error:
+            raise SilenceError(str(error)) from error
+        return self.add(matchers, ends_at, created_by, comment, now)
 
     def expire(self, identity: str, now: int) -> Silence:
         """End a silence now. Raises SilenceError if there is none of this id that has not ended."""
@@ -156,7 +173,7 @@ def _silence(entry: dict[str, Any]) -> Silence:
 
 
 class Silences:
-    """The silences of a running job: looks at the files when told to.
+    """The silences of a running job, read again from the files on request.
 
     A file that cannot be read is passed over, one that was read before holds as it was; it is tried again.
     """
@@ -177,13 +194,13 @@ class Silences:
             return []
         said = self._damaged
         try:
-            self._look()
+            self._reload()
         except OSError as error:
             self._damaged = {"": f"the folder of silences cannot be read ({error}): the last ones hold"}
         self._look_at = now + (REMOTE_LOOK_S if self._damaged else self._files.look_s)
         return [why for name, why in self._damaged.items() if name not in said]
 
-    def _look(self) -> None:
+    def _reload(self) -> None:
         names = self._files.names()
         if names == self._names and not self._damaged:
             return

@@ -82,7 +82,7 @@ def sinks_of(settings: Settings) -> dict[str, Sink]:
 
 
 def _said(error: Exception, way: options.WayOut) -> str:
-    """Return the words of an error; those of a library that quotes a secret are left out."""
+    """Return the text of an error; a library's text that quotes a secret is left out."""
     words = str(error)
     if any(secret in words for secret in way.secrets()):
         return f"one of its secret values cannot be used ({type(error).__name__})"

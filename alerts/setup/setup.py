@@ -40,7 +40,7 @@ TOP = Route(
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What a look at the configuration found: what stops it, and what is merely odd."""
+    """The result of a check of the configuration: errors and warnings."""
 
     problems: tuple[str, ...]
     warnings: tuple[str, ...]
@@ -91,7 +91,7 @@ def ways_of(section: config.Alerts) -> dict[str, tuple[str, WayOut]]:
 
 
 def takes_updates(kind: str, way: WayOut) -> bool:
-    """Whether this way out is told news of an open incident: only a Slack thread does not page for it."""
+    """Whether this sink is sent news of an open incident: only a Slack thread does not page for it."""
     if way.send_updates is not None:
         return way.send_updates
     return kind == "slack" and getattr(way, "token", None) is not None
@@ -223,7 +223,7 @@ def _receivers(route: config.Route, above: str | None = None) -> Iterator[str]:
 
 
 def _open(routes: tuple[config.Route, ...]) -> Iterator[config.Route]:
-    """Yield the routes that something can reach: those up to one that takes everything."""
+    """Yield the routes that an alert can reach: up to the first that takes everything."""
     for route in routes:
         yield route
         if not route.matchers and not route.goes_on:

@@ -55,7 +55,6 @@ class SlackSink:
     """Posts to one channel. `state` of a thread: `channel` and `ts` of its parent; `details` if still due."""
 
     kind = "slack"
-    is_idempotent = True
     resend_ms = None
 
     def __init__(
@@ -162,7 +161,7 @@ class SlackSink:
         return str(self._call(method, {**sent, **blocks.render_text(message)})["ts"])
 
     def _search(self, method: str, wanted: Json, keys: dict[str, str]) -> Json | None:
-        """Return the first listed message with these keys; None also where we may not look."""
+        """Return the first listed message with these keys; None also without permission to read."""
         cursor = ""
         for _ in range(_MAX_PAGES):
             asked = {**wanted, "include_all_metadata": True, "limit": _PAGE, "cursor": cursor}

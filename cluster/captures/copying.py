@@ -118,7 +118,6 @@ def copy_topic(
             cluster_id=cluster,
             topic_id=found.id,
             partitions=found.partitions,
-            start_offsets=dict(reading.start),
             end_offsets=dict(reading.until or {**reading.start, **reading.reached}),
             leader_epochs=dict(reading.leader_epochs),
             broker_version=version,
@@ -167,6 +166,6 @@ class _Samples:
     def drain(self, writer: CaptureWriter) -> None:
         """Write what the threads have got."""
         if self._probe:
-            writer.add_sightings(map(sample.to_json, self._probe.drain()))
+            writer.add_samples(map(sample.to_json, self._probe.drain()))
         if self._ends:
             writer.add_ends(map(ends.to_json, self._ends.drain()))

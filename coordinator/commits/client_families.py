@@ -203,13 +203,13 @@ def recognise(
 
 
 def is_named(client_id: str, family: str) -> bool:
-    """Whether a library's own client id, or the shape of what it alone sends, tells the family."""
+    """Whether a library's default client id, or the shape of what only it sends, names the family."""
     own = next((name for prefix, name in _BY_CLIENT_ID if client_id.startswith(prefix)), "")
     return own == family or family in _BY_SHAPE
 
 
 def recognise_848(member_id: str) -> str:
-    """Tell a KIP-848 client by the base64 alphabet of the member id it made: Java's is URL-safe.
+    """Recognise a KIP-848 client by the base64 alphabet of its member id: Java's is URL-safe.
 
     About half of all ids have no character that differs; these are `unknown`.
     """

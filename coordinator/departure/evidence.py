@@ -39,8 +39,8 @@ class Trace(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class Departed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One member that the record does not have any more.
 
-    `rebalance`: its rebalance timeout, 0 where its protocol has none, as that of share groups. `since`: when it
-    was given its assignment, or a coordinator was loaded after that: its session runs from there at least.
+    `rebalance`: its rebalance timeout, 0 where its protocol has none, as that of share groups. `since`: when
+    it was given its assignment, or a coordinator was loaded after that: its session runs from there at least.
     `poll_interval`: its max.poll.interval, 0 where no record holds it and none is configured.
     `returned`: a newcomer has the client id and host that only this member had, or its client id on another
     host. `went_on`: siblings on the same topics committed after it had fallen silent. `unmoved`: its last
@@ -74,14 +74,14 @@ class Departed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     worked: int = -1
 
     @property
-    def seen(self) -> int:
+    def last_active(self) -> int:
         """Its last sign of work: its last commit, or its assignment."""
         return self.trace.last if self.trace.last >= 0 else self.since
 
     @property
     def alive(self) -> int:
         """Its last sign of life: also a heartbeat that a record shows."""
-        return self.seen if self.heard < 0 else min(self.heard, self.seen)
+        return self.last_active if self.heard < 0 else min(self.heard, self.last_active)
 
     @property
     def usual(self) -> int:

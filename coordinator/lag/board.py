@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, NamedTuple, overload
 
 from rebalance_monitor.coordinator.commits import positions
 from rebalance_monitor.coordinator.lag import asking, committing, windows
-from rebalance_monitor.coordinator.lag.arithmetic import Ends, records
+from rebalance_monitor.coordinator.lag.arithmetic import Ends, most, records, total
 from rebalance_monitor.coordinator.lag.asking import Asked
 from rebalance_monitor.coordinator.lag.ends import LATELY_MS, UNKNOWN
+from rebalance_monitor.coordinator.lag.repeats import Repeats
 from rebalance_monitor.coordinator.lag.windows import MARKER, Track
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from rebalance_monitor.coordinator.commits.positions import Places, Position
     from rebalance_monitor.coordinator.lag.ends import EndsSample
+    from rebalance_monitor.coordinator.state.positions import Positions
 
 MAX_TOPIC = 249
 """Characters of a topic's name that Kafka allows."""
@@ -46,7 +48,7 @@ TOTALS_KEPT = 120
 
 
 class Source(StrEnum):
-    """Where a group's positions come from: commits on the topic, or the brokers' answers to OffsetFetch."""
+    """Where positions come from: commits on the topic, or the brokers' answers to OffsetFetch."""
 
     TOPIC = "topic"
     BROKERS = "brokers"
@@ -75,7 +77,7 @@ class PartitionLag(NamedTuple):
         return max(0, min(self.records, self.stable - self.offset))
 
     @property
-    def is_held(self) -> bool:
+    def waits_for_transaction(self) -> bool:
         """Whether all that a reader of committed records may read is read: it waits for a transaction."""
         return self.stable != UNKNOWN and 0 <= self.stable - self.offset <= MARKER
 
@@ -94,11 +96,57 @@ class TopicLag:
     partitions: tuple[PartitionLag, ...]
 
 
+class Totals(Sequence[tuple[int, int]]):
+    """A group's newest totals, oldest first: time of the sample (ms) and records that waited.
+
+    One thread adds, any may read: times and records alternate in one array, which changes as a whole.
+    """
+
+    __slots__ = ("_pairs",)
+
+    def __init__(self) -> None:
+        self._pairs = array("q")
+
+    def add(self, at: int, records: int) -> None:
+        """Take a total; of too many the oldest go."""
+        self._pairs.extend((at, records))
+        if len(self._pairs) > 2 * TOTALS_KEPT:
+            del self._pairs[:2]
+
+    def every(self, step: int) -> list[int]:
+        """Return the newest records, the ones `step` samples before, and so on, oldest first."""
+        return self._pairs[::-2][::step].tolist()[::-1]
+
+    def copied(self) -> list[tuple[int, int]]:
+        """Return all of them."""
+        pairs = self._pairs[:]
+        return list(zip(pairs[::2], pairs[1::2], strict=True))
+
+    def __len__(self) -> int:
+        return len(self._pairs) // 2
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        """Iterate over a copy."""
+        return iter(self.copied())
+
+    @overload
+    def __getitem__(self, place: int) -> tuple[int, int]: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[tuple[int, int]]: ...
+    def __getitem__(self, place: int | slice) -> tuple[int, int] | list[tuple[int, int]]:
+        """Return the total at a place, or those of a slice."""
+        if isinstance(place, slice):
+            return self.copied()[place]
+        number = range(len(self))[place]
+        return self._pairs[2 * number], self._pairs[2 * number + 1]
+
+
 @dataclass(frozen=True, slots=True)
 class GroupLag:
     """A group's lag at one sample (`at`, ms): sums and worst of its topics, None where it is of none.
 
-    `as_of`: the time (ms) of which positions and ends are compared. `source`: of the positions.
+    `as_of`: the time (ms) of which positions and ends are compared. `source`: of the positions. `totals`: the
+    group's newest ones, which go on.
     """
 
     at: int
@@ -108,35 +156,7 @@ class GroupLag:
     topics: Mapping[str, TopicLag]
     as_of: int = -1
     source: Source = Source.TOPIC
-
-
-class Totals(Sequence[tuple[int, int]]):
-    """A group's newest totals, oldest first: time of the sample (ms) and records that waited."""
-
-    __slots__ = ("_at", "_records")
-
-    def __init__(self) -> None:
-        self._at, self._records = array("q"), array("q")
-
-    def add(self, at: int, records: int) -> None:
-        """Take a total; of too many the oldest go."""
-        self._at.append(at)
-        self._records.append(records)
-        if len(self._at) > TOTALS_KEPT:
-            del self._at[0], self._records[0]
-
-    def __len__(self) -> int:
-        return len(self._at)
-
-    @overload
-    def __getitem__(self, place: int) -> tuple[int, int]: ...
-    @overload
-    def __getitem__(self, place: slice) -> list[tuple[int, int]]: ...
-    def __getitem__(self, place: int | slice) -> tuple[int, int] | list[tuple[int, int]]:
-        """Return the total at a place, or those of a slice."""
-        if isinstance(place, slice):
-            return list(zip(self._at[place], self._records[place], strict=True))
-        return self._at[place], self._records[place]
+    totals: Totals = field(default_factory=Totals, compare=False, repr=False)
 
 
 @dataclass(slots=True)
@@ -144,15 +164,19 @@ class Consumed:
     """One group: its positions, the windows of its partitions, its newest lag and its last totals.
 
     `written`: the positions as the topic has them, `published` the clock (ms) of these; `places` those that
-    lag is measured from, the same unless the group commits by transactions (`asking.py`). `went_back`: some
-    are smaller than before. `lone`: it has no record of its own. `marked`: as of `Positions`. `counts`:
-    offsets committed until which clock. `topics_changed`: other topics than before.
+    lag is measured from, the same unless the group commits by transactions (`asking.py`). `last_commit`: when
+    it committed last (ms), -1 where nothing is known. `went_back`: some are smaller than before. `lone`: it
+    has no record of its own. `marked`: as of `Positions`. `counts`: offsets committed until which clock.
+    `topics_changed`: other topics than before. `body`: positions that were not unpacked. `repeats`: takes
+    what is new in the next ones, where these are the topic's.
     """
 
     places: Places = field(default_factory=dict)
     written: Places = field(default_factory=dict)
     tracks: dict[tuple[str, int], Track] = field(default_factory=dict)
     published: int = -1
+    last_commit: int = -1
+    body: str = ""
     went_back: bool = False
     lag: GroupLag | None = None
     totals: Totals = field(default_factory=Totals)
@@ -161,11 +185,13 @@ class Consumed:
     topics_changed: bool = False
     marked: bool = False
     asked: Asked = field(default_factory=Asked)
+    repeats: Repeats | None = None
 
     @property
-    def last_commit(self) -> int:
-        """When it committed last, ms; -1 where nothing is known."""
-        return positions.newest(self.written)
+    def partitions(self) -> int:
+        """Return how many partitions have a position."""
+        found = positions.places_of(positions.read(self.body)) if self.body else self.places
+        return sum(map(len, found.values()))
 
     @property
     def may_be_pending(self) -> bool:
@@ -177,9 +203,18 @@ class Consumed:
         self.tracks = {}
         self.place(places)
 
+    def repeat(self, held: Positions) -> bool:
+        """Take what is new in positions of known partitions; False where they must be taken as a whole."""
+        found = None if self.repeats is None or held.lone != self.lone else self.repeats.take(held)
+        if found is None:
+            return False
+        self.went_back |= found.went_back
+        self.last_commit, self.topics_changed = max(self.last_commit, found.newest), False
+        return True
+
     def place(self, places: Places) -> None:
         """Measure lag from these positions from now on."""
-        self.places = places
+        self.places, self.repeats = places, None
         for topic, partition, place in _each(places):
             track = self.tracks.get((topic, partition))
             if track is None:
@@ -191,9 +226,14 @@ class Consumed:
 
 
 class Board:
-    """The groups' positions and lag; not for several threads, but for `topics`."""
+    """The groups' positions and lag; not for several threads, but for `topics`.
 
-    def __init__(self) -> None:
+    `measures`: whether samples of ends will come. Without them nobody asks for single positions, which are
+    the dearest part: when and how fast a group commits is all that is kept.
+    """
+
+    def __init__(self, *, measures: bool = True) -> None:
+        self._measures = measures
         self.groups: dict[str, Consumed] = {}
         self.sample: EndsSample | None = None
         self.topics: frozenset[str] = frozenset()
@@ -208,22 +248,32 @@ class Board:
     def publish(self, group: str, body: str, now: int) -> None:
         """Take the positions of a group, as it published them at the clock `now` (ms)."""
         held = positions.read(body)
+        if not self._measures and positions.is_plain(held):
+            consumed = self.groups.setdefault(group, Consumed())
+            consumed.body, consumed.last_commit = body, positions.committed_at(held)
+            _note(consumed, held, now)
+            return
+        if (known := self.groups.get(group)) is not None and known.repeat(held):
+            _note(known, held, now)
+            return
         found = positions.places_of(held)
         # A topic of a longer name is none that Kafka makes: whoever committed to it forged the record.
         places = {
             t: dict(sorted(partitions.items())) for t, partitions in found.items() if len(t) <= MAX_TOPIC
         }
-        if not places:
-            # All its offsets have expired or were deleted.
+        if not places:  # All its offsets have expired or were deleted.
             self.forget(group)
             return
         consumed = self.groups.setdefault(group, Consumed())
         consumed.topics_changed = consumed.lone != held.lone or consumed.written.keys() != places.keys()
-        consumed.lone, consumed.marked = held.lone, held.marked
-        committing.count(consumed.counts, now, held.commits)
-        consumed.written, consumed.published = places, now
-        if not consumed.asked.transactional:
+        consumed.written = places
+        consumed.body, consumed.last_commit = "", positions.newest(places)
+        _note(consumed, held, now)
+        if not self._measures:
+            consumed.places = places
+        elif not consumed.asked.transactional:
             consumed.place(places)
+            consumed.repeats = Repeats(held, places, consumed.tracks)
 
     def forget(self, group: str) -> None:
         """Forget a group that is gone."""
@@ -238,17 +288,18 @@ class Board:
             return []
         lone = [name for name, consumed in self.groups.items() if consumed.lone]
         most = len(lone) - MAX_LONE
-        gone = nsmallest(most + MAX_LONE // 10, lone, key=self._last_commit) if most > 0 else []
+        gone = (
+            nsmallest(most + MAX_LONE // 10, lone, key=lambda name: self.groups[name].last_commit)
+            if most > 0
+            else []
+        )
         for name in gone:
             self.forget(name)
         return gone
 
-    def _last_commit(self, group: str) -> int:
-        return self.groups[group].last_commit
-
     def want(self, now: int) -> None:
         """Work out which topics to ask for at `now` (ms), now and then: it looks at every position."""
-        if self._wanted_at <= now < self._wanted_at + WANT_MS:
+        if not self._measures or self._wanted_at <= now < self._wanted_at + WANT_MS:
             return
         self._wanted_at = now
         since = now - LATELY_MS
@@ -302,12 +353,13 @@ class Board:
         }
         return GroupLag(
             sample.at,
-            _sum([topic.records for topic in topics.values()]),
-            _most([topic.age_ms for topic in topics.values()]),
+            total([topic.records for topic in topics.values()]),
+            most([topic.age_ms for topic in topics.values()]),
             sum(topic.unknown for topic in topics.values()),
             topics,
             as_of,
             Source.BROKERS if consumed.asked.transactional else Source.TOPIC,
+            consumed.totals,
         )
 
     def _topic(
@@ -331,7 +383,13 @@ class Board:
                 windows.pause(track)
             windows.observe(track, waiting, at)
         waits = [one.records for one in found]
-        return TopicLag(_sum(waits), _most([one.age_ms for one in found]), waits.count(None), tuple(found))
+        return TopicLag(total(waits), most([one.age_ms for one in found]), waits.count(None), tuple(found))
+
+
+def _note(consumed: Consumed, held: Positions, now: int) -> None:
+    """Take what a group published at the clock `now` (ms) beside its positions."""
+    consumed.lone, consumed.marked, consumed.published = held.lone, held.marked, now
+    committing.count(consumed.counts, now, held.commits)
 
 
 def _age(ends: Ends, place: Position, as_of: int) -> int | None:
@@ -355,12 +413,3 @@ def _as_of(consumed: Consumed, sample: EndsSample) -> int:
 
 def _each(places: Places) -> Iterator[tuple[str, int, Position]]:
     return ((topic, p, place) for topic, found in places.items() for p, place in found.items())
-
-
-def _sum(values: list[int | None]) -> int | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
-
-
-def _most(values: list[int | None]) -> int | None:
-    return max([value for value in values if value is not None], default=None)

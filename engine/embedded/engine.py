@@ -23,11 +23,11 @@ from rebalance_monitor.engine.batch.batches import BatchKey
 from rebalance_monitor.engine.batch.progress import End, Progress
 from rebalance_monitor.engine.batch.step import Extent
 from rebalance_monitor.engine.driver import job
-from rebalance_monitor.engine.driver.failures import judged
+from rebalance_monitor.engine.driver.failures import classify_failure
 from rebalance_monitor.engine.embedded.again import run_again
 from rebalance_monitor.engine.embedded.core import Core
 from rebalance_monitor.engine.embedded.feed import FETCHING, Fed, Feed
-from rebalance_monitor.engine.memory import uncollected
+from rebalance_monitor.engine.memory import collected_rarely, take_for_good, uncollected
 from rebalance_monitor.engine.topic.guard import has_read
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ AWAY_S = 10.0
 def run_job(
     settings: Settings, options: Options, stop: threading.Event, more_sinks: Sequence[Sink] = ()
 ) -> int:
-    """Run the job in this process until `stop` is set; return the number of findings told. Blocks.
+    """Run the job in this process until `stop` is set; return the number of findings published. Blocks.
 
     Raises as `engine.driver.job.run_job` does, and JobError.
     """
@@ -128,7 +128,7 @@ class EmbeddedEngine:
             start = query.facts.begins if self._settings.source.starting == "earliest" else query.facts.ends
             start = {p: max(at, query.skip.get(p, -1) + 1) for p, at in start.items()}
         log.info("watching", topic=topic, partitions=query.facts.partitions, query=kept.query)
-        with RecordReader(properties, Reading(start), topic, FETCHING) as reader:
+        with collected_rarely(), RecordReader(properties, Reading(start), topic, FETCHING) as reader:
             ends = log_ends(properties, topic)
             feed = Feed(reader, ends, self._stop, every_s=self._settings.trigger.seconds)
             turns = _Turns(kept, core, feed, self._writer)
@@ -141,6 +141,7 @@ class EmbeddedEngine:
         on_progress: Callable[[Progress], bool],
         on_turn: Callable[[], bool],
     ) -> tuple[End, Exception | None]:
+        history, is_live = query.facts.filled(), False
         while not self._stop.is_set():
             try:
                 with uncollected():
@@ -155,20 +156,23 @@ class EmbeddedEngine:
             if ends:
                 turns.keep()
                 return End.REPLACED, None
-            if self._options.available_now and has_read(progress.ends or {}, query.facts.filled()):
-                turns.keep()
-                return End.FINISHED, None
+            if not is_live and has_read(progress.ends or {}, history):
+                if self._options.available_now:
+                    turns.keep()
+                    return End.FINISHED, None
+                is_live = True
+                take_for_good()
         turns.keep()
         return End.STOPPED, None
 
-    def judged(self, error: Exception, failures: int) -> dict[str, str]:
+    def classify_failure(self, error: Exception, failures: int) -> dict[str, str]:
         """Return what is to be logged of a failure. Raises what no next try mends, as what it is."""
         if isinstance(error, ConfigError | AccessDeniedError):
             raise error
         if isinstance(error, StateVersionError):
             raise ConfigError(str(error)) from error
         path = self._settings.storage.path
-        return judged(error, failures, (path, f"{path}/tables"))
+        return classify_failure(error, failures, (path, f"{path}/tables"))
 
     def explained(self, error: Exception) -> Exception:
         """Return `error`: it is this process's own, and says what it has to say."""
@@ -176,7 +180,7 @@ class EmbeddedEngine:
 
 
 class _Turns:
-    """One batch after another: begun in the changelog, applied, told, and its state kept now and then."""
+    """One batch after another: begun in the changelog, applied, published, its state saved now and then."""
 
     def __init__(self, kept: Changelog, core: Core, feed: Feed, writer: BatchWriter) -> None:
         self._kept, self._core, self._feed, self._writer = kept, core, feed, writer

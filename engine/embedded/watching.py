@@ -1,4 +1,4 @@
-"""`watch`: the monitor in one process that writes nothing and ends with whoever looks on.
+"""`watch`: the monitor in one process that writes nothing and ends with its terminal.
 
 The same driver as the job's (writer, parts, probe, page) over a ledger that is never written. Alerts are not
 sent: several people run it in the middle of an outage, and the job sends them.
@@ -22,7 +22,7 @@ from rebalance_monitor.engine.batch.step import Extent, Plan
 from rebalance_monitor.engine.driver.outputs import Outputs
 from rebalance_monitor.engine.embedded.core import Core
 from rebalance_monitor.engine.embedded.feed import FETCHING, Fed, Feed
-from rebalance_monitor.engine.memory import uncollected
+from rebalance_monitor.engine.memory import collected_rarely, take_for_good, uncollected
 from rebalance_monitor.engine.settings import detection_settings
 from rebalance_monitor.engine.storage import Storage
 from rebalance_monitor.engine.topic.facts import TopicFacts
@@ -44,10 +44,10 @@ KEEPS_NOTHING = "rebalance-monitor-watch-keeps-nothing"
 
 
 class Onlooker(Protocol):
-    """Whoever is told how it goes; nothing here may block for long."""
+    """Receives the progress of `watch`; nothing here may block for long."""
 
     def begins(self, facts: TopicFacts, size: int | None) -> None:
-        """Hear that the topic is about to be read up to its ends; `size`: bytes on disk, None: not told."""
+        """Note that the topic is about to be read up to its ends; `size`: bytes on disk, None: unknown."""
 
     def reads(self, records: int) -> None:
         """Hear how many records of history have been read."""
@@ -106,7 +106,7 @@ class Watch:
         properties, topic = self.settings.kafka.client_properties(), facts.name
         core, is_live, every_s = Core(plan, facts.ends), False, self.settings.trigger.seconds
         reading = Reading(facts.begins)
-        with RecordReader(properties, reading, topic, FETCHING) as reader:
+        with collected_rarely(), RecordReader(properties, reading, topic, FETCHING) as reader:
             feed = Feed(reader, log_ends(properties, topic), self.stop, every_s=every_s, most=self.most)
             while not self.stop.is_set():
                 self._turn(core, feed.next, outputs)
@@ -115,6 +115,7 @@ class Watch:
                     self.onlooker.reads(reading.rows)
                     is_live = has_read(reading.reached, plan.catching_up)
                     if is_live:
+                        take_for_good()
                         self.onlooker.follows(core.census(wall_ms()), outputs.serving.url)
 
     def _probe(self, plan: Plan, outputs: Outputs) -> None:

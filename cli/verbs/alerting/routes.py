@@ -1,4 +1,4 @@
-"""`alerts routes GROUP…`: which receivers hear of which alerts of a group, and by which route."""
+"""`alerts routes GROUP…`: the receivers of the alerts of a group, and their routes."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,7 +36,7 @@ def routes(
     assignments: tuple[str, ...],
     output: Form,
 ) -> None:
-    """Say who hears of the alerts of GROUPs, by which route, and what holds them back now."""
+    """List the receivers of the alerts of GROUPs, their routes, and what mutes them now."""
     from rebalance_monitor.alerts.runtime.silences import SilenceFiles, Silences
     from rebalance_monitor.alerts.setup.receivers import plan_of
     from rebalance_monitor.engine.settings import detection_settings
@@ -95,7 +95,7 @@ def _rows(
                 "grouped by": ", ".join(route.group_by),
                 "waits": f"{route.group_wait / 1_000:g} s, then {route.group_interval / 1_000:g} s",
                 "repeats": f"{route.repeat_interval / 1_000:g} s",
-                "now": _held(plan, route, labels),
+                "now": _fate(plan, route, labels),
             },
         )
 
@@ -143,7 +143,7 @@ def _why(root: "Route", route: "Route") -> str:
     return " → ".join(said)
 
 
-def _held(plan: "Plan", route: "Route", labels: "Labels") -> str:
+def _fate(plan: "Plan", route: "Route", labels: "Labels") -> str:
     import time
 
     from rebalance_monitor.alerts.routing.intervals import any_holds

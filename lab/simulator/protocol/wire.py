@@ -79,9 +79,8 @@ def _librdkafka(one: Joined) -> bytes:
     told = one.sticky and one.generation >= 0
     user = owned(one.has) + _I(one.generation) if told else b""
     kept = owned(one.has if one.sticky else ())
-    return b"".join(
-        (_H(3), one.names, data(user), kept, _I(one.generation if one.sticky else -1), string(""))
-    )
+    generation, rack = _I(one.generation if one.sticky else -1), string("")
+    return b"".join((_H(3), one.names, data(user), kept, generation, rack))
 
 
 def _kafka_go(one: Joined) -> bytes:

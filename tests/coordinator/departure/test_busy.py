@@ -173,6 +173,6 @@ def test_of_a_group_too_large_to_be_remembered_lists_tell_nothing() -> None:
     live = Live(DetectionSettings(), "c1")
     seen = (RebalancingGroup("g", "PreparingRebalance", "classic", "consumer"),)
     looks = [ProbeSample(T0 + at, seen, ((7, 1, 1),), ((1, True),), {"g": crowd}) for at in (1_000, 2_000)]
-    live.on_sightings(looks)
+    live.on_samples(looks)
     (group,) = live.snapshot()["groups"].values()
     assert (len(group["listed"]), group["forgotten"]) == (100, T0 + 2_000)

@@ -147,7 +147,7 @@ class Scene:
         if hidden:
             looks[0] = replace(looks[0], listed=frozenset({"other"}))
         alive = {"g": {"state": "Stable", "at": T0 - 60_000}}
-        live.on_sightings(looks, alive if hidden else {}, found)
+        live.on_samples(looks, alive if hidden else {}, found)
         return live.refine(found, {1} if behind else ())
 
 
