@@ -169,7 +169,7 @@ _BY_CLIENT_ID = (
 _PREFIXES = tuple(prefix for prefix, _ in _BY_CLIENT_ID)
 _ANYBODYS = "consumer-"
 # Nobody else sends what these do.
-_BY_SHAPE = frozenset({"streams", CONNECT, "kafkajs", "kafka-go", "librdkafka"})
+_BY_SHAPE = frozenset({"streams", CONNECT, "kafkajs", "kafka-go"})
 _BY_TIMEOUTS = {
     (10_000, 60_000): "sarama",
     (45_000, 60_000): "franz-go",

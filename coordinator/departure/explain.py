@@ -57,6 +57,7 @@ class _Scene(NamedTuple):
     tried: tuple[int, ...]
     siblings: list[int]
     shares: list[float]
+    newborn: int
     by: Fitted
 
 
@@ -99,7 +100,8 @@ def explain(evidence: Evidence, by: Fitted = FITTED) -> Explained:
         return _learn_heartbeats(evidence, seen)
     siblings = [gap for trace in evidence.survivors for gap in trace.gaps[-4:]]
     shares = shares_of_ways(evidence.ways, by)
-    scene = _Scene(evidence, seen, phase.candidates(evidence.session), siblings, shares, by)
+    newborn = sum(one.young for one in evidence.departed)
+    scene = _Scene(evidence, seen, phase.candidates(evidence.session), siblings, shares, newborn, by)
     roles = np.empty((len(evidence.departed), _ROLES, len(Way), *seen.span.spread.shape))
     for one, found in zip(evidence.departed, roles, strict=True):
         _fill_roles(scene, one, *found)
@@ -223,6 +225,9 @@ def _waits(scene: _Scene, one: Departed) -> list[list[Wait]]:
     A stalled member has two rows: what depends on the heartbeat interval, and what does not.
     """
     intervals, client, by = of_departed(one, scene.siblings, scene.by), client_of(one), scene.by
+    if scene.newborn > 1:
+        # What befell them befell them together: how old they were tells of one fault, not of many.
+        intervals = intervals._replace(young=False)
     usual, beats = intervals.waits(), scene.tried
     plain = {
         Way.LEFT: timers.left(one, intervals, client, by),

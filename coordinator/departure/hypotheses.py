@@ -188,12 +188,10 @@ def prior_of(one: Departed, shares: Sequence[float], by: Fitted) -> list[float]:
 
 
 def _rule_out(one: Departed, prior: list[float], by: Fitted) -> None:
-    """Take out the deadlines of phases that the member was not in, and timers that it does not have.
+    """Take out the deadlines of phases that the member was not in.
 
     Epoch-based groups have no join phase; a static member is kept at the deadline; who committed had synced.
     """
-    if not (one.rebalance or one.poll_interval):
-        prior[Way.STALLED] = 0.0
     if one.static or not one.rearms:
         prior[Way.UNJOINED] = 0.0
     if one.static or not one.rearms or one.trace.last >= 0:

@@ -167,12 +167,10 @@ def stalled(
     First the waits of any heartbeat interval, then those that depend on it, for each of `beats` (ms).
     """
     limit = float(one.poll_interval or one.rebalance)
-    if not limit:
-        return [], [[] for _ in beats]
-    if not client.hides or one.poll_interval:
+    if one.poll_interval or (limit and not client.hides):
         return _waits_with_limit(one, intervals, limit, beats, client, by)
     hidden = [(low * one.session, high * one.session, weight) for low, high, weight in _HIDDEN]
-    if not may_reveal_poll_interval(one):
+    if not limit or not may_reveal_poll_interval(one):
         return hidden, [[] for _ in beats]
     # Of the family that tells it, the limit is known.
     other = CLIENTS["kafka-python"]
