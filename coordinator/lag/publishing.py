@@ -80,6 +80,13 @@ def adopt(shard: ShardState, group: str, state: GroupState) -> None:
         shard.unpublished.setdefault(group, -1)
 
 
+def forget(shard: ShardState, group: str) -> None:
+    """Forget that the positions of a removed group are due: a churn of groups leaves nothing behind."""
+    shard.unpublished.pop(group, None)
+    if group in shard.marked:
+        shard.marked.remove(group)
+
+
 def publish(shard: ShardState, reader: int) -> list[PositionsOut]:
     """Return the positions that are due; all of them to a `reader` that has seen none. None in history."""
     if shard.catching_up_until is not None:
@@ -89,12 +96,9 @@ def publish(shard: ShardState, reader: int) -> list[PositionsOut]:
         shard.reader = reader
         shard.unpublished |= dict.fromkeys((*shard.groups, *shard.lone), -1)
     now, live = shard.now, shard.groups.live
-    due = sorted(
-        group
-        for group, at in shard.unpublished.items()
-        if at <= now and (group in live or at <= now - WAIT_MS)
-    )
-    return [out for group in due if (out := _published(shard, group)) is not None]
+    come = [(group, at) for group, at in shard.unpublished.items() if at <= now]
+    due = [group for group, at in come if group in live or at <= now - WAIT_MS]
+    return [out for group in sorted(due) if (out := _published(shard, group)) is not None]
 
 
 def _published(shard: ShardState, group: str) -> PositionsOut | None:
@@ -137,7 +141,5 @@ def _trim(shard: ShardState, most: int) -> None:
     while len(shard.lone) > most:
         gone = next(iter(shard.lone))
         del shard.lone[gone]
-        shard.unpublished.pop(gone, None)
-        if gone in shard.marked:
-            shard.marked.remove(gone)
+        forget(shard, gone)
         shard.lone_dropped += 1
