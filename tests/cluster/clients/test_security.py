@@ -160,7 +160,7 @@ def test_watch_and_capture_read_by_each_login(broker: SecuredBroker, tmp_path: P
 def require_watch_and_capture(broker: SecuredBroker, tmp_path: Path, way: str) -> None:
     broker.allow(*LEAST)
     kafka = getattr(broker, way)()
-    seen = verb(tmp_path / "watch", kafka, "watch", "--for", "6s", "-o", "jsonl")
+    seen = verb(tmp_path / "watch", kafka, "watch", "--for", "20s", "-o", "jsonl")
     assert "4 partitions, " in seen.stderr, seen.stderr
     copied = verb(tmp_path, kafka, "capture", str(tmp_path / "copy"), "--until-end", "--probe")
     assert copied.returncode == 0, copied.stderr
