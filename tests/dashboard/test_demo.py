@@ -221,18 +221,6 @@ def test_every_question_has_its_answer(seen: Seen) -> None:
     assert empty <= {"05_deployments", "08_unattended", "09_trouble_now"}
 
 
-def test_it_says_what_the_rebalances_of_the_crash_loop_cost(seen: Seen) -> None:
-    told = [json.loads(line) for line in seen.storage.jsonl.read_text(encoding="utf-8").splitlines()]
-    known = {one["id"]: one for one in told if one["kind"] == "rebalance"}
-    costs = [one for one in told if one["kind"] == "rebalance_cost" and one["group"] == GROUP]
-    assert costs
-    for cost in costs:
-        details = cost["details"]
-        assert known[details["rebalance"]]["group"] == GROUP
-        assert details["waiting_peak"] > 0
-        assert details["caught_up_at"] >= known[details["rebalance"]]["at"]
-
-
 def test_contracts_were_checked_beside_the_job(seen: Seen) -> None:
     audits = seen.audits()
     assert audits
