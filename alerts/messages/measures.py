@@ -86,6 +86,7 @@ DETAIL_ROWS: dict[Kind, Rows] = {
         ("Not read", "{unread:partition} assigned to members that do not subscribe to the topic"),
         ("Read twice", "{twice:partition} owned by two members"),
         ("Topics without an owner", "{unowned_topics}"),
+        ("Arrived there, not read", "{arrived:record}"),
         ("Applications under this group id", "{applications}"),
     ),
     Kind.GROUP_TOO_LARGE: (("Record", "{bytes:byte}, limit {limit}"),),

@@ -355,7 +355,9 @@ KINDS: dict[Kind, KindSpec] = {
             "twice": "partitions that more than one member owns: read twice",
             "skipped": "partitions that nobody owns, between others of their topic that are owned",
             "applications": "sets of members without a common topic: from 2 on, several share the group id",
-            "unowned_topics": "topics that are subscribed to and owned by nobody, not checked to exist",
+            "unowned_topics": "topics subscribed to and owned by nobody; not checked without `unowned`",
+            "unowned": "partitions of these topics, which the brokers confirm to exist",
+            "arrived": "records that arrived in these topics since the brokers first described them",
         },
     ),
     Kind.GROUP_TOO_LARGE: _phased(
