@@ -21,6 +21,7 @@ from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.findings.ranking import MAJORITY
 from rebalance_monitor.coordinator.findings.wording import seconds
+from rebalance_monitor.coordinator.rebalance import visits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -43,6 +44,7 @@ _LIVES = frozenset({Cause.JOIN_DEADLINE_MISSED, Cause.POLL_INTERVAL_EXCEEDED})
 _EAGER = frozenset({"range", "roundrobin", "sticky"})
 _COOPERATIVE = "cooperative-sticky"
 _RECENT = 10
+_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +142,11 @@ def _shared(facts: Facts) -> Iterable[Advice]:
     elif shared := _named_by(facts, Cause.GROUP_ID_SHARED):
         remedy = "give the application that uses assign(), or only commits, one of its own"
         yield Advice("group.id", remedy, shared[-1].why)
+    asked = {topic for topics in facts.subscriptions.values() for topic in topics}
+    foreign = visits.unsubscribed(facts.state, asked)
+    if foreign:
+        reason = f"commits while members live for topics that none reads: {', '.join(foreign[:_NAMED])}"
+        yield Advice("group.id", "look for a member that assigns itself, or a transactional producer", reason)
 
 
 def _named_by(facts: Facts, cause: Cause) -> list[CauseEntry]:

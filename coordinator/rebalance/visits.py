@@ -78,6 +78,22 @@ def before_members(state: GroupState, until: int, asked: Collection[str] | None)
     return (CauseEntry(Cause.OFFSETS_RESET, _READY, why),)
 
 
+def unsubscribed(state: GroupState, asked: Collection[str]) -> list[str]:
+    """Return the topics that were committed to while members live that all together have `asked` for these.
+
+    The coordinator refuses commits of strangers then. It accepts those of a member, which has assigned itself
+    more than it subscribes to, and those of a transactional producer, whose requests need not name a member.
+    A commit within reach of the rebalance may be of a member that subscribed to the topic before it.
+    """
+    since = max(state.cst, state.ts) + _LAST_COMMITS_MS
+    places = positions.places_of(state.positions) if state.members and asked else {}
+    return sorted(
+        topic
+        for topic, found in places.items()
+        if topic not in asked and any(place.at > since for place in found.values())
+    )
+
+
 def forget(state: GroupState, asked: Collection[str] | None) -> None:
     """Forget the commits for topics that members subscribe to now."""
     state.visits = {

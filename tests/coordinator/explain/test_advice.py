@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from rebalance_monitor.coordinator.assignors.compare import Spread
 from rebalance_monitor.coordinator.explain import advice
 from rebalance_monitor.coordinator.explain.dossier import open_dossier
@@ -292,3 +294,18 @@ def test_a_schedule_of_goodbyes_suggests_to_declare_it_and_one_of_expiries_or_at
     assert not about(advised(visits(even, expires=True)), "group_overrides")
     declared = replace(SETTINGS, group_overrides=(GroupOverride("g", expected_churn=True),))
     assert not about(advised(visits(even), declared), "group_overrides")
+
+
+@pytest.mark.parametrize(
+    ("topic", "at", "advises"), [("retry", 9_000, 1), ("retry", 2_000, 0), ("orders", 9_000, 0)]
+)
+def test_commits_while_members_live_are_of_a_member_or_a_transactional_producer(
+    topic: str, at: int, advises: int
+) -> None:
+    """A topic that members read, or a commit within reach of the rebalance, says nothing."""
+    records = Topic()
+    records.generation(0, 1, [usual(0), usual(1)])
+    records.commit(at, {1: 7}, topic)
+    told = about(advised(records), "group.id")
+    assert len(told) == advises
+    assert all("transactional producer" in one["advice"] and one["reason"].endswith("retry") for one in told)
