@@ -164,7 +164,10 @@ class Webhook(WayOut):
     addresses: ClassVar[tuple[str, ...]] = ("url",)
 
     url: SecretStr = Field(description="The address; it may hold a token, so it counts as a secret.")
-    template: str = Field(default="", description="Name of one of `alerts.templates`. Empty: JSON.")
+    template: str = Field(
+        default="",
+        description="`teams`, `opsgenie`, `discord`, `telegram`, or one of `alerts.templates`. Empty: JSON.",
+    )
     content_type: str = Field(default="application/json", description="Content type of the body.")
     signing_secret: SecretStr | None = Field(
         default=None, description="Key of the signature: text, or `whsec_` and base64."

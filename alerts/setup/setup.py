@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from rebalance_monitor.alerts.engine.engine import Rules
 from rebalance_monitor.alerts.incidents.incidents import Policy
+from rebalance_monitor.alerts.render.services import SERVICES, Service
 from rebalance_monitor.alerts.routing.labels import KNOWN
 from rebalance_monitor.alerts.routing.matchers import Matcher, parse
 from rebalance_monitor.alerts.routing.routes import ALL_LABELS, InhibitRule, Route
@@ -97,6 +98,12 @@ def takes_updates(kind: str, way: WayOut) -> bool:
     return kind == "slack" and getattr(way, "token", None) is not None
 
 
+def service_of(section: config.Alerts, way: WayOut) -> Service | None:
+    """Return the ready-made template that a webhook names; one of `alerts.templates` goes before it."""
+    name = getattr(way, "template", "")
+    return None if name in section.templates else SERVICES.get(name)
+
+
 def intervals_of(section: config.Alerts) -> dict[str, tuple[Interval, ...]]:
     """Return the named intervals. Raises ValueError for a range that is none."""
     return {
@@ -135,8 +142,11 @@ def _problems(section: config.Alerts) -> Iterator[str]:
     yield from _watchdog_problems(section)
     for name, (_, way) in ways_of(section).items() if len(set(names)) == len(names) else ():
         template = getattr(way, "template", "")
-        if template and template not in section.templates:
-            yield f"the webhook {name!r} names the template {template!r}, which is not in `alerts.templates`"
+        if template and template not in {*section.templates, *SERVICES}:
+            yield (
+                f"the webhook {name!r} names the template {template!r}, which is not in `alerts.templates` "
+                f"nor one of {', '.join(SERVICES)}"
+            )
 
 
 def _hold_problems(section: config.Alerts) -> Iterator[str]:

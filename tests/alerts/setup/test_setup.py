@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from rebalance_monitor.alerts.render.services import SERVICES
 from rebalance_monitor.alerts.setup.receivers import plan_of, sinks_of
-from rebalance_monitor.alerts.setup.setup import checked, policy_of, rules_of
+from rebalance_monitor.alerts.setup.setup import checked, policy_of, rules_of, service_of, ways_of
 from rebalance_monitor.config.alerts import Alerts
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.config.load import load
@@ -246,3 +247,15 @@ def test_a_proxy_of_the_environment_is_named_as_such(monkeypatch: pytest.MonkeyP
     hook = {"url": "https://hooks.example/x"}
     with pytest.raises(ConfigError, match="the proxy that the environment names cannot be used"):
         sinks_of(Settings(alerts=section(receivers=[{"name": "hook", "webhook": hook}], watchdog={})))
+
+
+def test_a_webhook_may_name_a_ready_made_template_and_one_of_its_own_goes_before_it() -> None:
+    hook = {"name": "sre", "webhook": {"url": "https://hooks.example/x", "template": "opsgenie"}}
+    ready = section(receivers=[hook], route={"receiver": "sre"}, watchdog={})
+    assert checked(ready).problems == ()
+    (_, way) = ways_of(ready)["sre/webhook"]
+    assert service_of(ready, way) is SERVICES["opsgenie"]
+    assert plan_of(Settings(alerts=ready), "prod").ways["sre/webhook"].closes
+    own = section(receivers=[hook], route={"receiver": "sre"}, watchdog={}, templates={"opsgenie": "{}"})
+    assert service_of(own, way) is None
+    assert not plan_of(Settings(alerts=own), "prod").ways["sre/webhook"].closes
