@@ -37,7 +37,7 @@ chaos: setup ## Faults on purpose: kills, brokers away, stalls, full disk, garba
 
 soak: setup ## Hours of load, and how memory grows (ARGS="--minutes 120 --rate 20000 --groups 10000"; --slow: a day).
 	@$(VENV)/python tools/jars.py
-	@$(VENV)/python -m bench.soak $(ARGS)
+	@$(VENV)/python -m bench.job.soak $(ARGS)
 
 test-matrix: setup ## A broker, the job and a fault on every Spark, broker and Python; in pieces (ARGS="--spark 4.2").
 	@$(VENV)/python -m tools.matrix $(ARGS)
@@ -73,19 +73,19 @@ ceiling: setup ## How often an observer who knows every setting could be sure (l
 
 bench: setup ## Records per second and CPU of every stage, steady traffic, against the floors of this machine.
 	@$(VENV)/python tools/jars.py
-	@$(VENV)/python bench/suite.py bench --pipeline "$(ARGS)"
+	@$(VENV)/python -m bench.suite bench --pipeline "$(ARGS)"
 
 bench-scale: setup ## Growth with groups and members, a hot shard, rebuild of a long topic, two executors (21 minutes, 90 at most).
 	@$(VENV)/python tools/jars.py
-	@$(VENV)/python bench/suite.py scale
+	@$(VENV)/python -m bench.suite scale
 
 bench-rivals: setup ## The price of each engine beside KMINION_BIN and BURROW_BIN, five passes; goes on where it stopped (2 hours).
 	@$(VENV)/python tools/jars.py
-	@$(VENV)/python bench/suite.py rivals
+	@$(VENV)/python -m bench.suite rivals
 
 bench-births: setup ## Very many new groups at once against the running job (ARGS="--groups 100000 --seconds 75"; 5 minutes).
 	@$(VENV)/python tools/jars.py
-	@$(VENV)/python -m bench.births $(ARGS)
+	@$(VENV)/python -m bench.job.births $(ARGS)
 
 sbom: setup ## Write build/sbom.json (CycloneDX) from the hash-pinned requirements.
 	@$(VENV)/python tools/sbom.py
@@ -105,6 +105,7 @@ lint: setup ## ruff: rules and format.
 typecheck: setup ## mypy, strict.
 	@$(VENV)/mypy $(foreach part,$(PARTS),-p rebalance_monitor.$(part))
 	@$(VENV)/mypy tools
+	@$(VENV)/mypy -p bench
 
 format: setup ## Let ruff mend what it can.
 	@$(VENV)/ruff check --fix .

@@ -1,12 +1,12 @@
 """All benchmarks of a plan (`make bench`, `bench-rivals`, `bench-scale`), each in turn, in bounded time.
 
-Each is a program of this folder that prints its own table and writes its figures to build/bench/. At the end
+Each is a module that prints its own table and writes its figures to build/bench/. At the end
 stand how long each took and what the figures are against the floors of the same run, and all of it is in
 build/bench/suite-<plan>.json. A benchmark that fails, or for which no time is left, makes the suite fail.
 
-    python bench/suite.py bench
-    python bench/suite.py bench --pipeline "--records 1000000 --more 2000000"
-    python bench/suite.py scale --only "start.py"
+    python -m bench.suite bench
+    python -m bench.suite bench --pipeline "--records 1000000 --more 2000000"
+    python -m bench.suite scale --only "job.start"
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).parent
-OUT = HERE.parent / "build" / "bench"
+ROOT = Path(__file__).parents[1]
+OUT = ROOT / "build" / "bench"
 BACKFILL = (
     "--rivals --passes 5 --only drain --only identity --only embedded --only job --only kminion --only burrow"
 )
@@ -30,37 +30,37 @@ PLANS: dict[str, tuple[int, tuple[str, ...]]] = {
     "bench": (
         20,
         (
-            "decoders_bench.py",
-            "replay.py",
-            "findings.py",
-            f"web.py --json {OUT / 'web.json'}",
-            "pipeline.py",
-            "steady.py",
-            "steady.py --name small --groups 50 --per-s 100",
-            "steady.py --name empty --groups 50 --per-s 0 --rebalances 0",
+            "core.decoding",
+            "core.replay",
+            "core.findings",
+            f"job.web --json {OUT / 'web.json'}",
+            "job.pipeline",
+            "job.steady",
+            "job.steady --name small --groups 50 --per-s 100",
+            "job.steady --name empty --groups 50 --per-s 0 --rebalances 0",
         ),
     ),
     "rivals": (
         120,
         (
-            "prices.py steady",
-            "prices.py idle",
-            "prices.py steady --only spark --passes 1 --warm 300",
-            f"pipeline.py {BACKFILL}",
-            f"pipeline.py {BACKFILL} --quiet-mix",
-            "prices.py many --passes 1",
+            "rivals.prices steady",
+            "rivals.prices idle",
+            "rivals.prices steady --only spark --passes 1 --warm 300",
+            f"job.pipeline {BACKFILL}",
+            f"job.pipeline {BACKFILL} --quiet-mix",
+            "rivals.prices many --passes 1",
         ),
     ),
     "scale": (
         90,
         (
-            "growth.py",
-            "driver.py",
-            "steady.py --name large --groups 100000 --per-s 10000 --trigger 5 --warm 200 --seconds 80",
-            "steady.py --name even",
-            "steady.py --name hot --hot 0.5",
-            "steady.py --name hot-buckets --hot 0.5 --buckets 4",
-            "start.py",
+            "core.growth",
+            "core.driver",
+            "job.steady --name large --groups 100000 --per-s 10000 --trigger 5 --warm 200 --seconds 80",
+            "job.steady --name even",
+            "job.steady --name hot --hot 0.5",
+            "job.steady --name hot-buckets --hot 0.5 --buckets 4",
+            "job.start",
         ),
     ),
 }
@@ -82,8 +82,8 @@ def run(command: str, left_s: float) -> tuple[float, str]:
     print(f"\n== {command}", flush=True)
     began = time.monotonic()
     name, *arguments = command.split()
-    line = [sys.executable, str(HERE / name), *arguments]
-    with subprocess.Popen(line, start_new_session=True) as program:
+    line = [sys.executable, "-m", f"bench.{name}", *arguments]
+    with subprocess.Popen(line, start_new_session=True, cwd=ROOT) as program:
         try:
             status = program.wait(timeout=max(left_s, 0.0))
             trouble = f"ended with status {status}" if status else ""
@@ -122,7 +122,7 @@ def main() -> int:
     """Run a plan; 1 where something of it failed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("plan", choices=PLANS)
-    parser.add_argument("--pipeline", default="", help="arguments for pipeline.py")
+    parser.add_argument("--pipeline", default="", help="arguments for job.pipeline")
     parser.add_argument("--only", action="append", default=[], help="a command line of the plan begins so")
     options = parser.parse_args()
     minutes, commands = PLANS[options.plan]
@@ -134,7 +134,7 @@ def main() -> int:
     for command in commands:
         if options.only and not any(command.startswith(one) for one in options.only):
             continue
-        whole = f"{command} {options.pipeline}".strip() if command == "pipeline.py" else command
+        whole = f"{command} {options.pipeline}".strip() if command == "job.pipeline" else command
         took[whole], trouble = run(whole, minutes * 60 - (time.monotonic() - began))
         if trouble:
             troubles[whole] = trouble

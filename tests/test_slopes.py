@@ -1,11 +1,11 @@
-"""What bench/soak.py says of memory that grows, is flat, or is flat but for single samples."""
+"""What bench/job/soak.py says of memory that grows, is flat, or is flat but for single samples."""
 
 from math import isclose
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.slopes import slope, slope_of_pairs
+from bench.measure.slopes import slope, slope_of_pairs
 
 HOURS = [minute / 60 for minute in range(60)]
 

@@ -92,7 +92,7 @@ class Rig:
     def told(self) -> list[Finding]:
         """Every finding in the job's file; a line that is being written is left out."""
         path = Storage(self.job.storage).jsonl
-        lines = path.read_text().splitlines(keepends=True) if path.exists() else []
+        lines = path.read_text("utf-8").splitlines(keepends=True) if path.exists() else []
         return [from_json(line) for line in lines if line.endswith("\n")]
 
     def health(self) -> list[str]:

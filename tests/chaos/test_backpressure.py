@@ -22,7 +22,7 @@ pytest.importorskip("pyspark")
 
 from confluent_kafka import Producer
 
-from bench.feeding import feeding
+from bench.traffic.feeding import feeding
 from rebalance_monitor.coordinator.findings.finding import LATE_AFTER_MS
 from rebalance_monitor.decoders import coordinator_partition
 from rebalance_monitor.lab.cluster.broker import LabBroker

@@ -18,7 +18,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from bench.soak import heap_of, resident
+from bench.job.soak import heap_of, resident
 from rebalance_monitor.dashboard.tables.groups_table import read_groups
 from rebalance_monitor.decoders import coordinator_partition
 from rebalance_monitor.engine.storage import Storage

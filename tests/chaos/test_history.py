@@ -38,7 +38,6 @@ GROUPS = min(10_000, RECORDS // 500)
 # As slow as a machine may read history, beside what everything else may take.
 READ_S = PATIENCE_S + RECORDS / 2_000
 pytestmark = of_faults(1_200 + 6 * READ_S)
-LOAD = Path(__file__).parents[2] / "bench" / "load.py"
 PARTITIONS = 50
 # Groups of real members, and where their coordinators write.
 LIVELY = ("first", "before", "after")
@@ -130,7 +129,7 @@ def test_a_long_history_alerts_nobody_and_stays_within_its_memory(broker: LabBro
         rig = Rig(broker.bootstrap, tmp_path / "job", {"alerts": alerts})
         # The broker makes the topic for its first group.
         rig.pulse("first")
-        command = [sys.executable, LOAD, "--bootstrap", broker.bootstrap]
+        command = [sys.executable, "-m", "bench.traffic.load", "--bootstrap", broker.bootstrap]
         subprocess.run([*command, "--groups", str(GROUPS), "--records", str(RECORDS)], check=True)
         with rig.job:
             with Together(rig) as together:

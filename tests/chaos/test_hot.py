@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from bench.feeding import feeding
+from bench.traffic.feeding import feeding
 from rebalance_monitor.cluster.clients.admin import ClusterAdmin
 from rebalance_monitor.cluster.clients.reader import Reading, read_records
 from rebalance_monitor.decoders import coordinator_partition

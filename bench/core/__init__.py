@@ -1,0 +1,1 @@
+"""What runs without Spark: decoding, the coordinator, the driver."""

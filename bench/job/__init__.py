@@ -1,0 +1,1 @@
+"""The Spark job: its stages, batches, restarts, growth and live page."""

@@ -1,0 +1,1 @@
+"""CPU, memory and growth of processes, and where the time of a profile goes."""

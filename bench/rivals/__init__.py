@@ -1,0 +1,1 @@
+"""KMinion and Burrow, and what each engine costs beside them."""

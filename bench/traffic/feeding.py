@@ -1,0 +1,31 @@
+"""A process that feeds a broker (`bench.traffic.feed`) for as long as a measurement lasts."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@contextmanager
+def feeding(bootstrap: str, seconds: float, **load: float) -> Iterator[subprocess.Popen[str]]:
+    """Feed `bootstrap` for `seconds` at most, once the beginning is there, until the block ends.
+
+    `load`: the options of `bench.traffic.feed` by name, as `groups` and `per_s`.
+    """
+    command = [sys.executable, "-m", "bench.traffic.feed", "--bootstrap", bootstrap]
+    for name, value in {**load, "seconds": seconds}.items():
+        option = f"--{name.replace('_', '-')}"
+        command += [option] * bool(value) if isinstance(value, bool) else [option, str(value)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        if process.stdout is not None:
+            process.stdout.readline()
+        yield process
+    finally:
+        process.terminate()
+        process.wait()
