@@ -11,7 +11,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PARTS = ("coordinator", "alerts", "dashboard", "engine", "streaming", "cluster", "checkpoints", "config", "decoders", "cli")
+PARTS = (
+    "coordinator",
+    "alerts",
+    "dashboard",
+    "engine",
+    "streaming",
+    "cluster",
+    "checkpoints",
+    "config",
+    "decoders",
+    "cli",
+)
 LEAST_WORDS = 3
 
 

@@ -161,7 +161,7 @@ def _evidence(finding: Finding) -> Span:
 def _causes(finding: Finding, ended: Ended | None) -> list[Block]:
     """List the causes; where the lines before the details say the only one, nothing."""
     shown = finding.causes[:MAX_CAUSES]
-    if not shown or (ended is None and len(finding.causes) == 1 and shown[0] is lead.first_cause(finding)):
+    if not shown or (ended is None and len(finding.causes) == 1):
         return []
     listed = Bullets(tuple(_cause(entry) for entry in shown), len(finding.causes) - len(shown))
     return [Paragraph((bold("Causes" if len(finding.causes) > 1 else "Cause"),)), listed]

@@ -51,7 +51,7 @@ def plan_of(settings: Settings, cluster: str, silenced: Callable[[Labels, int], 
     return Plan(
         rules=replace(rules, silenced=silenced or rules.silenced, fallback=tuple(map(_fallback, names))),
         ways=ways,
-        policy=policy_of(section),
+        policy=policy_of(section, settings.detection.groups),
         links=links_of(settings),
         watchdog=WatchdogRule(
             ways=tuple(way for name in section.watchdog.to for way in names[name]),

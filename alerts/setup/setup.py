@@ -21,10 +21,11 @@ from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.coordinator.findings.kinds import Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from rebalance_monitor.alerts.routing.intervals import Interval
     from rebalance_monitor.config import alerts as config
+    from rebalance_monitor.config.detection import GroupRule
     from rebalance_monitor.config.durations import Duration
     from rebalance_monitor.config.receivers import WayOut
 
@@ -63,14 +64,23 @@ def rules_of(section: config.Alerts) -> Rules:
     )
 
 
-def policy_of(section: config.Alerts) -> Policy:
-    """Return the mapping of findings to alerts."""
+def policy_of(section: config.Alerts, groups: Iterable[GroupRule] = ()) -> Policy:
+    """Return the mapping of findings to alerts; `groups` say which team a group has."""
     return Policy(
         hold_ms=section.hold.ms,
         min_confidence=section.min_confidence,
         minimum_severity=Severity(section.minimum_severity),
-        teams=section.teams,
+        teams=teams_of(groups),
     )
+
+
+def teams_of(groups: Iterable[GroupRule]) -> dict[str, str]:
+    """Return pattern -> team, in the order of the rules."""
+    teams: dict[str, str] = {}
+    for rule in groups:
+        if rule.team is not None:
+            teams.setdefault(rule.pattern, rule.team)
+    return teams
 
 
 def names_of(section: config.Alerts) -> dict[str, tuple[str, ...]]:
@@ -155,7 +165,7 @@ def _hold_problems(section: config.Alerts) -> Iterator[str]:
         if wait >= hold:
             yield (
                 f"`alerts.hold` ({section.hold}) must be longer than `{where}.group_wait`: what has no end "
-                "of its own, such as a session timeout, would be over before anybody is told"
+                "of its own, such as a session timeout, would be over before it notifies"
             )
 
 
@@ -174,7 +184,7 @@ def _watchdog_problems(section: config.Alerts) -> Iterator[str]:
         if name not in known:
             yield f"`alerts.watchdog.to` names the receiver {name!r}, which does not exist"
         elif not known[name]:
-            yield f"`alerts.watchdog.to` names the receiver {name!r}, which has no way out"
+            yield f"`alerts.watchdog.to` names the receiver {name!r}, which has no integration"
 
 
 def _route_problems(

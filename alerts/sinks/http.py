@@ -265,7 +265,7 @@ def retry_after(value: str | None, now_ms: int) -> float | None:
 # What a refusal mostly means.
 HINTS = {
     401: "the token or password is wrong or has expired",
-    403: "what we send is not allowed to us",
+    403: "the token does not have the permission for it",
     404: "nothing is there: the path of the address is wrong, or what it named is gone",
     405: "it takes no POST there: the path of the address is wrong",
     407: "the proxy wants a login: put it into `proxy`",

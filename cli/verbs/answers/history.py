@@ -44,7 +44,7 @@ def command(
     limit: int,
     output: Form,
 ) -> int:
-    """Tell what was found about GROUP, a name or a pattern ('orders-*'); exit code 1 if nothing was."""
+    """List the findings about GROUP, a name or a pattern ('orders-*'); exit code 1 if nothing was."""
     from rebalance_monitor.dashboard.web.http.answers import Unanswered, all_findings
 
     wanted = {"kind": kind, "cause": cause, "pattern" if PATTERN & set(group) else "group": group}

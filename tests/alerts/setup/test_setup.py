@@ -11,6 +11,7 @@ from rebalance_monitor.alerts.render.services import SERVICES
 from rebalance_monitor.alerts.setup.receivers import plan_of, sinks_of
 from rebalance_monitor.alerts.setup.setup import checked, policy_of, rules_of, service_of, ways_of
 from rebalance_monitor.config.alerts import Alerts
+from rebalance_monitor.config.detection import Detection
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.config.load import load
 from rebalance_monitor.config.model import Settings
@@ -43,7 +44,6 @@ time_intervals:
       - times: [{start_time: "22:00", end_time: "24:00"}]
         weekdays: ["monday:friday"]
         location: Europe/Berlin
-teams: {"pay-*": payments}
 templates: {chat: '{"text": {{ title | tojson }}}'}
 watchdog: {to: [mail]}
 """
@@ -100,7 +100,7 @@ def test_the_top_route_waits_as_documented_where_nothing_is_set() -> None:
         ({"watchdog": {"to": ["dog"]}}, "receiver 'dog'"),
         (
             {"watchdog": {"to": ["mute"]}, "receivers": [{"name": "mute"}], "route": {"receiver": "mute"}},
-            "receiver 'mute', which has no way out",
+            "receiver 'mute', which has no integration",
         ),
         ({"time_intervals": [{"name": "n", "time_intervals": [{"location": "Mars/X"}]}]}, "no time zone"),
         ({"templates": {}}, "template 'chat'"),
@@ -165,7 +165,13 @@ def test_the_plan_knows_which_ways_may_close_what_ended_unseen() -> None:
     plan = plan_of(Settings(alerts=section()), "prod")
     assert {name for name, way in plan.ways.items() if way.closes} == {"sre/slack", "sre/pagerduty"}
     assert plan.watchdog.ways == ("mail/email",)
-    assert policy_of(section()).teams == {"pay-*": "payments"}
+
+
+def test_the_first_rule_that_names_a_team_says_whose_group_it_is() -> None:
+    rules = [{"pattern": "pay-*", "slow_sync": "9s"}, {"pattern": "pay-*", "team": "payments"}]
+    rules += [{"pattern": "pay-*", "team": "others"}, {"pattern": "*", "team": "rest"}]
+    groups = Detection.model_validate({"groups": rules}).groups
+    assert policy_of(section(), groups).teams == {"pay-*": "payments", "*": "rest"}
 
 
 def test_paths_of_routes_outlive_a_reordering() -> None:

@@ -53,7 +53,7 @@ def test_a_long_gap_between_commits_comes_with_both_remedies() -> None:
     assert "fewer records a poll" in told["advice"]
     assert "7.0 s between two commits" in told["reason"]
     # It was not seen to commit when idle: there may have been nothing to commit.
-    assert told["advice"].startswith("look at its lag of then: if it had records to read")
+    assert told["advice"].startswith("check its lag at that time: if it had records to read")
     assert told["reason"].endswith("that may be one batch, or a time without records")
 
 
@@ -285,10 +285,10 @@ def visits(every: list[int], *, expires: bool = False) -> Topic:
 
 def test_a_schedule_of_goodbyes_suggests_to_declare_it_and_one_of_expiries_or_at_odd_times_does_not() -> None:
     even, odd = [60_000] * 6, [60_000, 200_000, 90_000, 60_000, 400_000, 60_000]
-    (told,) = about(advised(visits(even)), "group_overrides")
+    (told,) = about(advised(visits(even)), "groups")
     assert "60.0 s" in told["reason"]
-    assert not about(advised(visits(odd)), "group_overrides")
-    assert not about(advised(visits(even[:3])), "group_overrides")
-    assert not about(advised(visits(even, expires=True)), "group_overrides")
-    declared = replace(SETTINGS, group_overrides=(GroupOverride("g", expected_churn=True),))
-    assert not about(advised(visits(even), declared), "group_overrides")
+    assert not about(advised(visits(odd)), "groups")
+    assert not about(advised(visits(even[:3])), "groups")
+    assert not about(advised(visits(even, expires=True)), "groups")
+    declared = replace(SETTINGS, groups=(GroupOverride("g", expected_churn=True),))
+    assert not about(advised(visits(even), declared), "groups")
